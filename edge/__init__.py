@@ -1,0 +1,1 @@
+"""The ship's node: intake, onboard rules, the log and the crew's console."""

@@ -1,0 +1,1 @@
+"""Headquarters: Spark over the log, the serving store and the API."""

@@ -1,0 +1,1 @@
+"""Sensors in: the MQTT endpoint, the broker subscription and the decoders, on ships and on quays."""

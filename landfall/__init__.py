@@ -1,0 +1,1 @@
+"""The command line, which starts every other part."""

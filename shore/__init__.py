@@ -1,0 +1,1 @@
+"""The port's node, which headquarters runs too: quay sensors, ships, peers and the read API."""

@@ -1,0 +1,1 @@
+"""The simulator: a fleet, its containers and their sensors, seeded and repeatable."""
