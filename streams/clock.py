@@ -1,0 +1,84 @@
+"""Time as a parameter: wall time, the fleet's time, and the monotone stamp of the log."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What time it is. The demo and the tests pass clocks that run faster or stand still; operators run on `WallClock`."""
+
+    def now_ms(self) -> int:
+        """The fleet's time, integer UTC milliseconds: for records, ages and rules. May jump."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds that never go back and always run at the wall's speed: for time-outs, tokens and latencies."""
+        ...
+
+
+class WallClock:
+    """The machine's own time: the fleet's time is the wall's."""
+
+    def now_ms(self) -> int:
+        """UTC milliseconds of the system clock."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        """The system's monotonic clock, in seconds."""
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTime:
+    """How the fleet's time runs beside the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused)."""
+
+    wall_at_ms: int
+    fleet_at_ms: int
+    speed: float
+
+    def at_ms(self, wall_ms: int) -> int:
+        """The fleet's time in UTC ms when the wall's clock shows `wall_ms`."""
+        return self.fleet_at_ms + round((wall_ms - self.wall_at_ms) * self.speed)
+
+
+class FleetClock:
+    """A clock that follows `FleetTime`, replaced as a whole whenever the simulator pauses, jumps or changes speed. Safe to read from any thread."""
+
+    def __init__(self, fleet_time: FleetTime) -> None:
+        self._fleet_time = fleet_time
+
+    def follow(self, fleet_time: FleetTime) -> None:
+        """From now on time runs as `fleet_time` says."""
+        self._fleet_time = fleet_time
+
+    def now_ms(self) -> int:
+        """The fleet's time, UTC milliseconds."""
+        return self._fleet_time.at_ms(time.time_ns() // 1_000_000)
+
+    def monotonic_s(self) -> float:
+        """The system's monotonic clock, in seconds: the wall's speed, whatever the fleet's."""
+        return time.monotonic()
+
+
+class StillClock:
+    """A clock that stands still until it is moved: for tests and simulations."""
+
+    def __init__(self, now_ms: int = 1_777_593_600_000) -> None:
+        self.at_ms = now_ms
+        self.at_s = 0.0
+
+    def now_ms(self) -> int:
+        """The time last set, UTC milliseconds."""
+        return self.at_ms
+
+    def monotonic_s(self) -> float:
+        """The monotone seconds last set."""
+        return self.at_s
+
+    def advance(self, seconds: float) -> None:
+        """Both clocks move on by `seconds`."""
+        self.at_s += seconds
+        self.at_ms += round(seconds * 1000)

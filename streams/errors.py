@@ -1,0 +1,36 @@
+"""The few kinds of error every floor raises: each carries a hint that tells the operator what to do."""
+
+
+class LandfallError(Exception):
+    """Root of every error this project raises on purpose.
+
+    `hint` is one sentence that says what the operator can do; it is shown beside the message.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message} ({self.hint})" if self.hint else message
+
+
+class RetryLater(LandfallError):
+    """Nothing is wrong with the request: a full disk, a closed link, a busy peer. The same call may succeed later."""
+
+
+class Corrupt(LandfallError):
+    """Bytes that do not verify: a damaged frame, a torn block, a hostile message. Never retried as it is."""
+
+
+class NotAllowed(LandfallError):
+    """The caller may not do this, whatever the data: access, origin or link policy forbids it."""
+
+
+class Misuse(LandfallError):
+    """A programming or configuration error: the request can never succeed."""
+
+
+class Trimmed(LandfallError):
+    """A reader's Position lies below the floor of this copy: older records are elsewhere, or nowhere."""

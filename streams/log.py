@@ -1,0 +1,148 @@
+"""The Log port: what every floor above may ask of a node's log, whatever keeps it (its own files, Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from streams.block import Block
+from streams.ledger import GoneReason, Ledger
+from streams.records import Batch
+from streams.words import Origin, Position
+
+READ_RECORDS_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Records for one stream, to be given offsets here.
+
+    `producer` and `sequence` make a retry harmless: an append whose sequence is not above the last one of (stream, producer) changes nothing.
+    """
+
+    stream: str
+    records: pa.RecordBatch
+    producer: str | None = None
+    sequence: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.producer is None) != (self.sequence is None):
+            raise ValueError("producer and sequence go together")
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The answer to one Append: offsets `first .. first + count - 1` of this node's origin; `repeated` (count 0) when it was a retry."""
+
+    stream: str
+    origin: Origin
+    first: int
+    count: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One topic's rows merged in one order (order time, origin, offset), equal at every copy that holds the same records.
+
+    `rows` has the columns `stream` and `origin` beside those of a batch. `positions` says, per stream, the Position it was read at.
+    """
+
+    rows: pa.Table
+    positions: dict[str, Position]
+
+
+class LogReader(Protocol):
+    """Reading a node's log. Safe from any thread; a reader in another process sees a consistent view and never blocks the writer."""
+
+    def streams(self) -> list[str]:
+        """The names of all streams this copy knows, sorted."""
+        ...
+
+    def ledger(self, stream: str) -> Ledger:
+        """A snapshot of what this copy knows of `stream`, per origin; empty for a stream it has never heard of."""
+        ...
+
+    def position(self, stream: str) -> Position:
+        """The Position of this copy of `stream`: `position_of(ledger(stream))`, but cheap."""
+        ...
+
+    def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
+        """Blocks that together hold every held offset of `first .. end - 1`, in ascending order, each offset once, cut at the edges.
+
+        A block of an unknown codec version can not be cut and comes whole. A damaged frame is left out, set aside and reported: the ledger
+        then wants its offsets again. Nothing is promised about where blocks begin.
+        """
+        ...
+
+    def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
+        """The rows of every held offset of `first .. end - 1`, decoded, in ascending order, at most READ_RECORDS_MAX rows a batch."""
+        ...
+
+    def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
+        """All rows from `position` up to this copy's Position at the call, in offset order within each origin; only of `topics`, if given.
+
+        Never beyond a hole: what lies after wanted offsets waits for them. Promises nothing about how origins interleave.
+        Raises Trimmed when `position` lies below this copy's floor.
+        """
+        ...
+
+    def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None) -> History:
+        """Every held row of `topic` with since <= order time < until, over `streams` (default: all that know the topic), merged."""
+        ...
+
+
+class Log(LogReader, Protocol):
+    """A node's log, opened by the one process that writes it. Safe from any thread."""
+
+    @property
+    def node(self) -> str:
+        """The node whose log this is."""
+        ...
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what is appended here: this node, and the generation opened when the log was."""
+        ...
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """Give offsets to new records: all of `appends` or none, in one commit. Durable (one fdatasync) when it returns.
+
+        Called by the node for its own records and by its append door. Received times are monotone per stream.
+        Raises RetryLater when the disk is full (nothing changed), Misuse for records `check_given` refuses.
+        """
+        ...
+
+    def admit(self, blocks: Sequence[Block]) -> int:
+        """Take blocks from elsewhere, any ranges, in any order; returns how many records were new. Durable when it returns. Idempotent.
+
+        Offsets already settled are passed over; nothing held is ever replaced. Raises Corrupt for a block whose payload can not be what its
+        header says, NotAllowed for a block of this very origin's own future (see `PeerKnowsMore`), RetryLater when the disk is full.
+        """
+        ...
+
+    def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
+        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent. Decided by the origin alone."""
+        ...
+
+    def trim(self, stream: str, origin: Origin, floor: int) -> None:
+        """Drop everything of (stream, origin) below `floor` from this copy, and remember that. Never moves a floor back."""
+        ...
+
+    def subscribe(self, changed: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+        """Call `changed` with the streams of every commit, soon after it, from the log's own thread; returns how to stop that.
+
+        `changed` must return at once and not call the log.
+        """
+        ...
+
+    def close(self) -> None:
+        """Everything appended is durable already; releases the files. The log can not be used afterwards."""
+        ...
+
+
+class PeerKnowsMore(Exception):
+    """A peer holds more of this node's own origin than this log does: the log is an old copy and must open a new generation."""

@@ -1,0 +1,133 @@
+"""Sets of offsets, kept as sorted, disjoint, half-open ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+Range = tuple[int, int]
+
+
+class RangeSet:
+    """Offsets as disjoint half-open ranges `(first, end)`, in ascending order and never touching each other.
+
+    Mutable; `add` and `remove` cost O(log n) plus the ranges they merge or split. Two sets are equal when they hold the same offsets.
+    """
+
+    __slots__ = ("_ends", "_firsts")
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._firsts: list[int] = []
+        self._ends: list[int] = []
+        for first, end in ranges:
+            self.add(first, end)
+
+    def __iter__(self) -> Iterator[Range]:
+        return iter(list(zip(self._firsts, self._ends, strict=True)))
+
+    def __len__(self) -> int:
+        """The number of ranges, not of offsets (that is `count`)."""
+        return len(self._firsts)
+
+    def __bool__(self) -> bool:
+        return bool(self._firsts)
+
+    def __contains__(self, offset: int) -> bool:
+        at = bisect_right(self._firsts, offset) - 1
+        return at >= 0 and offset < self._ends[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RangeSet) and self._firsts == other._firsts and self._ends == other._ends
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return "RangeSet(" + ", ".join(f"{first}..{end - 1}" for first, end in self) + ")"
+
+    def count(self) -> int:
+        """How many offsets the set holds."""
+        return sum(self._ends) - sum(self._firsts)
+
+    def end(self) -> int:
+        """One past the largest offset held; 0 for the empty set."""
+        return self._ends[-1] if self._ends else 0
+
+    def first(self) -> int:
+        """The smallest offset held; 0 for the empty set."""
+        return self._firsts[0] if self._firsts else 0
+
+    def copy(self) -> RangeSet:
+        """An independent set of the same offsets."""
+        twin = RangeSet()
+        twin._firsts, twin._ends = self._firsts.copy(), self._ends.copy()
+        return twin
+
+    def add(self, first: int, end: int) -> None:
+        """Hold `first..end-1` too. Raises ValueError for a range that is negative or reversed; an empty one changes nothing."""
+        _check(first, end)
+        if first == end:
+            return
+        low = bisect_left(self._ends, first)
+        high = bisect_right(self._firsts, end)
+        if low < high:
+            first, end = min(first, self._firsts[low]), max(end, self._ends[high - 1])
+        self._firsts[low:high] = [first]
+        self._ends[low:high] = [end]
+
+    def remove(self, first: int, end: int) -> None:
+        """Hold none of `first..end-1` any more."""
+        _check(first, end)
+        if first == end:
+            return
+        low = bisect_right(self._ends, first)
+        high = bisect_left(self._firsts, end)
+        if low >= high:
+            return
+        kept = [(a, b) for a, b in ((self._firsts[low], first), (end, self._ends[high - 1])) if a < b]
+        self._firsts[low:high] = [a for a, _ in kept]
+        self._ends[low:high] = [b for _, b in kept]
+
+    def update(self, other: Iterable[Range]) -> None:
+        """Hold every offset of `other` too."""
+        for first, end in other:
+            self.add(first, end)
+
+    def without(self, other: Iterable[Range]) -> RangeSet:
+        """A new set: the offsets of this one that are not in `other`."""
+        left = self.copy()
+        for first, end in other:
+            left.remove(first, end)
+        return left
+
+    def within(self, first: int, end: int) -> RangeSet:
+        """A new set: the offsets of this one that lie in `first..end-1`."""
+        _check(first, end)
+        low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
+        return RangeSet(
+            (max(a, first), min(b, end)) for a, b in zip(self._firsts[low:high], self._ends[low:high], strict=True) if max(a, first) < min(b, end)
+        )
+
+    def common(self, other: Iterable[Range]) -> RangeSet:
+        """A new set: the offsets that both hold."""
+        both = RangeSet()
+        for first, end in other:
+            both.update(self.within(first, end))
+        return both
+
+    def covers(self, first: int, end: int) -> bool:
+        """Whether every offset of `first..end-1` is held."""
+        _check(first, end)
+        if first == end:
+            return True
+        at = bisect_right(self._firsts, first) - 1
+        return at >= 0 and end <= self._ends[at]
+
+    def run_from(self, offset: int) -> int:
+        """The end of the unbroken run that starts at `offset`; `offset` itself when it is not held."""
+        at = bisect_right(self._firsts, offset) - 1
+        return self._ends[at] if at >= 0 and offset < self._ends[at] else offset
+
+
+def _check(first: int, end: int) -> None:
+    if not 0 <= first <= end:
+        raise ValueError(f"a range runs from 0 or more upwards, not {first}..{end}")

@@ -1,0 +1,194 @@
+"""Records as Arrow batches: the one shape in which every floor hands readings, events and all else to the log and gets them back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from streams.words import Coordinates, Origin, check_topic
+
+Value = bool | int | float | str
+
+TOPIC, DEVICE, DEVICE_AT, BODY = "topic", "device", "device_at_ms", "body"
+SOURCE_STREAM, SOURCE_ORIGIN, SOURCE_OFFSET = "source_stream", "source_origin", "source_offset"
+OFFSET, RECEIVED_AT, ORDER_AT = "offset", "received_at_ms", "order_at_ms"
+
+GIVEN = pa.schema(
+    [
+        pa.field(TOPIC, pa.string(), nullable=False),
+        pa.field(DEVICE, pa.string()),
+        pa.field(DEVICE_AT, pa.int64()),
+        pa.field(BODY, pa.string()),
+    ]
+)
+"""Columns an appender gives, besides its signals: `body` is a JSON object of all that is no signal."""
+
+SOURCE = pa.schema([pa.field(SOURCE_STREAM, pa.string()), pa.field(SOURCE_ORIGIN, pa.string()), pa.field(SOURCE_OFFSET, pa.int64())])
+"""Columns an appender may give: the coordinates of the record this one was made from."""
+
+STAMPED = pa.schema(
+    [
+        pa.field(OFFSET, pa.int64(), nullable=False),
+        pa.field(RECEIVED_AT, pa.int64(), nullable=False),
+        pa.field(ORDER_AT, pa.int64(), nullable=False),
+    ]
+)
+"""Columns the origin's log adds, for good: offset, monotone received time and order time, the times in UTC ms."""
+
+RESERVED = frozenset([*GIVEN.names, *SOURCE.names, *STAMPED.names])
+SIGNAL_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
+EARLY_MS_MAX = 5 * 60_000
+LATE_MS_MAX = 180 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row to append: what happened to `topic`, measured by `device` at `device_at_ms` (UTC ms, the device's own clock).
+
+    `signals` become columns, `body` (a JSON object) keeps everything else exactly as it came.
+    """
+
+    topic: str
+    device: str | None = None
+    device_at_ms: int | None = None
+    signals: Mapping[str, Value] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    source: Coordinates | None = None
+
+    def __post_init__(self) -> None:
+        check_topic(self.topic)
+        if reserved := RESERVED.intersection(self.signals):
+            raise ValueError(f"signals can not be called {sorted(reserved)}: the log uses these names")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A row as the log gives it back: the record, where it stands, and the origin's two times (UTC ms)."""
+
+    coordinates: Coordinates
+    received_at_ms: int
+    order_at_ms: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one (stream, origin) in ascending offset order, not always consecutive; `records` has GIVEN, STAMPED and signal columns."""
+
+    stream: str
+    origin: Origin
+    records: pa.RecordBatch
+
+    def rows(self) -> Iterator[StoredRecord]:
+        """The same rows one by one. For people, small streams and tests: columns are many times quicker."""
+        for row in self.records.to_pylist():
+            yield _stored(self.stream, self.origin, row)
+
+
+def to_batch(records: Sequence[Record]) -> pa.RecordBatch:
+    """The rows as one batch: GIVEN columns, SOURCE columns when any row has a source, and one column per signal any row carries.
+
+    A signal's column is bool, int64, float64 or string, by the values it holds; whole and fractional numbers together make float64.
+    Raises ValueError when one signal mixes other types, or a whole number does not fit its column exactly.
+    """
+    columns: dict[str, pa.Array] = {
+        TOPIC: pa.array([r.topic for r in records], pa.string()),
+        DEVICE: pa.array([r.device for r in records], pa.string()),
+        DEVICE_AT: pa.array([r.device_at_ms for r in records], pa.int64()),
+        BODY: pa.array([None if r.body is None else body_text(r.body) for r in records], pa.string()),
+    }
+    if any(r.source for r in records):
+        columns[SOURCE_STREAM] = pa.array([r.source and r.source.stream for r in records], pa.string())
+        columns[SOURCE_ORIGIN] = pa.array([r.source and str(r.source.origin) for r in records], pa.string())
+        columns[SOURCE_OFFSET] = pa.array([r.source and r.source.offset for r in records], pa.int64())
+    for name in sorted({name for r in records for name in r.signals}):
+        columns[name] = _signal_column(name, [r.signals.get(name) for r in records])
+    fields = [field if (field := _known_field(name)) is not None else pa.field(name, column.type) for name, column in columns.items()]
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def check_given(records: pa.RecordBatch) -> pa.RecordBatch:
+    """`records` itself, when an appender may give it: the GIVEN columns, signals of the four types, nothing stamped. Raises ValueError."""
+    for wanted in GIVEN:
+        if wanted.name not in records.schema.names or records.schema.field(wanted.name).type != wanted.type:
+            raise ValueError(f"records to append need a column {wanted.name!r} of type {wanted.type}")
+    for column in records.schema:
+        if column.name in STAMPED.names:
+            raise ValueError(f"the log itself stamps {column.name!r}: records to append must not bring it")
+        if column.name not in RESERVED and column.type not in SIGNAL_TYPES:
+            raise ValueError(f"signal {column.name!r} is {column.type}: a signal is bool, int64, float64 or string")
+    if records.column(TOPIC).null_count:
+        raise ValueError("every record has a topic")
+    return records
+
+
+def order_at_ms(device_at_ms: int | None, received_at_ms: int) -> int:
+    """The time a record is put in order by: its device's when plausible (at most 5 min ahead, 180 days behind), else the received one."""
+    if device_at_ms is not None and received_at_ms - LATE_MS_MAX <= device_at_ms <= received_at_ms + EARLY_MS_MAX:
+        return device_at_ms
+    return received_at_ms
+
+
+def body_text(body: Mapping[str, Any]) -> str:
+    """The canonical JSON of `body`: keys sorted, no spaces, no NaN. Equal bodies have equal texts."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def signal_names(records: pa.RecordBatch) -> list[str]:
+    """The names of the batch's signal columns, in column order."""
+    return [name for name in records.schema.names if name not in RESERVED]
+
+
+def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows in one batch, over the union of the columns: a column some batch lacks is null there."""
+    table = pa.concat_tables((pa.Table.from_batches([b]) for b in batches), promote_options="default").combine_chunks()
+    parts = table.to_batches()
+    return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _known_field(name: str) -> pa.Field | None:
+    for schema in (GIVEN, SOURCE, STAMPED):
+        if name in schema.names:
+            return schema.field(name)
+    return None
+
+
+def _signal_column(name: str, values: list[Value | None]) -> pa.Array:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        kinds = {float}
+        values = [None if value is None else _exact_float(name, value) for value in values]
+    if len(kinds) > 1:
+        raise ValueError(f"signal {name!r} mixes {sorted(kind.__name__ for kind in kinds)}: give it one type")
+    types: dict[type, pa.DataType] = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    kind = kinds.pop()
+    if kind not in types:
+        raise ValueError(f"signal {name!r} is {kind.__name__}: a signal is true/false, a number or a text; put the rest into the body")
+    return pa.array(values, types[kind])
+
+
+def _exact_float(name: str, value: Value) -> float:
+    number = float(value)
+    if number != value:
+        raise ValueError(f"signal {name!r}: the whole number {value} does not fit a 64-bit float")
+    return number
+
+
+def _stored(stream: str, origin: Origin, row: dict[str, Any]) -> StoredRecord:
+    source = None
+    if row.get(SOURCE_OFFSET) is not None:
+        source = Coordinates(row[SOURCE_STREAM], Origin.parse(row[SOURCE_ORIGIN]), row[SOURCE_OFFSET])
+    body = row.get(BODY)
+    record = Record(
+        topic=row[TOPIC],
+        device=row.get(DEVICE),
+        device_at_ms=row.get(DEVICE_AT),
+        signals={name: value for name, value in row.items() if name not in RESERVED and value is not None},
+        body=None if body is None else json.loads(body),
+        source=source,
+    )
+    return StoredRecord(Coordinates(stream, origin, row[OFFSET]), row[RECEIVED_AT], row[ORDER_AT], record)

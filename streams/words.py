@@ -1,0 +1,121 @@
+"""The words of the log: origin, coordinates, Position, and how they are written down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+NODE_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+STREAM_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?:[./][A-Za-z0-9][A-Za-z0-9-]{0,62}){0,3}")
+TOPIC_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Origin:
+    """Where a record was first appended: a node, and the generation of that node's log.
+
+    `generation` is a 63-bit number, larger for later generations of one node (opening time in ms, then random bits), so that two copies
+    restored from one backup never open the same one.
+    """
+
+    node: str
+    generation: int
+
+    def __post_init__(self) -> None:
+        if not NODE_PATTERN.fullmatch(self.node):
+            raise ValueError(f"a node's name is small letters, digits and dashes, at most 63, not {self.node!r}")
+        if not 0 < self.generation < 1 << 63:
+            raise ValueError(f"a generation is a positive 63-bit number, not {self.generation}")
+
+    def __str__(self) -> str:
+        return f"{self.node}@{self.generation:x}"
+
+    @classmethod
+    def parse(cls, text: str) -> Origin:
+        """The origin written as `node@generation` (hexadecimal). Raises ValueError for anything else."""
+        node, _, generation = text.partition("@")
+        return cls(node, int(generation, 16))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Coordinates:
+    """One record, for ever and on every copy: stream, origin, offset."""
+
+    stream: str
+    origin: Origin
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.stream}:{self.origin}:{self.offset}"
+
+
+class Position(Mapping[Origin, int]):
+    """Origin → the offset up to which all is held, gone or below the floor: the next offset needed.
+
+    Immutable. An origin that is not named stands at 0. Equal when every origin stands at the same offset.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self, offsets: Mapping[Origin, int] | None = None) -> None:
+        for origin, offset in (offsets or {}).items():
+            if offset < 0:
+                raise ValueError(f"an offset is 0 or more, not {offset} for {origin}")
+        self._next = {origin: offset for origin, offset in sorted((offsets or {}).items()) if offset}
+
+    def __getitem__(self, origin: Origin) -> int:
+        return self._next.get(origin, 0)
+
+    def __contains__(self, origin: object) -> bool:
+        return origin in self._next
+
+    def __iter__(self) -> Iterator[Origin]:
+        return iter(self._next)
+
+    def __len__(self) -> int:
+        return len(self._next)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Position) and self._next == other._next
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._next.items()))
+
+    def __repr__(self) -> str:
+        return "Position(" + ", ".join(f"{origin}: {offset}" for origin, offset in self._next.items()) + ")"
+
+    def advanced(self, origin: Origin, offset: int) -> Position:
+        """This Position with `origin` at `offset`, where that is further on; never further back."""
+        return Position({**self._next, origin: max(offset, self[origin])})
+
+    def merged(self, other: Position) -> Position:
+        """The further of the two at each origin."""
+        return Position({origin: max(self[origin], other[origin]) for origin in {*self, *other}})
+
+    def reaches(self, other: Position) -> bool:
+        """Whether this Position is at or beyond `other` at every origin."""
+        return all(self[origin] >= offset for origin, offset in other.items())
+
+    def to_json(self) -> dict[str, int]:
+        """`{"node@generation": offset}`, in order of the origins."""
+        return {str(origin): offset for origin, offset in self._next.items()}
+
+    @classmethod
+    def from_json(cls, offsets: Mapping[str, int]) -> Position:
+        """The Position `to_json` wrote. Raises ValueError for what is no Position."""
+        return cls({Origin.parse(origin): offset for origin, offset in offsets.items()})
+
+
+def check_stream(name: str) -> str:
+    """`name` itself, when it is a stream's name: `containers`, `customers/duckworks`, `aboard/9321483`. Raises ValueError otherwise."""
+    if not STREAM_PATTERN.fullmatch(name):
+        raise ValueError(f"a stream's name is like 'containers' or 'customers/duckworks', not {name!r}")
+    return name
+
+
+def check_topic(topic: str) -> str:
+    """`topic` itself, when it is 1 to 200 printable characters. Raises ValueError otherwise."""
+    if not 0 < len(topic) <= TOPIC_CHARS_MAX or not topic.isprintable():
+        raise ValueError(f"a topic is 1 to {TOPIC_CHARS_MAX} printable characters, not {topic!r}")
+    return topic
