@@ -1,0 +1,5 @@
+"""`python -m landfall`: the command line."""
+
+from landfall.cli import main
+
+main()

@@ -1,0 +1,109 @@
+"""The command line `landfall`: one word per process, and tools for people around the log."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from landfall.configuration import load
+from streams.errors import LandfallError
+
+app = typer.Typer(
+    name="landfall",
+    help="[bold]Landfall[/bold]: telemetry streams for containers at sea.\n\nBegin with [cyan]landfall demo[/cyan].",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A long-running process: where its settings and its main function are found, as `module:name`, so that `--help` stays quick."""
+
+    settings: str
+    run: str
+
+
+PROCESSES = {
+    "ship": Process("edge.settings:ShipSettings", "edge.ship:run_ship"),
+    "port": Process("shore.settings:PortSettings", "shore.port:run_port"),
+    "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
+    "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
+    "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),
+    "dashboards": Process("dashboards.settings:DashboardSettings", "dashboards.run:run_dashboards"),
+}
+
+
+def run_process(name: str, config: Path | None) -> None:
+    """Run the process `name` until it is asked to end. Raises Misuse for a bad configuration."""
+    process = PROCESSES[name]
+    settings = load(found(process.settings), config)
+    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name} %(levelname)s %(message)s", stream=sys.stderr)
+    outcome = found(process.run)(settings)
+    if inspect.iscoroutine(outcome):
+        asyncio.run(outcome)
+
+
+def found(where: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = where.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@app.command(rich_help_panel="At sea and ashore")
+def ship(config: Config = None) -> None:
+    """A ship's node: takes sensors' readings by MQTT, keeps the log, watches over the boxes, syncs when it has a link."""
+    run_process("ship", config)
+
+
+@app.command(rich_help_panel="At sea and ashore")
+def port(config: Config = None) -> None:
+    """A port's node, or headquarters': takes its quay's sensors, accepts ships, links to peers, serves the log."""
+    run_process("port", config)
+
+
+@app.command(rich_help_panel="Headquarters")
+def analytics(config: Config = None) -> None:
+    """Spark over headquarters' log: histories, current states, hourly aggregates, fleet alerts, customers' streams."""
+    run_process("analytics", config)
+
+
+@app.command(rich_help_panel="Headquarters")
+def projector(config: Config = None) -> None:
+    """Brings the streams into the serving database, which can be dropped at any time: it builds itself again."""
+    run_process("projector", config)
+
+
+@app.command(rich_help_panel="Headquarters")
+def api(config: Config = None) -> None:
+    """The HTTP API over the serving database, with accounts and each customer's boundary."""
+    run_process("api", config)
+
+
+@app.command(rich_help_panel="Headquarters")
+def dashboards(config: Config = None) -> None:
+    """The pages: live fleet map, containers, alerts desk, customer portal, ports, sync."""
+    run_process("dashboards", config)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a known error ends it with a sentence on what to do and exit code 2, never with a traceback."""
+    try:
+        app(args=None if arguments is None else list(arguments), standalone_mode=True)
+    except LandfallError as problem:
+        Console(stderr=True).print(f"landfall: {problem}", style="red", markup=False, highlight=False)
+        sys.exit(2)

@@ -1,0 +1,109 @@
+"""Starts the demo's processes, waits until each is healthy, starts a dead one again, and stops them all cleanly."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streams.errors import RetryLater
+
+HEALTHY_WITHIN_S = 120.0
+STOPPED_WITHIN_S = 20.0
+RESTARTS_MAX = 5
+LOG_TAIL_LINES = 15
+SEE_LOG = "its whole log is in the demo's logs folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One process of the demo: `landfall <words>`, healthy once `health_url` answers 200. `purpose` is shown to the person who waits."""
+
+    name: str
+    words: tuple[str, ...]
+    health_url: str
+    purpose: str
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Runs programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads."""
+
+    logs: Path
+    tell: Callable[[str], None]
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    programs: dict[str, Program] = field(default_factory=dict)
+    restarts: dict[str, int] = field(default_factory=dict)
+
+    def start(self, program: Program) -> None:
+        """Start `program`; returns at once, its output going to `<logs>/<name>.log`."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.programs[program.name] = program
+        with (self.logs / f"{program.name}.log").open("ab") as log:
+            command = [sys.executable, "-m", "landfall", *program.words]
+            self.running[program.name] = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+
+    def wait_healthy(self, program: Program) -> float:
+        """Seconds until `program` answered its health check. Raises RetryLater with the end of its log when it died or took too long."""
+        began = time.monotonic()
+        while time.monotonic() - began < HEALTHY_WITHIN_S:
+            if (code := self.running[program.name].poll()) is not None:
+                raise RetryLater(f"{program.name} ended with code {code} before it was healthy:\n{self.tail(program.name)}", hint=SEE_LOG)
+            if healthy(program.health_url):
+                return time.monotonic() - began
+            time.sleep(0.1)
+        raise RetryLater(f"{program.name} was not healthy within {HEALTHY_WITHIN_S:.0f} s:\n{self.tail(program.name)}", hint=SEE_LOG)
+
+    def mend(self) -> None:
+        """Start again what has died. Raises RetryLater when one program died more than RESTARTS_MAX times."""
+        for name, process in list(self.running.items()):
+            if (code := process.poll()) is None:
+                continue
+            self.restarts[name] = self.restarts.get(name, 0) + 1
+            if self.restarts[name] > RESTARTS_MAX:
+                raise RetryLater(f"{name} died {self.restarts[name]} times:\n{self.tail(name)}", hint=SEE_LOG)
+            self.tell(f"{name} ended ({_ending(code)}); it goes on where it was")
+            self.start(self.programs[name])
+
+    def stop(self) -> None:
+        """Ask every process to end, the last started first; kill what has not ended within STOPPED_WITHIN_S."""
+        ending = list(reversed(self.running.items()))
+        for _, process in ending:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOPPED_WITHIN_S
+        for name, process in ending:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.tell(f"{name} did not end in time: killed (nothing acknowledged is lost)")
+                process.kill()
+                process.wait()
+        self.running.clear()
+
+    def tail(self, name: str) -> str:
+        """The last lines of a program's log."""
+        path = self.logs / f"{name}.log"
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        return "\n".join(f"    {line}" for line in lines[-LOG_TAIL_LINES:])
+
+
+def healthy(url: str) -> bool:
+    """Whether `url` answers 200 within two seconds."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _ending(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"code {code}"
