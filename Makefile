@@ -1,0 +1,54 @@
+# Landfall: `make demo` and `make test` do their own set-up on a machine that has Python (3.11 or newer), make and git.
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+# Names, versions and hashes only, for every platform: no address of where they came from.
+LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test demo test check lint pytest bench torture lock format clean
+
+help: ## these words
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## everything that running needs (quick when it is there)
+	@$(PYTHON) -m deploy.setup demo
+
+setup-test:
+	@$(PYTHON) -m deploy.setup test
+
+demo: setup ## the voyage of Big Blue on this machine; ARGS="--fresh" begins anew
+	@$(BIN)/landfall demo $(ARGS)
+
+test: setup-test ## set-up, then all that `check` does: what CI runs
+	@$(MAKE) --no-print-directory check
+
+check: lint pytest ## lint, format, types, floors and tests, in an environment that is set up
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --diff --quiet .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+pytest:
+	$(BIN)/pytest $(ARGS)
+
+format: ## put imports and layout right
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup-test ## measure the targets; docs/performance.md says how to read it
+	$(BIN)/python -m bench $(ARGS)
+
+torture: setup-test ## the kill and fault tests that take long
+	$(BIN)/pytest -m torture --timeout=0 $(ARGS)
+
+lock: setup-test ## look up anew which versions fit, and write every lock file
+	printf '%s\n' pip setuptools wheel | $(LOCK) - --upgrade --output-file requirements-build.lock
+	$(LOCK) pyproject.toml --upgrade --output-file requirements.lock
+	$(LOCK) pyproject.toml --upgrade --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(BIN)/python -m deploy.setup.spark --lock
+
+clean: ## remove what set-up and tests made (not the demo's data)
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

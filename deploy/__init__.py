@@ -1,0 +1,1 @@
+"""Files that put Landfall on machines."""

@@ -1,0 +1,48 @@
+"""The programs that tests run against (a broker, a browser, a database server), from Debian's packages when they may be installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from deploy.setup.places import LOG
+from deploy.setup.progress import run
+
+SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+PROGRAMS = {"mosquitto": "mosquitto", "mosquitto_pub": "mosquitto-clients", "chromium": "chromium", "postgres": "postgresql"}
+
+
+def missing() -> list[str]:
+    """The packages whose programs are not on this machine."""
+    return [package for program, package in PROGRAMS.items() if not _is_here(program)]
+
+
+def problems() -> Iterator[str]:
+    """The one line to run, when packages are missing and may not be installed from here."""
+    if missing() and not _may_install():
+        yield (
+            f"The tests run against programs that are not on this machine: {', '.join(missing())}."
+            f"\n  sudo apt-get update && sudo apt-get install --no-install-recommends {' '.join(missing())}"
+        )
+
+
+def make_ready() -> None:
+    """Install what is missing. Call only when `problems` found none."""
+    packages = missing()
+    if packages:
+        environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        run("Debian's list of packages", ("apt-get", "update"), LOG, environ=environ)
+        command = ("apt-get", "install", "--yes", "--no-install-recommends", *packages)
+        run(f"Debian packages: {', '.join(packages)}", command, LOG, environ=environ)
+
+
+def _may_install() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def _is_here(program: str) -> bool:
+    if program == "postgres":
+        return any(Path("/usr/lib/postgresql").glob("*/bin/postgres")) or shutil.which("postgres", path=SEARCHED) is not None
+    return shutil.which(program, path=SEARCHED) is not None

@@ -1,0 +1,93 @@
+"""The project's own Python environment, made from lock files: every package at one version, its bytes known by hash."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import venv
+from pathlib import Path
+
+from deploy.setup.places import BUILD_LOCK, CACHE, LOG, ROOT, RUN_LOCK, STAMPS, TEST_LOCK, VENV, VENV_PYTHON, stamp, stamps
+from deploy.setup.progress import Progress, run
+
+PIP = (str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input")
+
+
+def are_ready(for_tests: bool) -> bool:
+    """True when the environment holds what the locks say, by the stamps of earlier runs."""
+    finished = stamps()
+    return all(finished.get(step) == digest for step, digest in _wanted(for_tests).items())
+
+
+def make_ready(for_tests: bool) -> None:
+    """Make or mend the environment; what earlier runs finished is not done again."""
+    if stamps().get("environment") != _environment_digest():
+        _make_environment()
+    for step, digest in _wanted(for_tests).items():
+        if stamps().get(step) != digest:
+            _STEPS[step]()
+            stamp(step, digest)
+
+
+def _wanted(for_tests: bool) -> dict[str, str]:
+    lock = TEST_LOCK if for_tests else RUN_LOCK
+    return {
+        "environment": _environment_digest(),
+        f"packages of {lock.name}": _digest(BUILD_LOCK, lock),
+        "landfall": _digest(ROOT / "pyproject.toml"),
+    }
+
+
+def _make_environment() -> None:
+    progress = Progress(f"an environment in {VENV.name}")
+    venv.create(VENV, clear=True, with_pip=True)
+    stamp("environment", _environment_digest())
+    progress.done()
+
+
+def _install_for_running() -> None:
+    _install(RUN_LOCK)
+
+
+def _install_for_tests() -> None:
+    _install(TEST_LOCK)
+    stamp(f"packages of {RUN_LOCK.name}", _digest(BUILD_LOCK, RUN_LOCK))
+
+
+def _install(lock: Path) -> None:
+    """What builds first: a package that comes as source is built with it, so that nothing without a known hash is ever run."""
+    build_folder = CACHE / "tmp"
+    build_folder.mkdir(parents=True, exist_ok=True)
+    environ = {**os.environ, "TMPDIR": str(build_folder)}
+    for part, wait in ((BUILD_LOCK, ""), (lock, " (a few minutes the first time)")):
+        run(
+            f"Python packages of {part.name}{wait}",
+            (*PIP, "install", "--require-hashes", "--no-build-isolation", "--progress-bar=off", "-r", str(part)),
+            LOG,
+            counted=r"^(Collecting|Requirement already satisfied)",
+            total=len(re.findall(r"^[\w.\[\]-]+==", part.read_text(), re.MULTILINE)),
+            environ=environ,
+        )
+
+
+def _install_landfall() -> None:
+    run("landfall itself", (*PIP, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)), LOG)
+
+
+_STEPS = {
+    f"packages of {RUN_LOCK.name}": _install_for_running,
+    f"packages of {TEST_LOCK.name}": _install_for_tests,
+    "landfall": _install_landfall,
+}
+
+
+def _environment_digest() -> str:
+    """An environment belongs to one Python and one folder: it can not be moved to another."""
+    base = Path(sys.base_prefix)
+    return f"{sys.version_info.major}.{sys.version_info.minor} {base} {STAMPS}"
+
+
+def _digest(*files: Path) -> str:
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

