@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
-from streams.errors import Corrupt
+from streams.errors import Corrupt, Misuse
 from streams.words import Origin, check_stream
 
 MAGIC = b"LFB1"
@@ -111,13 +111,17 @@ def digest(data: bytes | memoryview) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
+class BlockTooLarge(Misuse):
+    """The rows do not fit one block, but fewer of them may: try each half."""
+
+
 class Codec(Protocol):
     """Turns records into a block's payload and back. Given to the log where it is wired, so that logs know no encoding."""
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
         """The block of `records`, which have consecutive `offset`s and all STAMPED columns. `decode` gives the very same rows back.
 
-        Raises Misuse when a column's type is not one of the four, or the offsets are not consecutive.
+        Raises Misuse when a column's type is not one of the four, or the offsets are not consecutive; BlockTooLarge when it does not fit.
         """
         ...
 

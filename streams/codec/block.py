@@ -1,0 +1,75 @@
+"""BlockCodec: what a log is given to turn records into blocks and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockTooLarge
+from streams.codec.columns import TYPES
+from streams.codec.layout import read_payload, write_payload
+from streams.codec.wire import CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
+from streams.errors import Corrupt, Misuse
+from streams.records import OFFSET, ORDER_AT, STAMPED
+from streams.words import Origin
+
+CODEC = 1
+"""The number of the encoding that BlockCodec writes; it reads this one alone."""
+
+
+class BlockCodec:
+    """Codec 1. Holds no state: one serves all logs and threads."""
+
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
+        """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
+
+        Raises Misuse for columns of other types, offsets that are not consecutive, or no rows; BlockTooLarge when fewer rows would fit.
+        """
+        first = _check(records)
+        payload = write_payload(records)
+        if len(payload) > BLOCK_BYTES_MAX:
+            raise BlockTooLarge(f"{records.num_rows} rows take {len(payload)} bytes, more than the {BLOCK_BYTES_MAX} of a block")
+        order = pc.min_max(records.column(ORDER_AT))
+        return Block(stream, origin, first, records.num_rows, order["min"].as_py(), order["max"].as_py(), CODEC, payload)
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        """The block's rows in offset order. Allocates no more than the limits of streams.codec.wire, whatever the bytes say.
+
+        Raises Corrupt for bytes that no encoder wrote or a header that does not match them; Misuse for another codec's block.
+        """
+        if block.codec != CODEC:
+            raise Misuse(f"a block of codec {block.codec} is none of codec {CODEC}", hint="a newer version of Landfall reads it")
+        records = read_payload(block.payload, block.first, block.count)
+        order = pc.min_max(records.column(ORDER_AT))
+        if (order["min"].as_py(), order["max"].as_py()) != (block.order_first_ms, block.order_last_ms):
+            raise Corrupt("a block's order times are not those of its header")
+        return records
+
+    def cut(self, block: Block, first: int, end: int) -> Block:
+        """The block of offsets `first .. end - 1` alone; `block` itself when that is all. Raises as `decode`; Misuse outside."""
+        if (first, end) == (block.first, block.end):
+            return block
+        if not block.first <= first < end <= block.end:
+            raise Misuse(f"offsets {first}..{end - 1} are not within a block of {block.first}..{block.end - 1}")
+        kept = self.decode(block).slice(first - block.first, end - first)
+        return self.encode(block.stream, block.origin, kept)
+
+
+def _check(records: pa.RecordBatch) -> int:
+    """The first offset, when `records` can be a block."""
+    rows, columns = records.num_rows, records.num_columns
+    if not rows > 0 or columns > COLUMNS_MAX:
+        raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {columns}")
+    if rows > BLOCK_RECORDS_MAX or rows * columns > CELLS_MAX // 2 or records.nbytes > TEXT_BYTES_MAX:
+        raise BlockTooLarge(f"{rows} rows of {columns} columns and {records.nbytes} bytes are too much for one block")
+    for field in records.schema:
+        if field.type not in TYPES:
+            raise Misuse(f"column {field.name!r} is {field.type}: a block holds bool, int64, float64 and string")
+        if field.name in STAMPED.names and records.column(field.name).null_count:
+            raise Misuse(f"column {field.name!r} has rows without a value")
+    offsets = records.column(OFFSET).to_numpy(zero_copy_only=False)
+    first = int(offsets[0])
+    if not np.array_equal(offsets, np.arange(first, first + rows)):
+        raise Misuse("the offsets of a block follow one another without a gap")
+    return first

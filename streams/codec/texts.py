@@ -1,0 +1,131 @@
+"""Columns of texts: one text for all, one per topic, a dictionary, or each row its own."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.codec.numbers import read_ints, write_ints
+from streams.codec.wire import Ints, Reader, Writer
+from streams.errors import Corrupt
+
+_PLAIN, _DICTIONARY, _BY_TOPIC = 0, 1, 2
+_JOINED, _NUMBERED = 0, 1
+_NUMBERED_PATTERN = re.compile(r"(.*?)([0-9]{1,15})", re.DOTALL)
+_TEXT_END_MAX = 1 << 31
+
+
+def write_texts(writer: Writer, texts: pa.StringArray, topic_codes: Ints) -> None:
+    """Any texts without nulls, at least one. `topic_codes` says of each row which topic it belongs to."""
+    encoded = texts.dictionary_encode()
+    if len(encoded.dictionary) * 2 > len(texts) and len(texts) > 1:
+        writer.varint(_PLAIN)
+        write_list(writer, texts)
+        return
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    by_topic = _by_topic(codes, topic_codes)
+    writer.varint(_DICTIONARY if by_topic is None else _BY_TOPIC)
+    writer.varint(len(encoded.dictionary))
+    write_list(writer, encoded.dictionary)
+    write_ints(writer, codes if by_topic is None else by_topic)
+
+
+def read_texts(reader: Reader, count: int, topic_codes: Ints) -> pa.StringArray:
+    """The `count` texts that `write_texts` wrote."""
+    kind = reader.below(3, "a kind of texts")
+    if kind == _PLAIN:
+        return read_list(reader, count)
+    size = reader.below(count + 1, "a dictionary's size")
+    dictionary = read_list(reader, size)
+    if kind == _DICTIONARY:
+        codes = read_ints(reader, count)
+    else:
+        topics, rows = np.unique(topic_codes, return_inverse=True)
+        codes = read_ints(reader, len(topics))[rows]
+    return take(reader, dictionary, codes)
+
+
+def take(reader: Reader, dictionary: pa.StringArray, codes: Ints) -> pa.StringArray:
+    """The texts that `codes` point at. Raises Corrupt for a code outside the dictionary, or more text than a block may hold."""
+    if len(codes) and not (codes.min() >= 0 and codes.max() < len(dictionary)):
+        raise Corrupt(f"a code of a dictionary of {len(dictionary)} texts points outside it")
+    lengths = pc.binary_length(dictionary).to_numpy(zero_copy_only=False)
+    reader.pay_text(int(lengths[codes].sum(dtype=np.int64)) if len(codes) else 0)
+    return dictionary.take(pa.array(codes))
+
+
+def write_list(writer: Writer, texts: pa.StringArray) -> None:
+    """Texts whose count the reader knows: as numbers behind a common beginning (`TRK-00412`) where that is what they are, else joined."""
+    numbered = _numbered(texts)
+    if numbered is None:
+        writer.varint(_JOINED)
+        write_ints(writer, pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64))
+        writer.squeezed(b"".join(text.encode() for text in texts.to_pylist()))
+    else:
+        prefix, width, numbers = numbered
+        writer.varint(_NUMBERED)
+        writer.sized(prefix.encode())
+        writer.varint(width)
+        write_ints(writer, numbers)
+
+
+def read_list(reader: Reader, count: int) -> pa.StringArray:
+    """The `count` texts that `write_list` wrote."""
+    if reader.below(2, "a kind of list") == _JOINED:
+        return _joined(reader, count)
+    prefix = _utf8(reader.sized())
+    width = reader.below(16, "a number's width")
+    numbers = read_ints(reader, count)
+    if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**width):
+        raise Corrupt(f"a numbered text does not fit {width} digits")
+    reader.pay_text(count * (len(prefix.encode()) + width))
+    return pa.array([f"{prefix}{number:0{width}}" for number in numbers.tolist()], pa.string())
+
+
+def _joined(reader: Reader, count: int) -> pa.StringArray:
+    lengths = read_ints(reader, count)
+    joined = reader.squeezed()
+    if (lengths < 0).any() or (lengths > len(joined)).any():
+        raise Corrupt("a text has an impossible length")
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    if ends[-1] != len(joined) or ends[-1] >= _TEXT_END_MAX:
+        raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(joined)} bytes")
+    texts = pa.StringArray.from_buffers(count, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(joined))
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as problem:
+        raise Corrupt(f"a text is not UTF-8: {problem}") from problem
+    return texts
+
+
+def _by_topic(codes: Ints, topic_codes: Ints) -> Ints | None:
+    """One code per topic, in order of the topics, when each topic has only one and that saves anything."""
+    if len(codes) != len(topic_codes):
+        return None
+    topics, first, rows = np.unique(topic_codes, return_index=True, return_inverse=True)
+    per_topic = codes[first]
+    return per_topic if len(topics) < len(codes) and (per_topic[rows] == codes).all() else None
+
+
+def _numbered(texts: pa.StringArray) -> tuple[str, int, Ints] | None:
+    first = _NUMBERED_PATTERN.fullmatch(texts[0].as_py())
+    if first is None:
+        return None
+    prefix, width = first[1], len(first[2])
+    same = pc.and_(pc.starts_with(texts, prefix), pc.equal(pc.binary_length(texts), len(prefix.encode()) + width))
+    if not pc.all(same).as_py():
+        return None
+    digits = pc.utf8_slice_codeunits(texts, len(prefix))
+    if not pc.all(pc.match_substring_regex(digits, f"^[0-9]{{{width}}}$")).as_py():
+        return None
+    return prefix, width, digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as problem:
+        raise Corrupt(f"a text is not UTF-8: {problem}") from problem

@@ -1,0 +1,156 @@
+"""How a block's payload is laid out: varints, lengths and bytes, read back without trusting any of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from streams.errors import Corrupt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+CELLS_MAX = 1 << 26
+"""Rows times columns of one block: what decoding it may allocate, times 8 bytes."""
+TEXT_BYTES_MAX = 1 << 28
+"""UTF-8 bytes of all texts of one block, repeats counted."""
+COLUMNS_MAX = 1000
+
+_RAW, _ZSTD = 0, 1
+_ZSTD_BYTES_MIN = 48
+_ZSTD_LEVEL = 6
+_WINDOW_BYTES_MAX = 1 << 27
+
+
+class Writer:
+    """Collects a payload. Every method appends what the Reader's method of the same name takes."""
+
+    def __init__(self) -> None:
+        self._parts = bytearray()
+
+    def varint(self, number: int) -> None:
+        """A whole number from 0 to 2^64 - 1, seven bits a byte."""
+        while number > 0x7F:
+            self._parts.append(number & 0x7F | 0x80)
+            number >>= 7
+        self._parts.append(number)
+
+    def signed(self, number: int) -> None:
+        """A whole number from -2^63 to 2^63 - 1, small magnitudes in few bytes."""
+        self.varint(number << 1 if number >= 0 else ~number << 1 | 1)
+
+    def raw(self, data: bytes) -> None:
+        """Bytes whose length the reader knows."""
+        self._parts += data
+
+    def sized(self, data: bytes) -> None:
+        """Bytes after their length."""
+        self.varint(len(data))
+        self._parts += data
+
+    def squeezed(self, data: bytes) -> None:
+        """Bytes after their length, through zstd when that is smaller."""
+        self.varint(len(data))
+        if len(data) >= _ZSTD_BYTES_MIN:
+            small = _compressor().compress(data)
+            if len(small) + 2 < len(data):
+                self.varint(_ZSTD)
+                self.sized(small)
+                return
+        self.varint(_RAW)
+        self._parts += data
+
+    def to_bytes(self) -> bytes:
+        """All that was written."""
+        return bytes(self._parts)
+
+
+class Reader:
+    """Takes a payload apart. Every method raises Corrupt rather than read past the end or allocate what the payload can not pay for."""
+
+    def __init__(self, payload: bytes, rows: int) -> None:
+        self._payload = payload
+        self._at = 0
+        self._cells_left = CELLS_MAX
+        self._text_bytes_left = TEXT_BYTES_MAX
+        self.rows = rows
+
+    def varint(self) -> int:
+        """A number below 2^64."""
+        number = shift = 0
+        while True:
+            if self._at >= len(self._payload) or shift > 63:
+                raise Corrupt("a number in a block's payload does not end")
+            byte = self._payload[self._at]
+            self._at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if number >= 1 << 64:
+                    raise Corrupt("a number in a block's payload is longer than 64 bits")
+                return number
+            shift += 7
+
+    def below(self, end: int, what: str) -> int:
+        """A number from 0 to `end` - 1; `what` names it in the error."""
+        number = self.varint()
+        if number >= end:
+            raise Corrupt(f"{what} in a block's payload is {number}, which is not below {end}")
+        return number
+
+    def signed(self) -> int:
+        """A number from -2^63 to 2^63 - 1."""
+        number = self.varint()
+        return ~(number >> 1) if number & 1 else number >> 1
+
+    def raw(self, length: int) -> bytes:
+        """The next `length` bytes."""
+        if length > len(self._payload) - self._at:
+            raise Corrupt(f"a block's payload ends within {length} bytes")
+        self._at += length
+        return self._payload[self._at - length : self._at]
+
+    def sized(self) -> bytes:
+        """Bytes after their length."""
+        return self.raw(self.varint())
+
+    def squeezed(self) -> bytes:
+        """What `Writer.squeezed` was given: at most TEXT_BYTES_MAX bytes over all of the payload."""
+        length = self.varint()
+        self.pay_text(length)
+        if self.below(2, "a packing") == _RAW:
+            return self.raw(length)
+        return _decompress(self.sized(), length)
+
+    def pay_cells(self, cells: int) -> None:
+        """Account for `cells` values about to be allocated."""
+        self._cells_left -= cells
+        if self._cells_left < 0:
+            raise Corrupt(f"a block's payload unpacks to more than {CELLS_MAX} values")
+
+    def pay_text(self, length: int) -> None:
+        """Account for `length` bytes of text about to be allocated."""
+        self._text_bytes_left -= length
+        if self._text_bytes_left < 0:
+            raise Corrupt(f"a block's payload unpacks to more than {TEXT_BYTES_MAX} bytes of text")
+
+    def end(self) -> None:
+        """Check that everything was read."""
+        if self._at != len(self._payload):
+            raise Corrupt(f"{len(self._payload) - self._at} bytes follow a block's payload")
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_content_size=False, write_checksum=False)
+
+
+def _decompress(data: bytes, length: int) -> bytes:
+    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).stream_reader(data)
+    try:
+        unpacked = reader.read(length)
+        if len(unpacked) != length or reader.read(1):
+            raise Corrupt(f"texts in a block's payload do not unpack to the {length} bytes promised")
+    except zstandard.ZstdError as problem:
+        raise Corrupt(f"texts in a block's payload do not unpack: {problem}") from problem
+    return unpacked
