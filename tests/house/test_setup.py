@@ -1,0 +1,126 @@
+"""Set-up tells all that is wrong at once, shows what it does, and does nothing twice."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from deploy.setup import __main__ as setup
+from deploy.setup import checks, debian, packages, places
+from deploy.setup.progress import StepFailed, run
+
+
+class Version(NamedTuple):
+    major: int
+    minor: int
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture
+def poor_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old Python without venv, a full disk, no memory, no browser, and nobody who may install one."""
+    monkeypatch.setattr(sys, "version_info", Version(3, 9))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**10, 10**10 - 10**9, 10**9))
+    monkeypatch.setattr(checks, "_memory_gb", lambda: 1.0)
+    monkeypatch.setattr(debian, "missing", lambda: ["chromium", "mosquitto"])
+    monkeypatch.setattr(debian, "_may_install", lambda: False)
+    monkeypatch.setattr(packages, "are_ready", lambda for_tests: False)
+
+
+@pytest.mark.usefixtures("poor_machine")
+def test_all_problems_are_told_together_with_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["setup", "test"])
+    assert setup.main() == 1
+    told = capsys.readouterr().err
+    for words in (
+        "Python 3.9 is too old",
+        "apt-get install python3-venv",
+        "Only 1.0 GB are free",
+        "1.0 GB of memory",
+        "sudo apt-get update && sudo apt-get install --no-install-recommends chromium mosquitto",
+    ):
+        assert words in told
+
+
+def test_a_port_in_use_is_named_and_a_free_one_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        problems = list(checks.of_ports([port]))
+    assert len(problems) == 1
+    assert f"Port {port} is in use" in problems[0]
+    assert list(checks.of_ports([port])) == []
+
+
+def test_a_failed_step_shows_its_last_lines_and_where_all_are(tmp_path: Path) -> None:
+    script = "import sys\nfor n in range(100): print('line', n)\nsys.exit(3)"
+    with pytest.raises(StepFailed) as failed:
+        run("counting", (sys.executable, "-c", script), tmp_path / "log")
+    assert "code 3" in str(failed.value)
+    assert "line 99" in str(failed.value)
+    assert "line 70\n" not in str(failed.value)
+    assert "line 0" in (tmp_path / "log").read_text()
+
+
+def test_a_step_says_what_it_does_and_how_long_it_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("a step", (sys.executable, "-c", "print('busy')"), tmp_path / "log")
+    assert capsys.readouterr().out.startswith("· a step …\n✓ a step: ")
+
+
+@pytest.fixture
+def steps_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The steps that were really taken, in an environment that no step has touched yet."""
+    done: list[str] = []
+
+    def make_environment() -> None:
+        done.append("environment")
+        places.stamp("environment", "here")
+
+    def taking(step: str) -> Callable[[], None]:
+        return lambda: done.append(step)
+
+    monkeypatch.setattr(places, "STAMPS", tmp_path / "stamps.json")
+    monkeypatch.setattr(packages, "_STEPS", {step: taking(step) for step in packages._STEPS})
+    monkeypatch.setattr(packages, "_make_environment", make_environment)
+    monkeypatch.setattr(packages, "_environment_digest", lambda: "here")
+    return done
+
+
+def test_what_is_done_is_not_done_again(steps_done: list[str]) -> None:
+    packages.make_ready(for_tests=True)
+    assert steps_done == ["environment", "packages of requirements-dev.lock", "landfall"]
+    assert packages.are_ready(for_tests=True)
+    packages.make_ready(for_tests=True)
+    assert len(steps_done) == 3
+
+
+def test_a_step_that_failed_is_taken_again_and_those_before_it_are_not(steps_done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise StepFailed("no network")
+
+    monkeypatch.setitem(packages._STEPS, "landfall", broken)
+    with pytest.raises(StepFailed):
+        packages.make_ready(for_tests=False)
+    assert not packages.are_ready(for_tests=False)
+    monkeypatch.setitem(packages._STEPS, "landfall", lambda: steps_done.append("landfall"))
+    packages.make_ready(for_tests=False)
+    assert steps_done == ["environment", "packages of requirements.lock", "landfall"]
+
+
+def test_another_lock_means_installing_again(steps_done: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    packages.make_ready(for_tests=False)
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("other==1.0\n")
+    monkeypatch.setattr(packages, "RUN_LOCK", lock)
+    assert not packages.are_ready(for_tests=False)
