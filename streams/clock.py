@@ -50,6 +50,11 @@ class FleetClock:
     def __init__(self, fleet_time: FleetTime) -> None:
         self._fleet_time = fleet_time
 
+    @property
+    def fleet_time(self) -> FleetTime:
+        """How time runs now."""
+        return self._fleet_time
+
     def follow(self, fleet_time: FleetTime) -> None:
         """From now on time runs as `fleet_time` says."""
         self._fleet_time = fleet_time
