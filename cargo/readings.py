@@ -1,0 +1,237 @@
+"""Payloads of sensors into checked readings, column by column: what is kept, what is refused, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cargo.signals import SIGNALS, Signal
+
+DEVICE_CHARS_MAX = 100
+TEXT_CHARS_MAX = 200
+NESTING_MAX = 16
+AT_MS_MAX = 1 << 53
+OWN_FIELDS = frozenset({"flags", "refused"})
+"""Names the body uses for itself: a payload's own fields of these names are refused, so that nobody mistakes them for ours."""
+
+ARROW_TYPES: dict[str, pa.DataType] = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "text": pa.string()}
+_QUICK_KINDS: dict[str, frozenset[type]] = {
+    "float": frozenset({float, int, type(None)}),
+    "int": frozenset({int, type(None)}),
+    "bool": frozenset({bool, type(None)}),
+    "text": frozenset({str, type(None)}),
+}
+_POSITION = ("latitude_deg", "longitude_deg")
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why nothing of a payload can be kept: `malformed` (no JSON object, no device) or `bad_value` (every field it has is impossible)."""
+
+    outcome: Literal["malformed", "bad_value"]
+    reason: str
+
+
+@dataclass(slots=True)
+class Readings:
+    """The readings of many payloads as columns; `rows[i]` is the number of the payload that row i came from.
+
+    `signals`: one Arrow array per signal any row carries, of the type `cargo.signals` declares, null where a row lacks it.
+    `unknown` and `refused`: by row, the fields that are no signals and the values that can not be true, as they came.
+    `device_at_ms`: UTC ms by the device's clock; None when the payload says no time that can be read (it is then in `refused`, if it came).
+    """
+
+    rows: list[int]
+    devices: list[str]
+    device_at_ms: list[int | None]
+    signals: dict[str, pa.Array]
+    unknown: dict[int, dict[str, Any]]
+    refused: dict[int, dict[str, Any]]
+    refusals: dict[int, Refusal]
+
+
+def read_payloads(payloads: Sequence[bytes]) -> Readings:
+    """Every payload either becomes a row or is named in `refusals` (by its number) with the reason. Never raises for what they contain.
+
+    One bad field costs that field only: it moves to `refused`, and half a position (a latitude without its longitude) with it. A payload of
+    which no field is left is refused whole; one that never had any besides device and time is kept: it was heard.
+    """
+    refusals: dict[int, Refusal] = {}
+    rows: list[int] = []
+    objects: list[dict[str, Any]] = []
+    for row, payload in enumerate(payloads):
+        try:
+            fields = orjson.loads(payload)
+        except orjson.JSONDecodeError as problem:
+            refusals[row] = Refusal("malformed", f"the payload is no JSON: {problem}")
+            continue
+        if (reason := _unusable(fields)) is not None:
+            refusals[row] = Refusal("malformed", reason)
+            continue
+        rows.append(row)
+        objects.append(fields)
+    return _columns(rows, objects, refusals)
+
+
+def _unusable(fields: Any) -> str | None:
+    if type(fields) is not dict:
+        return f"the payload is a JSON {type(fields).__name__}, not an object"
+    device = fields.get("device")
+    if type(device) is not str:
+        return "the payload names no device"
+    if not 0 < len(device) <= DEVICE_CHARS_MAX or not device.isprintable():
+        return f"a device's name is 1 to {DEVICE_CHARS_MAX} printable characters"
+    return None
+
+
+def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int, Refusal]) -> Readings:
+    refused: dict[int, dict[str, Any]] = {}
+    signals: dict[str, pa.Array] = {}
+    names = set().union(*objects) if objects else set()
+    for name in sorted(names & SIGNALS.keys()):
+        column = _signal_column(SIGNALS[name], [fields.get(name) for fields in objects], refused)
+        if column.null_count < len(objects):
+            signals[name] = column
+    _whole_positions(signals, refused)
+    unknown = _unknown_fields(names - SIGNALS.keys() - {"device", "at"}, objects, refused)
+    readings = Readings(
+        rows=rows,
+        devices=[fields["device"] for fields in objects],
+        device_at_ms=_times([fields.get("at") for fields in objects], refused),
+        signals=signals,
+        unknown=unknown,
+        refused=refused,
+        refusals=refusals,
+    )
+    return _without_emptied(readings, objects) if refused or unknown else readings
+
+
+def _signal_column(signal: Signal, values: list[Any], refused: dict[int, dict[str, Any]]) -> pa.Array:
+    """The quick way when every value has the declared type and lies in range; else value by value."""
+    if _QUICK_KINDS[signal.type].issuperset(map(type, values)):
+        try:
+            column = pa.array(values, ARROW_TYPES[signal.type])
+        except (pa.ArrowInvalid, OverflowError):
+            column = None  # a whole number too large for its column
+        if column is not None and _in_range(signal, column):
+            return column
+    kept = [_kept(signal, value) for value in values]
+    for row, value in enumerate(values):
+        if value is not None and kept[row] is None:
+            refused.setdefault(row, {})[signal.name] = value
+    return pa.array(kept, ARROW_TYPES[signal.type])
+
+
+def _in_range(signal: Signal, column: pa.Array) -> bool:
+    if signal.type == "bool" or column.null_count == len(column):
+        return True
+    if signal.type == "text":
+        return bool(pc.max(pc.utf8_length(column)).as_py() <= TEXT_CHARS_MAX)
+    low, high = pc.min_max(column).as_py().values()
+    return signal.low is not None and signal.high is not None and bool(signal.low <= low and high <= signal.high)
+
+
+def _kept(signal: Signal, value: Any) -> Any:
+    """`value` in the signal's own type, or None when it can not be one."""
+    kind = type(value)
+    if signal.type == "bool":
+        return value if kind is bool else None
+    if signal.type == "text":
+        return value if kind is str and len(value) <= TEXT_CHARS_MAX else None
+    if kind not in (int, float) or signal.low is None or signal.high is None or not signal.low <= value <= signal.high:
+        return None
+    if signal.type == "float":
+        return float(value)
+    return int(value) if value == int(value) else None
+
+
+def _whole_positions(signals: dict[str, pa.Array], refused: dict[int, dict[str, Any]]) -> None:
+    """Half a position is none: where one coordinate was refused the other goes too."""
+    for name, other in (_POSITION, _POSITION[::-1]):
+        rows = [row for row, fields in refused.items() if name in fields and other not in fields]
+        if not rows or other not in signals:
+            continue
+        kept = signals[other].to_pylist()
+        for row in rows:
+            if kept[row] is not None:
+                refused[row][other] = kept[row]
+                kept[row] = None
+        signals[other] = pa.array(kept, pa.float64())
+    for name in _POSITION:
+        if name in signals and signals[name].null_count == len(signals[name]):
+            del signals[name]
+
+
+def _times(values: list[Any], refused: dict[int, dict[str, Any]]) -> list[int | None]:
+    if {int}.issuperset(map(type, values)) and (not values or (min(values) >= 0 and max(values) < AT_MS_MAX)):
+        return values
+    times = [_time_ms(value) for value in values]
+    for row, value in enumerate(values):
+        if value is not None and times[row] is None:
+            refused.setdefault(row, {})["at"] = value
+    return times
+
+
+def _time_ms(value: Any) -> int | None:
+    if type(value) is str:
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        value = round(moment.timestamp() * 1000) if moment.tzinfo is not None else None
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value < AT_MS_MAX else None
+
+
+def _unknown_fields(names: Iterable[str], objects: list[dict[str, Any]], refused: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    unknown: dict[int, dict[str, Any]] = {}
+    wanted = frozenset(names)
+    for row, fields in enumerate(objects) if wanted else ():
+        own = {name: value for name, value in fields.items() if name in wanted}
+        if taken := {name: own.pop(name) for name in OWN_FIELDS & own.keys()}:
+            refused.setdefault(row, {}).update(taken)
+        if own:
+            unknown[row] = own
+    return unknown
+
+
+def _without_emptied(readings: Readings, objects: list[dict[str, Any]]) -> Readings:
+    """Takes out the rows of which nothing useful is left, and those whose body nests too deep to be written down."""
+    gone: set[int] = set()
+    for row, fields in readings.refused.items():
+        measured = objects[row].keys() - {"device", "at"}
+        if measured and measured == fields.keys() - {"at"}:
+            gone.add(row)
+            readings.refusals[readings.rows[row]] = Refusal("bad_value", f"nothing is left: no value of {sorted(fields)} can be true")
+    for row in readings.unknown.keys() | readings.refused.keys():
+        if not all(_writable(value) for kept in (readings.unknown, readings.refused) for value in kept.get(row, {}).values()):
+            gone.add(row)
+            readings.refusals[readings.rows[row]] = Refusal("malformed", f"a field nests deeper than {NESTING_MAX}")
+    if not gone:
+        return readings
+    left = [row for row in range(len(readings.rows)) if row not in gone]
+    at = {old: new for new, old in enumerate(left)}
+    signals = {name: column.take(pa.array(left, pa.int64())) for name, column in readings.signals.items()}
+    return Readings(
+        rows=[readings.rows[row] for row in left],
+        devices=[readings.devices[row] for row in left],
+        device_at_ms=[readings.device_at_ms[row] for row in left],
+        signals={name: column for name, column in signals.items() if column.null_count < len(left)},
+        unknown={at[row]: fields for row, fields in readings.unknown.items() if row in at},
+        refused={at[row]: fields for row, fields in readings.refused.items() if row in at},
+        refusals=readings.refusals,
+    )
+
+
+def _writable(value: Any, nesting_left: int = NESTING_MAX) -> bool:
+    if type(value) not in (dict, list):
+        return True
+    inner = value.values() if type(value) is dict else value
+    return nesting_left > 0 and all(_writable(one, nesting_left - 1) for one in inner)

@@ -1,0 +1,57 @@
+"""What comes in and what becomes of it: the words that the endpoint, the broker's subscriber and the pipeline share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Protocol
+
+import msgspec
+
+
+class Outcome(IntEnum):
+    """What became of one message. The counts of all outcomes add up to what came in."""
+
+    ACCEPTED = 0
+    """In the log."""
+    FUTURE = 1
+    """In the log, flagged `future`: its device's clock is more than 5 min ahead, so it is ordered by the time it was received."""
+    STALE = 2
+    """In the log, flagged `stale`: its device's clock is more than 180 days behind, so it is ordered by the time it was received."""
+    REPEATED = 3
+    """In the log already."""
+    MALFORMED = 4
+    """In `exceptions`: no JSON object, or no device."""
+    BAD_VALUE = 5
+    """In `exceptions`: not one of its values can be true."""
+    UNKNOWN_TOPIC = 6
+    """In `exceptions`: its MQTT topic is none of ours."""
+    OVERSIZED = 7
+    """In `exceptions`: longer than this node takes."""
+    FOREIGN = 8
+    """In `exceptions`: its gateway may not publish to this topic."""
+
+
+STORED = frozenset({Outcome.ACCEPTED, Outcome.FUTURE, Outcome.STALE})
+
+
+class Publish(msgspec.Struct, gc=False):
+    """One MQTT message as it came. `packet_id`: its two bytes, empty at QoS 0. `refused` and `reason`: set when the door already knows it
+    is not to be taken; then `payload` may be only its beginning, and `payload_bytes` and `payload_sha256` (hexadecimal) describe all of it.
+    """
+
+    topic: bytes
+    payload: bytes
+    packet_id: bytes = b""
+    refused: Outcome | None = None
+    reason: str = ""
+    payload_bytes: int = 0
+    payload_sha256: str = ""
+
+
+class Sender(Protocol):
+    """Whoever handed messages to the pipeline and must hear what became of them."""
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        """Called on the event loop once what `outcomes` say is durable: only now may a message be acknowledged. Must not raise."""
+        ...

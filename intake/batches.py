@@ -1,0 +1,131 @@
+"""Messages into what is to be appended: one Arrow batch per stream, built column by column, and a record per message that is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from cargo.identity import identities
+from cargo.readings import Readings, read_payloads
+from intake.arrivals import Outcome, Publish
+from intake.packets import KEPT_BYTES_MAX
+from intake.routes import Route, Routes
+from streams.records import EARLY_MS_MAX, GIVEN, LATE_MS_MAX, Record, body_text, to_batch
+
+EXCEPTIONS = "exceptions"
+MQTT_TOPIC_CHARS_MAX = 400
+
+
+@dataclass(slots=True)
+class Part:
+    """Rows for one stream: row i came from message `messages[i]` and has identity `identities[i]`."""
+
+    stream: str
+    records: pa.RecordBatch
+    messages: list[int]
+    identities: list[bytes]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What `prepare` made of messages: the outcome of each as far as it can be told before the log is asked, and what is to be appended."""
+
+    outcomes: list[Outcome]
+    parts: list[Part] = field(default_factory=list)
+    exceptions: list[Record] = field(default_factory=list)
+
+    def exceptions_batch(self) -> pa.RecordBatch:
+        """The records for `exceptions`."""
+        return to_batch(self.exceptions)
+
+
+def prepare(messages: Sequence[Publish], routes: Routes, process: str, now_ms: int) -> Prepared:
+    """Decode and check `messages` at fleet time `now_ms` (UTC ms). Never raises for what they contain; repeats are still in it."""
+    prepared = Prepared([Outcome.ACCEPTED] * len(messages))
+    found: dict[str, list[tuple[int, Route]]] = {}
+    for number, message in enumerate(messages):
+        route = routes.route(message.topic)
+        if message.refused is not None:
+            _refuse(prepared, number, message, message.refused, message.reason, process, now_ms)
+        elif route is None:
+            _refuse(prepared, number, message, Outcome.UNKNOWN_TOPIC, "this MQTT topic is none of ours", process, now_ms)
+        else:
+            found.setdefault(route.stream, []).append((number, route))
+    for stream, arrived in found.items():
+        readings = read_payloads([messages[number].payload for number, _ in arrived])
+        for row, refusal in readings.refusals.items():
+            number = arrived[row][0]
+            _refuse(prepared, number, messages[number], Outcome[refusal.outcome.upper()], refusal.reason, process, now_ms)
+        if readings.rows:
+            prepared.parts.append(_part(stream, [arrived[row] for row in readings.rows], readings, prepared.outcomes, now_ms))
+    return prepared
+
+
+def exception_record(process: str, message: Publish, outcome: Outcome, reason: str, now_ms: int) -> Record:
+    """The record of a message that was not taken as a reading: at most 4 KiB of its payload, and the SHA-256 of all of it."""
+    whole = not message.payload_sha256
+    body = {
+        "reason": reason,
+        "outcome": outcome.name.lower(),
+        "mqtt_topic": message.topic.decode("utf-8", "backslashreplace")[:MQTT_TOPIC_CHARS_MAX],
+        "payload_base64": base64.b64encode(message.payload[:KEPT_BYTES_MAX]).decode(),
+        "payload_bytes": len(message.payload) if whole else message.payload_bytes,
+        "payload_sha256": hashlib.sha256(message.payload).hexdigest() if whole else message.payload_sha256,
+        "at_ms": now_ms,
+    }
+    return Record(topic=process, body=body)
+
+
+def _refuse(prepared: Prepared, number: int, message: Publish, outcome: Outcome, reason: str, process: str, now_ms: int) -> None:
+    prepared.outcomes[number] = outcome
+    prepared.exceptions.append(exception_record(process, message, outcome, reason, now_ms))
+
+
+def _part(stream: str, arrived: list[tuple[int, Route]], readings: Readings, outcomes: list[Outcome], now_ms: int) -> Part:
+    numbers = [number for number, _ in arrived]
+    topics = [route.topic for _, route in arrived]
+    flags = _flags([route.number_valid for _, route in arrived], readings, numbers, outcomes, now_ms)
+    cores: dict[int, dict[str, Any]] = {row: dict(fields) for row, fields in readings.unknown.items()}
+    for row, fields in readings.refused.items():
+        cores.setdefault(row, {})["refused"] = fields
+    core_texts = {row: body_text(core) for row, core in cores.items()}
+    bodies = core_texts | {row: body_text({**cores.get(row, {}), "flags": told}) for row, told in flags.items()}
+    columns = [
+        pa.array(topics, pa.string()),
+        pa.array(readings.devices, pa.string()),
+        pa.array(readings.device_at_ms, pa.int64()),
+        pa.array([bodies.get(row) for row in range(len(topics))], pa.string()) if bodies else pa.nulls(len(topics), pa.string()),
+        *readings.signals.values(),
+    ]
+    schema = pa.schema([*GIVEN, *(pa.field(name, column.type) for name, column in readings.signals.items())])
+    records = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return Part(stream, records, numbers, identities(topics, readings.devices, readings.device_at_ms, readings.signals, core_texts))
+
+
+def _flags(valid: Sequence[bool], readings: Readings, numbers: Sequence[int], outcomes: list[Outcome], now_ms: int) -> dict[int, list[str]]:
+    """By row, what is to be known about it besides what it says; marks future and stale ones in `outcomes`."""
+    flags: dict[int, list[str]] = {}
+    if not all(valid):
+        _flag(flags, (row for row, one in enumerate(valid) if not one), "check_digit")
+    _flag(flags, readings.refused, "refused")
+    early, late = now_ms + EARLY_MS_MAX, now_ms - LATE_MS_MAX
+    for row, at_ms in enumerate(readings.device_at_ms):
+        if at_ms is None:
+            _flag(flags, (row,), "no_time")
+        elif at_ms > early:
+            _flag(flags, (row,), "future")
+            outcomes[numbers[row]] = Outcome.FUTURE
+        elif at_ms < late:
+            _flag(flags, (row,), "stale")
+            outcomes[numbers[row]] = Outcome.STALE
+    return flags
+
+
+def _flag(flags: dict[int, list[str]], rows: Iterable[int], flag: str) -> None:
+    for row in rows:
+        flags.setdefault(row, []).append(flag)

@@ -1,0 +1,125 @@
+"""What a client says of itself in its CONNECT packet (MQTT 3.1.1 and 5, section 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from intake.packets import Reason, Violation
+
+CLIENT_ID_CHARS_MAX = 256
+_V311, _V5 = 4, 5
+_TEXTS = frozenset({0x03, 0x08, 0x12, 0x15, 0x1A, 0x1C, 0x1F})
+_BINARIES = frozenset({0x09, 0x16})
+_FIXED_BYTES = {0x01: 1, 0x02: 4, 0x11: 4, 0x17: 1, 0x18: 4, 0x19: 1, 0x21: 2, 0x22: 2, 0x27: 4}
+_AUTHENTICATION_METHOD = 0x15
+
+
+class VersionRefused(Exception):
+    """The client speaks neither MQTT 3.1.1 nor 5: CONNACK 0x01 (or 0x84), then the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    """What is to be published for the client when its connection ends without a DISCONNECT."""
+
+    topic: bytes
+    payload: bytes
+    qos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """A CONNECT packet. `keep_alive_s` 0: the client does not want to be watched."""
+
+    v5: bool
+    client_id: str
+    clean_start: bool
+    keep_alive_s: int
+    username: str | None
+    password: bytes | None
+    will: Will | None
+
+
+def read_connect(body: bytes) -> Connect:
+    """The CONNECT in `body`. Raises VersionRefused for another version, Violation for what does not read."""
+    reader = _Reader(body)
+    name, level = reader.binary(), reader.byte()
+    if (name, level) not in ((b"MQTT", _V311), (b"MQTT", _V5)):
+        raise VersionRefused
+    v5 = level == _V5
+    flags, keep_alive_s = reader.byte(), reader.short()
+    has_will, will_qos = bool(flags & 0x04), (flags >> 3) & 3
+    if flags & 0x01 or will_qos == 3 or (not has_will and flags & 0x38):
+        raise Violation(Reason.MALFORMED_PACKET, f"connect flags 0x{flags:02x}")
+    if v5 and _AUTHENTICATION_METHOD in reader.properties():
+        raise Violation(Reason.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered here")
+    client_id = reader.text()
+    will = None
+    if has_will:
+        if v5:
+            reader.properties()
+        will = Will(topic=reader.binary(), payload=reader.binary(), qos=will_qos)
+    username = reader.text() if flags & 0x80 else None
+    password = reader.binary() if flags & 0x40 else None
+    reader.finish()
+    if len(client_id) > CLIENT_ID_CHARS_MAX or not (client_id == "" or client_id.isprintable()):
+        raise Violation(Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client identifier is at most {CLIENT_ID_CHARS_MAX} printable characters")
+    return Connect(v5, client_id, bool(flags & 0x02), keep_alive_s, username, password, will)
+
+
+class _Reader:
+    """Reads the fields of a packet's body in turn; anything missing is a violation."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        taken = self._body[self._at : self._at + count]
+        if len(taken) < count:
+            raise Violation(Reason.MALFORMED_PACKET, "a packet shorter than what it announces")
+        self._at += count
+        return taken
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def short(self) -> int:
+        return int.from_bytes(self.take(2), "big")
+
+    def binary(self) -> bytes:
+        return self.take(self.short())
+
+    def text(self) -> str:
+        try:
+            text = self.binary().decode()
+        except UnicodeDecodeError:
+            raise Violation(Reason.MALFORMED_PACKET, "a text that is no UTF-8") from None
+        if "\0" in text:
+            raise Violation(Reason.MALFORMED_PACKET, "a text with a null character")
+        return text
+
+    def properties(self) -> frozenset[int]:
+        """Reads past a block of properties; which ones were there."""
+        length, shift = 0, 0
+        while (byte := self.byte()) & 0x80 and shift < 21:
+            length |= (byte & 0x7F) << shift
+            shift += 7
+        inner = _Reader(self.take(length | (byte & 0x7F) << shift))
+        names: set[int] = set()
+        while inner._at < len(inner._body):
+            name = inner.byte()
+            if name in _FIXED_BYTES:
+                inner.take(_FIXED_BYTES[name])
+            elif name in _TEXTS or name in _BINARIES:
+                inner.binary()
+            elif name == 0x26:
+                inner.binary(), inner.binary()
+            else:
+                raise Violation(Reason.MALFORMED_PACKET, f"property 0x{name:02x} in a CONNECT")
+            names.add(name)
+        return frozenset(names)
+
+    def finish(self) -> None:
+        if self._at != len(self._body):
+            raise Violation(Reason.MALFORMED_PACKET, "a packet longer than what it holds")

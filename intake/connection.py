@@ -1,0 +1,268 @@
+"""One client's conversation with the endpoint: CONNECT, publishes, acknowledgements, keep-alive, will, the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from intake.arrivals import Outcome, Publish, Sender
+from intake.connect import Connect, VersionRefused, Will, read_connect
+from intake.logins import Gateway, Logins
+from intake.packets import (
+    PINGRESP,
+    Control,
+    Kind,
+    PacketReader,
+    Reason,
+    Violation,
+    connack,
+    disconnect,
+    puback_with_reason,
+    pubacks,
+    suback,
+    unsuback,
+    welcome_properties,
+)
+from intake.settings import EndpointSettings
+
+KEEP_ALIVE_PATIENCE = 1.5
+"""MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
+_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _LOGIN_REFUSED_311 = 1, 2, 4
+_DISCONNECT_WITH_WILL = 0x04
+_NOT_TAKEN = {
+    Outcome.MALFORMED: Reason.PAYLOAD_FORMAT_INVALID,
+    Outcome.BAD_VALUE: Reason.PAYLOAD_FORMAT_INVALID,
+    Outcome.UNKNOWN_TOPIC: Reason.TOPIC_NAME_INVALID,
+    Outcome.OVERSIZED: Reason.QUOTA_EXCEEDED,
+    Outcome.FOREIGN: Reason.NOT_AUTHORIZED,
+}
+"""What an MQTT 5 client hears in its PUBACK. The message is in `exceptions`: it need not, and should not, be sent again."""
+
+
+class Door(Protocol):
+    """What a connection asks of the endpoint it belongs to."""
+
+    settings: EndpointSettings
+    logins: Logins
+
+    def now_s(self) -> float:
+        """Monotone seconds."""
+        ...
+
+    def opened(self, connection: Connection) -> bool:
+        """A socket is open; False when there are too many."""
+        ...
+
+    def joined(self, connection: Connection, client_id: str) -> str:
+        """A client was let in; its identifier, given by the door when it brought none. An older connection of the same one ends."""
+        ...
+
+    def published(self, sender: Sender, messages: list[Publish]) -> None:
+        """Messages for the pipeline."""
+        ...
+
+    def left(self, connection: Connection) -> None:
+        """The socket is closed."""
+        ...
+
+    def ending(self, connection: Connection, detail: str) -> None:
+        """The door ends this connection, and why."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """The protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._reader = PacketReader(door.settings.packet_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._early: list[Publish | Control] = []
+        self._login: asyncio.Task[None] | None = None
+        self._in_flight = 0
+        self._reasons_not_to_read: set[str] = set()
+        self._will: Will | None = None
+        self._keep_alive_s = 0
+        self._heard_at_s = door.now_s()
+        self.gateway: Gateway | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A socket was accepted."""
+        if not isinstance(transport, asyncio.Transport):
+            raise AssertionError(f"a stream's transport, not {transport!r}")
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._door.settings.unread_bytes_max)
+        if not self._door.opened(self):
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came: good packets are taken even when a violation follows them."""
+        if self.gateway is not None:
+            self._heard_at_s = self._door.now_s()
+        packets = self._reader.feed(data)
+        if self._login is not None:
+            self._early += packets
+        else:
+            self._take(packets)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone. What was published and is not acknowledged yet stays on its way to the log; the will is published."""
+        if self._login is not None:
+            self._login.cancel()
+        if self._will is not None and self.gateway is not None and self.gateway.may_publish(self._will.topic):
+            self._door.published(self, [Publish(self._will.topic, self._will.payload)])
+        self._will = None
+        self._transport = None
+        self._door.left(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read its acknowledgements: then nothing more is read from it."""
+        self.pause("client does not read")
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self.resume("client does not read")
+
+    def pause(self, reason: str) -> None:
+        """Read nothing more from this client until every reason for it is gone."""
+        if not self._reasons_not_to_read and self._transport is not None:
+            self._transport.pause_reading()
+        self._reasons_not_to_read.add(reason)
+
+    def resume(self, reason: str) -> None:
+        """`reason` is gone."""
+        if reason in self._reasons_not_to_read:
+            self._reasons_not_to_read.remove(reason)
+            if not self._reasons_not_to_read and self._transport is not None and not self._transport.is_closing():
+                self._heard_at_s = self._door.now_s()
+                self._transport.resume_reading()
+
+    def end_if_silent(self, now_s: float) -> None:
+        """End this connection when its client has been silent for too long. One we do not read from is not called silent."""
+        silent_s = now_s - self._heard_at_s
+        if self._reasons_not_to_read:
+            return
+        if self.gateway is None and silent_s > self._door.settings.connect_within_ms / 1000:
+            self.end(Reason.KEEP_ALIVE_TIMEOUT, "no CONNECT came")
+        elif self._keep_alive_s and silent_s > self._keep_alive_s * KEEP_ALIVE_PATIENCE:
+            self.end(Reason.KEEP_ALIVE_TIMEOUT, f"nothing heard for {silent_s:.0f} s")
+
+    def end(self, reason: Reason, detail: str) -> None:
+        """Close this connection, telling an MQTT 5 client why; its will is published."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._door.ending(self, detail)
+        if self._reader.v5 and self.gateway is not None:
+            self._transport.write(disconnect(reason))
+        self._transport.close()
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        """The pipeline says that what `outcomes` tell is durable: acknowledge."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._reader.v5 and not _NOT_TAKEN.keys().isdisjoint(outcomes):
+            answers = [
+                puback_with_reason(message.packet_id, _NOT_TAKEN[outcome]) if outcome in _NOT_TAKEN else pubacks((message.packet_id,))
+                for message, outcome in zip(messages, outcomes, strict=True)
+                if message.packet_id
+            ]
+        else:
+            answers = [pubacks([message.packet_id for message in messages if message.packet_id])]
+        self._transport.write(b"".join(answers))
+        self._in_flight -= sum([1 for message in messages if message.packet_id])
+        if self._in_flight < self._door.settings.receive_max:
+            self.resume("too many in flight")
+
+    def _take(self, packets: list[Publish | Control]) -> None:
+        publishes: list[Publish] = []
+        violation = self._reader.violation
+        try:
+            for number, packet in enumerate(packets):
+                if type(packet) is Publish:
+                    publishes.append(self._checked(packet))
+                elif type(packet) is Control and not self._control(packet):
+                    self._early = packets[number + 1 :]
+                    break
+        except Violation as found:
+            violation = found
+        if publishes:
+            self._publish(publishes)
+        if violation is not None and self._login is None:
+            self.end(violation.reason, str(violation))
+
+    def _checked(self, publish: Publish) -> Publish:
+        if self.gateway is None:
+            raise Violation(Reason.PROTOCOL_ERROR, "a PUBLISH before the CONNECT")
+        if not self.gateway.may_publish(publish.topic):
+            publish.refused, publish.reason = Outcome.FOREIGN, f"gateway {self.gateway.username} may not publish to this topic"
+        return publish
+
+    def _publish(self, publishes: list[Publish]) -> None:
+        self._in_flight += sum([1 for publish in publishes if publish.packet_id])
+        self._door.published(self, publishes)
+        if self._in_flight > self._door.settings.receive_max:
+            if self._reader.v5:
+                self.end(Reason.RECEIVE_MAXIMUM_EXCEEDED, f"{self._in_flight} messages in flight")
+            else:
+                self.pause("too many in flight")
+
+    def _control(self, packet: Control) -> bool:
+        """Handles one packet; False when what follows it must wait or is not to be read."""
+        if self._transport is None or (self.gateway is None) != (packet.kind == Kind.CONNECT):
+            raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind} at the wrong time")
+        v5 = self._reader.v5
+        if packet.kind == Kind.CONNECT:
+            self._begin_login(packet.body)
+            return False
+        if packet.kind == Kind.PINGREQ:
+            self._transport.write(PINGRESP)
+        elif packet.kind == Kind.SUBSCRIBE:
+            self._transport.write(suback(v5, packet.body))
+        elif packet.kind == Kind.UNSUBSCRIBE:
+            self._transport.write(unsuback(v5, packet.body))
+        elif packet.kind == Kind.DISCONNECT:
+            if not (v5 and packet.body[:1] == bytes((_DISCONNECT_WITH_WILL,))):
+                self._will = None
+            self._transport.close()
+            return False
+        else:
+            raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind}, which a publisher at QoS 0 and 1 never sends")
+        return True
+
+    def _begin_login(self, body: bytes) -> None:
+        try:
+            connect = read_connect(body)
+        except VersionRefused:
+            self._refuse(_VERSION_REFUSED_311, Reason.UNSUPPORTED_PROTOCOL_VERSION, "neither MQTT 3.1.1 nor 5")
+            return
+        if connect.will is not None and connect.will.qos > 1:
+            self._refuse(_VERSION_REFUSED_311, Reason.QOS_NOT_SUPPORTED, "a will at QoS 2")
+        elif not connect.client_id and not connect.clean_start and not connect.v5:
+            self._refuse(_IDENTIFIER_REFUSED_311, Reason.CLIENT_IDENTIFIER_NOT_VALID, "no client identifier")
+        else:
+            self.pause("login")
+            self._login = asyncio.get_running_loop().create_task(self._log_in(connect))
+
+    async def _log_in(self, connect: Connect) -> None:
+        gateway = await self._door.logins.gateway(connect.username, connect.password)
+        self._login = None
+        if self._transport is None or self._transport.is_closing():
+            return
+        if gateway is None:
+            self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")
+            return
+        self.gateway, self._will, self._keep_alive_s = gateway, connect.will, connect.keep_alive_s
+        client_id = self._door.joined(self, connect.client_id)
+        settings = self._door.settings
+        welcome = welcome_properties(settings.receive_max, settings.packet_bytes_max, None if connect.client_id else client_id)
+        self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome))
+        self.resume("login")
+        early, self._early = self._early, []
+        self._take(early)
+
+    def _refuse(self, code_311: int, reason: Reason, detail: str) -> None:
+        if self._transport is not None:
+            self._door.ending(self, detail)
+            self._transport.write(connack(self._reader.v5, reason if self._reader.v5 else code_311))
+            self._transport.close()

@@ -1,0 +1,92 @@
+"""Who a client is, and which MQTT topics it may publish to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import re
+from dataclasses import dataclass, field
+
+import argon2
+
+from intake.packets import Reason, Violation
+from intake.routes import topic_pattern
+from intake.settings import EndpointSettings, GatewayLogin
+
+PERMITS_MAX = 65_536
+_WILDCARDS = re.compile(rb"[+#\0]")
+
+
+@dataclass(slots=True)
+class Gateway:
+    """A client that was let in: its name in logs (None: without a login) and what it may publish to."""
+
+    username: str | None
+    patterns: tuple[re.Pattern[bytes], ...]
+    _permits: dict[bytes, bool] = field(default_factory=dict)
+
+    def may_publish(self, topic: bytes) -> bool:
+        """Whether this gateway may publish to `topic`. Remembered for at most PERMITS_MAX topics, then worked out again.
+
+        Raises Violation when MQTT allows no such topic name.
+        """
+        permit = self._permits.get(topic)
+        if permit is None:
+            _check_topic_name(topic)
+            if len(self._permits) >= PERMITS_MAX:
+                self._permits.clear()
+            permit = self._permits[topic] = any(pattern.fullmatch(topic) for pattern in self.patterns)
+        return permit
+
+
+def _check_topic_name(topic: bytes) -> None:
+    try:
+        topic.decode()
+    except UnicodeDecodeError:
+        raise Violation(Reason.TOPIC_NAME_INVALID, "a topic name that is no UTF-8") from None
+    if not topic or _WILDCARDS.search(topic):
+        raise Violation(Reason.TOPIC_NAME_INVALID, "a topic name that is empty or has wildcards")
+
+
+class Logins:
+    """Checks gateways' logins. A password that was right once is known by a keyed digest, so that a storm of reconnects costs no argon2."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self._logins = {login.username: login for login in settings.logins}
+        self._gateways = {name: Gateway(name, _patterns(login.publish)) for name, login in self._logins.items()}
+        self._anonymous = Gateway(None, _patterns(settings.anonymous_publish)) if settings.anonymous_publish else None
+        self._key = os.urandom(32)
+        self._known: dict[str, bytes] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def gateway(self, username: str | None, password: bytes | None) -> Gateway | None:
+        """The gateway of these credentials; None when they are wrong, or none were given and none are not enough."""
+        if username is None:
+            return self._anonymous
+        login = self._logins.get(username)
+        if login is None or password is None:
+            return None
+        digest = hmac.digest(self._key, password, hashlib.sha256)
+        if hmac.compare_digest(self._known.get(username, b""), digest) or await self._right(login, password):
+            self._known[username] = digest
+            return self._gateways[username]
+        return None
+
+    async def _right(self, login: GatewayLogin, password: bytes) -> bool:
+        if login.password is not None:
+            return hmac.compare_digest(login.password.get_secret_value().encode(), password)
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(_verifies, login.password_argon2 or "", password)
+
+
+def _verifies(argon2_hash: str, password: bytes) -> bool:
+    try:
+        return argon2.PasswordHasher().verify(argon2_hash, password)
+    except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
+        return False
+
+
+def _patterns(filters: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
+    return tuple(topic_pattern(one) for one in filters)

@@ -1,0 +1,152 @@
+"""The one path from MQTT messages to durable readings, behind the endpoint and the broker's subscription alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from intake.arrivals import Outcome, Publish, Sender
+from intake.batches import EXCEPTIONS, Part, Prepared, prepare
+from intake.repeats import RepeatWindow
+from intake.routes import Routes
+from intake.settings import PipelineSettings
+from streams.clock import Clock
+from streams.crash import commit_point
+from streams.errors import RetryLater
+from streams.log import Append, Appended, LogReader
+from streams.metrics import Metrics
+
+STREAMS = ("containers", "ships")
+
+
+class Sink(Protocol):
+    """Where records go: the node's group commit."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """All of `appends` or none, durable when it returns. Raises RetryLater when the disk is full."""
+        ...
+
+
+class Pipeline:
+    """Takes messages, gives readings to the sink, tells each sender what became of its messages once that is durable.
+
+    1 `offer` puts messages into a bounded queue; when it is `full`, senders stop reading until they are called back.
+    2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written.
+    3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
+    4 Readings and exceptions are appended in one commit; a full disk is waited for, and meanwhile nothing is acknowledged.
+    5 Their identities enter the window, and the senders hear the outcomes.
+    """
+
+    def __init__(self, sink: Sink, log: LogReader, node: str, clock: Clock, metrics: Metrics, settings: PipelineSettings) -> None:
+        self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
+        self._process = metrics.process
+        self._routes = Routes()
+        self._windows = {stream: RepeatWindow.rebuilt(log, node, stream, settings.repeats_readings_max) for stream in STREAMS}
+        self._waiting: deque[tuple[Sender, list[Publish], float]] = deque()
+        self._waiting_messages = self._waiting_bytes = 0
+        self._arrived = asyncio.Event()
+        self._durable = asyncio.Event()
+        self._durable.set()
+        self._listeners: list[Callable[[bool], None]] = []
+        self.full = False
+
+    def listen(self, full_changed: Callable[[bool], None]) -> None:
+        """Call `full_changed` whenever the queue becomes full (True: read no more) and when it has room again (False)."""
+        self._listeners.append(full_changed)
+
+    def offer(self, sender: Sender, messages: list[Publish]) -> None:
+        """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""
+        self._waiting.append((sender, messages, self._clock.monotonic_s()))
+        self._waiting_messages += len(messages)
+        self._waiting_bytes += sum([len(message.payload) for message in messages])
+        self._arrived.set()
+        self._tell_full()
+
+    async def run(self) -> None:
+        """Work until cancelled. What is queued or half-way then is not acknowledged, so its senders bring it again."""
+        async with asyncio.TaskGroup() as writing:
+            while True:
+                await self._arrived.wait()
+                parcels = self._take()
+                messages = [message for _, some, _ in parcels for message in some]
+                prepared = prepare(messages, self._routes, self._process, self._clock.now_ms())
+                await self._durable.wait()
+                self._durable.clear()
+                parts = [part for whole in prepared.parts if (part := self._fresh(whole, prepared.outcomes)) is not None]
+                writing.create_task(self._commit(parcels, prepared, parts))
+
+    def _take(self) -> list[tuple[Sender, list[Publish], float]]:
+        parcels = [self._waiting.popleft()]
+        taken = len(parcels[0][1])
+        while self._waiting and taken + len(self._waiting[0][1]) <= self._settings.batch_readings_max:
+            parcels.append(self._waiting.popleft())
+            taken += len(parcels[-1][1])
+        self._waiting_messages -= taken
+        self._waiting_bytes -= sum(len(message.payload) for _, messages, _ in parcels for message in messages)
+        if not self._waiting:
+            self._arrived.clear()
+        self._tell_full()
+        return parcels
+
+    def _tell_full(self) -> None:
+        full = self._waiting_messages >= self._settings.pending_readings_max or self._waiting_bytes >= self._settings.pending_bytes_max
+        if full != self.full:
+            self.full = full
+            for full_changed in self._listeners:
+                full_changed(full)
+
+    def _fresh(self, part: Part, outcomes: list[Outcome]) -> Part | None:
+        """`part` less its repeats; None when nothing is left."""
+        window = self._windows[part.stream]
+        seen: set[bytes] = set()
+        kept: list[int] = []
+        for row, identity in enumerate(part.identities):
+            if identity in window or identity in seen:
+                outcomes[part.messages[row]] = Outcome.REPEATED
+            else:
+                seen.add(identity)
+                kept.append(row)
+        if len(kept) == len(part.identities):
+            return part
+        if not kept:
+            return None
+        records = part.records.take(pa.array(kept, pa.int64()))
+        return Part(part.stream, records, [part.messages[row] for row in kept], [part.identities[row] for row in kept])
+
+    async def _commit(self, parcels: list[tuple[Sender, list[Publish], float]], prepared: Prepared, parts: list[Part]) -> None:
+        appends = [Append(part.stream, part.records) for part in parts]
+        if prepared.exceptions:
+            appends.append(Append(EXCEPTIONS, prepared.exceptions_batch()))
+        commit_point("intake.decoded")
+        if appends:
+            await self._append(appends)
+        commit_point("intake.durable")
+        for part in parts:
+            self._windows[part.stream].remember(part.identities)
+        self._settle(parcels, prepared.outcomes)
+        self._durable.set()
+        commit_point("intake.acknowledged")
+
+    async def _append(self, appends: list[Append]) -> None:
+        while True:
+            try:
+                await self._sink.append(appends)
+                return
+            except RetryLater:
+                self._metrics.count("intake_append_retries")
+                await asyncio.sleep(self._settings.retry_ms / 1000)
+
+    def _settle(self, parcels: list[tuple[Sender, list[Publish], float]], outcomes: list[Outcome]) -> None:
+        at = 0
+        now_s = self._clock.monotonic_s()
+        for sender, messages, offered_s in parcels:
+            sender.settled(messages, outcomes[at : at + len(messages)])
+            at += len(messages)
+            self._metrics.observe("intake_ms", (now_s - offered_s) * 1000)
+        for outcome, count in Counter(outcomes).items():
+            self._metrics.count(f"intake_{outcome.name.lower()}", count)
+        self._metrics.count("intake_received", len(outcomes))

@@ -1,0 +1,63 @@
+"""From an MQTT topic to the stream and the topic its readings belong to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cargo.identifiers import is_container, is_imo
+
+ROUTES_MAX = 131_072
+_TOPIC = re.compile(
+    r"landfall/(?:containers/(?P<container>[A-Za-z0-9-]{1,24})/reading|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment))"
+)
+SUBSCRIPTIONS = ("landfall/containers/+/reading", "landfall/ships/+/location", "landfall/ships/+/environment")
+"""What to subscribe to at a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong."""
+
+    stream: str
+    topic: str
+    number_valid: bool
+
+
+class Routes:
+    """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, then it begins anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Route | None] = {}
+
+    def route(self, mqtt_topic: bytes) -> Route | None:
+        """Where readings on `mqtt_topic` go; None when it is none of ours. A wrong check digit is marked, never refused."""
+        try:
+            return self._known[mqtt_topic]
+        except KeyError:
+            if len(self._known) >= ROUTES_MAX:
+                self._known.clear()
+            found = self._known[mqtt_topic] = _route(mqtt_topic)
+            return found
+
+
+def _route(mqtt_topic: bytes) -> Route | None:
+    match = _TOPIC.fullmatch(mqtt_topic.decode("utf-8", "replace"))
+    if match is None:
+        return None
+    if container := match["container"]:
+        return Route("containers", container, is_container(container))
+    return Route("ships", f"{match['ship']}.{match['kind']}", is_imo(match["ship"]))
+
+
+def topic_pattern(mqtt_filter: str) -> re.Pattern[bytes]:
+    """What `mqtt_filter` (an MQTT topic filter with `+` and `#`) matches. Raises ValueError for what is no filter."""
+    levels = mqtt_filter.split("/")
+    if not mqtt_filter or any(("+" in level and level != "+") or ("#" in level and level != "#") for level in levels) or "#" in levels[:-1]:
+        raise ValueError(
+            f"{mqtt_filter!r} is no MQTT topic filter: '+' stands for one whole level, '#' for all that follow, at the end only"
+        )
+    if levels == ["#"]:
+        return re.compile(rb".*", re.DOTALL)
+    pattern = "/".join("[^/]*" if level == "+" else re.escape(level) for level in levels if level != "#")
+    return re.compile((pattern + ("(?:/.*)?" if levels[-1] == "#" else "")).encode(), re.DOTALL)

@@ -1,0 +1,101 @@
+"""Settings of the two ways in: who may publish what, and how much a client can make the node hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from intake.routes import SUBSCRIPTIONS, topic_pattern
+
+_Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _checked(filters: tuple[str, ...]) -> tuple[str, ...]:
+    for one in filters:
+        topic_pattern(one)
+    return filters
+
+
+_Filters = Annotated[tuple[str, ...], AfterValidator(_checked)]
+
+
+class GatewayLogin(_Settings):
+    """A gateway's login: its name, its password (as it is, or as an argon2 hash) and the MQTT topic filters it may publish to."""
+
+    username: str = Field(min_length=1, max_length=100)
+    password: SecretStr | None = None
+    password_argon2: str | None = None
+    publish: _Filters = ("landfall/#",)
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if (self.password is None) == (self.password_argon2 is None):
+            raise ValueError(f"gateway {self.username!r} needs either password or password_argon2")
+        return self
+
+
+class PipelineSettings(_Settings):
+    """How much waits at once, and how far back repeats are known."""
+
+    batch_readings_max: int = Field(default=4_096, ge=1)
+    pending_readings_max: int = Field(default=16_384, ge=1)
+    pending_bytes_max: int = Field(default=64 << 20, ge=1)
+    repeats_readings_max: int = Field(default=262_144, ge=1)
+    retry_ms: int = Field(default=1_000, ge=1)
+
+
+class EndpointSettings(_Settings):
+    """The node's own MQTT door. Port 0 takes any free one.
+
+    `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
+    of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read.
+    """
+
+    host: str = "127.0.0.1"
+    port: _Port = 1883
+    logins: tuple[GatewayLogin, ...] = ()
+    anonymous_publish: _Filters = ()
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    packet_bytes_max: int = Field(default=65_536 + 4_096, ge=8_192, le=1 << 24)
+    receive_max: int = Field(default=4_096, ge=1, le=65_535)
+    connections_max: int = Field(default=10_000, ge=1)
+    connect_within_ms: int = Field(default=10_000, ge=1)
+    unread_bytes_max: int = Field(default=1 << 20, ge=1_024)
+
+    @model_validator(mode="after")
+    def _whole_tls(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key go together")
+        if len({login.username for login in self.logins}) != len(self.logins):
+            raise ValueError("two gateways have the same username")
+        return self
+
+
+class BrokerSettings(_Settings):
+    """A broker to subscribe at. `client_id` names the persistent session there: one per node, and never changed."""
+
+    host: str = "127.0.0.1"
+    port: _Port = 1883
+    client_id: str = Field(min_length=1, max_length=100)
+    username: str | None = None
+    password: SecretStr | None = None
+    tls: bool = False
+    filters: _Filters = SUBSCRIPTIONS
+    keep_alive_s: int = Field(default=30, ge=5, le=65_535)
+    reconnect_ms_min: int = Field(default=200, ge=1)
+    reconnect_ms_max: int = Field(default=10_000, ge=1)
+
+
+class IntakeSettings(_Settings):
+    """What takes a node's sensors in: the endpoint, a broker's subscription, both, or (a node without sensors) neither."""
+
+    endpoint: EndpointSettings | None = None
+    broker: BrokerSettings | None = None
+    pipeline: PipelineSettings = PipelineSettings()
