@@ -34,7 +34,7 @@ BROAD_HANDLERS: set[str] = set()
 DOORS: dict[str, tuple[str, ...]] = {
     "aiohttp": ("streams/link", "streams/node"),
     "alembic": ("hq",),
-    "argon2": ("hq",),
+    "argon2": ("hq", "intake/logins.py"),
     "confluent_kafka": ("streams/logs", "hq"),
     "delta": ("hq",),
     "deltalake": ("hq",),
