@@ -22,6 +22,9 @@ class Lane(IntEnum):
     EXCEPTIONS = 5
 
 
+HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*")
+"""Streams, by pattern, that headquarters alone may originate."""
+
 _LANES: tuple[tuple[str, Lane], ...] = (
     ("alerts", Lane.ALERTS),
     ("registry", Lane.ALERTS),
@@ -69,7 +72,8 @@ LAN = LinkPolicy("lan", ("*",))
 def may_have(peer: Peer, stream: str) -> bool:
     """Whether `peer` may be sent `stream` at all. Default deny.
 
-    A ship takes what was made for it and no more; a customer its own stream; ports and headquarters everything but customers' streams, which
+    A ship takes what was made for it and no more; a customer its own stream; ports and headquarters everything but customers' streams,
+    which
     stay where they were made and with the customer.
     """
     if peer.role == "ship":
@@ -87,3 +91,13 @@ def may_send(peer: Peer, stream: str, origin_node: str) -> bool:
     if peer.role == "ship":
         return origin_node == peer.node
     return peer.role != "customer"
+
+
+def may_originate(stream: str, role: Role | None) -> bool:
+    """Whether a node of this role (None: one we have never heard of) may write records of its own into `stream`. Checked at every node.
+
+    A customer writes nothing. What headquarters alone writes is believed of a node known to be headquarters, and of no other.
+    """
+    if any(fnmatchcase(stream, pattern) for pattern in HEADQUARTERS_WRITES):
+        return role == "hq"
+    return role != "customer"

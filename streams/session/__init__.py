@@ -1,0 +1,27 @@
+"""The sync session: one protocol for every pair of nodes, without I/O.
+
+`Exchange` is what all sessions of a node share, `Session` one of them, `Terms` what may travel in it; `effects` is what a session asks of
+the
+one that drives it, `messages` what goes over the wire.
+"""
+
+from streams.session.effects import Admit, Closed, DeclareGone, Effect, Load, Loaded, OldCopy, Opened, Report
+from streams.session.exchange import Exchange
+from streams.session.session import Session
+from streams.session.terms import Key, Terms
+
+__all__ = [
+    "Admit",
+    "Closed",
+    "DeclareGone",
+    "Effect",
+    "Exchange",
+    "Key",
+    "Load",
+    "Loaded",
+    "OldCopy",
+    "Opened",
+    "Report",
+    "Session",
+    "Terms",
+]

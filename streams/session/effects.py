@@ -1,0 +1,87 @@
+"""What a session asks of whoever drives it: to read a block, to make one durable, to tell people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams.block import Block
+from streams.ledger import GoneReason
+from streams.words import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Read one block that starts at the first held offset of `first .. end - 1`, and answer with `Session.loaded`.
+
+    `exact`: of precisely that range, as it was sent before. Else the driver may end the block earlier, and should join many small ones.
+    """
+
+    number: int
+    stream: str
+    origin: Origin
+    first: int
+    end: int
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The answer to `Load`: the bytes of a block of `first .. end - 1` and their digest (`streams.block.digest`)."""
+
+    first: int
+    end: int
+    data: bytes
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Make this block durable in the log, and answer with `Session.admitted`. Blocks are admitted in the order they are asked for."""
+
+    number: int
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareGone:
+    """Record in the log that these offsets will never come."""
+
+    stream: str
+    origin: Origin
+    first: int
+    end: int
+    reason: GoneReason
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something for the `exceptions` stream: what was wrong, and what was done about it."""
+
+    reason: str
+    outcome: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OldCopy:
+    """The peer holds offsets of this very node's origin up to `end`, beyond what this log has: it is an old copy of itself."""
+
+    stream: str
+    origin: Origin
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Both ends have spoken and agree: the session is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The session ended; send what `next_message` still gives, then hang up. `sentence` says why, for people."""
+
+    sentence: str
+
+
+Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | Closed

@@ -1,0 +1,71 @@
+"""How two nodes find out what the other lacks: a digest per stream first, and only where they differ, the ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams.errors import Corrupt
+from streams.ranges import RangeSet
+from streams.session.exchange import Exchange
+from streams.session.messages import DIGESTS_MAX, Digests, Summary
+from streams.session.summaries import digest_of, summaries
+from streams.session.terms import Key, Terms
+
+STREAMS_MAX = 100_000
+"""Streams a peer can make us remember."""
+
+
+class Meeting:
+    """One session's comparison of ledgers. Knows which streams are compared (`known`), and what the peer had settled where digests agreed.
+
+    A stream is compared once the peer's digests are in, and where those differ its summary too. What changes meanwhile is announced apart.
+    """
+
+    def __init__(self, exchange: Exchange, terms: Terms) -> None:
+        self._exchange = exchange
+        self._mine: dict[str, tuple[bytes, dict[Key, RangeSet]]] = {}
+        self._theirs: dict[str, bytes] = {}
+        self._awaited: set[str] = set()
+        self.compared = False
+        for stream in exchange.streams():
+            settled = {key: exchange.settled(key) for key in exchange.keys(stream) if terms.shared(key)}
+            if any(settled.values()):
+                self._mine[stream] = (digest_of({origin: ranges for (_, origin), ranges in settled.items()}), settled)
+
+    def known(self, stream: str) -> bool:
+        """Whether it is known what the peer has of this stream."""
+        return self.compared and stream not in self._awaited
+
+    def digests(self) -> Iterator[Digests]:
+        """What to say first; at least one message."""
+        listed = [(stream, digest) for stream, (digest, _) in self._mine.items()]
+        chunks = [listed[at : at + DIGESTS_MAX] for at in range(0, len(listed), DIGESTS_MAX)] or [[]]
+        for chunk in chunks:
+            yield Digests(chunk, last=chunk is chunks[-1])
+
+    def heard(self, digests: Digests) -> None:
+        """The peer's digests, or some of them. Raises Corrupt for too many."""
+        self._theirs.update(digests.digests)
+        if len(self._theirs) > STREAMS_MAX:
+            raise Corrupt(f"a peer may tell of at most {STREAMS_MAX} streams")
+
+    def compare(self, terms: Terms) -> tuple[dict[Key, RangeSet], list[Summary]]:
+        """All digests are in: what the peer is now known to have settled, and what to tell it where the two differ."""
+        self.compared = True
+        agreed: dict[Key, RangeSet] = {}
+        answers: list[Summary] = []
+        for stream, (digest, settled) in self._mine.items():
+            theirs = self._theirs.pop(stream, None)
+            if theirs == digest:
+                agreed.update({key: ranges for key, ranges in settled.items() if terms.shared(key)})
+                continue
+            ledger = self._exchange.ledger(stream, terms.shared)
+            if theirs is not None or any(any(one.gone.values()) for one in ledger.values()):
+                answers += summaries(stream, ledger)
+            if theirs is not None:
+                self._awaited.add(stream)
+        return agreed, answers
+
+    def summarised(self, stream: str) -> None:
+        """The peer has told all about this stream."""
+        self._awaited.discard(stream)

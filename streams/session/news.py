@@ -1,0 +1,97 @@
+"""A session as its node's exchange sees it: what changes here, and what other sessions bring, turned into what this peer must hear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streams.ledger import GoneReason
+from streams.policy import Lane, Peer, lane_of
+from streams.ranges import RangeSet
+from streams.session.announcing import Announcer
+from streams.session.exchange import Exchange
+from streams.session.liveness import Liveness
+from streams.session.meeting import Meeting
+from streams.session.messages import NEIGHBOURS_MAX, Claim, Gone, Neighbours, Unclaim, Want
+from streams.session.sending import Sender
+from streams.session.summaries import chunked
+from streams.session.terms import Key, Terms
+
+RELAY_HOLD_MIN_S = 0.05
+RELAY_HOLD_MAX_S = 1.0
+"""What came from a neighbour of the peer is held back two round trips and RELAY_HOLD_MIN_S, at most so long: the neighbour brings it
+itself.
+"""
+_RELAYS = ("port", "hq")
+
+
+@dataclass(slots=True, eq=False)
+class News:
+    """The member of the exchange that stands for one session. Notes what to say, wakes the session's driver, and never calls back.
+
+    `neighbours`: the nodes the peer is in session with, by its own word.
+    """
+
+    exchange: Exchange
+    terms: Terms
+    announcer: Announcer
+    sender: Sender
+    meeting: Meeting
+    liveness: Liveness
+    now_s: Callable[[], float]
+    wake: Callable[[], None]
+    neighbours: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def peer(self) -> Peer:
+        """The other end."""
+        return self.terms.other
+
+    def gained(self, key: Key, ranges: RangeSet, via: str | None) -> None:
+        """This node holds these now: announced to a peer that might send them, offered to one that may have them."""
+        if self.terms.incoming(key) and via != self.peer.node and key[1] != self.exchange.origin:
+            self.announcer.have(key, ranges)
+        if self.terms.outgoing(key):
+            track = self.sender.track(key)
+            track.unreadable = track.unreadable.without(ranges)
+            if via in self.neighbours and lane_of(key[0]) != Lane.ALERTS:
+                hold_s = min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)
+                for first, end in ranges:
+                    track.wait(first, end, self.now_s() + hold_s)
+            if self.meeting.known(key[0]):
+                self.sender.work(key)
+        self.wake()
+
+    def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
+        """These will never come, says their origin."""
+        if self.terms.outgoing(key):
+            for chunk in chunked(ranges):
+                self.announcer.say(Gone(self.announcer.number(key), reason, chunk))
+        elif self.terms.incoming(key):
+            self.announcer.have(key, ranges)
+        self.wake()
+
+    def lost(self, key: Key, ranges: RangeSet) -> None:
+        """This node wants these again."""
+        if self.terms.incoming(key):
+            for chunk in chunked(ranges):
+                self.announcer.say(Want(self.announcer.number(key), chunk))
+            self.wake()
+
+    def claim(self, key: Key, first: int, end: int) -> None:
+        """These are coming to this node from another peer."""
+        if self.terms.incoming(key):
+            self.announcer.say(Claim(self.announcer.number(key), first, end))
+            self.wake()
+
+    def unclaim(self, key: Key, first: int, end: int) -> None:
+        """They are no longer coming from there."""
+        if self.terms.incoming(key):
+            self.announcer.say(Unclaim(self.announcer.number(key), first, end))
+            self.wake()
+
+    def neighbours_changed(self) -> None:
+        """Another session has opened or ended: relays tell each other."""
+        if self.terms.me.role in _RELAYS and self.peer.role in _RELAYS:
+            self.announcer.say(Neighbours(self.exchange.neighbours()[:NEIGHBOURS_MAX]))
+            self.wake()

@@ -1,0 +1,69 @@
+"""What one peer has of one (stream, origin), as far as this end knows, and hence what it still wants of us."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streams.errors import Corrupt
+from streams.ranges import RangeSet
+
+PEER_RANGES_MAX = 10_000
+"""Ranges a peer can make us remember of one (stream, origin)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Offsets to be left alone until `until_s`: `claimed` when the peer says they are coming to it from elsewhere."""
+
+    first: int
+    end: int
+    until_s: float
+    claimed: bool = False
+
+
+@dataclass(slots=True)
+class PeerTrack:
+    """One (stream, origin) at the peer.
+
+    `settled`: what the peer needs no more, by its own word. `busy`: being read here or on its way, not yet acknowledged. `unreadable`: what
+    our own log could not give. `live_from`: offsets from here on are the newest, the others backlog.
+    """
+
+    settled: RangeSet = field(default_factory=RangeSet)
+    busy: RangeSet = field(default_factory=RangeSet)
+    unreadable: RangeSet = field(default_factory=RangeSet)
+    waits: list[Wait] = field(default_factory=list)
+    live_from: int = 0
+
+    def settle(self, ranges: RangeSet) -> None:
+        """The peer has these. Raises Corrupt when it makes us remember too much."""
+        self.settled.update(ranges)
+        if len(self.settled) > PEER_RANGES_MAX:
+            raise Corrupt(f"a peer may settle at most {PEER_RANGES_MAX} separate ranges of one origin")
+
+    def wait(self, first: int, end: int, until_s: float, claimed: bool = False) -> None:
+        """Leave these alone for a while. Beyond PEER_RANGES_MAX of them the oldest is forgotten."""
+        self.waits.append(Wait(first, end, until_s, claimed))
+        del self.waits[:-PEER_RANGES_MAX]
+
+    def unclaim(self, first: int, end: int) -> None:
+        """The peer's claims within these offsets are void."""
+        self.waits = [w for w in self.waits if not (w.claimed and first <= w.first and w.end <= end)]
+
+    def wanted(self, held: RangeSet, now_s: float) -> RangeSet:
+        """What of `held` (ours) the peer lacks and nobody is bringing it."""
+        if not self.busy and not self.waits and not self.unreadable and self.settled.covers(0, held.end()):
+            return RangeSet()
+        wanted = held.without(self.settled).without(self.busy).without(self.unreadable)
+        if self.waits:
+            self.waits = [w for w in self.waits if w.until_s > now_s and not self.settled.covers(w.first, w.end)]
+            wanted = wanted.without((w.first, w.end) for w in self.waits)
+        return wanted
+
+    def waited(self, first: int, end: int) -> bool:
+        """Whether some of these are to be left alone."""
+        return any(w.first < end and first < w.end for w in self.waits)
+
+    def next_wait_s(self) -> float | None:
+        """When the first of the waits is over."""
+        return min((w.until_s for w in self.waits), default=None)

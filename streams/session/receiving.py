@@ -1,0 +1,181 @@
+"""The receiving half of a session: fragments back into blocks, each checked before it is handed on to be made durable."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
+from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
+from streams.policy import Lane, lane_of
+from streams.session.effects import Admit, Report
+from streams.session.exchange import Exchange, Member
+from streams.session.messages import Ack, Begin, Fragment, Reject, RejectCode
+from streams.session.partials import Partial
+from streams.session.terms import Key, Terms
+
+OPEN_MAX = 16
+"""Transfers a peer may have begun and not finished."""
+UNDURABLE_BYTES_MAX = 48 << 20
+"""Bytes a peer can make us hold before they are durable: its window, and a largest block in each slot."""
+FRAME_BYTES_MAX = BLOCK_BYTES_MAX + 4096
+"""The largest block as it is sent, header included."""
+ENDED_MAX = 4096
+CORRUPT_MAX = 8
+"""Blocks that do not verify, after which a peer is refused."""
+
+
+@dataclass(slots=True)
+class _Incoming:
+    begin: Begin
+    key: Key
+    data: bytearray
+
+
+class Receiver:
+    """What comes in from one peer. Its answers go out through `answer`, its wishes through `effect`; a violation raises Corrupt or
+    NotAllowed.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        exchange: Exchange,
+        terms: Terms,
+        answer: Callable[[Ack | Reject], None],
+        effect: Callable[[Admit | Report], None],
+    ) -> None:
+        self._member = member
+        self._exchange = exchange
+        self.terms = terms
+        self._answer = answer
+        self._effect = effect
+        self._open: dict[int, _Incoming] = {}
+        self._admitting: dict[int, _Incoming] = {}
+        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._newest = 0
+        self._undurable_bytes = 0
+        self._corrupt = 0
+        self.received_bytes = 0
+        self.received_records = 0
+
+    def begin(self, begin: Begin, key: Key, now_s: float) -> None:
+        """A block begins: it is taken, unless it is here already or another peer is bringing it."""
+        if not self.terms.incoming(key):
+            raise NotAllowed(self.terms.why_not(key))
+        bytes_fit = begin.start <= begin.size_bytes <= FRAME_BYTES_MAX
+        if begin.transfer <= self._newest or not bytes_fit or not 0 < begin.end - begin.first <= BLOCK_RECORDS_MAX:
+            raise Corrupt(f"transfer {begin.transfer} of {begin.size_bytes} bytes can not begin like this")
+        self._newest = begin.transfer
+        if self._exchange.settled(key).covers(begin.first, begin.end):
+            return self._end(begin.transfer, Ack([begin.transfer]))
+        if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
+            raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
+        kept = self._exchange.partials.take(begin.digest)
+        if begin.start and (kept is None or len(kept.data) < begin.start):
+            return self._reject(begin.transfer, "restart")
+        alone = self._exchange.arriving(self._member, key, begin.first, begin.end, now_s)
+        if not alone and lane_of(key[0]) != Lane.ALERTS:
+            return self._reject(begin.transfer, "elsewhere")
+        head = kept.data[: begin.start] if kept and begin.start else b""
+        incoming = self._open[begin.transfer] = _Incoming(begin, key, bytearray(head))
+        self._undurable_bytes += begin.size_bytes
+        self._grow(incoming, begin.piece)
+
+    def fragment(self, fragment: Fragment, now_s: float) -> None:
+        """More bytes of a transfer. Those of one that ended here are let pass: they were on their way."""
+        incoming = self._open.get(fragment.transfer)
+        if incoming:
+            self._exchange.moved(self._member, incoming.key, incoming.begin.first, now_s)
+            self._grow(incoming, fragment.piece)
+        elif fragment.transfer not in self._ended:
+            raise Corrupt(f"a fragment of transfer {fragment.transfer}, which never began")
+
+    def cancel(self, number: int) -> None:
+        """The peer sends no more of this one."""
+        if incoming := self._open.pop(number, None):
+            self._drop(incoming)
+            self._remember(number)
+
+    def admitted(self, number: int, problem: LandfallError | None) -> None:
+        """The log's answer to an Admit: durable, or why not."""
+        incoming = self._admitting.pop(number, None)
+        if incoming is None:
+            return
+        stream, _ = incoming.key
+        if problem is None:
+            self._exchange.changed([stream])
+            self.received_records += incoming.begin.end - incoming.begin.first
+            self._undurable_bytes -= incoming.begin.size_bytes
+            self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=True)
+            return self._end(number, Ack([number]))
+        self._drop(incoming)
+        if isinstance(problem, RetryLater):
+            return self._reject(number, "later")
+        self._found_corrupt(incoming, str(problem))
+
+    def close(self) -> None:
+        """The session is over: half blocks are kept, and what was coming may come from others."""
+        for incoming in self._open.values():
+            if incoming.data:
+                begin = incoming.begin
+                self._exchange.partials.keep(Partial(incoming.key, begin.first, begin.end, begin.digest, bytes(incoming.data)))
+        self._open.clear()
+
+    def _grow(self, incoming: _Incoming, piece: bytes) -> None:
+        begin = incoming.begin
+        incoming.data += piece
+        self.received_bytes += len(piece)
+        if len(incoming.data) > begin.size_bytes or not piece:
+            raise Corrupt(f"transfer {begin.transfer} has other bytes than the {begin.size_bytes} it announced")
+        if len(incoming.data) == begin.size_bytes:
+            del self._open[begin.transfer]
+            self._complete(incoming)
+
+    def _complete(self, incoming: _Incoming) -> None:
+        begin, data = incoming.begin, bytes(incoming.data)
+        try:
+            if digest(data) != begin.digest:
+                raise Corrupt("a block arrived with other bytes than announced")
+            block = Block.from_bytes(data)
+            if (block.stream, block.origin) != incoming.key or (block.first, block.end) != (begin.first, begin.end):
+                raise Corrupt("a block is of another stream, origin or range than announced")
+        except Corrupt as problem:
+            self._drop(incoming)
+            return self._found_corrupt(incoming, str(problem))
+        incoming.data = bytearray()
+        self._admitting[begin.transfer] = incoming
+        self._effect(Admit(begin.transfer, block))
+
+    def _found_corrupt(self, incoming: _Incoming, problem: str) -> None:
+        begin, (stream, origin) = incoming.begin, incoming.key
+        self._corrupt += 1
+        details = {
+            "stream": stream,
+            "origin": str(origin),
+            "first": begin.first,
+            "end": begin.end,
+            "peer": self._member.peer.node,
+            "problem": problem,
+        }
+        self._effect(Report("a block from a peer does not verify", "not taken; asked for again", details))
+        if self._corrupt >= CORRUPT_MAX:
+            raise Corrupt(f"{self._corrupt} blocks did not verify")
+        self._reject(begin.transfer, "damaged")
+
+    def _drop(self, incoming: _Incoming) -> None:
+        self._undurable_bytes -= incoming.begin.size_bytes
+        self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=False)
+
+    def _reject(self, number: int, code: RejectCode) -> None:
+        self._end(number, Reject(number, code))
+
+    def _end(self, number: int, answer: Ack | Reject) -> None:
+        self._remember(number)
+        self._answer(answer)
+
+    def _remember(self, number: int) -> None:
+        self._ended[number] = None
+        if len(self._ended) > ENDED_MAX:
+            self._ended.popitem(last=False)

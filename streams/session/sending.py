@@ -1,0 +1,261 @@
+"""The sending half of a session: what the peer lacks, cut into transfers, lane by lane, newest beside backlog, one fragment at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streams.policy import Lane, lane_of
+from streams.ranges import RangeSet
+from streams.session.effects import Load, Loaded
+from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
+from streams.session.peertrack import PeerTrack
+from streams.session.terms import Key
+
+WINDOW_BYTES = 8 << 20
+"""Bytes sent and not yet acknowledged, above which no further transfer begins, but alerts."""
+ALERT_WINDOW_BYTES = 1 << 20
+TRANSFERS_MAX = 1_024
+"""Transfers sent and not yet acknowledged, alerts apart."""
+LIVE_RECORDS = 8_192
+"""Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog."""
+LOAD_RECORDS_MAX = 131_072
+CLAIM_S = 30.0
+LATER_S = 2.0
+DAMAGED_MAX = 8
+"""Transfers a peer may find damaged before the session is ended."""
+
+
+@dataclass(slots=True)
+class Transfer:
+    """One block on its way: the bytes before `at` are sent."""
+
+    number: int
+    key: Key
+    first: int
+    end: int
+    loaded: Loaded
+    start: int = 0
+    at: int = -1
+
+    def done(self) -> bool:
+        """Whether the last byte is sent."""
+        return self.at >= len(self.loaded.data)
+
+
+@dataclass(slots=True)
+class _Slot:
+    lane: Lane
+    live: bool
+    todo: dict[Key, None] = field(default_factory=dict)
+    loading: Load | None = None
+    ready: Transfer | None = None
+    current: Transfer | None = None
+
+
+class Sender:
+    """What goes out to one peer. Gives one message at a time, when there is room for it on the link, the most urgent first."""
+
+    def __init__(self, held: Callable[[Key], RangeSet], track_number: Callable[[Key], int]) -> None:
+        self._held = held
+        self._track_number = track_number
+        self._tracks: dict[Key, PeerTrack] = {}
+        self._slots = [_Slot(lane, live) for lane in Lane for live in (True, False)]
+        self._unacknowledged: dict[int, Transfer] = {}
+        self._in_flight_bytes = {True: 0, False: 0}  # alerts, all else
+        self._resumable: dict[Key, list[PartialBlock]] = {}
+        self._cancels: deque[Cancel] = deque()
+        self._numbers = 0
+        self.damaged = 0
+        self.sent_bytes = 0
+        self.resumed_bytes = 0
+
+    def track(self, key: Key) -> PeerTrack:
+        """What the peer has of `key`; made when first asked for, the newest LIVE_RECORDS of what we hold being its live part."""
+        known = self._tracks.get(key)
+        if known is None:
+            known = self._tracks[key] = PeerTrack(live_from=max(0, self._held(key).end() - LIVE_RECORDS))
+        return known
+
+    def resumable(self, key: Key, partial: PartialBlock) -> None:
+        """The peer holds the first part of this block."""
+        self._resumable.setdefault(key, []).append(partial)
+
+    def work(self, key: Key) -> None:
+        """There may be something of `key` to send."""
+        self.track(key)
+        for slot in self._slots:
+            if slot.lane == lane_of(key[0]):
+                slot.todo[key] = None
+
+    def settle(self, key: Key, ranges: RangeSet) -> None:
+        """The peer has these: what is on its way of them is cut short."""
+        track = self.track(key)
+        track.settle(ranges)
+        for slot in self._slots:
+            transfer = slot.current
+            if transfer and transfer.key == key and track.settled.covers(transfer.first, transfer.end):
+                self._cancels.append(Cancel(transfer.number))
+                self._end(transfer)
+
+    def loads(self, now_s: float) -> list[Load]:
+        """The reads to ask for now: at most one for each lane's newest and one for its backlog, each one block ahead of the link."""
+        asked = []
+        for slot in self._slots:
+            if slot.loading is None and slot.ready is None and (load := self._next_load(slot, now_s)):
+                slot.loading = load
+                self.track((load.stream, load.origin)).busy.add(load.first, load.end)
+                asked.append(load)
+        return asked
+
+    def loaded(self, number: int, loaded: Loaded | None, now_s: float) -> Load | None:
+        """The answer to a Load (None: nothing readable there). Returns the load when the log could not give all it promised."""
+        slot = next((s for s in self._slots if s.loading and s.loading.number == number), None)
+        if slot is None or slot.loading is None:
+            return None
+        load, slot.loading = slot.loading, None
+        key = (load.stream, load.origin)
+        track = self.track(key)
+        track.busy.remove(load.first, load.end)
+        self.work(key)
+        unread = RangeSet([(load.first, loaded.first if loaded else load.end)] if loaded is None or loaded.first > load.first else [])
+        track.unreadable.update(unread.common(self._held(key)))
+        if loaded and not track.settled.covers(loaded.first, loaded.end):
+            track.busy.add(loaded.first, loaded.end)
+            slot.ready = Transfer(self._next_number(), key, loaded.first, loaded.end, loaded)
+        return load if unread else None
+
+    def next(self, now_s: float) -> Begin | Fragment | Cancel | None:
+        """The next message of data; None when there is nothing to send, or the window is full."""
+        if self._cancels:
+            return self._cancels.popleft()
+        for lane in Lane:
+            live, backlog = self._slots[2 * lane], self._slots[2 * lane + 1]
+            for slot in (live, backlog):
+                if message := self._fragment(slot, now_s):
+                    # The other of the two goes first next time.
+                    self._slots[2 * lane], self._slots[2 * lane + 1] = (backlog, live) if slot is live else (live, backlog)
+                    return message
+        return None
+
+    def acknowledged(self, number: int) -> None:
+        """The peer has made this transfer durable, or had it before."""
+        transfer = self._unacknowledged.get(number)
+        if transfer:
+            self.track(transfer.key).settle(RangeSet([(transfer.first, transfer.end)]))
+            self._end(transfer)
+
+    def rejected(self, number: int, code: RejectCode, now_s: float) -> None:
+        """The peer did not take this transfer: it is offered again, at once or after a while."""
+        transfer = self._unacknowledged.get(number)
+        if not transfer:
+            return
+        self._end(transfer)
+        if code == "damaged":
+            self.damaged += 1
+        elif code in ("later", "elsewhere"):
+            wait_s = LATER_S if code == "later" else CLAIM_S
+            self.track(transfer.key).wait(transfer.first, transfer.end, now_s + wait_s, claimed=code == "elsewhere")
+
+    def wake_s(self) -> float | None:
+        """When something held back may go; None when nothing is."""
+        waits = [
+            wait for key in {key for slot in self._slots for key in slot.todo} if (wait := self._tracks[key].next_wait_s()) is not None
+        ]
+        return min(waits, default=None)
+
+    def backlog_records(self, now_s: float) -> int:
+        """How many records the peer still lacks, as far as known here; for metrics."""
+        return sum(self._tracks[key].wanted(self._held(key), now_s).count() for key in self._todo())
+
+    def _todo(self) -> set[Key]:
+        return {key for slot in self._slots for key in slot.todo}
+
+    def _next_load(self, slot: _Slot, now_s: float) -> Load | None:
+        for key in list(slot.todo):
+            del slot.todo[key]
+            track = self._tracks[key]
+            held = self._held(key)
+            wanted = track.wanted(held, now_s)
+            mine = wanted.within(track.live_from, held.end()) if slot.live else wanted.within(0, min(track.live_from, held.end()))
+            if mine:
+                slot.todo[key] = None  # at the end: each takes its turn
+                return self._load(key, mine)
+            if track.waits:
+                slot.todo[key] = None
+        return None
+
+    def _load(self, key: Key, wanted: RangeSet) -> Load:
+        for partial in self._resumable.get(key, []):
+            if wanted.covers(partial.first, partial.end):
+                return Load(self._next_number(), *key, partial.first, partial.end, exact=True)
+        first, end = next(iter(wanted))
+        return Load(self._next_number(), *key, first, min(end, first + LOAD_RECORDS_MAX))
+
+    def _fragment(self, slot: _Slot, now_s: float) -> Begin | Fragment | None:
+        transfer = slot.current
+        if transfer is None:
+            transfer = self._begin(slot)
+            return self._begin_message(transfer, slot) if transfer else None
+        piece = transfer.loaded.data[transfer.at : transfer.at + FRAGMENT_BYTES_MAX]
+        transfer.at += len(piece)
+        self.sent_bytes += len(piece)
+        if transfer.done():
+            slot.current = None
+        return Fragment(transfer.number, piece)
+
+    def _begin(self, slot: _Slot) -> Transfer | None:
+        transfer = slot.ready
+        if transfer is None or not self._window_open(slot.lane):
+            return None
+        slot.ready = None
+        track = self.track(transfer.key)
+        if track.settled.covers(transfer.first, transfer.end) or any(
+            w.first < transfer.end and transfer.first < w.end for w in track.waits
+        ):
+            track.busy.remove(transfer.first, transfer.end)
+            self.work(transfer.key)
+            return None
+        slot.current = transfer
+        self._unacknowledged[transfer.number] = transfer
+        self._in_flight_bytes[slot.lane == Lane.ALERTS] += len(transfer.loaded.data)
+        return transfer
+
+    def _begin_message(self, transfer: Transfer, slot: _Slot) -> Begin:
+        loaded = transfer.loaded
+        transfer.start = self._resume_at(transfer)
+        self.resumed_bytes += transfer.start
+        piece = loaded.data[transfer.start : transfer.start + FRAGMENT_BYTES_MAX]
+        transfer.at = transfer.start + len(piece)
+        self.sent_bytes += len(piece)
+        if transfer.done():
+            slot.current = None
+        number = self._track_number(transfer.key)
+        return Begin(transfer.number, number, transfer.first, transfer.end, len(loaded.data), loaded.digest, transfer.start, piece)
+
+    def _resume_at(self, transfer: Transfer) -> int:
+        """How much of this very block the peer holds. Whatever it holds of another cut of these offsets is of no use any more."""
+        partials = self._resumable.pop(transfer.key, [])
+        overlapping = [p for p in partials if p.first < transfer.end and transfer.first < p.end]
+        self._resumable[transfer.key] = [p for p in partials if p not in overlapping]
+        size = len(transfer.loaded.data)
+        return next((p.held_bytes for p in overlapping if p.digest == transfer.loaded.digest and p.held_bytes <= size), 0)
+
+    def _window_open(self, lane: Lane) -> bool:
+        alerts = lane == Lane.ALERTS
+        full = self._in_flight_bytes[alerts] >= (ALERT_WINDOW_BYTES if alerts else WINDOW_BYTES)
+        return not full and (alerts or len(self._unacknowledged) < TRANSFERS_MAX)
+
+    def _end(self, transfer: Transfer) -> None:
+        if self._unacknowledged.pop(transfer.number, None):
+            self._in_flight_bytes[lane_of(transfer.key[0]) == Lane.ALERTS] -= len(transfer.loaded.data)
+        self.track(transfer.key).busy.remove(transfer.first, transfer.end)
+        for slot in self._slots:
+            if slot.current is transfer:
+                slot.current = None
+        self.work(transfer.key)
+
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers

@@ -1,0 +1,331 @@
+"""One sync session between two nodes, without sockets, threads or sleep: it is given messages and answers, and gives out messages and
+wishes.
+
+1 both say Hello and a digest per stream, at once; 2 where digests differ, a Summary; each then knows what the other lacks; 3 blocks go out
+in
+fragments, the most urgent lane first; 4 the receiver acknowledges only what is durable; 5 after a cut, step 1 again: a half block goes on.
+
+Whoever drives it calls `receive`, `loaded`, `admitted` and `tick`, carries out `effects`, and sends what `next_message` gives, one at a
+time,
+as the link has room. Not safe from several threads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from streams.errors import Corrupt, LandfallError, NotAllowed
+from streams.ledger import GoneReason
+from streams.policy import Peer
+from streams.ranges import RangeSet
+from streams.session import messages as m
+from streams.session.announcing import Announcer
+from streams.session.effects import Closed, DeclareGone, Effect, Loaded, OldCopy, Opened, Report
+from streams.session.exchange import Exchange
+from streams.session.liveness import PACES, Liveness
+from streams.session.meeting import Meeting
+from streams.session.news import News
+from streams.session.receiving import Receiver
+from streams.session.sending import CLAIM_S, DAMAGED_MAX, Sender
+from streams.session.summaries import checked_ranges, checked_reason, gone_by, settled_by
+from streams.session.terms import Key, Terms
+from streams.words import check_stream
+
+TRACKS_MAX = 100_000
+"""(stream, origin)s a peer can make us remember."""
+
+
+class Session:
+    """One end of a session with `terms.other`, whom the transport has already proved to be that node. `wake` is called when another
+    session's
+    news gives this one something to do; it must not call back. `now_s` gives monotone seconds."""
+
+    def __init__(self, exchange: Exchange, terms: Terms, now_s: Callable[[], float], wake: Callable[[], None]) -> None:
+        self._exchange = exchange
+        self._terms = terms
+        self._now_s = now_s
+        self._effects: deque[Effect] = deque()
+        self._announcer = Announcer()
+        self._sender = Sender(exchange.held, self._announcer.number)
+        self._liveness = Liveness(PACES[terms.link.link_class], now_s())
+        self._meeting = Meeting(exchange, terms)
+        self._news = News(exchange, terms, self._announcer, self._sender, self._meeting, self._liveness, now_s, wake)
+        self._receiver = Receiver(self._news, exchange, terms, self._announcer.say, self._effects.append)
+        self._opened_at_s = now_s()
+        self._their_tracks: list[Key] = []
+        self._resumable: list[m.PartialBlock] = []
+        self._next: m.Message | None = None
+        self._greeted = False
+        self._told_old_copy = False
+        self.closed = False
+        self._greet()
+
+    @property
+    def peer(self) -> Peer:
+        """The other end."""
+        return self._terms.other
+
+    @property
+    def rtt_s(self) -> float | None:
+        """The link's round trip, once measured."""
+        return self._liveness.rtt_s
+
+    @property
+    def open(self) -> bool:
+        """Whether both ends have compared what they have."""
+        return self._meeting.compared and not self.closed
+
+    @property
+    def sender(self) -> Sender:
+        """The sending half, for its counts."""
+        return self._sender
+
+    @property
+    def receiver(self) -> Receiver:
+        """The receiving half, for its counts."""
+        return self._receiver
+
+    def receive(self, data: bytes) -> None:
+        """One message from the peer. Anything it may not say ends the session: it harms only itself."""
+        if self.closed:
+            return
+        self._liveness.heard(self._now_s())
+        try:
+            if not self._greeted:
+                self._check_protocol(data)
+            self._heard(m.decode(data))
+        except (Corrupt, NotAllowed) as problem:
+            self._violated(str(problem))
+
+    def loaded(self, number: int, loaded: Loaded | None) -> None:
+        """The answer to a Load: the block's bytes, or None when nothing of the range could be read."""
+        load = self._sender.loaded(number, loaded, self._now_s())
+        if load and not self.closed:
+            self._exchange.changed([load.stream])
+
+    def admitted(self, number: int, problem: LandfallError | None) -> None:
+        """The answer to an Admit: the block is durable, or why it is not."""
+        try:
+            self._receiver.admitted(number, problem)
+        except Corrupt as violation:
+            self._violated(str(violation))
+
+    def tick(self) -> None:
+        """Time has passed: `wake_s` says when to call."""
+        if self.closed:
+            return
+        now_s = self._now_s()
+        if self._liveness.dead(now_s):
+            self._close(f"{self.peer.node} has been silent for too long")
+        elif not self._meeting.compared and now_s - self._opened_at_s >= self._liveness.opening_s():
+            self._close(f"{self.peer.node} has not said in time what it has")
+        elif ping := self._liveness.ping(now_s):
+            self._announcer.say(ping)
+
+    def wake_s(self) -> float:
+        """When `tick` is due, in the seconds of `now_s`."""
+        waits = [self._liveness.wake_s(), self._sender.wake_s()]
+        return min(wait for wait in waits if wait is not None)
+
+    def effects(self) -> list[Effect]:
+        """What is to be done now, each once."""
+        if self._meeting.compared and not self.closed:
+            self._effects.extend(self._sender.loads(self._now_s()))
+        effects = list(self._effects)
+        self._effects.clear()
+        return effects
+
+    def next_message(self) -> bytes | None:
+        """The message to send next; None when there is nothing to say now. Ask again after every call and every effect's answer."""
+        if self._next is None:
+            self._next = self._announcer.next()
+        if self._next is None and self.open:
+            self._next = self._sender.next(self._now_s())
+            if (ahead := self._announcer.next()) is not None:
+                return m.encode(ahead)
+        message, self._next = self._next, None
+        return None if message is None else m.encode(message)
+
+    def close(self, sentence: str) -> None:
+        """End the session from this side; the peer is told the sentence."""
+        if not self.closed:
+            self._announcer.say(m.Refuse(sentence[: m.SENTENCE_CHARS_MAX]))
+            self._close(sentence)
+
+    def cut(self, sentence: str = "the link was cut") -> None:
+        """The link is gone: nothing more comes or goes. Half blocks are kept for the next session."""
+        self._close(sentence)
+
+    def _greet(self) -> None:
+        terms, exchange = self._terms, self._exchange
+        partials = exchange.partials.messages(terms.incoming)
+        me = terms.me
+        hello = m.Hello(
+            m.PROTOCOL, m.PROTOCOL, me.node, me.role, me.identity, exchange.origin.generation, list(terms.link.streams), partials
+        )
+        self._announcer.say(hello)
+        for digests in self._meeting.digests():
+            self._announcer.say(digests)
+        self._announcer.say(self._liveness.ping_now(self._now_s()))
+        exchange.join(self._news)
+        self._news.neighbours_changed()
+
+    def _check_protocol(self, data: bytes) -> None:
+        offered = m.protocol_of(data)
+        if offered is not None and not offered[1] <= m.PROTOCOL <= offered[0]:
+            newest, oldest = offered
+            raise NotAllowed(
+                f"'{self.peer.node}' speaks versions {oldest} to {newest} of the protocol, '{self._terms.me.node}' version {m.PROTOCOL}",
+                hint="bring both to releases that share a version",
+            )
+
+    def _heard(self, message: m.Message) -> None:
+        if not self._greeted and not isinstance(message, m.Hello | m.Refuse):
+            raise Corrupt("a session begins with Hello")
+        match message:
+            case m.Begin():
+                self._receiver.begin(message, self._track(message.track), self._now_s())
+            case m.Fragment():
+                self._receiver.fragment(message, self._now_s())
+            case m.Cancel():
+                self._receiver.cancel(message.transfer)
+            case m.Ack():
+                for number in message.transfers:
+                    self._sender.acknowledged(number)
+            case m.Reject():
+                self._heard_reject(message)
+            case m.Have() | m.Want() | m.Gone() | m.Claim() | m.Unclaim():
+                self._heard_of_track(message, self._track(message.track))
+            case m.Track():
+                self._heard_track(message)
+            case m.Ping():
+                self._announcer.say(m.Pong(message.stamp))
+            case m.Pong():
+                self._liveness.pong(message, self._now_s())
+            case m.Neighbours():
+                self._news.neighbours = frozenset(message.nodes)
+            case m.Hello() | m.Digests() | m.Summary():
+                self._heard_opening(message)
+            case m.Refuse():
+                self._close(f"{self.peer.node} ended the session: {message.sentence}")
+
+    def _heard_opening(self, message: m.Hello | m.Digests | m.Summary) -> None:
+        match message:
+            case m.Hello():
+                self._heard_hello(message)
+            case m.Digests():
+                if self._meeting.compared:
+                    raise Corrupt("digests are told once")
+                self._meeting.heard(message)
+                if message.last:
+                    self._compare()
+            case m.Summary():
+                for origin in message.origins:
+                    self._heard_summary((_checked_stream(message.stream), m.origin_of(origin)), origin)
+                if message.last:
+                    self._meeting.summarised(message.stream)
+                    self._work(self._exchange.keys(message.stream))
+
+    def _heard_hello(self, hello: m.Hello) -> None:
+        claimed, known = (hello.node, hello.role, hello.identity), self.peer
+        if self._greeted or claimed != (known.node, known.role, known.identity):
+            raise NotAllowed(
+                f"the peer says it is {hello.role} '{hello.node}' ({hello.identity or 'no identity'}), "
+                f"but it is known as {known.role} '{known.node}' ({known.identity or 'no identity'})",
+                hint="make the node's own settings and those of its peers agree",
+            )
+        self._greeted = True
+        self._exchange.roles.setdefault(known.node, known.role)
+        self._terms = self._news.terms = replace(self._terms, carried=tuple(hello.carries))
+        self._receiver.terms = self._terms
+        for partial in hello.partials:
+            key = (_checked_stream(partial.stream), m.origin_of(partial))
+            if self._terms.outgoing(key):
+                self._sender.resumable(key, partial)
+
+    def _compare(self) -> None:
+        agreed, answers = self._meeting.compare(self._terms)
+        for answer in answers:
+            self._announcer.say(answer)
+        for key, ranges in agreed.items():
+            self._sender.track(key).settle(ranges)
+        self._effects.append(Opened())
+        self._work([key for stream in self._exchange.streams() for key in self._exchange.keys(stream)])
+
+    def _work(self, keys: list[Key]) -> None:
+        for key in keys:
+            if self._meeting.known(key[0]) and self._terms.outgoing(key):
+                self._sender.work(key)
+
+    def _heard_track(self, track: m.Track) -> None:
+        if track.number != len(self._their_tracks) or track.number >= TRACKS_MAX:
+            raise Corrupt(f"tracks are numbered from 0 to {TRACKS_MAX - 1} in turn, not {track.number} after {len(self._their_tracks)}")
+        self._their_tracks.append((_checked_stream(track.stream), m.origin_of(track)))
+
+    def _track(self, number: int) -> Key:
+        if number >= len(self._their_tracks):
+            raise Corrupt(f"track {number} has no name")
+        return self._their_tracks[number]
+
+    def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
+        if not self._terms.shared(key):
+            raise NotAllowed(self._terms.why_not(key))
+        self._peer_has(key, settled_by(summary))
+        for reason, ranges in gone_by(summary):
+            self._peer_says_gone(key, reason, ranges)
+
+    def _heard_of_track(self, message: m.Have | m.Want | m.Gone | m.Claim | m.Unclaim, key: Key) -> None:
+        if not self._terms.shared(key):
+            raise NotAllowed(self._terms.why_not(key))
+        match message:
+            case m.Have():
+                self._peer_has(key, checked_ranges(message.ranges))
+            case m.Want():
+                track = self._sender.track(key)
+                track.settled = track.settled.without(checked_ranges(message.ranges))
+            case m.Gone():
+                self._peer_has(key, checked_ranges(message.ranges))
+                self._peer_says_gone(key, checked_reason(message.reason), checked_ranges(message.ranges))
+            case m.Claim():
+                self._sender.track(key).wait(message.first, message.end, self._now_s() + CLAIM_S, claimed=True)
+            case m.Unclaim():
+                self._sender.track(key).unclaim(message.first, message.end)
+        self._work([key])
+
+    def _peer_has(self, key: Key, ranges: RangeSet) -> None:
+        self._sender.settle(key, ranges)
+        if key[1] == self._exchange.origin and ranges.end() > self._exchange.settled(key).end() and not self._told_old_copy:
+            self._told_old_copy = True
+            self._effects.append(OldCopy(key[0], key[1], ranges.end()))
+
+    def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
+        if self._terms.incoming(key):
+            for first, end in ranges.without(self._exchange.settled(key)):
+                self._effects.append(DeclareGone(key[0], key[1], first, end, reason))
+
+    def _heard_reject(self, reject: m.Reject) -> None:
+        self._sender.rejected(reject.transfer, reject.code, self._now_s())
+        if self._sender.damaged >= DAMAGED_MAX:
+            raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
+
+    def _violated(self, problem: str) -> None:
+        self._effects.append(
+            Report("a peer broke the rules of the sync session", "session ended", {"peer": self.peer.node, "problem": problem})
+        )
+        self.close(problem)
+
+    def _close(self, sentence: str) -> None:
+        if not self.closed:
+            self.closed = True
+            self._receiver.close()
+            self._exchange.leave(self._news)
+            self._effects.append(Closed(sentence))
+
+
+def _checked_stream(name: str) -> str:
+    try:
+        return check_stream(name)
+    except ValueError as problem:
+        raise Corrupt(str(problem)) from problem

@@ -1,0 +1,74 @@
+"""A node's ledger as it is told to a peer: a digest per stream, and where digests differ, each origin's ranges."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from streams.errors import Corrupt
+from streams.ledger import GONE_REASONS, GoneReason, OriginLedger
+from streams.ranges import Range, RangeSet
+from streams.session.messages import ORIGINS_MAX, RANGES_MAX, OriginSummary, Summary
+from streams.words import Origin
+
+Settled = Mapping[Origin, RangeSet]
+
+
+def digest_of(settled: Settled) -> bytes:
+    """8 bytes that are equal when two nodes have settled the same offsets of the same origins. Empty ones do not count."""
+    told = [(origin.node, origin.generation, list(ranges)) for origin, ranges in sorted(settled.items()) if ranges]
+    return hashlib.blake2b(msgspec.msgpack.encode(told), digest_size=8).digest()
+
+
+def summaries(stream: str, ledger: Mapping[Origin, OriginLedger]) -> list[Summary]:
+    """The ledger of one stream in as many messages as it takes, each of at most ORIGINS_MAX origins; at least one."""
+    origins = [_summary(origin, one) for origin, one in sorted(ledger.items())]
+    chunks = [origins[at : at + ORIGINS_MAX] for at in range(0, len(origins), ORIGINS_MAX)] or [[]]
+    return [Summary(stream, chunk, last=chunk is chunks[-1]) for chunk in chunks]
+
+
+def settled_by(summary: OriginSummary) -> RangeSet:
+    """The offsets a peer has settled, by its own word. Raises Corrupt for ranges that are none."""
+    settled = checked_ranges(summary.beyond)
+    settled.add(0, summary.next_offset)
+    settled.add(0, summary.floor)
+    return settled
+
+
+def gone_by(summary: OriginSummary) -> Iterator[tuple[GoneReason, RangeSet]]:
+    """The offsets that will never come, by the peer's word, with their reasons. Raises Corrupt for a reason it does not know."""
+    for reason, ranges in summary.gone:
+        yield checked_reason(reason), checked_ranges(ranges)
+
+
+def checked_reason(reason: str) -> GoneReason:
+    """`reason`, when it is one of the three. Raises Corrupt otherwise."""
+    for known in GONE_REASONS:
+        if reason == known:
+            return known
+    raise Corrupt(f"offsets are gone for one of {GONE_REASONS}, not {reason!r}")
+
+
+def checked_ranges(ranges: list[Range]) -> RangeSet:
+    """The ranges as a set. Raises Corrupt when one is reversed."""
+    try:
+        return RangeSet(ranges)
+    except ValueError as problem:
+        raise Corrupt(str(problem)) from problem
+
+
+def chunked(ranges: RangeSet) -> Iterator[list[Range]]:
+    """The ranges in lists of at most RANGES_MAX."""
+    listed = list(ranges)
+    for at in range(0, len(listed), RANGES_MAX):
+        yield listed[at : at + RANGES_MAX]
+
+
+def _summary(origin: Origin, one: OriginLedger) -> OriginSummary:
+    settled = one.settled()
+    next_offset = settled.run_from(0)
+    beyond = [(first, end) for first, end in settled if first >= next_offset]
+    gone = [(str(reason), list(ranges)[-RANGES_MAX:]) for reason, ranges in sorted(one.gone.items()) if ranges]
+    return OriginSummary(origin.node, origin.generation, next_offset, one.floor, beyond[:RANGES_MAX], gone)

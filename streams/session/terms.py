@@ -1,0 +1,59 @@
+"""What may travel between two nodes over one link: access, link policy and the right to originate, alike on both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from streams.policy import LinkPolicy, Peer, Role, may_have, may_originate, may_send
+from streams.words import Origin
+
+Key = tuple[str, Origin]
+"""One (stream, origin)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Two nodes and the link between them. `roles` says what each known node is; `carried` what the other end lets the link carry."""
+
+    me: Peer
+    other: Peer
+    link: LinkPolicy
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    carried: tuple[str, ...] = ("*",)
+
+    def outgoing(self, key: Key) -> bool:
+        """Whether blocks of this (stream, origin) may go to the other."""
+        return self._travels(key, source=self.me, target=self.other)
+
+    def incoming(self, key: Key) -> bool:
+        """Whether blocks of this (stream, origin) are believed when they come from the other."""
+        return self._travels(key, source=self.other, target=self.me)
+
+    def shared(self, key: Key) -> bool:
+        """Whether the two may speak of this (stream, origin) at all: the same answer on both ends."""
+        return self.outgoing(key) or self.incoming(key)
+
+    def why_not(self, key: Key) -> str:
+        """One sentence on why `key` may not come from the other."""
+        stream, origin = key
+        if not self._carried(stream):
+            return f"stream '{stream}' does not travel over a {self.link.link_class} link between {self.me.node} and {self.other.node}"
+        if not may_originate(stream, self.roles.get(origin.node)):
+            return f"stream '{stream}' is written by headquarters alone, and '{origin.node}' is not known here as one"
+        if not may_send(self.other, stream, origin.node):
+            return f"{self.other.role} '{self.other.node}' may not bring what '{origin.node}' wrote"
+        return f"{self.me.role} '{self.me.node}' may not have stream '{stream}'"
+
+    def _travels(self, key: Key, source: Peer, target: Peer) -> bool:
+        stream, origin = key
+        return (
+            self._carried(stream)
+            and may_originate(stream, self.roles.get(origin.node))
+            and may_send(source, stream, origin.node)
+            and (may_have(target, stream) or origin.node == target.node)
+        )
+
+    def _carried(self, stream: str) -> bool:
+        return self.link.carries(stream) and any(fnmatchcase(stream, pattern) for pattern in self.carried)
