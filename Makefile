@@ -25,18 +25,21 @@ test: setup-test ## set-up, then all that `check` does: what CI runs
 
 check: lint pytest ## lint, format, types, floors and tests, in an environment that is set up
 
-lint:
+lint: | $(BIN)/python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --diff --quiet .
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-pytest:
+pytest: | $(BIN)/python
 	$(BIN)/pytest $(ARGS)
 
-format: ## put imports and layout right
+format: | $(BIN)/python ## put imports and layout right
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+$(BIN)/python:
+	@echo 'Not set up yet: run `make test` (or `make setup` to run only) once.' >&2; exit 1
 
 bench: setup-test ## measure the targets; docs/performance.md says how to read it
 	$(BIN)/python -m bench $(ARGS)

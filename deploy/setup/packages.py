@@ -10,7 +10,7 @@ import venv
 from pathlib import Path
 
 from deploy.setup.places import BUILD_LOCK, CACHE, LOG, ROOT, RUN_LOCK, STAMPS, TEST_LOCK, VENV, VENV_PYTHON, stamp, stamps
-from deploy.setup.progress import Progress, run
+from deploy.setup.progress import Milestones, Progress, run
 
 PIP = (str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input")
 
@@ -66,9 +66,8 @@ def _install(lock: Path) -> None:
             f"Python packages of {part.name}{wait}",
             (*PIP, "install", "--require-hashes", "--no-build-isolation", "--progress-bar=off", "-r", str(part)),
             LOG,
-            counted=r"^(Collecting|Requirement already satisfied)",
-            total=len(re.findall(r"^[\w.\[\]-]+==", part.read_text(), re.MULTILINE)),
-            environ=environ,
+            environ,
+            Milestones(r"^(Collecting|Requirement already satisfied)", len(re.findall(r"^\S+==", part.read_text(), re.MULTILINE))),
         )
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -44,26 +45,29 @@ class Progress:
         print(f"{ERASE_LINE if self._rewrites else ''}✓ {self._title}: {time.monotonic() - self._started_s:.1f} s", flush=True)
 
 
-def run(
-    title: str, command: Sequence[str], log: Path, counted: str = r"(?!)", total: int = 0, environ: Mapping[str, str] | None = None
-) -> None:
-    """Run `command` as one step. Lines that match `counted` count towards `total`; all output goes to the end of `log`.
+@dataclass(frozen=True)
+class Milestones:
+    """How far a command is: the number of its lines that match `pattern`, of `total`."""
 
-    Raises StepFailed with the last lines when the command fails.
-    """
-    progress, doing, count = Progress(title), "", 0
+    pattern: str = r"(?!)"
+    total: int = 0
+
+
+def run(
+    title: str, command: Sequence[str], log: Path, environ: Mapping[str, str] | None = None, milestones: Milestones = Milestones()
+) -> None:
+    """Run `command` as one step; all its output goes to the end of `log`. Raises StepFailed with the last lines when it fails."""
+    progress, doing, count, total = Progress(title), "", 0, milestones.total
     log.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        log.open("a", encoding="utf-8") as kept,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environ) as child,
-    ):
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environ)
+    with child, log.open("a", encoding="utf-8") as kept:
         print(f"\n$ {' '.join(command)}", file=kept)
         tail: list[str] = []
         for line in _lines(child.stdout):
             if line:
                 kept.write(line)
                 tail = [*tail[1 - LOG_TAIL_LINES :], line]
-                count += bool(re.search(counted, line))
+                count += bool(re.search(milestones.pattern, line))
                 doing = (f"[{min(count, total)}/{total}] " if total else "") + line.strip()[:90]
             progress.show(doing)
     if child.returncode:
