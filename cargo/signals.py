@@ -61,4 +61,5 @@ SIGNALS: dict[str, Signal] = {
         Signal("gateway", "text"),
     )
 }
-"""Every signal by name. Longitudes are WGS 84 degrees east, -180 to 180; angles of the ship in degrees, starboard down and bow up positive."""
+"""Every signal by name. Longitudes are WGS 84 degrees east, -180 to 180; angles of the ship in degrees, starboard down and bow up
+positive."""

@@ -1,0 +1,70 @@
+"""How often a device speaks, learned from the gaps between its readings, so that silence is measured against its own habit.
+
+Devices change their habit: every minute in a storm, every quarter of an hour ashore, at once when something happens. So a habit is
+believed only while most of the time of the last gaps was made of like ones, the habit of the storm only during a storm, and no habit
+outlives a mode's end.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+GAPS_MAX = 12
+LIKE_GAPS_MIN = 4
+LIKE_PART = 0.25
+LIKE_TIME_PART = 0.6
+INTERVAL_MS_MIN = 60_000
+INTERVAL_MS_MAX = 24 * 3_600_000
+GRACE_MS_MIN = 30_000
+GRACE_PART = 0.1
+
+
+class Habit(msgspec.Struct):
+    """The last gaps (ms) outside storms and in this storm, and the interval each of the two shows (0: none)."""
+
+    calm_gaps: list[int] = []
+    storm_gaps: list[int] = []
+    calm_ms: int = 0
+    storm_ms: int = 0
+
+    def note(self, gap_ms: int, *, storm: bool) -> None:
+        """Takes in the gap between two readings."""
+        if storm:
+            self.storm_gaps = [*self.storm_gaps[1 - GAPS_MAX :], gap_ms]
+            self.storm_ms = regular_ms(self.storm_gaps)
+        else:
+            self.calm_gaps = [*self.calm_gaps[1 - GAPS_MAX :], gap_ms]
+            self.calm_ms = regular_ms(self.calm_gaps)
+
+    def storm_begins(self) -> None:
+        """A new storm: the last one's habit is forgotten."""
+        self.storm_gaps, self.storm_ms = [], 0
+
+    def forget(self) -> None:
+        """The device's mode has changed (loaded, sailed): nothing is known of its habit."""
+        self.calm_gaps, self.storm_gaps, self.calm_ms, self.storm_ms = [], [], 0, 0
+
+    def interval_ms(self, nominal_ms: int, *, storm: bool) -> int:
+        """How long it may be silent before a reading is missed: its habit in a storm while there is one, else its long habit, else
+        `nominal_ms`."""
+        learned = (self.storm_ms if storm else 0) or self.calm_ms or nominal_ms
+        return min(max(learned, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
+
+
+def regular_ms(gaps_ms: list[int]) -> int:
+    """The interval at which most of the time of these gaps was spent: the longest gap that at least 4 gaps are like (within 25 %) and
+    these make up 60 % of the time. 0 when there is none: the gaps are of events, or too few."""
+    if len(gaps_ms) < LIKE_GAPS_MIN:
+        return 0
+    ordered = sorted(gaps_ms, reverse=True)
+    needed = sum(ordered) * LIKE_TIME_PART
+    for longest in ordered[: 1 - LIKE_GAPS_MIN]:
+        like = [gap for gap in ordered if longest * (1 - LIKE_PART) <= gap <= longest]
+        if len(like) >= LIKE_GAPS_MIN and sum(like) >= needed:
+            return longest
+    return 0
+
+
+def grace_ms(interval_ms: int) -> int:
+    """How much later than its interval a reading may come without being missed: a tenth, at least 30 s (clocks differ by so much)."""
+    return max(GRACE_MS_MIN, int(interval_ms * GRACE_PART))

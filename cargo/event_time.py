@@ -1,0 +1,83 @@
+"""What time it is among the readings a node hears: one trusted clock, and each device's own clock put right.
+
+The trusted clock follows the ship's own location and environment readings, and the middle of what the last devices said, so that no single
+wrong clock moves it. Order times never run more than 5 minutes ahead of the node's own clock (`streams.records.order_at_ms`), which
+bounds both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cargo.heard import Heard
+
+QUORUM = 31
+"""Of so many last devices the middle one's time is believed."""
+SOUND_MS = 20 * 60_000
+"""A reading this little behind the trusted clock is taken at its word: the clock itself may stand for 15 minutes between two readings."""
+LOCKSTEP_MS = 5 * 60_000
+LOCKSTEP_RUN_MS = 30 * 60_000
+
+
+class DeviceClock(msgspec.Struct):
+    """What is known of one device's clock: when it was last sound, by how much it is behind (0: sound), the last lag seen and when (ms)."""
+
+    sound_at_ms: int = 0
+    behind_ms: int = 0
+    lag_ms: int = 0
+    lag_at_ms: int = 0
+
+
+class EventClock(msgspec.Struct):
+    """The trusted clock of a node (`now_at_ms`, UTC ms; 0 before anything was heard). It never goes back."""
+
+    now_at_ms: int = 0
+    recent: dict[str, int] = {}
+    devices: dict[str, DeviceClock] = {}
+
+    def hear(self, heard: Heard, *, from_ship: bool) -> int:
+        """Moves the clock by one reading and gives the time the reading is of, UTC ms.
+
+        A device that is hours behind is put right by its smallest lag; one known to be sound that comes hours behind is late, and keeps
+        its time.
+        """
+        if from_ship:
+            self.now_at_ms = max(self.now_at_ms, heard.order_at_ms)
+            return heard.order_at_ms
+        self._quorum(heard)
+        return self._put_right(heard)
+
+    def advance(self, at_ms: int) -> None:
+        """The clock is at least at `at_ms`."""
+        self.now_at_ms = max(self.now_at_ms, at_ms)
+
+    def _quorum(self, heard: Heard) -> None:
+        recent = self.recent
+        recent[heard.device] = max(recent.pop(heard.device, 0), heard.order_at_ms)
+        if len(recent) > QUORUM:
+            del recent[next(iter(recent))]
+        if heard.order_at_ms > self.now_at_ms:
+            self.now_at_ms = max(self.now_at_ms, sorted(recent.values())[(len(recent) - 1) // 2])
+
+    def _put_right(self, heard: Heard) -> int:
+        clock = self.devices.get(heard.device)
+        if clock is None:
+            clock = self.devices[heard.device] = DeviceClock()
+        lag = self.now_at_ms - heard.order_at_ms
+        if lag <= SOUND_MS:
+            clock.sound_at_ms = max(clock.sound_at_ms, heard.order_at_ms)
+            clock.behind_ms = clock.lag_ms = clock.lag_at_ms = 0
+            return heard.order_at_ms
+        if clock.behind_ms:
+            clock.behind_ms = min(clock.behind_ms, lag)
+        elif not clock.sound_at_ms or self._in_lockstep(clock, lag):
+            clock.behind_ms = lag
+        elif not clock.lag_at_ms or abs(lag - clock.lag_ms) > LOCKSTEP_MS:
+            clock.lag_ms, clock.lag_at_ms = lag, self.now_at_ms
+        return heard.order_at_ms + clock.behind_ms
+
+    def _in_lockstep(self, clock: DeviceClock, lag: int) -> bool:
+        """Whether the lag stayed the same while time went on: the clock is wrong, the readings are not late."""
+        if not clock.lag_at_ms or abs(lag - clock.lag_ms) > LOCKSTEP_MS:
+            return False
+        return self.now_at_ms - clock.lag_at_ms >= LOCKSTEP_RUN_MS

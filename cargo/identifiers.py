@@ -1,0 +1,155 @@
+"""Numbers and codes of the trade: ISO 6346 containers, IMO ships, UN/LOCODE places and ISO 9711-1 slots, checked and explained."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from stdnum import imo, iso6346
+
+_CONTAINER = re.compile(r"[A-Z]{3}[UJZR][0-9]{7}")
+_LOCODE = re.compile(r"[A-Z]{2}[A-Z2-9]{3}")
+_IMO = re.compile(r"[0-9]{7}")
+_SLOT = re.compile(r"[0-9]{7}")
+CANDIDATES_MAX = 20
+DECK_TIER = 82
+
+
+@dataclass(frozen=True, slots=True)
+class NumberCheck:
+    """What a check of a container number found: the number without spaces, whether it holds, why not, and what may have been meant."""
+
+    number: str
+    valid: bool
+    problem: str = ""
+    candidates: tuple[str, ...] = ()
+
+
+def compact_container(text: str) -> str:
+    """`text` in capitals without blanks, dashes and dots: how a container number is stored. Nothing is checked."""
+    return re.sub(r"[\s.\-/]", "", text).upper()
+
+
+def is_container(number: str) -> bool:
+    """Whether `number` is a container number of ISO 6346, in its stored form and with a right check digit."""
+    return _CONTAINER.fullmatch(number) is not None and iso6346.calc_check_digit(number[:10]) == number[10]
+
+
+def looks_like_container(number: str) -> bool:
+    """Whether `number` has the form of ISO 6346, right check digit or not."""
+    return _CONTAINER.fullmatch(number) is not None
+
+
+def check_container(text: str) -> NumberCheck:
+    """What is wrong with a container number as a person wrote it, in words for that person, and up to 20 valid numbers one slip away.
+
+    A slip is one wrong character, or two neighbours exchanged. Knows nothing of which containers exist. Never raises.
+    """
+    number = compact_container(text)
+    if is_container(number):
+        return NumberCheck(number, True)
+    if len(number) == 10 and is_container(made := number + _check_digit_or_zero(number)):
+        return NumberCheck(number, False, f"the check digit is missing: it would be {made[-1]}", (made,))
+    if len(number) != 11:
+        return NumberCheck(number, False, f"a container number has 4 letters and 7 digits, this has {len(number)} characters")
+    candidates = tuple(sorted(_one_slip_away(number), key=lambda other: (_slip_rank(number, other), other))[:CANDIDATES_MAX])
+    if not looks_like_container(number):
+        problem = "a container number is three letters of the owner, U, J, Z or R, six digits and a check digit"
+        return NumberCheck(number, False, problem, candidates)
+    wanted = iso6346.calc_check_digit(number[:10])
+    return NumberCheck(number, False, f"the check digit of {number[:10]} is {wanted}, not {number[10]}", candidates)
+
+
+def make_container(owner: str, serial: int) -> str:
+    """The valid number of the owner's (`MSKU`, four letters) container with this serial (0 to 999,999).
+
+    Raises ValueError for another owner or serial.
+    """
+    if not re.fullmatch(r"[A-Z]{3}[UJZR]", owner):
+        raise ValueError(f"an owner code is three capitals and U, J, Z or R, not {owner!r}")
+    if not 0 <= serial <= 999_999:
+        raise ValueError(f"a serial is 0 to 999999, not {serial}")
+    stem = f"{owner}{serial:06d}"
+    return stem + iso6346.calc_check_digit(stem)
+
+
+def is_imo(number: str) -> bool:
+    """Whether `number` is seven digits with the right check digit of an IMO ship number."""
+    return _IMO.fullmatch(number) is not None and imo.calc_check_digit(number[:6]) == number[6]
+
+
+def make_imo(stem: int) -> str:
+    """The valid IMO number that begins with these six digits (100,000 to 999,999). Raises ValueError for another stem."""
+    if not 100_000 <= stem <= 999_999:
+        raise ValueError(f"an IMO number begins with six digits, not {stem}")
+    return f"{stem}{imo.calc_check_digit(str(stem))}"
+
+
+def is_locode(code: str) -> bool:
+    """Whether `code` has the form of a UN/LOCODE (`SGSIN`); whether the place exists is not looked up."""
+    return _LOCODE.fullmatch(code) is not None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """A place aboard, ISO 9711-1: bay (odd for 20', even for 40'), row (00 centre, odd starboard, even port), tier (02.. hold, 82..
+    deck)."""
+
+    bay: int
+    row: int
+    tier: int
+
+    def __post_init__(self) -> None:
+        if not (0 < self.bay <= 999 and 0 <= self.row <= 99 and 0 < self.tier <= 99):
+            raise ValueError(f"no slot: bay {self.bay}, row {self.row}, tier {self.tier}")
+
+    @classmethod
+    def parse(cls, text: str) -> Slot:
+        """The slot written `BBBRRTT`. Raises ValueError for anything else."""
+        if not _SLOT.fullmatch(text):
+            raise ValueError(f"a slot is written BBBRRTT, seven digits, not {text!r}")
+        return cls(int(text[:3]), int(text[3:5]), int(text[5:]))
+
+    def __str__(self) -> str:
+        return f"{self.bay:03d}{self.row:02d}{self.tier:02d}"
+
+    @property
+    def on_deck(self) -> bool:
+        """Whether it stands on deck (tier 82 and above)."""
+        return self.tier >= DECK_TIER
+
+    @property
+    def across(self) -> int:
+        """Rows from the centre line, starboard positive: 01 → 1, 03 → 2, 02 → -1, 04 → -2, 00 → 0."""
+        return (self.row + 1) // 2 if self.row % 2 else -(self.row // 2)
+
+    @property
+    def stack(self) -> tuple[int, int, bool]:
+        """The stack it belongs to: bay, row, on deck."""
+        return (self.bay, self.row, self.on_deck)
+
+    def outboard_rank(self, rows: int) -> int:
+        """How many rows stand between it and its side, plus one: 1 is the outermost. `rows`: the bay's largest `abs(across)`."""
+        return max(1, rows - abs(self.across) + 1)
+
+
+def _check_digit_or_zero(stem: str) -> str:
+    return iso6346.calc_check_digit(stem) if re.fullmatch(r"[A-Z]{3}[UJZR][0-9]{6}", stem) else "0"
+
+
+def _one_slip_away(number: str) -> set[str]:
+    found: set[str] = set()
+    for at, kept in enumerate(number):
+        alphabet = "UJZR" if at == 3 else "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if at < 3 else "0123456789"
+        found.update(number[:at] + other + number[at + 1 :] for other in alphabet if other != kept)
+    for at in range(len(number) - 1):
+        found.add(number[:at] + number[at + 1] + number[at] + number[at + 2 :])
+    return {other for other in found if is_container(other)}
+
+
+def _slip_rank(number: str, other: str) -> int:
+    """Exchanged neighbours are the likeliest slip, then a wrong digit, then a wrong check digit, then a wrong letter."""
+    changed = [at for at in range(len(number)) if number[at] != other[at]]
+    if len(changed) == 2:
+        return 0
+    return 3 if changed[0] < 4 else 2 if changed[0] == 10 else 1

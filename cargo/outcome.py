@@ -1,0 +1,62 @@
+"""What the rules make: entries for the streams `events` and `alerts`, with ids that any node computing them again gives again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One record to append: its topic, the fleet time it is of (UTC ms), and its body as ARCHITECTURE.md has it."""
+
+    topic: str
+    at_ms: int
+    body: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a step made, in the order of the fleet's time."""
+
+    events: list[Made] = field(default_factory=list)
+    alerts: list[Made] = field(default_factory=list)
+
+
+def digest(*parts: object) -> str:
+    """32 hexadecimal digits that name the parts: BLAKE2b over their texts."""
+    text = "\x1f".join(str(part) for part in parts)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who speaks and from where: the node's name, and the ship's IMO number or the port's UN/LOCODE."""
+
+    node: str
+    ship: str | None = None
+    port: str | None = None
+
+    @property
+    def log_topic(self) -> str:
+        """The topic of what concerns the whole ship or quay: `<imo>.log`, `<locode>.log`."""
+        return f"{self.ship or self.port}.log"
+
+
+def event(place: Place, topic: str, code: str, at_ms: int, **more: Any) -> Made:
+    """An event that has happened (classifier ACT). Its id is a hash of node, topic, code and time; `more` goes into the body as it is.
+
+    `place` of the body is the port, given in `more` when a ship speaks; `ship` likewise when a quay does.
+    """
+    body = {
+        "event_id": digest(place.node, topic, code, at_ms),
+        "event": code,
+        "classifier": "ACT",
+        "event_at_ms": at_ms,
+        "place": place.port,
+        "ship": place.ship,
+        "node": place.node,
+    }
+    return Made(topic, at_ms, {**body, **more})

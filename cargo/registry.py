@@ -1,0 +1,232 @@
+"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports and the story, as values that check themselves."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from cargo.errors import Unreadable
+from cargo.identifiers import Slot, is_container, is_imo, is_locode
+
+
+class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A company: its name, its colour on maps (red, green, blue 0-255) and its role (`shipper`, `consignee`, `port` …)."""
+
+    name: str
+    colour: tuple[int, int, int]
+    role: str
+
+    def __post_init__(self) -> None:
+        _need(bool(self.name), "a customer has a name")
+        _need(all(0 <= part <= 255 for part in self.colour), f"a colour is three numbers 0 to 255, not {self.colour}")
+
+
+class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One box of a booking, and the time the customer may see it: from stuffing to stripping (UTC ms, the end not included; None: open)."""
+
+    container: str
+    from_at_ms: int
+    until_at_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _need_container(self.container)
+        _need(self.until_at_ms is None or self.until_at_ms >= self.from_at_ms, f"{self.container}: a span ends after it begins")
+
+    def covers(self, at_ms: int) -> bool:
+        """Whether the instant lies in the span."""
+        return self.from_at_ms <= at_ms and (self.until_at_ms is None or at_ms < self.until_at_ms)
+
+
+class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A customer's order: its reference, parties, cargo, places, set temperature (°C) and boxes with their spans."""
+
+    reference: str
+    shipper: str
+    consignee: str
+    cargo: str
+    from_place: str = msgspec.field(name="from")
+    to_place: str = msgspec.field(name="to")
+    setpoint_c: float | None = None
+    un_number: str | None = None
+    containers: tuple[BookedContainer, ...] = ()
+
+    def __post_init__(self) -> None:
+        _need(bool(self.reference and self.shipper), "a booking has a reference and a shipper")
+        _need_locode(self.from_place)
+        _need_locode(self.to_place)
+
+
+class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One box aboard: where it stands (`BBBRRTT`), what it is (`45R1`), where it was loaded and goes, and whether it carries a tracker."""
+
+    container: str
+    slot: str
+    size_type: str
+    pol: str
+    pod: str
+    booking: str | None = None
+    tracker: bool = True
+
+    def __post_init__(self) -> None:
+        _need_container(self.container)
+        Slot.parse(self.slot)
+
+    @property
+    def is_reefer(self) -> bool:
+        """Whether its size and type code is a refrigerated container's."""
+        return self.size_type[2:3] == "R"
+
+
+class LoadList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A ship's call at a port: what is loaded, what is discharged, all that is aboard afterwards, and when she is to sail (UTC ms)."""
+
+    ship: str
+    port: str
+    call: int
+    aboard: tuple[Stowed, ...]
+    load: tuple[str, ...]
+    discharge: tuple[str, ...]
+    departs_at_ms: int
+
+    def __post_init__(self) -> None:
+        _need(is_imo(self.ship), f"a load list's ship is an IMO number, not {self.ship!r}")
+        _need_locode(self.port)
+        aboard = {box.container for box in self.aboard}
+        _need(len(aboard) == len(self.aboard), "a load list names each container aboard once")
+        _need(aboard.issuperset(self.load), "what a load list loads is aboard afterwards")
+        _need(aboard.isdisjoint(self.discharge), "what a load list discharges is not aboard afterwards")
+
+    @property
+    def id(self) -> str:
+        """Its registry id, `<imo>/<call number>`."""
+        return f"{self.ship}/{self.call}"
+
+
+class Custody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who answers for a box since when (UTC ms): `ship/<imo>`, `quay/<locode>` or `delivered`."""
+
+    at: str
+    since_at_ms: int
+
+    def __post_init__(self) -> None:
+        kind, _, place = self.at.partition("/")
+        right = (kind == "ship" and is_imo(place)) or (kind == "quay" and is_locode(place)) or self.at == "delivered"
+        _need(right, f"custody is at ship/<imo>, quay/<locode> or delivered, not {self.at!r}")
+
+
+class Ship(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A ship: IMO number, name, call sign, MMSI, flag (ISO 3166) and how many boxes it carries."""
+
+    imo: str
+    name: str
+    call_sign: str
+    mmsi: str
+    flag: str
+    capacity_boxes: int
+
+    def __post_init__(self) -> None:
+        _need(is_imo(self.imo), f"{self.imo!r} is no IMO number")
+
+
+class Port(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A port: UN/LOCODE, name, centre and radius of the circle in which a ship that lies still is in port (nautical miles)."""
+
+    locode: str
+    name: str
+    latitude_deg: float
+    longitude_deg: float
+    radius_nm: float
+
+    def __post_init__(self) -> None:
+        _need_locode(self.locode)
+        _need(-90 <= self.latitude_deg <= 90 and -180 <= self.longitude_deg <= 180, f"{self.locode} lies nowhere on earth")
+        _need(0 < self.radius_nm <= 100, f"a port's radius is up to 100 nm, not {self.radius_nm}")
+
+
+class Story(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A chapter of the demo: what has just happened, and where to look."""
+
+    title: str
+    text: str
+    look: str
+    at_ms: int
+
+
+RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | Story
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One version of one thing in the registry. `at_ms`: fleet time of writing, UTC ms; `by`: who wrote it."""
+
+    TYPES: ClassVar[dict[str, type[Any]]] = {
+        "customer": Customer,
+        "booking": Booking,
+        "load_list": LoadList,
+        "custody": Custody,
+        "ship": Ship,
+        "port": Port,
+        "story": Story,
+    }
+
+    type: str
+    id: str
+    version: int
+    at_ms: int
+    by: str
+    value: RegistryValue
+
+    @property
+    def topic(self) -> str:
+        """The registry record's topic, `<type>/<id>`."""
+        return f"{self.type}/{self.id}"
+
+
+class _RawEntry(msgspec.Struct):
+    type: str
+    id: str
+    version: int
+    at_ms: int
+    by: str
+    value: msgspec.Raw
+
+
+def parse_value(kind: str, value: Any) -> RegistryValue:
+    """The typed value of a registry record's `value` (a JSON object already read). Raises Unreadable, naming field and reason."""
+    if kind not in Entry.TYPES:
+        raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
+    try:
+        return msgspec.convert(value, Entry.TYPES[kind])  # type: ignore[no-any-return]
+    except (msgspec.ValidationError, ValueError) as problem:
+        raise Unreadable(f"this {kind} does not read: {problem}") from problem
+
+
+def parse_entry(text: str | bytes) -> Entry:
+    """The entry of a registry record's body (JSON). Raises Unreadable, naming field and reason; fields it does not know are left out."""
+    try:
+        raw = msgspec.json.decode(text, type=_RawEntry)
+        if raw.type not in Entry.TYPES:
+            raise Unreadable(f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
+        value = msgspec.json.decode(raw.value, type=Entry.TYPES[raw.type])
+    except msgspec.MsgspecError as problem:
+        raise Unreadable(f"a registry record does not read: {problem}") from problem
+    return Entry(raw.type, raw.id, raw.version, raw.at_ms, raw.by, value)
+
+
+def entry_body(entry: Entry) -> dict[str, Any]:
+    """The registry record's body, as plain JSON values: what `parse_entry` reads back."""
+    body: dict[str, Any] = msgspec.to_builtins(entry)
+    return body
+
+
+def _need(right: bool, otherwise: str) -> None:
+    if not right:
+        raise ValueError(otherwise)
+
+
+def _need_container(number: str) -> None:
+    _need(is_container(number), f"{number!r} is no container number of ISO 6346")
+
+
+def _need_locode(code: str) -> None:
+    _need(is_locode(code), f"{code!r} is no UN/LOCODE")

@@ -1,0 +1,64 @@
+"""Who stands where aboard: stacks, neighbours, what is outboard or aft, and which boxes carry no tracker, from a load list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cargo.identifiers import Slot
+from cargo.registry import Stowed
+
+OUTBOARD_ROWS = 2
+AFT_BAYS = 4
+"""The aftmost bays by number: two bays of 40', as four numbers."""
+NEIGHBOUR_BAYS = 2
+
+
+class Stowage:
+    """An index over the boxes of one load list. Deck and hold are apart: a stack ends at the hatch cover."""
+
+    def __init__(self, aboard: Iterable[Stowed] = ()) -> None:
+        self.boxes = {box.container: box for box in aboard}
+        self.slots = {number: Slot.parse(box.slot) for number, box in self.boxes.items()}
+        self._stacks: dict[tuple[int, int, bool], list[str]] = {}
+        self._rows: dict[int, int] = {}
+        for number in sorted(self.slots):
+            slot = self.slots[number]
+            self._stacks.setdefault((slot.bay, slot.across, slot.on_deck), []).append(number)
+            if slot.on_deck:
+                self._rows[slot.bay] = max(self._rows.get(slot.bay, 0), abs(slot.across))
+        self._aftmost = max((slot.bay for slot in self.slots.values()), default=0)
+
+    def stack_of(self, number: str) -> list[str]:
+        """The boxes of its stack, itself included; 20' boxes over a 40' slot count with their own bay. Empty when it is not on the list."""
+        slot = self.slots.get(number)
+        return [] if slot is None else self._stacks[(slot.bay, slot.across, slot.on_deck)]
+
+    def near(self, number: str) -> list[str]:
+        """The boxes of its stack and of the stacks beside, before and behind it, itself included, in order of number."""
+        slot = self.slots.get(number)
+        if slot is None:
+            return []
+        beside = {slot.across - 1, slot.across, slot.across + 1} | ({-slot.across} if abs(slot.across) == 1 else set())
+        found: list[str] = []
+        for bay in range(slot.bay - NEIGHBOUR_BAYS, slot.bay + NEIGHBOUR_BAYS + 1):
+            for across in beside:
+                found += self._stacks.get((bay, across, slot.on_deck), ())
+        return sorted(found)
+
+    def on_deck(self, number: str) -> bool | None:
+        """Whether it stands on deck; None when its slot is not known."""
+        slot = self.slots.get(number)
+        return None if slot is None else slot.on_deck
+
+    def exposed(self, number: str) -> bool:
+        """Whether it stands on deck in one of the two outboard rows of its bay, or in one of the aft bays."""
+        slot = self.slots.get(number)
+        if slot is None or not slot.on_deck:
+            return False
+        aft = slot.bay > self._aftmost - AFT_BAYS
+        return aft or slot.outboard_rank(self._rows[slot.bay]) <= OUTBOARD_ROWS
+
+    def at_risk(self, numbers: Iterable[str]) -> list[str]:
+        """The boxes without a tracker that stand in the same stacks as `numbers`, sorted."""
+        stacked = {mate for number in numbers for mate in self.stack_of(number)}
+        return sorted(mate for mate in stacked if not self.boxes[mate].tracker)
