@@ -132,6 +132,10 @@ class Codec(Protocol):
         """
         ...
 
+    def knows(self, codec: int) -> bool:
+        """Whether `decode` and `cut` read blocks of codec number `codec`."""
+        ...
+
     def cut(self, block: Block, first: int, end: int) -> Block:
         """A block of only the offsets `first .. end - 1` of `block`; `block` itself when that is all of it. Raises as `decode`."""
         ...

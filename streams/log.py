@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from streams.block import Block
+from streams.errors import NotAllowed
 from streams.ledger import GoneReason, Ledger
 from streams.records import Batch
 from streams.words import Origin, Position
@@ -20,7 +21,7 @@ READ_RECORDS_MAX = 65_536
 class Append:
     """Records for one stream, to be given offsets here.
 
-    `producer` and `sequence` make a retry harmless: an append whose sequence is not above the last one of (stream, producer) changes nothing.
+    `producer` and `sequence` make a retry harmless: a sequence not above the last one of (stream, producer) changes nothing.
     """
 
     stream: str
@@ -90,8 +91,14 @@ class LogReader(Protocol):
         """
         ...
 
-    def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None) -> History:
+    def history(
+        self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
+    ) -> History:
         """Every held row of `topic` with since <= order time < until, over `streams` (default: all that know the topic), merged."""
+        ...
+
+    def latest(self, stream: str, topic: str) -> list[Batch]:
+        """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end."""
         ...
 
 
@@ -120,20 +127,24 @@ class Log(LogReader, Protocol):
         """Take blocks from elsewhere, any ranges, in any order; returns how many records were new. Durable when it returns. Idempotent.
 
         Offsets already settled are passed over; nothing held is ever replaced. Raises Corrupt for a block whose payload can not be what its
-        header says, NotAllowed for a block of this very origin's own future (see `PeerKnowsMore`), RetryLater when the disk is full.
+        header says, PeerKnowsMore for a block of this very origin's own future, RetryLater when the disk is full.
         """
         ...
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
-        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent. Decided by the origin alone."""
+        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent. The origin alone decides."""
         ...
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
         """Drop everything of (stream, origin) below `floor` from this copy, and remember that. Never moves a floor back."""
         ...
 
+    def open_generation(self, why: str) -> Origin:
+        """From now on appends go to a new origin, which names this one as its predecessor. Called after PeerKnowsMore, or a restore."""
+        ...
+
     def subscribe(self, changed: Callable[[frozenset[str]], None]) -> Callable[[], None]:
-        """Call `changed` with the streams of every commit, soon after it, from the log's own thread; returns how to stop that.
+        """Call `changed` with the streams of every commit, right after it, from the thread that committed; returns how to stop that.
 
         `changed` must return at once and not call the log.
         """
@@ -144,5 +155,5 @@ class Log(LogReader, Protocol):
         ...
 
 
-class PeerKnowsMore(Exception):
+class PeerKnowsMore(NotAllowed):
     """A peer holds more of this node's own origin than this log does: the log is an old copy and must open a new generation."""

@@ -46,6 +46,10 @@ class BlockCodec:
             raise Corrupt("a block's order times are not those of its header")
         return records
 
+    def knows(self, codec: int) -> bool:
+        """Whether blocks of codec number `codec` are read here: those of this one alone."""
+        return codec == CODEC
+
     def cut(self, block: Block, first: int, end: int) -> Block:
         """The block of offsets `first .. end - 1` alone; `block` itself when that is all. Raises as `decode`; Misuse outside."""
         if (first, end) == (block.first, block.end):

@@ -1,0 +1,168 @@
+"""What all frames of a log add up to, kept in memory: ledgers per (stream, origin), producers' last sequences, own generations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streams.block import Block
+from streams.ledger import OriginLedger
+from streams.logs.frames import FrameHeader, Gone, Opening, Produced
+from streams.ranges import RangeSet
+from streams.words import Origin, Position
+
+LineKey = tuple[str, Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One (stream, origin). `end`: one past the largest offset ever heard of. `received_at_ms`: the last one stamped here (UTC ms).
+
+    The ledger is never changed in place: a commit makes a new Line, so whoever holds one holds a snapshot.
+    """
+
+    ledger: OriginLedger = field(default_factory=OriginLedger)
+    end: int = 0
+    received_at_ms: int = 0
+    next_offset: int = 0
+
+
+Lines = Mapping[str, Mapping[Origin, Line]]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where bytes are: segment, first byte, length."""
+
+    segment: int
+    at: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Offsets `first .. end - 1` of a line, held in the block at `location`.
+
+    Order times (UTC ms) bound the block's; `topics` are the sorted 32-bit hashes of its topics, None when the block can not be read here.
+    """
+
+    first: int
+    end: int
+    location: Location
+    order_first_ms: int
+    order_last_ms: int
+    topics: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBlock:
+    """A block of a frame with its place on disk, its topics' hashes, and the received time when it was appended here (else 0)."""
+
+    block: Block
+    location: Location
+    topics: bytes | None
+    received_at_ms: int
+
+
+@dataclass(slots=True)
+class Change:
+    """What one frame changes: in the order of the fields, except that pieces are dropped after they are added."""
+
+    commit: int
+    segment: int
+    end: int
+    lines: dict[LineKey, Line] = field(default_factory=dict)
+    added: list[tuple[LineKey, Piece]] = field(default_factory=list)
+    dropped: list[tuple[LineKey, int, int]] = field(default_factory=list)
+    produced: tuple[Produced, ...] = ()
+    openings: tuple[Opening, ...] = ()
+
+
+class Book:
+    """The state of a log. Reading it is safe from any thread; only the log's writer changes it."""
+
+    def __init__(self) -> None:
+        self.commit = 0
+        self.lines: dict[str, dict[Origin, Line]] = {}
+        self.positions: dict[str, Position] = {}
+        self.produced: dict[tuple[str, str], Produced] = {}
+        self.openings: list[Opening] = []
+
+    def line(self, key: LineKey) -> Line:
+        """The line as it stands; an empty one when nothing was ever heard of it."""
+        return self.lines.get(key[0], {}).get(key[1], Line())
+
+    def take(self, change: Change) -> None:
+        """Remember `change`."""
+        self.commit = change.commit
+        for (stream, origin), line in change.lines.items():
+            self.set_line((stream, origin), line)
+        for produced in change.produced:
+            self.produced[produced.stream, produced.producer] = produced
+        self.openings.extend(change.openings)
+
+    def set_line(self, key: LineKey, line: Line) -> None:
+        """`key` stands as `line` says. Readers see either the lines before or the lines after."""
+        stream, origin = key
+        self.lines = {**self.lines, stream: {**self.lines.get(stream, {}), origin: line}}
+        self.positions = {**self.positions, stream: Position({**self.positions.get(stream, Position()), origin: line.next_offset})}
+
+    def change(self, header: FrameHeader, blocks: Iterable[PlacedBlock], segment: int, end: int) -> Change:
+        """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed."""
+        change = Change(header.commit, segment, end, produced=header.produced, openings=header.openings)
+        draft = _Draft(self, change)
+        for placed in blocks:
+            draft.add(placed)
+        for gone in header.gone:
+            draft.declare_gone(gone)
+        for floor in header.floors:
+            draft.raise_floor((floor.stream, Origin(floor.node, floor.generation)), floor.floor)
+        draft.finish()
+        return change
+
+
+class _Draft:
+    """Lines being changed by one frame."""
+
+    def __init__(self, book: Book, change: Change) -> None:
+        self._book = book
+        self._change = change
+        self._ledgers: dict[LineKey, OriginLedger] = {}
+        self._received: dict[LineKey, int] = {}
+
+    def ledger(self, key: LineKey) -> OriginLedger:
+        if key not in self._ledgers:
+            self._ledgers[key] = self._book.line(key).ledger.copy()
+        return self._ledgers[key]
+
+    def add(self, placed: PlacedBlock) -> None:
+        block = placed.block
+        key = (block.stream, block.origin)
+        ledger = self.ledger(key)
+        for first, end in ledger.wanted(RangeSet([(block.first, block.end)])):
+            piece = Piece(first, end, placed.location, block.order_first_ms, block.order_last_ms, placed.topics)
+            self._change.added.append((key, piece))
+            ledger.held.add(first, end)
+        self._received[key] = max(self._received.get(key, 0), placed.received_at_ms)
+
+    def declare_gone(self, gone: Gone) -> None:
+        key = (gone.stream, Origin(gone.node, gone.generation))
+        ledger = self.ledger(key)
+        ranges = RangeSet([(gone.first, gone.end)])
+        for other in ledger.gone.values():
+            ranges = ranges.without(other)
+        ledger.gone.setdefault(gone.reason, RangeSet()).update(ranges)
+        ledger.held.remove(gone.first, gone.end)
+        self._change.dropped.append((key, gone.first, gone.end))
+
+    def raise_floor(self, key: LineKey, floor: int) -> None:
+        ledger = self.ledger(key)
+        ledger.floor = max(ledger.floor, floor)
+        ledger.held.remove(0, ledger.floor)
+        self._change.dropped.append((key, 0, ledger.floor))
+
+    def finish(self) -> None:
+        for key, ledger in self._ledgers.items():
+            before = self._book.line(key)
+            received = max(before.received_at_ms, self._received.get(key, 0))
+            self._change.lines[key] = Line(ledger, max(before.end, ledger.end()), received, ledger.next_offset())

@@ -1,0 +1,21 @@
+"""What a log says when bytes it wrote do not verify any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streams.words import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes `at .. at + length - 1` of segment `segment` do not verify. They are left where they are and never read again.
+
+    `offsets` are those that were lost with them, as far as is known: (stream, origin, first, end). They are wanted again.
+    """
+
+    segment: int
+    at: int
+    length: int
+    why: str
+    offsets: tuple[tuple[str, Origin, int, int], ...] = ()

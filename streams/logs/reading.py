@@ -1,0 +1,232 @@
+"""Reading a file log: by offset, by Position, by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.block import Block, Codec
+from streams.errors import Corrupt, Trimmed
+from streams.ledger import OriginLedger
+from streams.log import READ_RECORDS_MAX, History
+from streams.logs.book import Line, LineKey, Lines, Piece
+from streams.logs.index import IndexReader
+from streams.logs.segments import read_span
+from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
+from streams.logs.topics import may_hold, topic_hash
+from streams.records import OFFSET, ORDER_AT, TOPIC, Batch
+from streams.words import Origin, Position
+
+
+class FileLogReader:
+    """Reads a node's file log from any process: a consistent view, which never blocks the log's writer and changes nothing.
+
+    What does not verify raises Corrupt: only the log's own process can set it aside and fetch it again.
+    """
+
+    def __init__(self, folder: Path, codec: Codec) -> None:
+        """Raises FileNotFoundError when `folder` holds no log yet."""
+        self._folder = folder / "segments"
+        self._codec = codec
+        index = folder / "index.sqlite"
+        if not index.exists():
+            raise FileNotFoundError(f"no log in {folder}")
+        self._index = IndexReader.open(index)
+        self._seen: tuple[int, Lines, Mapping[str, Position]] | None = None
+
+    def close(self) -> None:
+        """Releases the files."""
+        self._index.close()
+
+    def streams(self) -> list[str]:
+        """The names of all streams this copy knows, sorted."""
+        return sorted(self._lines())
+
+    def ledger(self, stream: str) -> dict[Origin, OriginLedger]:
+        """A snapshot of what this copy knows of `stream`, per origin."""
+        return {origin: line.ledger.copy() for origin, line in self._lines().get(stream, {}).items()}
+
+    def position(self, stream: str) -> Position:
+        """The Position of this copy of `stream`."""
+        return self._positions().get(stream, Position())
+
+    def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
+        """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole."""
+        last = None
+        for piece, block in self._stored((stream, origin), first, end):
+            if self._codec.knows(block.codec):
+                yield self._codec.cut(block, max(first, piece.first), min(end, piece.end))
+            elif piece.location != last:
+                yield block
+            last = piece.location
+
+    def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
+        """The rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
+
+        Raises Corrupt when rows that are held are not found, Misuse at a block of an unknown codec.
+        """
+        key = (stream, origin)
+        held = self._line(key).ledger.held.within(first, end)
+        found = held.copy()
+        for records in coalesced(self._rows(key, first, end), READ_RECORDS_MAX):
+            offsets = records.column(OFFSET)
+            for low, high in _runs(offsets.to_numpy()):
+                found.remove(low, high)
+            yield Batch(stream, origin, records)
+        still_held = self._line(key).ledger.held
+        if missing := found.common(still_held):
+            raise Corrupt(
+                f"{stream}:{origin} holds {missing}, but no block has them", hint="start the node again: it builds its index anew"
+            )
+
+    def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
+        """All rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a hole."""
+        lines = self._lines().get(stream, {})
+        for origin, line in sorted(lines.items()):
+            if position[origin] < line.ledger.floor:
+                raise Trimmed(
+                    f"{stream}:{origin} starts at {line.ledger.floor} here, and {position[origin]} was asked for",
+                    hint="begin at the floor, or read a copy that goes further back",
+                )
+        for origin, line in sorted(lines.items()):
+            yield from self._read_line((stream, origin), position[origin], line.next_offset, topics)
+
+    def history(
+        self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
+    ) -> History:
+        """Every held row of `topic` with since <= order time < until, merged in one order."""
+        since = INT64_MIN if since_at_ms is None else since_at_ms
+        until = INT64_MAX if until_at_ms is None else until_at_ms
+        positions: dict[str, Position] = {}
+        batches: list[Batch] = []
+        for stream in sorted(streams if streams is not None else self._lines()):
+            positions[stream] = self.position(stream)
+            for origin in self._lines().get(stream, {}):
+                batches += self._topic_rows((stream, origin), topic, since, until)
+        return History(merged(batches), positions)
+
+    def latest(self, stream: str, topic: str) -> list[Batch]:
+        """The last held row of `topic` at each origin of `stream`, one batch of one row each: found from the end."""
+        found = []
+        for origin, line in sorted(self._lines().get(stream, {}).items()):
+            rows = self._last_row((stream, origin), topic, line.end)
+            if rows is not None:
+                found.append(Batch(stream, origin, rows))
+        return found
+
+    def _lines(self) -> Lines:
+        return self._view()[1]
+
+    def _positions(self) -> Mapping[str, Position]:
+        return self._view()[2]
+
+    def _view(self) -> tuple[int, Lines, Mapping[str, Position]]:
+        version = self._index.version()
+        if self._seen is None or self._seen[0] != version:
+            book = self._index.load()
+            self._seen = (version, book.lines, book.positions)
+        return self._seen
+
+    def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
+        """Called for a piece whose block does not verify."""
+        raise Corrupt(
+            f"{key[0]}:{key[1]} offsets {piece.first}..{piece.end - 1} at {piece.location}: {problem}",
+            hint="the node itself fetches them again once it reads them",
+        ) from problem
+
+    def _line(self, key: LineKey) -> Line:
+        return self._lines().get(key[0], {}).get(key[1], Line())
+
+    def _read_line(self, key: LineKey, first: int, end: int, topics: Collection[str] | None) -> Iterator[Batch]:
+        """Rows up to the first hole: damage found on the way ends the reading there."""
+        if first >= end:
+            return
+        for batch in self.run(*key, first, end):
+            reached = self._line(key).next_offset
+            records = batch.records
+            if reached < end:
+                records = records.filter(pc.less(records.column(OFFSET), reached))
+            if topics is not None:
+                records = records.filter(pc.is_in(records.column(TOPIC), pa.array(sorted(topics), pa.string())))
+            if records.num_rows:
+                yield replace(batch, records=records)
+            if reached < end:
+                return
+
+    def _stored(self, key: LineKey, first: int, end: int) -> Iterator[tuple[Piece, Block]]:
+        at = first
+        while at < end and (pieces := self._index.pieces(key, at, end)):
+            for piece in pieces:
+                block = self._load(key, piece)
+                if block is not None:
+                    yield piece, block
+            at = pieces[-1].end
+
+    def _rows(self, key: LineKey, first: int, end: int) -> Iterator[pa.RecordBatch]:
+        for piece, block in self._stored(key, first, end):
+            rows = self._decoded(key, piece, block)
+            if rows is not None:
+                low, high = max(first, piece.first), min(end, piece.end)
+                yield rows.slice(low - block.first, high - low)
+
+    def _topic_rows(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
+        wanted, after = topic_hash(topic), 0
+        while pieces := self._index.pieces_between(key, since, until, after):
+            for piece in pieces:
+                rows = self._piece_rows(key, piece, topic, wanted)
+                if rows is not None:
+                    at = rows.column(ORDER_AT)
+                    yield Batch(*key, rows.filter(pc.and_(pc.greater_equal(at, since), pc.less(at, until))))
+            after = pieces[-1].end
+
+    def _last_row(self, key: LineKey, topic: str, end: int) -> pa.RecordBatch | None:
+        wanted, before = topic_hash(topic), end
+        while pieces := self._index.pieces_backwards(key, before):
+            for piece in pieces:
+                rows = self._piece_rows(key, piece, topic, wanted)
+                if rows is not None and rows.num_rows:
+                    return rows.slice(rows.num_rows - 1)
+            before = pieces[-1].first
+        return None
+
+    def _piece_rows(self, key: LineKey, piece: Piece, topic: str, wanted: bytes) -> pa.RecordBatch | None:
+        """The piece's rows of `topic`; None when it has none, or can not be read here."""
+        if piece.topics is None or not may_hold(piece.topics, wanted):
+            return None
+        block = self._load(key, piece)
+        rows = None if block is None else self._decoded(key, piece, block)
+        if block is None or rows is None:
+            return None
+        rows = rows.slice(piece.first - block.first, piece.end - piece.first)
+        return rows.filter(pc.equal(rows.column(TOPIC), topic))
+
+    def _load(self, key: LineKey, piece: Piece) -> Block | None:
+        """The block that holds `piece`; None when it was dropped meanwhile, or does not verify and is set aside."""
+        place = piece.location
+        try:
+            block = Block.from_bytes(read_span(self._folder, place.segment, place.at, place.length))
+            if (block.stream, block.origin) != key or not block.first <= piece.first < piece.end <= block.end:
+                raise Corrupt(f"another block is in its place: {block.stream}:{block.origin} {block.first}..{block.end - 1}")
+        except Corrupt as problem:
+            self._set_aside(key, piece, problem)
+            return None
+        return block
+
+    def _decoded(self, key: LineKey, piece: Piece, block: Block) -> pa.RecordBatch | None:
+        try:
+            return self._codec.decode(block)
+        except Corrupt as problem:
+            self._set_aside(key, piece, problem)
+            return None
+
+
+def _runs(offsets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
+    """Ascending offsets as half-open ranges."""
+    breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
+    for part in np.split(offsets, breaks):
+        yield int(part[0]), int(part[-1]) + 1

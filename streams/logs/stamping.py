@@ -1,0 +1,133 @@
+"""Turning appends into blocks: who repeats, what goes together, which offsets and times the rows are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from streams.block import Block, BlockTooLarge, Codec
+from streams.errors import Misuse
+from streams.log import Append, Appended
+from streams.logs.book import Line
+from streams.logs.frames import Produced
+from streams.logs.tables import agree
+from streams.logs.topics import topic_hashes
+from streams.records import DEVICE_AT, EARLY_MS_MAX, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, check_given, concat, signal_names
+from streams.words import Origin, check_stream
+
+BLOCK_ROWS_MAX = 65_536
+SIGNALS_MAX = 900
+
+
+@dataclass(frozen=True, slots=True)
+class NewBlock:
+    """A block to be written, its topics' hashes (None: unreadable here), and its rows' received time (UTC ms; 0: not stamped here)."""
+
+    block: Block
+    topics: bytes | None
+    received_at_ms: int = 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one call of append will write and answer."""
+
+    answers: list[Appended] = field(default_factory=list)
+    produced: list[Produced] = field(default_factory=list)
+    rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+
+def plan_appends(
+    appends: Sequence[Append], origin: Origin, end: Callable[[str], int], produced: Mapping[tuple[str, str], Produced]
+) -> Plan:
+    """Offsets for all rows that are no repeats, from `end(stream)` on. Raises Misuse for records no log takes."""
+    plan = Plan()
+    ends: dict[str, int] = {}
+    last: dict[tuple[str, str], Produced] = {}
+    for append in appends:
+        _check(append)
+        count = append.records.num_rows
+        first = ends.get(append.stream, end(append.stream))
+        if append.producer is not None and append.sequence is not None:
+            key = (append.stream, append.producer)
+            before = last.get(key) or produced.get(key)
+            if before is not None and append.sequence <= before.sequence:
+                plan.answers.append(Appended(append.stream, origin, before.first, 0, repeated=True))
+                continue
+            last[key] = Produced(append.stream, append.producer, append.sequence, first, count)
+        ends[append.stream] = first + count
+        plan.answers.append(Appended(append.stream, origin, first, count))
+        if count:
+            plan.rows.setdefault(append.stream, []).append(append.records)
+    plan.produced = list(last.values())
+    return plan
+
+
+def new_blocks(codec: Codec, origin: Origin, plan: Plan, line: Callable[[str], Line], now_ms: int) -> Iterator[NewBlock]:
+    """The plan's rows, stamped and encoded: as few blocks as the rows of each stream allow."""
+    for stream, batches in plan.rows.items():
+        before = line(stream)
+        received_at_ms = max(now_ms, before.received_at_ms)
+        first = before.end
+        for records in _together(batches):
+            for block, topics in _encoded(codec, stream, origin, stamped(records, first, received_at_ms)):
+                yield NewBlock(block, topics, received_at_ms)
+            first += records.num_rows
+
+
+def stamped(records: pa.RecordBatch, first: int, received_at_ms: int) -> pa.RecordBatch:
+    """`records` with STAMPED columns: offsets from `first`, the received time, the order time as `streams.records.order_at_ms` says."""
+    count = records.num_rows
+    column = records.column(DEVICE_AT)
+    device_at = column.fill_null(received_at_ms).to_numpy(zero_copy_only=False)
+    plausible = (device_at >= received_at_ms - LATE_MS_MAX) & (device_at <= received_at_ms + EARLY_MS_MAX)
+    columns = {
+        OFFSET: pa.array(np.arange(first, first + count)),
+        RECEIVED_AT: pa.array(np.full(count, received_at_ms)),
+        ORDER_AT: pa.array(np.where(plausible, device_at, received_at_ms)),
+    }
+    schema = pa.schema([*records.schema, *STAMPED])
+    return pa.RecordBatch.from_arrays([*records.columns, *(columns[name] for name in STAMPED.names)], schema=schema)
+
+
+def _check(append: Append) -> None:
+    try:
+        check_stream(append.stream)
+        check_given(append.records)
+    except ValueError as problem:
+        raise Misuse(f"{append.stream}: {problem}") from problem
+    if len(signal_names(append.records)) > SIGNALS_MAX:
+        raise Misuse(f"{append.stream}: a record has at most {SIGNALS_MAX} signals, not {len(signal_names(append.records))}")
+
+
+def _together(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches in as few as their columns' types and the limits of a block allow."""
+    waiting: list[pa.RecordBatch] = []
+    names: set[str] = set()
+    for batch in batches:
+        joined = names | set(signal_names(batch))
+        if waiting and (not agree(waiting, batch) or len(joined) > SIGNALS_MAX):
+            yield concat(waiting)
+            waiting, joined = [], set(signal_names(batch))
+        waiting.append(batch)
+        names = joined
+    if waiting:
+        yield waiting[0] if len(waiting) == 1 else concat(waiting)
+
+
+def _encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch) -> Iterator[tuple[Block, bytes]]:
+    """Blocks of at most BLOCK_ROWS_MAX rows; of half as many, and so on, where they do not fit one block."""
+    rows = records.num_rows
+    try:
+        if rows <= BLOCK_ROWS_MAX:
+            yield codec.encode(stream, origin, records), topic_hashes(records)
+            return
+    except BlockTooLarge:
+        if rows == 1:
+            raise
+    half = min(BLOCK_ROWS_MAX, (rows + 1) // 2)
+    yield from _encoded(codec, stream, origin, records.slice(0, half))
+    yield from _encoded(codec, stream, origin, records.slice(half))

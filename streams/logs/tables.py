@@ -1,0 +1,73 @@
+"""Putting rows of several blocks together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.records import GIVEN, OFFSET, ORDER_AT, STAMPED, Batch, concat
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+STREAM, ORIGIN = "stream", "origin"
+
+
+def coalesced(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, in as few batches as their columns' types and `rows_max` allow."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        for at in range(0, batch.num_rows, rows_max):
+            part = batch.slice(at, rows_max)
+            if waiting and (sum(one.num_rows for one in waiting) + part.num_rows > rows_max or not agree(waiting, part)):
+                yield concat(waiting)
+                waiting = []
+            waiting.append(part)
+    if waiting:
+        yield concat(waiting)
+
+
+def agree(batches: Sequence[pa.RecordBatch], other: pa.RecordBatch) -> bool:
+    """Whether no column of `other` has another type than in `batches`."""
+    if batches[-1].schema.equals(other.schema):
+        return True
+    types = {field.name: field.type for batch in batches for field in batch.schema}
+    return all(types.get(field.name, field.type) == field.type for field in other.schema)
+
+
+def merged(batches: Sequence[Batch]) -> pa.Table:
+    """All rows in order of (order time, origin, offset), with the columns `stream` and `origin` in front.
+
+    A signal that is of one type in some rows and of another elsewhere becomes float64 where all are numbers, else text.
+    """
+    tables = [_named(batch) for batch in batches if batch.records.num_rows]
+    if not tables:
+        names = pa.schema([pa.field(STREAM, pa.string()), pa.field(ORIGIN, pa.string()), *GIVEN, *STAMPED])
+        return names.empty_table()
+    mixed = _mixed(tables)
+    table = pa.concat_tables([_cast(table, mixed) for table in tables], promote_options="default")
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in (ORDER_AT, ORIGIN, OFFSET, STREAM)])
+    return table.take(order).combine_chunks()
+
+
+def _named(batch: Batch) -> pa.Table:
+    rows = batch.records.num_rows
+    stream, origin = pa.array([batch.stream] * rows, pa.string()), pa.array([str(batch.origin)] * rows, pa.string())
+    return pa.Table.from_arrays([stream, origin, *batch.records.columns], names=[STREAM, ORIGIN, *batch.records.schema.names])
+
+
+def _mixed(tables: Sequence[pa.Table]) -> dict[str, pa.DataType]:
+    types: dict[str, set[pa.DataType]] = {}
+    for table in tables:
+        for field in table.schema:
+            types.setdefault(field.name, set()).add(field.type)
+    numbers = {pa.int64(), pa.float64()}
+    return {name: pa.float64() if kinds <= numbers else pa.string() for name, kinds in types.items() if len(kinds) > 1}
+
+
+def _cast(table: pa.Table, mixed: dict[str, pa.DataType]) -> pa.Table:
+    for name, kind in mixed.items():
+        at = table.schema.get_field_index(name)
+        if at >= 0:
+            table = table.set_column(at, name, table.column(at).cast(kind, safe=False))
+    return table

@@ -1,0 +1,111 @@
+"""The path of a commit: frame, sync, index, memory; and back again when the disk refuses."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from streams.crash import commit_point
+from streams.errors import Misuse
+from streams.logs.book import Line, LineKey, Location, PlacedBlock
+from streams.logs.disk import Disk
+from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
+from streams.logs.marker import Marker, read_marker, why_not_latest, write_marker
+from streams.logs.opening import Opened
+from streams.logs.segments import SegmentWriter, disk_refused
+from streams.logs.stamping import NewBlock
+from streams.ranges import RangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLimits:
+    """A segment is left for the next once it is `segment_bytes` long; the marker is written anew every `marker_commits` commits."""
+
+    segment_bytes: int = 64 << 20
+    marker_commits: int = 4096
+
+
+class LogWriter:
+    """Commits to a log. Not safe from several threads: the log's lock guards it."""
+
+    def __init__(self, folder: Path, marker: Path, node: str, opened: Opened, disk: Disk, limits: WriteLimits) -> None:
+        self._marker, self._node, self._disk, self._limits = marker, node, disk, limits
+        self._book = opened.book
+        self._index = opened.index
+        self._segments = SegmentWriter(folder / "segments", disk, opened.segment, opened.end)
+        marker.parent.mkdir(parents=True, exist_ok=True)
+
+    def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
+        """`header` and `blocks` are durable, indexed and in the book; its `commit` and `blocks` are filled in here.
+
+        Raises RetryLater when the disk does not take it: then nothing has changed. Raises Misuse when it is too large for one frame.
+        """
+        if self._segments.end >= self._limits.segment_bytes:
+            self._roll()
+        encoded = [new.block.to_bytes() for new in blocks]
+        stored = tuple(StoredBlock(len(data), new.received_at_ms) for data, new in zip(encoded, blocks, strict=True))
+        header = msgspec.structs.replace(header, commit=self._book.commit + 1, blocks=stored)
+        frame, blocks_at = frame_bytes(header, encoded)
+        if len(frame) > FRAME_BYTES_MAX:
+            raise Misuse(f"one commit of {len(frame)} bytes is more than {FRAME_BYTES_MAX}", hint="append less at a time")
+        at = self._segments.write(frame)
+        commit_point("log.written")
+        self._segments.sync()
+        commit_point("log.synced")
+        spans = header.spans(at + blocks_at)
+        placed = [
+            PlacedBlock(new.block, Location(self._segments.number, first, end - first), new.topics, new.received_at_ms)
+            for new, (first, end) in zip(blocks, spans, strict=True)
+        ]
+        change = self._book.change(header, placed, self._segments.number, at + len(frame))
+        try:
+            self._index.apply([change])
+        except sqlite3.DatabaseError as problem:
+            self._segments.drop()
+            raise disk_refused(problem) from problem
+        self._segments.keep(len(frame))
+        self._book.take(change)
+        commit_point("log.indexed")
+        if change.commit % self._limits.marker_commits == 0:
+            self.write_marker()
+
+    def set_aside(self, key: LineKey, first: int, end: int) -> None:
+        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
+        line = self._book.line(key)
+        ledger = line.ledger.copy()
+        ledger.held = ledger.held.without(RangeSet([(first, end)]))
+        changed = Line(ledger, line.end, line.received_at_ms, ledger.next_offset())
+        try:
+            self._index.set_aside(key, first, end, changed)
+        except sqlite3.DatabaseError as problem:
+            raise disk_refused(problem) from problem
+        self._book.set_line(key, changed)
+
+    def why_not_latest(self) -> str | None:
+        """Why the marker does not show this log to be the latest of its node; None when it does."""
+        if not self._book.openings:
+            return "the log is new"
+        return why_not_latest(read_marker(self._marker), self._node, self._book.openings[-1].generation, self._book.commit)
+
+    def write_marker(self) -> None:
+        """The marker names this generation and commit. Raises RetryLater when the disk does not take it."""
+        try:
+            write_marker(self._marker, Marker(self._node, self._book.openings[-1].generation, self._book.commit), self._disk)
+        except OSError as problem:
+            raise disk_refused(problem) from problem
+
+    def close(self) -> None:
+        """Releases the files."""
+        self._segments.close()
+        self._index.close()
+
+    def _roll(self) -> None:
+        try:
+            self._segments.roll()
+        except OSError as problem:
+            raise disk_refused(problem) from problem
+        self.write_marker()
