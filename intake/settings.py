@@ -88,6 +88,7 @@ class BrokerSettings(_Settings):
     password: SecretStr | None = None
     tls: bool = False
     filters: _Filters = SUBSCRIPTIONS
+    payload_bytes_max: int = Field(default=65_536 + 4_096, ge=4_096)
     keep_alive_s: int = Field(default=30, ge=5, le=65_535)
     reconnect_ms_min: int = Field(default=200, ge=1)
     reconnect_ms_max: int = Field(default=10_000, ge=1)

@@ -1,0 +1,191 @@
+"""A subscription at a real MQTT broker: the other way in, for ships that have a broker already.
+
+MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement: the broker hears PUBACK once the reading is durable, so a kill of this node
+loses nothing and brings repeats, which are dropped by content. What the broker itself acknowledges to a sensor and then loses (Mosquitto
+stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`, `max_inflight_messages 0` and
+`autosave_interval 1`. A filter taken out of the settings stays subscribed in the broker's session until it is removed there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.reasoncodes import ReasonCode
+
+from intake.arrivals import Outcome, Publish
+from intake.packets import KEPT_BYTES_MAX
+from intake.pipeline import Pipeline
+from intake.settings import BrokerSettings
+from streams.metrics import Metrics
+
+CONNECT_TIMEOUT_S = 5.0
+MISC_EVERY_S = 1.0
+READS_AT_ONCE_MAX = 512
+_log = logging.getLogger(__name__)
+
+
+class BrokerIntake:
+    """Keeps one subscription alive and hands what it brings to the pipeline. Runs on the event loop; only connecting uses a thread."""
+
+    def __init__(self, settings: BrokerSettings, pipeline: Pipeline, metrics: Metrics) -> None:
+        self._settings, self._pipeline, self._metrics = settings, pipeline, metrics
+        self._loop = asyncio.get_running_loop()
+        self._lost = asyncio.Event()
+        self._acknowledger: _Acknowledger | None = None
+        self._received: list[Publish] = []
+        self._problem = ""
+        self.connected = False
+        self._client = self._make_client()
+        pipeline.listen(self._full_changed)
+
+    async def run(self) -> None:
+        """Connect, receive, connect again after a growing pause; until cancelled."""
+        pause_ms = self._settings.reconnect_ms_min
+        try:
+            while True:
+                self._lost.clear()
+                self._problem = ""
+                try:
+                    await asyncio.to_thread(self._client.reconnect)
+                except OSError as problem:
+                    self._problem = f"can not be reached: {problem}"
+                else:
+                    self._begin_reading()
+                    await self._until_lost()
+                was_connected, self.connected = self.connected, False
+                pause_ms = self._settings.reconnect_ms_min if was_connected else min(pause_ms * 2, self._settings.reconnect_ms_max)
+                self._metrics.count("broker_connections_lost")
+                _log.info("broker %s:%d %s; again in %d ms", self._settings.host, self._settings.port, self._problem, pause_ms)
+                await asyncio.sleep(pause_ms / 1000)
+        finally:
+            self._client.disconnect()
+            self._client.loop_write()
+
+    def _make_client(self) -> mqtt.Client:
+        settings = self._settings
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            settings.client_id,
+            clean_session=False,
+            protocol=mqtt.MQTTv311,
+            manual_ack=True,
+            reconnect_on_failure=False,
+        )
+        client.connect_timeout = CONNECT_TIMEOUT_S
+        if settings.username is not None:
+            client.username_pw_set(settings.username, settings.password.get_secret_value() if settings.password else None)
+        if settings.tls:
+            client.tls_set()
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        client.on_disconnect = self._on_disconnect
+        client.on_socket_close = self._on_socket_close
+        client.on_socket_register_write = self._on_socket_register_write
+        client.connect_async(settings.host, settings.port, settings.keep_alive_s)
+        return client
+
+    async def _until_lost(self) -> None:
+        while not self._lost.is_set():
+            try:
+                await asyncio.wait_for(self._lost.wait(), MISC_EVERY_S)
+            except TimeoutError:
+                if not self._pipeline.full:  # while nothing is read, no answer to a ping is either
+                    self._client.loop_misc()
+
+    def _begin_reading(self) -> None:
+        sock = self._client.socket()
+        if isinstance(sock, socket.socket):  # an ssl.SSLSocket is one
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._acknowledger = _Acknowledger(self._client)
+            if not self._pipeline.full:
+                self._loop.add_reader(sock, self._read)
+
+    def _read(self) -> None:
+        for _ in range(READS_AT_ONCE_MAX):
+            received = len(self._received)
+            self._client.loop_read()
+            if len(self._received) == received:
+                break
+        if self._received and self._acknowledger is not None:
+            received_now, self._received = self._received, []
+            self._pipeline.offer(self._acknowledger, received_now)
+
+    def _want_write(self) -> None:
+        if (sock := self._client.socket()) is not None:
+            self._loop.add_writer(sock, self._write)
+
+    def _write(self) -> None:
+        self._client.loop_write()
+        if not self._client.want_write() and (sock := self._client.socket()) is not None:
+            self._loop.remove_writer(sock)
+
+    def _full_changed(self, full: bool) -> None:
+        if (sock := self._client.socket()) is not None and self._acknowledger is not None:
+            if full:
+                self._loop.remove_reader(sock)
+            else:
+                self._loop.add_reader(sock, self._read)
+
+    def _on_connect(self, client: mqtt.Client, _: Any, flags: mqtt.ConnectFlags, reason: ReasonCode, __: Any) -> None:
+        if reason.is_failure:
+            self._problem = f"refuses this client: {reason}"
+            return
+        client.subscribe([(one, 1) for one in self._settings.filters])
+        _log.info("connected to the broker %s:%d, session present: %s", self._settings.host, self._settings.port, flags.session_present)
+
+    def _on_subscribe(self, client: mqtt.Client, _: Any, __: int, reasons: list[ReasonCode], ___: Any) -> None:
+        if any(reason.is_failure for reason in reasons):
+            self._problem = f"refuses a subscription: {[str(reason) for reason in reasons]}"
+            client.disconnect()
+        else:
+            self.connected = True
+
+    def _on_message(self, _: mqtt.Client, __: Any, message: mqtt.MQTTMessage) -> None:
+        payload = bytes(message.payload)
+        try:
+            topic = message.topic.encode()
+        except UnicodeDecodeError:
+            topic = b""  # no broker lets it pass; it is none of our topics
+        publish = Publish(topic, payload, message.mid.to_bytes(2, "big") if message.qos else b"")
+        if len(payload) > self._settings.payload_bytes_max:
+            publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {self._settings.payload_bytes_max} bytes"
+            publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()
+            publish.payload = payload[:KEPT_BYTES_MAX]
+        self._received.append(publish)
+
+    def _on_disconnect(self, _: mqtt.Client, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:
+        self._problem = self._problem or f"left: {reason}"
+        self._lost.set()
+
+    def _on_socket_register_write(self, _: mqtt.Client, __: Any, ___: Any) -> None:
+        self._loop.call_soon_threadsafe(self._want_write)
+
+    def _on_socket_close(self, _: mqtt.Client, __: Any, sock: Any) -> None:
+        self._loop.remove_reader(sock)
+        self._loop.remove_writer(sock)
+        self._received.clear()
+        if self._acknowledger is not None:
+            self._acknowledger.over = True
+            self._acknowledger = None
+
+
+class _Acknowledger:
+    """Acknowledges what one connection brought. After it an identifier means another message, and the broker brings these again."""
+
+    def __init__(self, client: mqtt.Client) -> None:
+        self._client = client
+        self.over = False
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        """The pipeline says that these are durable."""
+        for message in messages:
+            if message.packet_id and not self.over:
+                self._client.ack(int.from_bytes(message.packet_id, "big"), 1)
