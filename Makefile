@@ -12,12 +12,13 @@ help: ## these words
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 setup: ## everything that running needs (quick when it is there)
-	@$(PYTHON) -m deploy.setup demo
+	@$(PYTHON) -m deploy.setup run
 
 setup-test:
 	@$(PYTHON) -m deploy.setup test
 
-demo: setup ## the voyage of Big Blue on this machine; ARGS="--fresh" begins anew
+demo: ## set-up, then the voyage of Big Blue on this machine; ARGS="--fresh" begins anew
+	@$(PYTHON) -m deploy.setup demo
 	@$(BIN)/landfall demo $(ARGS)
 
 test: setup-test ## set-up, then all that `check` does: what CI runs

@@ -1,4 +1,4 @@
-"""`python3 -m deploy.setup demo|test`: makes this clone ready to run, or to be tested; quick when it already is."""
+"""`python3 -m deploy.setup run|demo|test`: makes this clone ready to run, or to be tested; quick when it already is."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from deploy.setup import checks, debian, packages
 from deploy.setup.places import BUILD_LOCK, JARS_LOCK, LOG, RUN_LOCK, VENV_PYTHON, stamp, stamps
 from deploy.setup.progress import StepFailed, run
+from hq.java import locked_jars
+from landfall.demo import ports
 
 
 def main() -> int:
     """Check first, then install what is missing; 0 when all is ready."""
     parser = argparse.ArgumentParser(prog="python3 -m deploy.setup", description=__doc__)
-    parser.add_argument("purpose", choices=("demo", "test"), help="what the clone is made ready for")
-    for_tests = parser.parse_args().purpose == "test"
+    parser.add_argument("purpose", choices=("run", "demo", "test"), help="what the clone is made ready for")
+    purpose = parser.parse_args().purpose
+    for_tests = purpose == "test"
 
-    problems = list(_problems(for_tests))
+    problems = list(_problems(purpose))
     if problems:
         print(f"Before this can go on ({len(problems)} to mend):\n", file=sys.stderr)
         print("\n".join(f"- {problem}" for problem in problems), file=sys.stderr)
@@ -34,17 +37,19 @@ def main() -> int:
     return 0
 
 
-def _problems(for_tests: bool) -> Iterator[str]:
+def _problems(purpose: str) -> Iterator[str]:
     yield from checks.of_python()
-    yield from checks.of_machine(disk_needed=not packages.are_ready(for_tests))
-    if for_tests:
+    yield from checks.of_machine(disk_needed=not packages.are_ready(for_tests=purpose == "test"))
+    if purpose == "test":
         yield from debian.problems()
+    if purpose == "demo":
+        yield from checks.of_ports(ports.ALL)
 
 
 def _make_spark_ready() -> None:
     """Under the new environment: Spark's Java may come from it, and Spark's own Ivy fetches the jars."""
     digest = hashlib.sha256(JARS_LOCK.read_bytes() + RUN_LOCK.read_bytes() + BUILD_LOCK.read_bytes()).hexdigest()
-    if stamps().get("spark") != digest:
+    if stamps().get("spark") != digest or not all(jar.path.is_file() for jar in locked_jars()):
         run("Spark's jars", (str(VENV_PYTHON), "-m", "deploy.setup.spark"), LOG)
         stamp("spark", digest)
 

@@ -78,6 +78,14 @@ def test_a_step_says_what_it_does_and_how_long_it_took(tmp_path: Path, capsys: p
     assert capsys.readouterr().out.startswith("· a step …\n✓ a step: ")
 
 
+def test_a_demo_whose_ports_are_taken_does_not_begin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["setup", "demo"])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr("landfall.demo.ports.ALL", (server.getsockname()[1],))
+        assert setup.main() == 1
+    assert "is in use" in capsys.readouterr().err
+
+
 @pytest.fixture
 def steps_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The steps that were really taken, in an environment that no step has touched yet."""

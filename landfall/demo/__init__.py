@@ -1,0 +1,1 @@
+"""The demo: a whole fleet as separate processes on one machine."""
