@@ -6,6 +6,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from streams.logs.book import LineKey, Lines, Piece
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
+from streams.logs.marker import Marker
 from streams.logs.opening import lock_folder, open_folder
 from streams.logs.reading import FileLogReader
 from streams.logs.stamping import NewBlock, new_blocks, plan_appends
@@ -69,20 +71,17 @@ class FileLog(FileLogReader):
         self._watchers: dict[int, Changed] = {}
         self._subscribed = 0
         (folder / "segments").mkdir(parents=True, exist_ok=True)
-        self._lock_descriptor = lock_folder(folder)
-        try:
+        with ExitStack() as undo:
+            self._lock_descriptor = lock_folder(folder)
+            undo.callback(os.close, self._lock_descriptor)
             opened = open_folder(folder, options.disk, codec, options.on_damage)
-            self._book = opened.book
-            self._writer = LogWriter(folder, marker, node, opened, options.disk, options.limits)
+            undo.callback(opened.index.close)
             super().__init__(folder, codec)
-            doubt = opened.doubt or self._writer.why_not_latest()
-            if doubt is None:
-                self._writer.write_marker()
-            else:
-                self.open_generation(doubt)
-        except BaseException:
-            os.close(self._lock_descriptor)
-            raise
+            undo.callback(super().close)
+            self._book = opened.book
+            self._writer = LogWriter(folder, Marker(marker, node, options.disk), opened, options.disk, options.limits)
+            self._enter(opened.doubt or self._writer.why_not_latest())
+            undo.pop_all()
 
     @property
     def node(self) -> str:
@@ -187,6 +186,13 @@ class FileLog(FileLogReader):
 
     def _positions(self) -> Mapping[str, Position]:
         return self._book.positions
+
+    def _enter(self, doubt: str | None) -> None:
+        """Go on with the present generation, or open a new one because of `doubt`."""
+        if doubt is None:
+            self._writer.write_marker()
+        else:
+            self.open_generation(doubt)
 
     def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
         """The piece's offsets are wanted again from now on. Raises RetryLater when the disk is full."""

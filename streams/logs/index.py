@@ -227,10 +227,9 @@ class IndexWriter(IndexReader):
             try:
                 work()
                 self._connection.execute("COMMIT")
-            except BaseException:
+            finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                raise
 
     def _apply(self, change: Change, ids: dict[LineKey, int]) -> None:
         for key, line in change.lines.items():

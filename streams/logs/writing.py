@@ -14,7 +14,7 @@ from streams.errors import Misuse
 from streams.logs.book import Line, LineKey, Location, PlacedBlock
 from streams.logs.disk import Disk
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
-from streams.logs.marker import Marker, read_marker, why_not_latest, write_marker
+from streams.logs.marker import Marker
 from streams.logs.opening import Opened
 from streams.logs.segments import SegmentWriter, disk_refused
 from streams.logs.stamping import NewBlock
@@ -32,12 +32,12 @@ class WriteLimits:
 class LogWriter:
     """Commits to a log. Not safe from several threads: the log's lock guards it."""
 
-    def __init__(self, folder: Path, marker: Path, node: str, opened: Opened, disk: Disk, limits: WriteLimits) -> None:
-        self._marker, self._node, self._disk, self._limits = marker, node, disk, limits
+    def __init__(self, folder: Path, marker: Marker, opened: Opened, disk: Disk, limits: WriteLimits) -> None:
+        """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
+        self._marker, self._limits = marker, limits
         self._book = opened.book
         self._index = opened.index
         self._segments = SegmentWriter(folder / "segments", disk, opened.segment, opened.end)
-        marker.parent.mkdir(parents=True, exist_ok=True)
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
         """`header` and `blocks` are durable, indexed and in the book; its `commit` and `blocks` are filled in here.
@@ -89,12 +89,12 @@ class LogWriter:
         """Why the marker does not show this log to be the latest of its node; None when it does."""
         if not self._book.openings:
             return "the log is new"
-        return why_not_latest(read_marker(self._marker), self._node, self._book.openings[-1].generation, self._book.commit)
+        return self._marker.why_not_latest(self._book.openings[-1].generation, self._book.commit)
 
     def write_marker(self) -> None:
         """The marker names this generation and commit. Raises RetryLater when the disk does not take it."""
         try:
-            write_marker(self._marker, Marker(self._node, self._book.openings[-1].generation, self._book.commit), self._disk)
+            self._marker.write(self._book.openings[-1].generation, self._book.commit)
         except OSError as problem:
             raise disk_refused(problem) from problem
 
