@@ -1,0 +1,51 @@
+"""Chance without state: a number depends on the seed, a channel's name and two keys, never on what was drawn before it."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.arrays import Floats, Ints
+
+_Bits = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The random numbers of one seed: equal arguments give equal numbers, in whatever order and however many are asked for at a time."""
+
+    seed: int
+
+    def uniform(self, channel: str, first: Ints, second: Ints | int = 0) -> Floats:
+        """Numbers in [0, 1), one for each pair of keys; arrays broadcast. Good for simulation, not for secrets."""
+        return (self._bits(channel, first, second) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def normal(self, channel: str, first: Ints, second: Ints | int = 0) -> Floats:
+        """Numbers of the standard normal distribution (Box-Muller), one for each pair of keys."""
+        radius = np.sqrt(-2.0 * np.log1p(-self.uniform(channel, first, second)))
+        angle: Floats = np.cos(2.0 * np.pi * self.uniform(channel + "'", first, second))
+        return radius * angle
+
+    def between(self, channel: str, low: float, high: float, first: Ints, second: Ints | int = 0) -> Floats:
+        """Numbers spread evenly over [low, high), one for each pair of keys."""
+        return low + (high - low) * self.uniform(channel, first, second)
+
+    def shuffled(self, channel: str, count: int) -> Ints:
+        """0 to `count` - 1 in a random order."""
+        return np.argsort(self._bits(channel, np.arange(count), 0), kind="stable")
+
+    def _bits(self, channel: str, first: Ints, second: Ints | int) -> _Bits:
+        start = np.uint64((self.seed * 0x9E3779B97F4A7C15 + zlib.crc32(channel.encode())) % 2**64)
+        one = _mixed(np.atleast_1d(np.asarray(first, dtype=np.int64)).view(np.uint64) ^ start)
+        return _mixed(one ^ _mixed(np.atleast_1d(np.asarray(second, dtype=np.int64)).view(np.uint64) + start))
+
+
+def _mixed(bits: _Bits) -> _Bits:
+    """The finishing step of SplitMix64 (Steele, Lea, Flood 2014)."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

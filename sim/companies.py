@@ -1,0 +1,95 @@
+"""Who sends what to whom: the companies of the story, some by name, the others by Faker, each with its colour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from faker import Faker
+
+from sim.identity import customer_id
+
+Colour = tuple[int, int, int]
+_COLOURS: tuple[Colour, ...] = (
+    (148, 103, 189), (23, 190, 207), (255, 127, 14), (188, 143, 103), (127, 199, 127), (214, 97, 107),
+    (100, 149, 237), (205, 133, 63), (218, 112, 214), (107, 142, 35), (70, 130, 180), (240, 128, 128),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """A customer of the carrier; `colour` is red, green, blue, 0 to 255."""
+
+    id: str
+    name: str
+    colour: Colour
+    role: Literal["shipper", "consignee"]
+
+
+@dataclass(frozen=True, slots=True)
+class Goods:
+    """What a booking may hold: dry when `setpoint_c` is None; `un_number` when dangerous."""
+
+    name: str
+    setpoint_c: float | None = None
+    un_number: str | None = None
+
+
+DUCKWORKS = Customer("duckworks", "Sumida Duck Works", (255, 205, 40), "shipper")
+"""The Tokyo maker of toy ducks."""
+KANTO = Customer("kanto-optics", "Kanto Optics", (64, 145, 255), "shipper")
+MERLION = Customer("merlion", "Merlion Bioscience", (236, 72, 153), "shipper")
+SOUTHERN = Customer("southern-cross", "Southern Cross Provisions", (34, 197, 94), "shipper")
+
+DUCKS = (Goods("toy ducks"),)
+DRY_GOODS = (
+    Goods("camera lenses"), Goods("machine tools"), Goods("car parts"), Goods("bicycles"), Goods("paper"), Goods("furniture"),
+    Goods("ceramic tiles"), Goods("stationery"), Goods("garments"), Goods("lithium ion batteries", un_number="3480"),
+    Goods("paint", un_number="1263"), Goods("musical instruments"),
+)  # fmt: skip
+CHILLED_GOODS = (
+    Goods("frozen tuna", -20.0), Goods("scallops", -22.0), Goods("fresh fruit", 2.0), Goods("chocolate", 14.0), Goods("cheese", 4.0),
+    Goods("frozen beef", -18.0), Goods("lamb", -1.4), Goods("cut flowers", 3.0),
+)  # fmt: skip
+MEDICINES = (Goods("vaccines", 5.0), Goods("insulin", 5.0), Goods("blood plasma", -25.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Companies:
+    """Every company of one seed, by the part it plays; the lists hold no company twice."""
+
+    tokyo: tuple[Customer, ...]
+    singapore: tuple[Customer, ...]
+    sydney: tuple[Customer, ...]
+    duck_shops: tuple[Customer, ...]
+    consignees: tuple[Customer, ...]
+
+    @property
+    def all(self) -> tuple[Customer, ...]:
+        """All of them, the duck maker first."""
+        return DUCKWORKS, *self.tokyo, *self.singapore, *self.sydney, *self.duck_shops, *self.consignees
+
+
+def companies(seed: int) -> Companies:
+    """The companies of `seed`: four by name, fifteen by Faker, all ids different."""
+    faker = Faker("en_US")
+    faker.seed_instance(seed)
+    taken = {customer.id for customer in (DUCKWORKS, KANTO, MERLION, SOUTHERN)}
+    colours = list(_COLOURS)
+
+    def invent(role: Literal["shipper", "consignee"], ending: str = "") -> Customer:
+        while True:
+            name = f"{faker.last_name()}{ending}" if ending else faker.company()
+            if (identity := customer_id(name)) not in taken:
+                taken.add(identity)
+                colour = colours.pop(0)
+                colours.append(colour)
+                return Customer(identity, name, colour, role)
+
+    return Companies(
+        tokyo=(KANTO, invent("shipper"), invent("shipper")),
+        singapore=(MERLION, invent("shipper"), invent("shipper")),
+        sydney=(SOUTHERN, invent("shipper")),
+        duck_shops=tuple(invent("consignee", " Toys") for _ in range(3)),
+        consignees=tuple(invent("consignee") for _ in range(7)),
+    )

@@ -1,0 +1,129 @@
+"""What travels in the story: groups of boxes that go the same way, and the bookings they are cut into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.arrays import Floats, Ints
+from sim.chance import Chance
+from sim.companies import CHILLED_GOODS, DRY_GOODS, DUCKS, DUCKWORKS, MEDICINES, Companies, Customer, Goods
+
+REEFER_SHARE = 0.2
+BOOKING_BOXES_MAX = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One passage of a consignment: on which voyage (index), loaded at which call and taken off at which (numbers from 1)."""
+
+    voyage: int
+    loads: int
+    discharges: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consignment:
+    """Boxes that go the same way. `share`: of the whole fleet; `boxes_min`: so many at least, however small the fleet."""
+
+    name: str
+    shippers: tuple[Customer, ...]
+    consignees: tuple[Customer, ...]
+    source: str
+    target: str
+    legs: tuple[Leg, ...]
+    share: float
+    boxes_min: int = 2
+    dry: tuple[Goods, ...] = DRY_GOODS
+    chilled: tuple[Goods, ...] = CHILLED_GOODS
+    """Empty: no reefers in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """One booking: boxes of one consignment (`consignment`: its index) with the same goods."""
+
+    reference: str
+    consignment: int
+    shipper: Customer
+    consignee: Customer
+    goods: Goods
+    source: str
+    target: str
+
+
+TOKYO_SINGAPORE, TOKYO_SYDNEY, SINGAPORE_SYDNEY = Leg(0, 1, 2), Leg(0, 1, 3), Leg(0, 2, 3)
+SYDNEY_SINGAPORE, SYDNEY_LONDON, SINGAPORE_LONDON = Leg(1, 1, 2), Leg(1, 1, 3), Leg(1, 2, 3)
+
+
+def consignments(of: Companies) -> tuple[Consignment, ...]:
+    """All that travels; the shares add up to 1. The ducks that stay aboard come third: `DUCKS_ABOARD`."""
+    duck, tokyo, singapore, sydney, others = (DUCKWORKS,), of.tokyo, of.singapore, of.sydney, of.consignees
+    return (
+        Consignment("ducks for Singapore's shops", duck, of.duck_shops, "JPTYO", "SGSIN", (TOKYO_SINGAPORE,), 0.02, 3, DUCKS, ()),
+        Consignment("ducks for London", duck, others[:1], "JPTYO", "GBLON", (TOKYO_SINGAPORE, SINGAPORE_LONDON), 0.03, 3, DUCKS, ()),
+        Consignment("ducks for Sydney", duck, others[1:3], "JPTYO", "AUSYD", (TOKYO_SYDNEY,), 0.06, 11, DUCKS, ()),
+        Consignment("Tokyo to Singapore", tokyo, others, "JPTYO", "SGSIN", (TOKYO_SINGAPORE,), 0.08),
+        Consignment("Tokyo to Sydney", tokyo, others, "JPTYO", "AUSYD", (TOKYO_SYDNEY,), 0.30),
+        Consignment("Tokyo to London", tokyo, others, "JPTYO", "GBLON", (TOKYO_SINGAPORE, SINGAPORE_LONDON), 0.03),
+        Consignment("medicines to Sydney", singapore[:1], others, "SGSIN", "AUSYD", (SINGAPORE_SYDNEY,), 0.06, 4, chilled=MEDICINES),
+        Consignment("Singapore to Sydney", singapore[1:], others, "SGSIN", "AUSYD", (SINGAPORE_SYDNEY,), 0.10),
+        Consignment("Sydney to Singapore", sydney, others, "AUSYD", "SGSIN", (SYDNEY_SINGAPORE,), 0.07),
+        Consignment("Sydney to London", sydney, others, "AUSYD", "GBLON", (SYDNEY_LONDON,), 0.15),
+        Consignment("Singapore to London", singapore, others, "SGSIN", "GBLON", (SINGAPORE_LONDON,), 0.10),
+    )
+
+
+DUCKS_ABOARD = 2
+"""The index of the consignment whose boxes stand at the stern."""
+
+
+def counts(groups: tuple[Consignment, ...], boxes: int) -> tuple[Ints, Ints]:
+    """Boxes and reefers of each consignment: `boxes` altogether, a fifth of them reefers, every consignment's least number kept."""
+    least = np.array([group.boxes_min for group in groups])
+    number = least + _apportioned(np.array([group.share for group in groups]), boxes - int(least.sum()))
+    chilled = np.where([bool(group.chilled) for group in groups], number, 0)
+    return number, _apportioned(chilled.astype(np.float64), round(boxes * REEFER_SHARE))
+
+
+def _apportioned(weights: Floats, total: int) -> Ints:
+    """`total` split by weight into whole numbers, the largest remainders rounded up."""
+    exact = weights / weights.sum() * total
+    whole: Ints = np.floor(exact).astype(np.int64)
+    largest = np.argsort(-(exact - whole), kind="stable")[: total - int(whole.sum())]
+    whole[largest] += 1
+    return whole
+
+
+def bookings(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> tuple[list[Booking], Ints]:
+    """All bookings, and for each box, in the order of the consignments, the index of its booking."""
+    number, reefers = counts(groups, boxes)
+    made: list[Booking] = []
+    of_box: list[int] = []
+    for index, group in enumerate(groups):
+        for goods, count in ((group.chilled, int(reefers[index])), (group.dry, int(number[index] - reefers[index]))):
+            most = min(BOOKING_BOXES_MAX, -(-count // min(3, len(group.consignees))))
+            while count > 0:
+                size = min(count, most - int(chance.uniform("booking size", np.array([len(made)]))[0] * most * 0.6))
+                of_box.extend([len(made)] * size)
+                made.append(_booking(len(made), index, group, goods, chance))
+                count -= size
+    return made, np.array(of_box)
+
+
+def _booking(number: int, index: int, group: Consignment, goods: tuple[Goods, ...], chance: Chance) -> Booking:
+    key = np.array([number])
+
+    def pick(channel: str, count: int) -> int:
+        return int(chance.uniform(channel, key)[0] * count)
+
+    return Booking(
+        reference=f"BB{7_310_000 + number * 37}",
+        consignment=index,
+        shipper=group.shippers[pick("shipper", len(group.shippers))],
+        consignee=group.consignees[number % len(group.consignees)],
+        goods=goods[pick("goods", len(goods))],
+        source=group.source,
+        target=group.target,
+    )

@@ -1,0 +1,130 @@
+"""What devices tell at once, between their regular reports: doors, power, handling, the sea's knocks, and the fall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Floats, Ints
+from sim.reefers import Power
+from sim.stages import State
+from sim.world import FALL_MS, World
+
+HANDLED_HARD_SHARE = 0.5
+"""How many lifts give a shock above 2 g."""
+SEA_SHOCKS_PER_DAY = 0.07
+SHOCK_SIGNALS = ("shock_g", "tilt_deg", "free_fall_ms", "motion", "door_open", "power_on")
+
+
+@dataclass(frozen=True, slots=True)
+class Happenings:
+    """All of one world, in order of time; arrays of one length. `signals` hold NaN where a happening does not carry one."""
+
+    at_ms: Ints
+    box: Ints
+    signals: Mapping[str, Floats]
+
+    def between(self, from_at_ms: int, until_at_ms: int) -> slice:
+        """Those with from <= time < until, as a slice of the arrays."""
+        first, last = np.searchsorted(self.at_ms, [from_at_ms, until_at_ms])
+        return slice(int(first), int(last))
+
+
+class _Gathered:
+    """Happenings being gathered, in any order."""
+
+    def __init__(self) -> None:
+        self._at: list[Ints] = []
+        self._box: list[Ints] = []
+        self._signals: list[dict[str, Floats]] = []
+
+    def add(self, boxes: Ints, at_ms: Ints, **signals: Floats | float) -> None:
+        """One happening for each of `boxes` that has a time; `signals` are one value for all, or one for each."""
+        happens = at_ms < NEVER_MS
+        self._box.append(boxes[happens])
+        self._at.append(at_ms[happens])
+        whole = {name: np.broadcast_to(np.asarray(values, dtype=np.float64), boxes.shape) for name, values in signals.items()}
+        self._signals.append({name: values[happens] for name, values in whole.items()})
+
+    def sorted(self) -> Happenings:
+        at_ms, box = np.concatenate(self._at), np.concatenate(self._box)
+        order = np.lexsort((box, at_ms))
+        signals = {
+            name: np.concatenate([part.get(name, np.full(len(at), np.nan)) for part, at in zip(self._signals, self._at, strict=True)])[
+                order
+            ]
+            for name in SHOCK_SIGNALS
+        }
+        return Happenings(at_ms[order], box[order], signals)
+
+
+def happenings_of(world: World, power: Power) -> Happenings:
+    """Everything devices tell at once in `world`, heard or not."""
+    gathered = _Gathered()
+    _doors(world, gathered)
+    _power(world, power, gathered)
+    _lifts(world, gathered)
+    _knocks(world, gathered)
+    _falls(world, gathered)
+    return gathered.sorted()
+
+
+def _doors(world: World, gathered: _Gathered) -> None:
+    """The doors close when a box has been stuffed and open when it is stripped."""
+    boxes = np.arange(len(world.boxes))
+    opened = world.boxes.stuffed_at_ms - (world.chance.between("stuffing", 20, 50, boxes) * MINUTE_MS).astype(np.int64)
+    gathered.add(boxes, opened, door_open=1.0)
+    gathered.add(boxes, world.boxes.stuffed_at_ms, door_open=0.0, motion=1.0)
+    gathered.add(boxes, world.boxes.stripped_at_ms - 5 * MINUTE_MS, door_open=1.0)
+    gathered.add(
+        boxes, np.where(world.boxes.stripped_at_ms < NEVER_MS, world.boxes.stripped_at_ms + 90 * MINUTE_MS, NEVER_MS), door_open=0.0
+    )
+
+
+def _power(world: World, power: Power, gathered: _Gathered) -> None:
+    for spell in range(power.off_at_ms.shape[1]):
+        boxes = np.flatnonzero(power.off_at_ms[:, spell] < NEVER_MS)
+        gathered.add(boxes, power.off_at_ms[boxes, spell], power_on=0.0)
+        gathered.add(boxes, power.on_at_ms[boxes, spell], power_on=1.0)
+
+
+def _lifts(world: World, gathered: _Gathered) -> None:
+    """A lift begins with a jerk where the box stood and ends with a bump where it is set down."""
+    chance, stages = world.chance, world.stages
+    for column in range(1, stages.state.shape[1]):
+        lifted = np.flatnonzero((stages.state[:, column] == State.SHIP) | (stages.state[:, column - 1] == State.SHIP))
+        lifted = lifted[np.isin(stages.state[lifted, column], (State.SHIP, State.QUAY))]
+        at_ms = stages.starts_at_ms[lifted, column]
+        gathered.add(lifted, at_ms - 2 * MINUTE_MS, motion=1.0, tilt_deg=np.round(3.0 * chance.normal("swing", lifted, column), 1))
+        hard = chance.uniform("hard", lifted, column) < HANDLED_HARD_SHARE
+        bump_g = 2.0 + 9.0 * chance.uniform("bump", lifted, column) ** 3
+        set_down = at_ms + MINUTE_MS + (chance.uniform("set down", lifted, column) * MINUTE_MS).astype(np.int64)
+        gathered.add(lifted[hard], set_down[hard], motion=1.0, shock_g=np.round(bump_g, 1)[hard])
+
+
+def _knocks(world: World, gathered: _Gathered) -> None:
+    """At sea a shock above 2 g comes once in a fortnight and never reaches 3.5 g (DOMAIN.md 5)."""
+    times, boxes = world.timeline, np.arange(len(world.boxes))
+    days = (times.ends_at_ms - times.begins_at_ms) / DAY_MS
+    for knock in range(3):
+        comes = world.chance.uniform("knock", boxes, knock) < SEA_SHOCKS_PER_DAY * days / 3
+        at_ms = (times.begins_at_ms + world.chance.between("knock at", 0, days * DAY_MS, boxes, knock)).astype(np.int64)
+        column = world.stages.column_at(boxes, at_ms)
+        aboard = world.stages.state[boxes, column] == State.SHIP
+        shock_g = np.round(2.0 + 1.4 * world.chance.uniform("knock g", boxes, knock) ** 2, 1)
+        gathered.add(boxes, np.where(comes & aboard, at_ms, NEVER_MS), shock_g=shock_g)
+
+
+def _falls(world: World, gathered: _Gathered) -> None:
+    """Three messages from each box: it slides and strikes the next stack, it falls, it hits the water; then nothing more."""
+    boxes = np.array(world.fallen)
+    at_ms = np.array(world.falls_at_ms)
+    chance = world.chance
+    slides_g, hits_g = chance.between("slide g", 4.4, 7.0, boxes), chance.between("hit g", 7.5, 12.0, boxes)
+    tilt, turned = chance.between("slide tilt", 32, 48, boxes), chance.between("fall tilt", 70, 130, boxes)
+    falls_ms = chance.between("fall ms", FALL_MS - 300, FALL_MS, boxes)
+    gathered.add(boxes, at_ms, shock_g=np.round(slides_g, 1), tilt_deg=np.round(tilt, 1), motion=1.0)
+    gathered.add(boxes, at_ms + FALL_MS - 100, free_fall_ms=np.round(falls_ms), tilt_deg=np.round(turned, 1), motion=1.0)
+    gathered.add(boxes, at_ms + FALL_MS + SECOND_MS // 2, shock_g=np.round(hits_g, 1), motion=1.0)

@@ -1,0 +1,80 @@
+"""The sea, the air and how the ships move in them: smooth seeded processes of time, and the storm off Sydney."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, Floats, Ints
+from sim.chance import Chance
+from sim.voyages import Timeline, Voyage
+
+KNOT_MS = 6 * HOUR_MS
+"""Weather is drawn anew every so often and changes smoothly in between."""
+ROLLING_DEG = 10.0
+"""Beyond this a ship reports her motion every minute."""
+STORM_HOURS = np.array([-9.0, -6.0, -0.5, -1 / 60, 0.0, 4 / 60, 0.5, 4.0, 9.0])
+STORM_ROLL_DEG = np.array([0.0, 9.0, 13.0, 14.0, 26.5, 25.0, 14.0, 9.5, 0.0])
+"""Roll around the loss: heavy weather, then a parametric roll that doubles within a minute (DOMAIN.md 6)."""
+
+
+def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = KNOT_MS) -> Floats:
+    """A process in [0, 1) that is drawn anew every `every_ms` and runs along half a cosine from draw to draw."""
+    knot = at_ms // every_ms
+    turn = (1.0 - np.cos(np.pi * (at_ms % every_ms) / every_ms)) / 2.0
+    before, after = chance.uniform(channel, knot, key), chance.uniform(channel, knot + 1, key)
+    return before + (after - before) * turn
+
+
+def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
+    """The largest roll of a ship in the minute around each instant: below 0.5° at a berth, 2 to 8° at sea, 26° when the boxes fall."""
+    ship = times.voyages[voyage]
+    calm = 2.0 + 6.0 * smooth(chance, "sea state", voyage, at_ms) ** 2
+    at_sea = calm if voyage else np.maximum(calm, np.interp((at_ms - times.falls_at_ms) / HOUR_MS, STORM_HOURS, STORM_ROLL_DEG))
+    return np.where(ship.moored(at_ms), 0.4 * calm / 8.0, at_sea)
+
+
+def wind_ms(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
+    """Wind in m/s: 2 to 14, and 24 in the storm."""
+    breeze = 2.0 + 12.0 * smooth(chance, "wind", voyage, at_ms)
+    return breeze if voyage else np.maximum(breeze, np.interp((at_ms - times.falls_at_ms) / HOUR_MS, STORM_HOURS, STORM_ROLL_DEG * 0.9))
+
+
+def air_c(chance: Chance, latitude_deg: Floats, longitude_deg: Floats, at_ms: Ints) -> Floats:
+    """Air in the shade, °C: by latitude in May, local time of day and the weather."""
+    mean = 28.5 - 0.012 * np.abs(latitude_deg - 8.0) ** 1.9
+    local_day = (at_ms % DAY_MS) / DAY_MS + longitude_deg / 360.0
+    return mean + 3.5 * np.cos(2 * np.pi * (local_day - 0.6)) + 3.0 * (smooth(chance, "weather", 0, at_ms) - 0.5)
+
+
+def environment(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> dict[str, Floats]:
+    """What a ship's bridge reports at each instant, by signal."""
+    ship = times.voyages[voyage]
+    fix = ship.route.at(ship.along(at_ms))
+    wind = wind_ms(chance, times, voyage, at_ms)
+    minute = at_ms // MINUTE_MS
+    side = np.where(chance.uniform("roll side", minute, voyage) < 0.5, -1.0, 1.0)
+    amplitude = roll_amplitude_deg(chance, times, voyage, at_ms)
+    waves_m: Floats = 0.02 * wind**1.9 * (1.0 - 0.95 * ship.moored(at_ms))
+    return {
+        "roll_deg": np.round(amplitude * side * chance.between("roll", 0.9, 1.0, minute, voyage), 1),
+        "pitch_deg": np.round(amplitude * 0.2 * chance.between("pitch", -1.0, 1.0, minute, voyage), 1),
+        "wind_speed_ms": np.round(wind * chance.between("gust", 0.9, 1.1, minute, voyage), 1),
+        "wind_direction_deg": np.round(360.0 * smooth(chance, "wind from", voyage, at_ms), 0) % 360.0,
+        "wave_height_m": np.round(waves_m, 1),
+        "pressure_hpa": np.round(1_021.0 - 0.9 * wind, 1),
+        "ambient_c": np.round(air_c(chance, fix.latitude_deg, fix.longitude_deg, at_ms), 1),
+    }
+
+
+def location(chance: Chance, ship: Voyage, key: int, at_ms: Ints) -> dict[str, Floats]:
+    """What a ship's GNSS and gyro report at each instant, by signal: a position good to 10 m."""
+    fix = ship.route.at(ship.along(at_ms))
+    speed_kn = ship.speed_kn(at_ms)
+    speed_kn = speed_kn + np.where(speed_kn > 0.5, 0.3, 0.0) * chance.normal("speed", at_ms, key)
+    return {
+        "latitude_deg": np.round(fix.latitude_deg + 4e-5 * chance.normal("north", at_ms, key), 5),
+        "longitude_deg": np.round(fix.longitude_deg + 4e-5 * chance.normal("east", at_ms, key), 5),
+        "speed_kn": np.round(speed_kn, 1),
+        "course_deg": np.round(fix.course_deg, 1) % 360.0,
+        "heading_deg": np.round(fix.course_deg + 2.0 * chance.normal("heading", at_ms, key), 1) % 360.0,
+    }

@@ -1,0 +1,222 @@
+"""All sensors of the world: the readings heard in any span of time, the same however the time is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
+from sim.faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
+from sim.happenings import happenings_of
+from sim.places import PORTS
+from sim.readings import Readings, concatenated
+from sim.reefers import air, defrosting, power_of
+from sim.sea import ROLLING_DEG, air_c, environment, location, roll_amplitude_deg
+from sim.settings import Cadence
+from sim.stages import INTAKES, State
+from sim.world import World
+
+AFTER_OUTAGE_MS = 2 * MINUTE_MS
+"""Within this time of a gateway's return the boxes send what they kept."""
+GNSS_MISSED_SHARE = 0.05
+DECK_TIER = 82
+HEARD_STATES = (State.QUAY, State.SHIP, State.SHOP)
+_YARDS = [PORTS[intake.split("/")[1]] if intake.startswith("quay/") else None for intake in INTAKES]
+
+
+class Sensors:
+    """The devices of `world`, reporting as often as `cadence` says. Pure: `heard` depends on nothing but its arguments."""
+
+    def __init__(self, world: World, cadence: Cadence) -> None:
+        self.world = world
+        self.cadence = cadence
+        self.faults: Faults = faults_of(world)
+        self.power = power_of(world)
+        self.happenings = happenings_of(world, self.power)
+        ships = [voyage.ship.imo for voyage in world.timeline.voyages]
+        self.topics: tuple[str, ...] = (
+            *(f"landfall/containers/{number}/reading" for number in world.boxes.numbers),
+            *(f"landfall/ships/{imo}/{what}" for imo in ships for what in ("location", "environment")),
+        )
+        """The MQTT topic of each thing: the boxes, then each ship's location and environment."""
+        self.devices: tuple[str, ...] = (*world.boxes.devices, *(f"{what}-{imo}" for imo in ships for what in ("NAV", "MET")))
+        boxes = np.arange(len(world.boxes))
+        self._phase_ms = (world.chance.uniform("phase", boxes) * cadence.report_ms).astype(np.int64)
+        self._gases = (world.chance.uniform("gases", boxes) < 0.15) & (world.boxes.setpoint_c > 0)
+
+    def heard(self, from_at_ms: int, until_at_ms: int) -> Readings:
+        """Every reading an intake hears with from <= time < until (UTC ms), in order of that time.
+
+        Not in it: readings nobody hears (on the road, under water, of dead devices) and those of before the story or after its end.
+        """
+        since = max(from_at_ms - self._reach_ms(from_at_ms, until_at_ms), self.world.timeline.begins_at_ms)
+        parts = [self._reports(since, until_at_ms), self._happened(since, until_at_ms)]
+        for voyage in range(len(self.world.timeline.voyages)):
+            parts += [self._locations(voyage, since, until_at_ms), self._environments(voyage, since, until_at_ms)]
+        made = self._delayed(concatenated(parts))
+        made = concatenated([made, self._repeats(made)])
+        end = min(until_at_ms, self.world.timeline.ends_at_ms)
+        made = made.taken((from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < end))
+        return made.taken(np.lexsort((made.repeat, made.at_ms, made.thing, made.heard_at_ms)))
+
+    def _reach_ms(self, from_at_ms: int, until_at_ms: int) -> int:
+        """How long before it was heard a reading of this span may have been made."""
+        outage = self.faults.outage
+        back = outage.from_at_ms < until_at_ms and from_at_ms < outage.until_at_ms + AFTER_OUTAGE_MS + REPEAT_WITHIN_MS
+        return REPEAT_WITHIN_MS + (outage.until_at_ms - outage.from_at_ms + AFTER_OUTAGE_MS if back else 0)
+
+    def _delayed(self, made: Readings) -> Readings:
+        """Readings made during the gateway's outage are heard after it, if the device can still send them."""
+        outage = self.faults.outage
+        out = (made.gateway == outage.gateway) & (outage.from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < outage.until_at_ms)
+        later = outage.until_at_ms + self.world.chance.between("after outage", 0, AFTER_OUTAGE_MS, made.thing, made.heard_at_ms)
+        heard_at_ms = np.where(out, later, made.heard_at_ms).astype(np.int64)
+        return replace(made, heard_at_ms=heard_at_ms).taken(~out | self._sends(made, heard_at_ms))
+
+    def _repeats(self, made: Readings) -> Readings:
+        """Those that their device sends twice, the second time some seconds later, if it then still can and to the same intake."""
+        chance = self.world.chance
+        again = made.taken(chance.uniform("repeat", made.thing, made.at_ms) < REPEAT_SHARE)
+        later = chance.between("repeat after", SECOND_MS, REPEAT_WITHIN_MS, again.thing, again.at_ms).astype(np.int64)
+        heard_at_ms = again.heard_at_ms + later
+        again = replace(again, heard_at_ms=heard_at_ms, repeat=np.ones(len(again), dtype=np.bool_))
+        return again.taken(self._sends(again, heard_at_ms))
+
+    def _sends(self, made: Readings, at_ms: Ints) -> Flags:
+        """Whether the device of each reading is alive at that time and within hearing of the reading's intake; ships' always are."""
+        boxes = len(self.world.boxes)
+        box = np.minimum(made.thing, boxes - 1)
+        column = self.world.stages.column_at(box, at_ms)
+        sends: Flags = self._hears(box, column, at_ms) & (self.world.stages.place[box, column] == made.intake)
+        sends |= made.thing >= boxes
+        return sends
+
+    def _reports(self, since: int, until: int) -> Readings:
+        """The regular reports of all boxes."""
+        every = self.cadence.report_ms
+        first = -((self._phase_ms - since) // every)
+        count = -((self._phase_ms - until) // every) - first
+        box = np.repeat(np.arange(len(count)), count)
+        tick = np.repeat(first, count) + np.arange(len(box)) - np.repeat(np.cumsum(count) - count, count)
+        at_ms = self._phase_ms[box] + tick * every
+        column = self.world.stages.column_at(box, at_ms)
+        due = self._hears(box, column, at_ms) & ~self._rests(box, column, tick, at_ms)
+        box, tick, at_ms, column = box[due], tick[due], at_ms[due], column[due]
+        return self._of_boxes(box, at_ms, column, self._measured(box, tick, at_ms, column))
+
+    def _rests(self, box: Ints, column: Ints, tick: Ints, at_ms: Ints) -> Flags:
+        """Dry boxes at sea leave out all but every n-th report."""
+        every = self.cadence.dry_at_sea_every
+        place = self.world.stages.place[box, column]
+        sails = np.zeros(len(box), dtype=np.bool_)
+        for index, voyage in enumerate(self.world.timeline.voyages):
+            sails |= (place == index) & ~voyage.moored(at_ms)
+        rests: Flags = sails & ~self.world.boxes.reefer[box] & (tick % every != box % every)
+        return rests
+
+    def _hears(self, box: Ints, column: Ints, at_ms: Ints) -> Flags:
+        """Whether an intake is within hearing and the device alive."""
+        hears: Flags = np.isin(self.world.stages.state[box, column], HEARD_STATES) & (at_ms < self.faults.dies_at_ms[box])
+        return hears
+
+    def _of_boxes(self, box: Ints, at_ms: Ints, column: Ints, signals: Mapping[str, Floats]) -> Readings:
+        stages = self.world.stages
+        state, place, slot = stages.state[box, column], stages.place[box, column], stages.slot[box, column]
+        gateway = gateway_of(self.world, box, state, place, slot)
+        said_at_ms = at_ms + self.faults.clock_offset_ms[box]
+        return Readings(at_ms, said_at_ms, box, place, gateway, np.zeros(len(box), dtype=np.bool_), signals)
+
+    def _measured(self, box: Ints, tick: Ints, at_ms: Ints, column: Ints) -> dict[str, Floats]:
+        chance, every = self.world.chance, self.cadence.gnss_every
+        latitude, longitude = self._where(box, at_ms, column)
+        stages = self.world.stages
+        in_hold = (stages.state[box, column] == State.SHIP) & (stages.slot[box, column] % 100 < DECK_TIER)
+        outside = air_c(chance, latitude, longitude, at_ms) + np.where(in_hold, -1.0, 1.0) + chance.normal("box", box) * 0.6
+        damp: Floats = 62.0 + 8.0 * chance.normal("humidity", box, at_ms // DAY_MS) + chance.normal("damp", box, at_ms)
+        fix = self.faults.has_gnss[box] & ~in_hold & (tick % every == box % every)
+        fix &= chance.uniform("no fix", box, at_ms) >= GNSS_MISSED_SHARE
+        return {
+            "ambient_c": np.round(outside + 0.2 * chance.normal("ambient", box, at_ms), 1),
+            "humidity_pct": np.round(damp.clip(16, 98), 1),
+            "battery_mv": self._battery_mv(box, at_ms),
+            "rssi_dbm": np.round(-72.0 + 6.0 * chance.normal("far", box, column) + 2.0 * chance.normal("rssi", box, at_ms)),
+            "latitude_deg": np.where(fix, np.round(latitude, 5), np.nan),
+            "longitude_deg": np.where(fix, np.round(longitude, 5), np.nan),
+            "accuracy_m": np.where(fix, np.round(chance.between("accuracy", 4, 30, box, at_ms)), np.nan),
+            **self._cooled(box, at_ms, outside),
+        }
+
+    def _cooled(self, box: Ints, at_ms: Ints, outside: Floats) -> dict[str, Floats]:
+        """What only reefers report; NaN for dry boxes. Once stripped, only that the power is off."""
+        chance, setpoint = self.world.chance, self.world.boxes.setpoint_c[box]
+        reefer, gases = self.world.boxes.reefer[box], self._gases[box]
+        off_for_ms = self.power.off_for_ms(box, at_ms)
+        defrosts = defrosting(chance, box, at_ms) & (off_for_ms == 0)
+        setpoint = np.where(at_ms < self.world.boxes.stripped_at_ms[box], setpoint, np.nan)
+        gases &= ~np.isnan(setpoint)
+        return {
+            "setpoint_c": setpoint,
+            **air(chance, setpoint, outside, off_for_ms, defrosts, (box, at_ms)),
+            "power_on": np.where(reefer, off_for_ms == 0, np.nan),
+            "defrosting": np.where(np.isnan(setpoint), np.nan, defrosts),
+            "o2_pct": np.where(gases, np.round(5.0 + 0.3 * chance.normal("o2", box, at_ms), 1), np.nan),
+            "co2_pct": np.where(gases, np.round(3.0 + 0.3 * chance.normal("co2", box, at_ms), 1), np.nan),
+        }
+
+    def _battery_mv(self, box: Ints, at_ms: Ints) -> Floats:
+        """3.5 to 3.7 V, slowly falling; a failing one goes down to 2.9 V in its last two days."""
+        chance = self.world.chance
+        age_days = (at_ms - self.world.timeline.begins_at_ms) / DAY_MS
+        sound = 3_500.0 + 200.0 * chance.uniform("charge", box) - 1.5 * age_days + 2.0 * chance.normal("battery mv", box, at_ms)
+        left = np.where(self.faults.battery_fails[box], self.faults.dies_at_ms[box] - at_ms, NEVER_MS) / (48 * HOUR_MS)
+        return np.round(2_900.0 + (sound - 2_900.0) * np.clip(left, 0.0, 1.0))
+
+    def _where(self, box: Ints, at_ms: Ints, column: Ints) -> tuple[Floats, Floats]:
+        """True latitude and longitude of each box, in degrees, jittered as its receiver would."""
+        chance, stages = self.world.chance, self.world.stages
+        place = stages.place[box, column]
+        shop = stages.state[box, column] == State.SHOP
+        away_deg = np.where(shop, 0.06, 0.004)
+        latitude = away_deg * (2.0 * chance.uniform("yard north", box, shop) - 1.0) + 5e-5 * chance.normal("fix north", box, at_ms)
+        longitude = away_deg * (2.0 * chance.uniform("yard east", box, shop) - 1.0) + 5e-5 * chance.normal("fix east", box, at_ms)
+        for index, yard in enumerate(_YARDS):
+            here = place == index
+            if yard is not None:
+                latitude[here] += yard.latitude_deg
+                longitude[here] += yard.longitude_deg
+            elif here.any():
+                voyage = self.world.timeline.voyages[index]
+                fix = voyage.route.at(voyage.along(at_ms[here]))
+                latitude[here] = fix.latitude_deg + 5e-5 * chance.normal("fix north", box[here], at_ms[here])
+                longitude[here] = fix.longitude_deg + 5e-5 * chance.normal("fix east", box[here], at_ms[here])
+        return latitude, longitude
+
+    def _happened(self, since: int, until: int) -> Readings:
+        span = self.happenings.between(since, until)
+        box, at_ms = self.happenings.box[span], self.happenings.at_ms[span]
+        column = self.world.stages.column_at(box, at_ms)
+        heard = self._hears(box, column, at_ms)
+        signals = {name: values[span][heard] for name, values in self.happenings.signals.items()}
+        return self._of_boxes(box[heard], at_ms[heard], column[heard], signals)
+
+    def _locations(self, voyage: int, since: int, until: int) -> Readings:
+        every = self.cadence.location_ms
+        at_ms = np.arange(-(-since // every) * every, until, every, dtype=np.int64)
+        return self._of_ship(voyage, 0, at_ms, location(self.world.chance, self.world.timeline.voyages[voyage], voyage, at_ms))
+
+    def _environments(self, voyage: int, since: int, until: int) -> Readings:
+        """Every ten minutes; every minute while she rolls hard."""
+        every = self.cadence.rolling_ms
+        at_ms = np.arange(-(-since // every) * every, until, every, dtype=np.int64)
+        rolls = roll_amplitude_deg(self.world.chance, self.world.timeline, voyage, at_ms) > ROLLING_DEG
+        at_ms = at_ms[rolls | (at_ms % self.cadence.environment_ms == 0)]
+        return self._of_ship(voyage, 1, at_ms, environment(self.world.chance, self.world.timeline, voyage, at_ms))
+
+    def _of_ship(self, voyage: int, which: int, at_ms: Ints, signals: Mapping[str, Floats]) -> Readings:
+        """Ships' own clocks are right."""
+        count = len(at_ms)
+        thing = np.full(count, len(self.world.boxes) + 2 * voyage + which)
+        intake, gateway = np.full(count, voyage), np.full(count, -1)
+        return Readings(at_ms, at_ms, thing, intake, gateway, np.zeros(count, dtype=np.bool_), signals)

@@ -1,0 +1,83 @@
+"""What the simulator is told: the seed and size of its world, the intakes it publishes to, HQ's API, and how often devices report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from sim.arrays import HOUR_MS, MINUTE_MS
+
+BEGINS_AT_MS = 1_777_593_600_000
+"""2026-05-01T00:00:00Z: when the story begins."""
+SPEED_DEFAULT = 4_000.0
+SPEED_MAX = 1_000_000.0
+BOXES_MIN, BOXES_MAX = 40, 20_000
+"""Fewer boxes can not play every part of the story; more would need more ships."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cadence(_Frozen):
+    """How often things report, in ms: boxes; dry boxes at sea, `dry_at_sea_every` times as seldom; ships, and ships that roll hard."""
+
+    report_ms: int = Field(default=HOUR_MS, gt=0)
+    dry_at_sea_every: int = Field(default=2, ge=1)
+    gnss_every: int = Field(default=6, ge=1)
+    location_ms: int = Field(default=15 * MINUTE_MS, gt=0)
+    environment_ms: int = Field(default=10 * MINUTE_MS, gt=0)
+    rolling_ms: int = Field(default=MINUTE_MS, gt=0)
+
+
+CADENCES: dict[str, Cadence] = {
+    "demo": Cadence(),
+    "short": Cadence(report_ms=6 * HOUR_MS, dry_at_sea_every=2, gnss_every=2, location_ms=HOUR_MS, environment_ms=HOUR_MS),
+}
+"""`demo`: DOMAIN.md 6, dry boxes at sea every 2 h. `short`: the same story with a tenth of the readings per box, for end-to-end tests."""
+
+
+class IntakeDoor(_Frozen):
+    """An MQTT intake: `at` is `ship/<IMO number>` or `quay/<UN/LOCODE>`; with `tls_ca` (a PEM file) the connection is TLS."""
+
+    at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5})$")
+    host: str = "127.0.0.1"
+    port: int = Field(default=1883, gt=0, lt=65536)
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    tls_ca: Path | None = None
+
+
+class ApiDoor(_Frozen):
+    """Headquarters' API and the booking clerk's login; `url` without the trailing `/api`."""
+
+    url: str
+    username: str = "clerk"
+    password: SecretStr
+
+
+class SimSettings(_Frozen):
+    """All the simulator needs. `data` is its own folder: progress and the ground truth, which no other process reads."""
+
+    data: Path
+    intakes: tuple[IntakeDoor, ...]
+    api: ApiDoor | None = None
+    """None: no clerk; the registry is not written."""
+    seed: int = Field(default=1, ge=0)
+    boxes: int = Field(default=2_000, ge=BOXES_MIN, le=BOXES_MAX)
+    cadence: Literal["demo", "short"] = "demo"
+    begins_at_ms: int = BEGINS_AT_MS
+    speed: float = Field(default=SPEED_DEFAULT, gt=0, le=SPEED_MAX)
+    """Fleet time per wall time at the start of a fresh story; a plain start keeps the speed last set."""
+    clock_host: str = "127.0.0.1"
+    clock_port: int = Field(default=8790, ge=0, lt=65536)
+
+
+class ReplaySettings(_Frozen):
+    """A replay of recorded readings through one intake. `speed` 0: as fast as acknowledgements allow."""
+
+    intake: IntakeDoor
+    speed: float = Field(default=0.0, ge=0)
+    rows_max: int | None = Field(default=None, gt=0)

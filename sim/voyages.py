@@ -1,0 +1,165 @@
+"""The ships and when they are where: calls at ports, passages between them, and the instants the story turns on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cargo.identifiers import make_imo
+from sim.arrays import HOUR_MS, Flags, Floats, Ints
+from sim.places import PORTS
+from sim.routes import Route, joined, sea_route
+
+SERVICE_KN = 19.0
+STORM_LEFT_NM = 60.0
+"""How far from Sydney the boxes fall: outside its geofence, on the satellite link."""
+HOVE_TO_NM, HOVE_TO_KN = 40.0, 4.0
+"""After the loss the ship heaves to; then she creeps in at CREEP_KN."""
+CREEP_KN = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ship:
+    """A ship of the fleet, named as a report to the authorities names her; `flag` is ISO 3166."""
+
+    imo: str
+    name: str
+    call_sign: str
+    mmsi: str
+    flag: str
+
+
+SHIPS = (
+    Ship(make_imo(999_901), "Big Blue Albatross", "WDL4127", "368207415", "US"),
+    Ship(make_imo(999_902), "Big Blue Cormorant", "9V8264", "563184920", "SG"),
+)
+"""Their IMO numbers have right check digits and belong, as far as we know, to no ship afloat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A ship at a port: all times UTC ms; boxes come off within `discharges`, go aboard within `loads` (from, until)."""
+
+    number: int
+    locode: str
+    arrives_at_ms: int
+    departs_at_ms: int
+    discharges: tuple[int, int]
+    loads: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        times = (self.arrives_at_ms, *self.discharges, *self.loads, self.departs_at_ms)
+        if list(times) != sorted(times):
+            raise ValueError(f"a call arrives, discharges, loads and departs in this order, not {times}")
+
+
+@dataclass(frozen=True, slots=True)
+class Voyage:
+    """A ship's way through the story: at `times_ms` she has gone `along_nm` of `route`, evenly in between."""
+
+    ship: Ship
+    calls: tuple[Call, ...]
+    route: Route
+    times_ms: Floats
+    along_nm: Floats
+
+    def along(self, at_ms: Ints) -> Floats:
+        """Nautical miles gone at each instant."""
+        return np.interp(at_ms.astype(np.float64), self.times_ms, self.along_nm)
+
+    def speed_kn(self, at_ms: Ints) -> Floats:
+        """Speed over ground in knots, without the sea's jitter."""
+        leg = np.clip(np.searchsorted(self.times_ms, at_ms, "right") - 1, 0, len(self.times_ms) - 2)
+        return (np.diff(self.along_nm) / np.diff(self.times_ms))[leg] * HOUR_MS
+
+    def moored(self, at_ms: Ints) -> Flags:
+        """Whether she lies at a berth."""
+        lies = np.zeros(len(at_ms), dtype=np.bool_)
+        for call in self.calls:
+            lies |= (call.arrives_at_ms <= at_ms) & (at_ms < call.departs_at_ms)
+        return lies
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The instants of the story, UTC ms, and the two voyages it runs over."""
+
+    begins_at_ms: int
+    falls_at_ms: int
+    ends_at_ms: int
+    first: Voyage
+    second: Voyage
+
+    @property
+    def voyages(self) -> tuple[Voyage, Voyage]:
+        """Both, in the order of `SHIPS`."""
+        return self.first, self.second
+
+
+def timeline(begins_at_ms: int) -> Timeline:
+    """The story's times when it begins at `begins_at_ms`: they follow from the routes' lengths and the ships' speeds."""
+    to_singapore = sea_route(PORTS["JPTYO"], PORTS["SGSIN"])
+    to_sydney = sea_route(PORTS["SGSIN"], PORTS["AUSYD"])
+    slow = ((STORM_LEFT_NM - HOVE_TO_NM, CREEP_KN), (HOVE_TO_NM, HOVE_TO_KN))
+    tokyo = _first_call("JPTYO", begins_at_ms, departs_after_h=21)
+    singapore = _call(2, "SGSIN", _arrival(tokyo, to_singapore, ()), stays_h=18)
+    sydney = _call(3, "AUSYD", _arrival(singapore, to_sydney, slow), stays_h=20)
+    first = _voyage(SHIPS[0], (tokyo, singapore, sydney), ((to_singapore, ()), (to_sydney, slow)))
+    slow_ms = round(sum(nm / kn for nm, kn in slow) * HOUR_MS)
+    return Timeline(begins_at_ms, sydney.arrives_at_ms - slow_ms, sydney.arrives_at_ms + 14 * HOUR_MS, first, _second(begins_at_ms))
+
+
+def _second(begins_at_ms: int) -> Voyage:
+    """Sydney to Singapore, and on towards London, where she does not arrive within the story."""
+    to_singapore = sea_route(PORTS["AUSYD"], PORTS["SGSIN"])
+    to_london = sea_route(PORTS["SGSIN"], PORTS["GBLON"])
+    sydney = _first_call("AUSYD", begins_at_ms, departs_after_h=15)
+    singapore = _call(2, "SGSIN", _arrival(sydney, to_singapore, ()), stays_h=18)
+    london = _call(3, "GBLON", _arrival(singapore, to_london, ()), stays_h=20)
+    return _voyage(SHIPS[1], (sydney, singapore, london), ((to_singapore, ()), (to_london, ())))
+
+
+_Slow = tuple[tuple[float, float], ...]
+"""The last miles of a passage, from the end backwards: (nautical miles, knots)."""
+
+
+def _first_call(locode: str, begins_at_ms: int, departs_after_h: int) -> Call:
+    departs_at_ms = begins_at_ms + departs_after_h * HOUR_MS
+    began = (begins_at_ms, begins_at_ms)
+    return Call(1, locode, begins_at_ms - 6 * HOUR_MS, departs_at_ms, began, (begins_at_ms + 6 * HOUR_MS, departs_at_ms - HOUR_MS))
+
+
+def _call(number: int, locode: str, arrives_at_ms: int, stays_h: int) -> Call:
+    departs_at_ms = arrives_at_ms + stays_h * HOUR_MS
+    half = arrives_at_ms + stays_h * HOUR_MS // 2
+    return Call(number, locode, arrives_at_ms, departs_at_ms, (arrives_at_ms + HOUR_MS, half), (half, departs_at_ms - HOUR_MS))
+
+
+def _arrival(left: Call, route: Route, slow: _Slow) -> int:
+    return left.departs_at_ms + round(_passage(route, slow)[-1][0] * HOUR_MS)
+
+
+def _passage(route: Route, slow: _Slow) -> list[tuple[float, float]]:
+    """The breakpoints of one passage after its start: (hours, nautical miles) from leaving the berth."""
+    fast_nm = route.length_nm - sum(nm for nm, _ in slow)
+    points = [(fast_nm / SERVICE_KN, fast_nm)]
+    for nm, kn in reversed(slow):
+        points.append((points[-1][0] + nm / kn, points[-1][1] + nm))
+    return points
+
+
+def _voyage(ship: Ship, calls: tuple[Call, ...], passages: Sequence[tuple[Route, _Slow]]) -> Voyage:
+    times = [float(calls[0].arrives_at_ms)]
+    along = [0.0]
+    for call, (route, slow) in zip(calls, passages, strict=False):
+        begun_nm = along[-1]
+        times.append(float(call.departs_at_ms))
+        along.append(begun_nm)
+        for hours, nm in _passage(route, slow):
+            times.append(call.departs_at_ms + hours * HOUR_MS)
+            along.append(begun_nm + nm)
+    times.append(float(calls[-1].departs_at_ms))
+    along.append(along[-1])
+    return Voyage(ship, calls, joined([route for route, _ in passages]), np.array(times), np.array(along))

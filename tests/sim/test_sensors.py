@@ -1,0 +1,179 @@
+"""Goal: the same seed gives the same readings however time is cut, and they look like those of real devices with real faults."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import orjson
+import pytest
+
+from cargo.signals import SIGNALS
+from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
+from sim.faults import OUTAGE_MS
+from sim.places import PORTS
+from sim.readings import Readings, concatenated, payloads
+from sim.routes import distance_nm
+from sim.sensors import AFTER_OUTAGE_MS, Sensors
+from sim.settings import BEGINS_AT_MS, CADENCES
+from sim.stages import INTAKES, State
+from sim.world import build_world
+
+
+@pytest.fixture(scope="module")
+def sensors() -> Sensors:
+    return Sensors(build_world(3, 300, BEGINS_AT_MS), CADENCES["demo"])
+
+
+@pytest.fixture(scope="module")
+def whole(sensors: Sensors) -> Readings:
+    """Every reading of the story, made in one go."""
+    return sensors.heard(0, sensors.world.timeline.ends_at_ms + DAY_MS)
+
+
+def rows(readings: Readings, sensors: Sensors) -> list[tuple[int, int, str, bytes]]:
+    topics = [sensors.topics[thing] for thing in readings.thing]
+    return list(zip(readings.heard_at_ms.tolist(), readings.intake.tolist(), topics, payloads(readings, sensors.devices), strict=True))
+
+
+def test_same_readings_however_time_is_cut(sensors: Sensors, whole: Readings) -> None:
+    random = np.random.default_rng(5)
+    times = sensors.world.timeline
+    cuts = [0, *sorted(random.integers(times.begins_at_ms, times.ends_at_ms, 120).tolist()), sensors.faults.outage.until_at_ms + 7_000]
+    cuts = [*sorted(cuts), times.ends_at_ms + 1]
+    again = Sensors(build_world(3, 300, BEGINS_AT_MS), CADENCES["demo"])
+    parts = [again.heard(since, until) for since, until in itertools.pairwise(cuts)]
+    assert rows(concatenated(parts), again) == rows(whole, sensors)
+
+
+def test_nothing_is_sent_twice_but_the_seeded_repeats(sensors: Sensors, whole: Readings) -> None:
+    once = whole.taken(~whole.repeat)
+    sent = Counter((topic, payload) for _, _, topic, payload in rows(once, sensors))
+    assert max(sent.values()) == 1
+    again = rows(whole.taken(whole.repeat), sensors)
+    assert 0.004 < len(again) / len(once) < 0.008
+    assert all(sent[topic, payload] == 1 for _, _, topic, payload in again)
+
+
+def test_values_are_possible(whole: Readings) -> None:
+    for name, values in whole.signals.items():
+        measured = values[~np.isnan(values)]
+        signal = SIGNALS[name]
+        assert len(measured), name
+        if signal.type != "bool":
+            assert signal.low is not None
+            assert signal.high is not None
+            assert signal.low <= measured.min(), name
+            assert measured.max() <= signal.high, name
+
+
+def test_payloads_are_what_architecture_says(sensors: Sensors, whole: Readings) -> None:
+    for topic, payload in zip(
+        (sensors.topics[thing] for thing in whole.thing[:4_000]), payloads(whole, sensors.devices)[:4_000], strict=False
+    ):
+        reading = orjson.loads(payload)
+        assert isinstance(reading.pop("device"), str)
+        assert isinstance(reading.pop("at"), int)
+        kinds = {"float": float, "int": int, "bool": bool, "text": str}
+        assert all(type(value) is kinds[SIGNALS[name].type] for name, value in reading.items()), reading
+        assert ("gateway" in reading) == topic.startswith("landfall/containers/")
+
+
+def test_each_reading_goes_to_the_intake_that_hears_the_box(sensors: Sensors, whole: Readings) -> None:
+    world, boxes = sensors.world, len(sensors.world.boxes)
+    of_box = whole.taken((whole.thing < boxes) & (whole.gateway != sensors.faults.outage.gateway) & ~whole.repeat)
+    column = world.stages.column_at(of_box.thing, of_box.heard_at_ms)
+    assert np.array_equal(world.stages.place[of_box.thing, column], of_box.intake)
+    assert np.isin(world.stages.state[of_box.thing, column], (State.QUAY, State.SHIP, State.SHOP)).all()
+    assert set(whole.intake.tolist()) == set(range(len(INTAKES)))
+
+
+def test_devices_fail_as_they_do(sensors: Sensors, whole: Readings) -> None:
+    """Clocks are 30 s off, one in a hundred by hours; dead devices say nothing more."""
+    big = Sensors(build_world(3, 4_000, BEGINS_AT_MS), CADENCES["short"])
+    off = np.abs(big.faults.clock_offset_ms)
+    assert 20 <= (off > 30_000).sum() <= 60
+    assert (off[off > 30_000] >= HOUR_MS).all()
+    assert 20 <= (big.faults.dies_at_ms < big.world.timeline.ends_at_ms).sum() <= 60
+    dead = sensors.faults.dies_at_ms[np.minimum(whole.thing, len(sensors.world.boxes) - 1)] <= whole.heard_at_ms
+    assert not (dead & (whole.thing < len(sensors.world.boxes))).any()
+
+
+def test_a_gateway_outage_delays_and_loses_nothing(sensors: Sensors, whole: Readings) -> None:
+    outage = sensors.faults.outage
+    mine = whole.taken((whole.gateway == outage.gateway) & ~whole.repeat)
+    during = (outage.from_at_ms <= mine.heard_at_ms) & (mine.heard_at_ms < outage.until_at_ms)
+    assert not during.any()
+    after = (outage.until_at_ms <= mine.heard_at_ms) & (mine.heard_at_ms < outage.until_at_ms + AFTER_OUTAGE_MS)
+    true_at_ms = mine.at_ms - sensors.faults.clock_offset_ms[mine.thing]
+    late = after & (true_at_ms < outage.until_at_ms)
+    assert late.sum() >= 3
+    assert (mine.heard_at_ms - true_at_ms)[late].max() <= OUTAGE_MS + AFTER_OUTAGE_MS
+
+
+def test_the_fallen_tell_of_it_and_then_nothing(sensors: Sensors, whole: Readings) -> None:
+    world = sensors.world
+    for box, falls_at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
+        mine = whole.taken((whole.thing == box) & ~whole.repeat)
+        last = mine.taken(mine.heard_at_ms >= falls_at_ms)
+        assert len(last) == 3
+        assert (last.heard_at_ms < falls_at_ms + 4_000).all()
+        assert np.nanmax(last.signals["shock_g"]) > 4
+        assert np.nanmax(last.signals["free_fall_ms"]) >= 500
+        assert whole.heard_at_ms[whole.thing == box].max() < falls_at_ms + 4_000, "no repeat comes from under water"
+        assert abs(int(sensors.faults.clock_offset_ms[box])) <= 30_000
+
+
+def test_nothing_else_at_sea_looks_like_a_fall(sensors: Sensors, whole: Readings) -> None:
+    fallen = np.isin(whole.thing, sensors.world.fallen) & (whole.heard_at_ms >= sensors.world.timeline.falls_at_ms)
+    rest = whole.taken(~fallen)
+    assert np.isnan(rest.signals["free_fall_ms"]).all()
+    sails = np.zeros(len(rest), dtype=np.bool_)
+    for index, voyage in enumerate(sensors.world.timeline.voyages):
+        sails |= (rest.intake == index) & ~voyage.moored(rest.heard_at_ms)
+    assert np.nanmax(rest.signals["shock_g"][sails]) < 3.5
+    assert np.nanmax(rest.signals["shock_g"][~sails]) > 5, "handling ashore"
+
+
+def test_the_ship_rolls_hard_once(sensors: Sensors, whole: Readings) -> None:
+    rolls = whole.taken(~np.isnan(whole.signals.get("roll_deg", np.array([]))) & ~whole.repeat)
+    hard = np.abs(rolls.signals["roll_deg"]) > 20
+    falls_at_ms = sensors.world.timeline.falls_at_ms
+    assert hard.sum() >= 3
+    assert (np.abs(rolls.at_ms[hard] - falls_at_ms) < 15 * MINUTE_MS).all()
+    assert (rolls.at_ms[hard] <= falls_at_ms + MINUTE_MS).any(), "told before or as the boxes fall"
+    moored = sensors.world.timeline.first.moored(rolls.at_ms) & (rolls.intake == 0)
+    assert np.abs(rolls.signals["roll_deg"][moored]).max() < 0.6
+
+
+def test_ships_report_where_they_are(sensors: Sensors, whole: Readings) -> None:
+    first = sensors.world.timeline.first
+    boxes = len(sensors.world.boxes)
+    track = whole.taken((whole.thing == boxes) & ~whole.repeat)
+    assert (np.diff(track.at_ms) == 15 * MINUTE_MS).all()
+    latitude, longitude = track.signals["latitude_deg"], track.signals["longitude_deg"]
+    steps = distance_nm(latitude[:-1], longitude[:-1], latitude[1:], longitude[1:])
+    assert steps.max() < 5.5
+    assert set(np.unique(np.round(track.signals["speed_kn"][first.moored(track.at_ms)]))) == {0.0}
+
+
+def test_fixes_of_boxes_agree_with_their_ship(sensors: Sensors, whole: Readings) -> None:
+    """By the box's own clock, within half a mile: a fix off the ship would be evidence of a loss."""
+    boxes, first = len(sensors.world.boxes), sensors.world.timeline.first
+    aboard = whole.taken((whole.thing < boxes) & (whole.intake == 0) & ~np.isnan(whole.signals["latitude_deg"]))
+    assert len(aboard) > 500
+    fix = first.route.at(first.along(aboard.at_ms))
+    away = distance_nm(fix.latitude_deg, fix.longitude_deg, aboard.signals["latitude_deg"], aboard.signals["longitude_deg"])
+    assert away.max() < 0.3
+
+
+def test_emptied_boxes_go_on_reporting(sensors: Sensors, whole: Readings) -> None:
+    world = sensors.world
+    stripped = np.flatnonzero(world.boxes.stripped_at_ms < world.timeline.ends_at_ms - 2 * DAY_MS)
+    assert len(stripped)
+    after = [(whole.heard_at_ms[whole.thing == box] > world.boxes.stripped_at_ms[box]).sum() for box in stripped.tolist()]
+    alive = sensors.faults.dies_at_ms[stripped] > world.timeline.ends_at_ms
+    assert (np.array(after)[alive] > 24).all()
+    quays = {int(intake) for box in stripped.tolist() for intake in whole.intake[whole.thing == box][-1:]}
+    assert {INTAKES[quay].split("/")[1] for quay in quays} <= set(PORTS)
