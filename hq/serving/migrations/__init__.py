@@ -1,0 +1,1 @@
+"""How the serving store's tables came to be, version by version."""

@@ -1,0 +1,352 @@
+"""The serving store's tables: readings and events as they are, and the latest word on everything that changes.
+
+Keys are the log's own (coordinates, ids), never numbers of the database, so that a database built again is the same to the last row.
+Times are UTC ms. `generation` and `offset` say which record of its origin a row of the kind "latest wins" was made
+from. A `body` that is text is the log's own canonical JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, String
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """All tables of the serving store."""
+
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        int: BigInteger,
+        float: Float(53),
+        str: String,
+        bool: Boolean,
+        dict[str, Any]: JSON(none_as_null=True),
+        list[Any]: JSON,
+    }
+
+
+class Projection(Base):
+    """One row: this database was begun at `started_wall_at_ms`, and has been whole since `ready_wall_at_ms` (null while it is built).
+
+    `target` is what the log held when it was begun: {stream: {origin: offset}}. `caught_up_at_ms` (fleet time) and `caught_up_wall_at_ms`:
+    when the projector last had all the log has.
+    """
+
+    __tablename__ = "projection"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    started_wall_at_ms: Mapped[int]
+    ready_wall_at_ms: Mapped[int | None]
+    target: Mapped[dict[str, Any]]
+    caught_up_at_ms: Mapped[int | None]
+    caught_up_wall_at_ms: Mapped[int | None]
+
+
+class Projected(Base):
+    """The projector's Position: the next offset it needs of (stream, origin). Written in the transaction that writes the rows."""
+
+    __tablename__ = "projected"
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    next_offset: Mapped[int]
+
+
+class StreamAge(Base):
+    """How many records of a stream are projected, and the latest received time among them."""
+
+    __tablename__ = "stream_age"
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    records: Mapped[int]
+    received_at_ms: Mapped[int]
+
+
+class Reading(Base):
+    """One record of `containers` or `ships`. The key begins with topic and order time, so that a timeline is one walk along it."""
+
+    __tablename__ = "reading"
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    order_at_ms: Mapped[int] = mapped_column(primary_key=True)
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    offset: Mapped[int] = mapped_column(primary_key=True)
+    device: Mapped[str | None]
+    device_at_ms: Mapped[int | None]
+    received_at_ms: Mapped[int]
+    signals: Mapped[dict[str, Any]]
+    body: Mapped[str | None]
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class Event(Base):
+    """One record of `events`; an `event_id` that comes again, from a later record, is told again there."""
+
+    __tablename__ = "event"
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    order_at_ms: Mapped[int] = mapped_column(primary_key=True)
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    offset: Mapped[int] = mapped_column(primary_key=True)
+    received_at_ms: Mapped[int]
+    event_id: Mapped[str | None]
+    event: Mapped[str]
+    classifier: Mapped[str | None]
+    event_at_ms: Mapped[int]
+    place: Mapped[str | None]
+    ship: Mapped[str | None]
+    node: Mapped[str | None]
+    body: Mapped[str]
+    __table_args__ = (Index("event_at_place", "place", "event_at_ms"), Index("event_on_ship", "ship", "event_at_ms"))
+
+
+class AlertChange(Base):
+    """One record of `alerts`: a step in one alert's life."""
+
+    __tablename__ = "alert_change"
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    order_at_ms: Mapped[int] = mapped_column(primary_key=True)
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    offset: Mapped[int] = mapped_column(primary_key=True)
+    received_at_ms: Mapped[int]
+    alert_id: Mapped[str]
+    state: Mapped[str]
+    at_ms: Mapped[int]
+    body: Mapped[str]
+    __table_args__ = (Index("alert_change_of", "alert_id"),)
+
+
+class AlertColumns:
+    """What is known of an alert after all its changes."""
+
+    topic: Mapped[str]
+    rule: Mapped[str]
+    severity: Mapped[str]
+    state: Mapped[str]
+    status: Mapped[str | None]
+    title: Mapped[str]
+    detail: Mapped[str]
+    ship: Mapped[str | None]
+    incident_id: Mapped[str | None]
+    slot: Mapped[str | None]
+    latitude_deg: Mapped[float | None]
+    longitude_deg: Mapped[float | None]
+    position_basis: Mapped[str | None]
+    position_at_ms: Mapped[int | None]
+    posterior: Mapped[float | None]
+    evidence: Mapped[list[Any]]
+    incident: Mapped[dict[str, Any] | None]
+    raised_at_ms: Mapped[int]
+    changed_at_ms: Mapped[int]
+    acknowledged_by: Mapped[str | None]
+
+
+class Alert(AlertColumns, Base):
+    """An alert as it stands: the fold of all its changes."""
+
+    __tablename__ = "alert"
+    alert_id: Mapped[str] = mapped_column(primary_key=True)
+    __table_args__ = (
+        Index("alert_by_time", "raised_at_ms", "alert_id"),
+        Index("alert_about", "topic"),
+        Index("alert_of_incident", "incident_id"),
+    )
+
+
+class Incident(Base):
+    """Alerts of one cluster (ship, bays, ten minutes): which boxes, which at risk beside them, since when, how it stands."""
+
+    __tablename__ = "incident"
+    incident_id: Mapped[str] = mapped_column(primary_key=True)
+    ship: Mapped[str | None]
+    status: Mapped[str | None]
+    severity: Mapped[str]
+    open_alerts: Mapped[int]
+    containers: Mapped[list[Any]]
+    at_risk: Mapped[list[Any]]
+    bays: Mapped[list[Any]]
+    title: Mapped[str]
+    detail: Mapped[str]
+    latitude_deg: Mapped[float | None]
+    longitude_deg: Mapped[float | None]
+    raised_at_ms: Mapped[int]
+    changed_at_ms: Mapped[int]
+
+
+class Latest:
+    """Columns of a row of which the latest record of its origin wins."""
+
+    at_ms: Mapped[int]
+    generation: Mapped[int]
+    offset: Mapped[int]
+
+
+class Registered(Latest):
+    """The latest version of one entry of the registry; `by` wrote it at `at_ms`."""
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    version: Mapped[int]
+    by: Mapped[str]
+    value: Mapped[dict[str, Any]]
+
+
+class Customer(Registered, Base):
+    """A customer: name, colour, role."""
+
+    __tablename__ = "customer"
+
+
+class Booking(Registered, Base):
+    """A booking; its spans are rows of `booking_container`."""
+
+    __tablename__ = "booking"
+    customer: Mapped[str] = mapped_column(index=True)
+
+
+class BookingContainer(Base):
+    """The right of `customer` to see `container` from `from_at_ms` until `until_at_ms` (excluded; null: open), by its latest version."""
+
+    __tablename__ = "booking_container"
+    container: Mapped[str] = mapped_column(primary_key=True)
+    booking: Mapped[str] = mapped_column(primary_key=True)
+    from_at_ms: Mapped[int] = mapped_column(primary_key=True)
+    until_at_ms: Mapped[int | None]
+    customer: Mapped[str]
+    __table_args__ = (Index("booking_container_of_booking", "booking"), Index("booking_container_of_customer", "customer", "container"))
+
+
+class LoadList(Registered, Base):
+    """A load list (`<imo>/<call number>`): what is aboard after the call, what goes on and off there."""
+
+    __tablename__ = "load_list"
+    ship: Mapped[str] = mapped_column(index=True)
+    port: Mapped[str] = mapped_column(index=True)
+    call: Mapped[int]
+    departs_at_ms: Mapped[int | None]
+
+
+class Custody(Registered, Base):
+    """Where the papers say a container is: `ship/<imo>`, `quay/<locode>` or `delivered`."""
+
+    __tablename__ = "custody"
+    at: Mapped[str] = mapped_column(index=True)
+
+
+class Ship(Registered, Base):
+    """A ship of the fleet, by IMO number."""
+
+    __tablename__ = "ship"
+
+
+class Port(Registered, Base):
+    """A port, by UN/LOCODE."""
+
+    __tablename__ = "port"
+
+
+class Story(Registered, Base):
+    """A chapter of the demo's story: what has just happened, and where to look."""
+
+    __tablename__ = "story"
+
+
+class StateColumns(Latest):
+    """The last known state of one thing; `body` is the whole record's."""
+
+    latitude_deg: Mapped[float | None]
+    longitude_deg: Mapped[float | None]
+    body: Mapped[dict[str, Any]]
+
+
+class ContainerState(StateColumns, Base):
+    """What Spark last said of a container; `place_kind` is `ship` or `quay`."""
+
+    __tablename__ = "container_state"
+    container: Mapped[str] = mapped_column(primary_key=True)
+    place_kind: Mapped[str | None]
+    place_id: Mapped[str | None]
+    __table_args__ = (Index("container_state_at", "place_kind", "place_id"),)
+
+
+class ShipState(StateColumns, Base):
+    """What Spark last said of a ship."""
+
+    __tablename__ = "ship_state"
+    ship: Mapped[str] = mapped_column(primary_key=True)
+
+
+class Hour(Latest, Base):
+    """One container's hour: counts, and minimum, mean and maximum of each temperature."""
+
+    __tablename__ = "hour"
+    container: Mapped[str] = mapped_column(primary_key=True)
+    hour_at_ms: Mapped[int] = mapped_column(primary_key=True)
+    body: Mapped[dict[str, Any]]
+
+
+class CustomerRecord(Base):
+    """One record of `customers/<id>`: all a customer may see comes from here. `kind` is `reading`, `event` or `alert`."""
+
+    __tablename__ = "customer_record"
+    customer: Mapped[str] = mapped_column(primary_key=True)
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    order_at_ms: Mapped[int] = mapped_column(primary_key=True)
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    offset: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    source_stream: Mapped[str | None]
+    source_origin: Mapped[str | None]
+    source_offset: Mapped[int | None]
+    device: Mapped[str | None]
+    device_at_ms: Mapped[int | None]
+    received_at_ms: Mapped[int]
+    signals: Mapped[dict[str, Any]]
+    body: Mapped[str | None]
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class CustomerContainer(Base):
+    """A container as one customer may know it: the latest of each thing its own records say, and nothing else."""
+
+    __tablename__ = "customer_container"
+    customer: Mapped[str] = mapped_column(primary_key=True)
+    container: Mapped[str] = mapped_column(primary_key=True)
+    first_at_ms: Mapped[int]
+    last_at_ms: Mapped[int]
+    place_kind: Mapped[str | None]
+    place_id: Mapped[str | None]
+    place_at_ms: Mapped[int | None]
+    signals: Mapped[dict[str, Any]]
+
+
+class CustomerAlert(AlertColumns, Base):
+    """An alert as it stands for one customer."""
+
+    __tablename__ = "customer_alert"
+    customer: Mapped[str] = mapped_column(primary_key=True)
+    alert_id: Mapped[str] = mapped_column(primary_key=True)
+    __table_args__ = (Index("customer_alert_by_time", "customer", "raised_at_ms", "alert_id"),)
+
+
+class ProcessStatus(Base):
+    """The last word of one process of one node: the body of its latest `metrics` record."""
+
+    __tablename__ = "process_status"
+    node: Mapped[str] = mapped_column(primary_key=True)
+    process: Mapped[str] = mapped_column(primary_key=True)
+    at_ms: Mapped[int]
+    wall_at_ms: Mapped[int]
+    body: Mapped[dict[str, Any]]
+    generation: Mapped[int]
+    offset: Mapped[int]
+
+
+class Rejected(Base):
+    """A record that is not what its stream promises: left out here, and told to `exceptions`."""
+
+    __tablename__ = "rejected"
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    offset: Mapped[int] = mapped_column(primary_key=True)
+    topic: Mapped[str]
+    reason: Mapped[str]
+    body: Mapped[str | None]

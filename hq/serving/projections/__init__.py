@@ -1,0 +1,1 @@
+"""How the records of each stream become rows: one function a stream, run inside the projector's transaction."""

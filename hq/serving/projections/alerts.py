@@ -1,0 +1,100 @@
+"""Alerts: every change as it came, each alert as it stands after all of them, and incidents made of alerts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from cargo.alerts import AlertBook, Standing
+from hq.serving import bodies, models
+from hq.serving.projections.shape import coordinates, readable
+from hq.serving.rows import Fields, record_rows
+from hq.serving.upsert import add, put
+from streams.records import Batch
+
+CLOSED_STATES = frozenset({"cleared", "retracted"})
+_SEVERITIES = ("LOG", "WARNING", "ALARM", "CRITICAL")
+
+
+def project_alerts(connection: Connection, batch: Batch) -> None:
+    """`alerts`: each record a row of `alert_change`; then the alerts and incidents it speaks of, folded anew from all their changes."""
+    good = readable(connection, record_rows(batch), bodies.Alert)
+    add(
+        connection,
+        models.AlertChange,
+        [
+            {**coordinates(row), "alert_id": body.alert_id, "state": body.state, "at_ms": body.at_ms, "body": row["body"]}
+            for row, body in good
+        ],
+    )
+    table = models.AlertChange.__table__
+    asked = select(table).where(table.c.alert_id.in_(sorted({body.alert_id for _, body in good})))
+    changes = [dict(row) for row in connection.execute(asked).mappings()]
+    rows = alert_rows(changes)
+    put(connection, models.Alert, rows)
+    _put_incidents(connection, sorted({row["incident_id"] for row in rows if row["incident_id"]}))
+
+
+def alert_rows(changes: Iterable[Fields]) -> list[Fields]:
+    """One row per alert, as it stands after all `changes` (each with topic and body), in whatever order, by the rules' own fold."""
+    book = AlertBook((change["topic"], json.loads(change["body"])) for change in changes)
+    return [_standing_row(standing) for standing in book.standing()]
+
+
+def _standing_row(standing: Standing) -> Fields:
+    body = msgspec.convert(standing.body, bodies.Alert)
+    plain = ("alert_id", "rule", "severity", "state", "status", "title", "detail", "ship", "incident_id", "slot", "posterior", "incident")
+    position = body.position
+    return {
+        **{name: getattr(body, name) for name in plain},
+        "topic": standing.topic,
+        "latitude_deg": position.latitude_deg if position else None,
+        "longitude_deg": position.longitude_deg if position else None,
+        "position_basis": position.basis if position else None,
+        "position_at_ms": position.at_ms if position else None,
+        "evidence": body.evidence,
+        "raised_at_ms": standing.raised_at_ms,
+        "changed_at_ms": body.at_ms,
+        "acknowledged_by": standing.acknowledged_by,
+    }
+
+
+def _put_incidents(connection: Connection, incident_ids: Sequence[str]) -> None:
+    table = models.Alert.__table__
+    asked = select(table).where(table.c.incident_id.in_(incident_ids)).order_by(table.c.raised_at_ms, table.c.alert_id)
+    of: dict[str, list[Fields]] = {}
+    for row in connection.execute(asked).mappings():
+        of.setdefault(row["incident_id"], []).append(dict(row))
+    put(connection, models.Incident, [_incident(incident_id, alerts) for incident_id, alerts in sorted(of.items())])
+
+
+def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
+    """The cluster's own alert tells most; where it has not come yet, its boxes' alerts do."""
+    standing = [alert for alert in alerts if alert["state"] not in CLOSED_STATES] or alerts
+    told = next((alert for alert in standing if alert["incident"]), standing[0])
+    boxes = {alert["topic"] for alert in standing if alert["incident"] is None}
+    belongs = told["incident"] or {}
+    placed = next((alert for alert in (told, *standing) if alert["latitude_deg"] is not None), None)
+    return {
+        "incident_id": incident_id,
+        "ship": told["ship"],
+        "status": told["status"],
+        "severity": max((alert["severity"] for alert in standing), key=_rank),
+        "open_alerts": sum(alert["state"] not in CLOSED_STATES for alert in alerts),
+        "containers": sorted(boxes | set(belongs.get("containers", ()))),
+        "at_risk": sorted(belongs.get("at_risk", ())),
+        "bays": sorted(belongs.get("bays", ())),
+        "title": told["title"],
+        "detail": told["detail"],
+        "latitude_deg": placed and placed["latitude_deg"],
+        "longitude_deg": placed and placed["longitude_deg"],
+        "raised_at_ms": alerts[0]["raised_at_ms"],
+        "changed_at_ms": max(alert["changed_at_ms"] for alert in alerts),
+    }
+
+
+def _rank(severity: str) -> int:
+    return _SEVERITIES.index(severity) if severity in _SEVERITIES else -1

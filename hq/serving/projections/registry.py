@@ -1,0 +1,77 @@
+"""The registry's latest versions, and the spans in which a customer may see a container."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import Connection, delete, select
+
+from cargo.errors import Unreadable
+from cargo.registry import Booking, Custody, Entry, LoadList, RegistryValue, parse_entry
+from hq.serving import models
+from hq.serving.projections.shape import made_from, reject
+from hq.serving.rows import Fields, record_rows
+from hq.serving.upsert import add, put_latest
+from streams.records import Batch
+
+_TABLES: dict[str, type[models.Base]] = {
+    "customer": models.Customer,
+    "booking": models.Booking,
+    "load_list": models.LoadList,
+    "custody": models.Custody,
+    "ship": models.Ship,
+    "port": models.Port,
+    "story": models.Story,
+}
+
+
+def project_registry(connection: Connection, batch: Batch) -> None:
+    """`registry`: the latest version of each entry into its type's table; a booking's spans into `booking_container`."""
+    rows: dict[str, list[Fields]] = {}
+    for row in record_rows(batch):
+        try:
+            entry = parse_entry(row["body"] or "null")
+        except Unreadable as problem:
+            reject(connection, row, str(problem))
+            continue
+        rows.setdefault(entry.type, []).append({**_common(entry), **_columns(entry.value), **made_from(row)})
+    for kind, entries in rows.items():
+        put_latest(connection, _TABLES[kind], entries)
+    _put_spans(connection, sorted({row["id"] for row in rows.get("booking", [])}))
+
+
+def _common(entry: Entry) -> Fields:
+    return {"id": entry.id, "version": entry.version, "at_ms": entry.at_ms, "by": entry.by, "value": msgspec.to_builtins(entry.value)}
+
+
+def _columns(value: RegistryValue) -> Fields:
+    """What a type's own table has beside the common columns."""
+    match value:
+        case Booking():
+            return {"customer": value.shipper}
+        case LoadList():
+            return {"ship": value.ship, "port": value.port, "call": value.call, "departs_at_ms": value.departs_at_ms}
+        case Custody():
+            return {"at": value.at}
+        case _:
+            return {}
+
+
+def _put_spans(connection: Connection, booking_ids: list[str]) -> None:
+    """The spans of these bookings, made anew from their latest versions."""
+    table = models.BookingContainer
+    booking = models.Booking
+    latest = connection.execute(select(booking.id, booking.value).where(booking.id.in_(booking_ids))).all()
+    connection.execute(delete(table).where(table.booking.in_(booking_ids)))
+    for row in latest:
+        value = msgspec.convert(row.value, Booking)
+        spans = [
+            {
+                "container": box.container,
+                "booking": row.id,
+                "from_at_ms": box.from_at_ms,
+                "until_at_ms": box.until_at_ms,
+                "customer": value.shipper,
+            }
+            for box in value.containers
+        ]
+        add(connection, table, spans)

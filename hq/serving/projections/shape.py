@@ -1,0 +1,48 @@
+"""What all projections share: their signature, and how a record that can not be read is set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+from sqlalchemy import Connection
+
+from hq.serving.bodies import Unreadable, read
+from hq.serving.models import Rejected
+from hq.serving.rows import Fields
+from hq.serving.upsert import add
+from streams.records import Batch
+from streams.words import Origin
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+Projection = Callable[[Connection, Batch], None]
+"""Writes what a batch says, within the caller's transaction. The same batch again changes nothing, and in whatever order the batches of
+several origins come, the rows end up the same."""
+
+
+def coordinates(row: Fields) -> Fields:
+    """The key and times every record's own row has."""
+    return {name: row[name] for name in ("topic", "order_at_ms", "stream", "origin", "offset", "received_at_ms")}
+
+
+def made_from(row: Fields) -> Fields:
+    """Which record of its origin a row of the kind "latest wins" was made from."""
+    return {"generation": Origin.parse(row["origin"]).generation, "offset": row["offset"]}
+
+
+def readable(connection: Connection, rows: Iterable[Fields], kind: type[Body]) -> list[tuple[Fields, Body]]:
+    """Each row with its body as `kind`; a row whose body is of another shape is set aside in `rejected`."""
+    good: list[tuple[Fields, Body]] = []
+    for row in rows:
+        try:
+            good.append((row, read(row["body"], kind)))
+        except Unreadable as problem:
+            reject(connection, row, str(problem))
+    return good
+
+
+def reject(connection: Connection, row: Fields, reason: str) -> None:
+    """Set one record aside, with the reason; the projector tells it to `exceptions`."""
+    kept = {name: row[name] for name in ("stream", "origin", "offset", "topic", "body")}
+    add(connection, Rejected, [{**kept, "reason": reason}])

@@ -1,0 +1,40 @@
+"""Which projection takes which stream, and which stream goes first when there is much to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+
+from hq.serving.projections.alerts import project_alerts
+from hq.serving.projections.customers import project_customer
+from hq.serving.projections.readings import project_events, project_readings
+from hq.serving.projections.registry import project_registry
+from hq.serving.projections.shape import Projection
+from hq.serving.projections.states import project_hours, project_metrics, project_states
+
+Routes = tuple[tuple[str, Projection], ...]
+
+
+def routes(places: Mapping[str, str]) -> Routes:
+    """Stream pattern and projection, in order: what people wait for comes before what fills up behind.
+
+    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are.
+    """
+    return (
+        ("alerts", project_alerts),
+        ("registry", project_registry),
+        ("states", project_states),
+        ("events", project_events),
+        ("metrics", project_metrics),
+        ("ships", project_readings),
+        ("customers/*", partial(project_customer, places=places)),
+        ("containers", project_readings),
+        ("hours", project_hours),
+    )
+
+
+def route(known: Routes, streams: Iterable[str]) -> list[tuple[str, Projection]]:
+    """The streams that are projected, each with its projection, in the order in which they are read. All other streams are left out."""
+    named = sorted(streams)
+    return [(stream, projection) for pattern, projection in known for stream in named if fnmatchcase(stream, pattern)]
