@@ -81,6 +81,7 @@ class Connection(asyncio.Protocol):
         self._early: list[Publish | Control] = []
         self._login: asyncio.Task[None] | None = None
         self._in_flight = 0
+        self._begun = False
         self._reasons_not_to_read: set[str] = set()
         self._will: Will | None = None
         self._keep_alive_s = 0
@@ -100,6 +101,10 @@ class Connection(asyncio.Protocol):
         """Bytes came: good packets are taken even when a violation follows them."""
         if self.gateway is not None:
             self._heard_at_s = self._door.now_s()
+        elif not self._begun and data[0] >> 4 != Kind.CONNECT:
+            self.end(Reason.PROTOCOL_ERROR, "it does not begin with a CONNECT")
+            return
+        self._begun = True
         packets = self._reader.feed(data)
         if self._login is not None:
             self._early += packets
