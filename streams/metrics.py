@@ -67,7 +67,7 @@ class _Histogram:
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
             if seen >= needed:
-                return min(2.0 ** (bucket / _STEPS_PER_DOUBLING), self.max_ms)
+                return min(math.exp2(bucket / _STEPS_PER_DOUBLING), self.max_ms)
         return self.max_ms
 
     def summary(self) -> dict[str, float]:

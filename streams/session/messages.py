@@ -27,7 +27,7 @@ PARTIALS_MAX = 16
 NEIGHBOURS_MAX = 256
 SENTENCE_CHARS_MAX = 500
 
-Offset = Annotated[int, Meta(ge=0, lt=1 << 63)]
+Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Name = Annotated[str, Meta(max_length=300)]
 Ranges = Annotated[list[tuple[Offset, Offset]], Meta(max_length=RANGES_MAX)]

@@ -68,7 +68,7 @@ class Sender:
         self._cancels: deque[Cancel] = deque()
         self._numbers = 0
         self.damaged = 0
-        self.sent_bytes = 0
+        self.sent_records = 0
         self.resumed_bytes = 0
 
     def track(self, key: Key) -> PeerTrack:
@@ -144,6 +144,7 @@ class Sender:
         transfer = self._unacknowledged.get(number)
         if transfer:
             self.track(transfer.key).settle(RangeSet([(transfer.first, transfer.end)]))
+            self.sent_records += transfer.end - transfer.first
             self._end(transfer)
 
     def rejected(self, number: int, code: RejectCode, now_s: float) -> None:
@@ -200,7 +201,6 @@ class Sender:
             return self._begin_message(transfer, slot) if transfer else None
         piece = transfer.loaded.data[transfer.at : transfer.at + FRAGMENT_BYTES_MAX]
         transfer.at += len(piece)
-        self.sent_bytes += len(piece)
         if transfer.done():
             slot.current = None
         return Fragment(transfer.number, piece)
@@ -228,7 +228,6 @@ class Sender:
         self.resumed_bytes += transfer.start
         piece = loaded.data[transfer.start : transfer.start + FRAGMENT_BYTES_MAX]
         transfer.at = transfer.start + len(piece)
-        self.sent_bytes += len(piece)
         if transfer.done():
             slot.current = None
         number = self._track_number(transfer.key)

@@ -229,8 +229,9 @@ class Session:
                     self._work(self._exchange.keys(message.stream))
 
     def _heard_hello(self, hello: m.Hello) -> None:
-        claimed, known = (hello.node, hello.role, hello.identity), self.peer
-        if self._greeted or claimed != (known.node, known.role, known.identity):
+        known = self.peer
+        same = (hello.node, hello.role) == (known.node, known.role) and known.identity in ("", hello.identity)
+        if self._greeted or not same:
             raise NotAllowed(
                 f"the peer says it is {hello.role} '{hello.node}' ({hello.identity or 'no identity'}), "
                 f"but it is known as {known.role} '{known.node}' ({known.identity or 'no identity'})",

@@ -1,0 +1,138 @@
+"""The client side of a node's HTTP door, for every process on the machine that is not the node: append through it, read through it.
+
+Synchronous, on the standard library alone, so that a Spark driver, an API worker or a script can use it. Async callers use a thread.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
+from streams.log import Append, Appended
+from streams.words import Origin, Position
+
+DOOR_TIMEOUT_S = 30.0
+APPEND_BYTES_MAX = 64 << 20
+
+
+class WireAppend(msgspec.Struct):
+    """One Append as it is posted to the door; `records` is an Arrow IPC stream."""
+
+    stream: str
+    producer: str | None
+    sequence: int | None
+    records: bytes
+
+
+class WireAppends(msgspec.Struct):
+    """The body of `POST /append`: all of it is appended in one commit, or nothing."""
+
+    appends: list[WireAppend]
+
+
+class AppendDoor:
+    """Appends to the log of the node whose door is at `url`. Safe from any thread: every call is a request of its own."""
+
+    def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S) -> None:
+        self._url = url
+        self._token = token
+        self._timeout_s = timeout_s
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """All of `appends` in one commit, durable when it returns.
+
+        Retry-safe when every Append has producer and sequence: after RetryLater the same call again gives no second copy. Raises RetryLater
+        (node away, disk full), NotAllowed (wrong token) or Misuse (records the log refuses).
+        """
+        body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
+        answer = msgspec.json.decode(_ask(self._url, "/append", self._token, self._timeout_s, body))
+        return [Appended(a["stream"], Origin.parse(a["origin"]), a["first"], a["count"], a["repeated"]) for a in answer]
+
+
+class ReadDoor:
+    """Reads the log of the node whose door is at `url`, as JSON. Safe from any thread."""
+
+    def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S) -> None:
+        self._url = url
+        self._token = token
+        self._timeout_s = timeout_s
+
+    def health(self) -> dict[str, Any]:
+        """The node's own word on how it is. Raises RetryLater while it is not ready."""
+        answer: dict[str, Any] = json.loads(self._get("/healthz"))
+        return answer
+
+    def streams(self) -> list[str]:
+        """The names of all streams of this copy."""
+        names: list[str] = json.loads(self._get("/streams"))["streams"]
+        return names
+
+    def position(self, stream: str) -> Position:
+        """The Position of this copy of `stream`."""
+        return Position.from_json(json.loads(self._get(f"/ledger/{stream}"))["position"])
+
+    def read(self, stream: str, position: Position | None = None, limit: int = 10_000) -> Iterator[dict[str, Any]]:
+        """Rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body."""
+        query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit)}
+        yield from _lines(self._get(f"/read/{stream}?{urllib.parse.urlencode(query)}"))
+
+    def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[dict[str, Any]]:
+        """Every row of one topic with since <= order time < until (UTC ms), in one order over all streams."""
+        query = {name: str(value) for name, value in (("since_at_ms", since_at_ms), ("until_at_ms", until_at_ms)) if value is not None}
+        yield from _lines(self._get(f"/history/{urllib.parse.quote(topic, safe='')}?{urllib.parse.urlencode(query)}"))
+
+    def _get(self, path: str) -> bytes:
+        return _ask(self._url, path, self._token, self._timeout_s, None)
+
+
+def wire_append(append: Append) -> WireAppend:
+    """The Append as it is posted."""
+    return WireAppend(append.stream, append.producer, append.sequence, to_ipc(append.records))
+
+
+def to_ipc(records: pa.RecordBatch) -> bytes:
+    """One batch as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, records.schema) as writer:
+        writer.write_batch(records)
+    whole: bytes = sink.getvalue().to_pybytes()
+    return whole
+
+
+def _lines(body: bytes) -> Iterator[dict[str, Any]]:
+    for line in body.splitlines():
+        yield json.loads(line)
+
+
+def _ask(url: str, path: str, token: str, timeout_s: float, body: bytes | None) -> bytes:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/msgpack"}
+    request = urllib.request.Request(url + path, data=body, headers=headers)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=timeout_s) as answer:
+            whole: bytes = answer.read()
+            return whole
+    except urllib.error.HTTPError as problem:
+        raise _refusal(problem) from None
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
+        raise RetryLater(
+            f"the node at {url} can not be reached: {problem}", hint="the same call again is safe with producer and sequence"
+        ) from None
+
+
+def _refusal(problem: urllib.error.HTTPError) -> LandfallError:
+    kinds: dict[int, type[LandfallError]] = {400: Misuse, 401: NotAllowed, 403: NotAllowed, 404: Misuse, 413: Misuse}
+    try:
+        sentence = str(json.loads(problem.read())["problem"])
+    except (ValueError, KeyError, TypeError):
+        sentence = f"{problem.code} {problem.reason}"
+    return kinds.get(problem.code, RetryLater)(sentence)

@@ -1,0 +1,101 @@
+"""One WebSocket as the sync session uses it: whole binary messages, a send queue kept nearly empty, no compression."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from aiohttp import ClientWebSocketResponse, WSMsgType, web
+
+from streams.session.messages import MESSAGE_BYTES_MAX
+
+UNSENT_BYTES_MAX = 16 << 10
+"""What the operating system may hold unsent: an alert waits behind no more than this, and one fragment."""
+CLOSE_TIMEOUT_S = 2.0
+RECEIVE_BYTES_MAX = MESSAGE_BYTES_MAX + 1024
+
+
+class Transport(Protocol):
+    """The part of an asyncio transport that is tuned here."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Above `high` bytes waiting, writers are paused until there are `low`."""
+        ...
+
+    def is_closing(self) -> bool:
+        """Whether it is closed or about to be."""
+        ...
+
+    def abort(self) -> None:
+        """Cut at once."""
+        ...
+
+
+class Wire:
+    """A WebSocket, opened by either side. `send` returns when the message has left our own queue, so that the next can still be chosen."""
+
+    def __init__(self, socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:
+        self._socket = socket_
+        self._transport = transport
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        _tune(socket_, transport)
+
+    @classmethod
+    async def accept(cls, request: web.Request) -> Wire:
+        """The server's end of an upgrade that has been granted."""
+        response = web.WebSocketResponse(max_msg_size=RECEIVE_BYTES_MAX, compress=False, autoping=True)
+        await response.prepare(request)
+        return cls(response, request.transport)
+
+    @property
+    def response(self) -> web.WebSocketResponse:
+        """What the server's handler returns at the end."""
+        assert isinstance(self._socket, web.WebSocketResponse)
+        return self._socket
+
+    async def send(self, data: bytes) -> bool:
+        """Send one message; False when the link is gone."""
+        if self._socket.closed:
+            return False
+        try:
+            await self._socket.send_bytes(data)
+        except (ConnectionError, RuntimeError):
+            return False
+        self.sent_bytes += len(data)
+        return True
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """The binary messages that come in, until the link is gone. A text message ends it: no peer of ours sends one."""
+        async for message in self._socket:
+            if message.type is not WSMsgType.BINARY:
+                return
+            self.received_bytes += len(message.data)
+            yield message.data
+
+    async def close(self) -> None:
+        """Say goodbye, and cut when that takes too long."""
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._socket.close()
+        except (TimeoutError, ConnectionError):
+            self.abort()
+
+    def abort(self) -> None:
+        """Cut the link at once."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.abort()
+
+
+def _tune(socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:
+    raw = socket_.get_extra_info("socket")
+    if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if unsent := getattr(socket, "TCP_NOTSENT_LOWAT", None):
+            raw.setsockopt(socket.IPPROTO_TCP, unsent, UNSENT_BYTES_MAX)
+    if transport is not None:
+        transport.set_write_buffer_limits(high=0)
+    # aiohttp lets a server choose when a writer waits for the transport, and a client not: it is the same number of the same class.
+    setattr(socket_._writer, "_limit", 0)  # noqa: B010

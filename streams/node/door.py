@@ -1,0 +1,179 @@
+"""A node's HTTP door: health, the sync upgrade, append for local processes, and reading as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Protocol, cast, get_args
+
+import msgspec
+import pyarrow as pa
+from aiohttp import web
+
+from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
+from streams.ledger import position_of
+from streams.link.dialling import LINK_HEADER, NODE_HEADER
+from streams.link.door import APPEND_BYTES_MAX, WireAppends
+from streams.link.wire import Wire
+from streams.log import Append, Appended, LogReader
+from streams.node.links import Links
+from streams.node.rowtelling import batch_lines, table_lines
+from streams.node.settings import NodeSettings
+from streams.policy import LinkClass
+from streams.records import concat
+from streams.words import Position, check_stream, check_topic
+
+ROWS_MAX = 100_000
+"""Rows one answer of /read or /history holds at most."""
+ROWS = 10_000
+
+
+class Served(Protocol):
+    """The node behind the door."""
+
+    @property
+    def settings(self) -> NodeSettings:
+        """Its settings."""
+        ...
+
+    @property
+    def log(self) -> LogReader:
+        """Its log."""
+        ...
+
+    @property
+    def links(self) -> Links:
+        """Its sessions."""
+        ...
+
+    async def append(self, appends: list[Append]) -> list[Appended]:
+        """Append, durable when it returns."""
+        ...
+
+    def health(self) -> dict[str, Any]:
+        """What to say of oneself."""
+        ...
+
+
+class Door:
+    """The routes of one node. All but /healthz and /sync want the node's own token; /sync wants the peer's."""
+
+    def __init__(self, node: Served) -> None:
+        self._node = node
+
+    def mount(self, app: web.Application) -> None:
+        """Add the routes, and the check of tokens and errors that all routes of `app` share."""
+        app.middlewares.append(self._guard)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/sync", self._sync)
+        app.router.add_post("/append", self._append)
+        app.router.add_get("/streams", self._streams)
+        app.router.add_get("/ledger/{stream:.+}", self._ledger)
+        app.router.add_get("/read/{stream:.+}", self._read)
+        app.router.add_get("/history/{topic}", self._history)
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
+        try:
+            if request.path not in ("/healthz", "/sync"):
+                expected = self._node.settings.token.get_secret_value()
+                if not hmac.compare_digest(expected.encode(), _bearer(request).encode()):
+                    return _problem(401, "this door wants the node's token: Authorization: Bearer …")
+            return await handler(request)
+        except NotAllowed as problem:
+            return _problem(403, str(problem))
+        except RetryLater as problem:
+            return _problem(503, str(problem))
+        except Trimmed as problem:
+            return _problem(410, str(problem))
+        except (LandfallError, ValueError, msgspec.MsgspecError, pa.ArrowException) as problem:
+            return _problem(400, str(problem))
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return web.json_response(self._node.health())
+
+    async def _sync(self, request: web.Request) -> web.StreamResponse:
+        links = self._node.links
+        peer = links.who(_bearer(request), request.headers.get(NODE_HEADER, ""))
+        link = _link_class(request.headers.get(LINK_HEADER, "lan"))
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            return _problem(400, "this is the door of the sync session: it wants a WebSocket")
+        wire = await Wire.accept(request)
+        await links.accept(peer, link, wire)
+        return wire.response
+
+    async def _append(self, request: web.Request) -> web.Response:
+        body = await request.content.read(APPEND_BYTES_MAX + 1)
+        while len(body) <= APPEND_BYTES_MAX and (more := await request.content.read(APPEND_BYTES_MAX + 1 - len(body))):
+            body += more
+        if len(body) > APPEND_BYTES_MAX:
+            return _problem(413, f"one append takes at most {APPEND_BYTES_MAX} bytes")
+        wanted = msgspec.msgpack.decode(body, type=WireAppends)
+        appends = await asyncio.to_thread(
+            lambda: [Append(check_stream(a.stream), _records(a.records), a.producer, a.sequence) for a in wanted.appends]
+        )
+        return web.json_response([_appended(answer) for answer in await self._node.append(appends)])
+
+    async def _streams(self, request: web.Request) -> web.Response:
+        return web.json_response({"streams": await asyncio.to_thread(self._node.log.streams)})
+
+    async def _ledger(self, request: web.Request) -> web.Response:
+        stream = check_stream(request.match_info["stream"])
+        ledger = await asyncio.to_thread(self._node.log.ledger, stream)
+        origins = {
+            str(origin): {"held": list(one.held), "gone": {reason: list(ranges) for reason, ranges in one.gone.items()}, "floor": one.floor}
+            for origin, one in ledger.items()
+        }
+        return web.json_response({"stream": stream, "position": position_of(ledger).to_json(), "origins": origins})
+
+    async def _read(self, request: web.Request) -> web.Response:
+        stream = check_stream(request.match_info["stream"])
+        position = Position.from_json(json.loads(request.query.get("position", "{}")))
+        topics = request.query.getall("topic", []) or None
+        limit = min(int(request.query.get("limit", ROWS)), ROWS_MAX)
+        return await _lines(lambda: batch_lines(self._node.log.read(stream, position, topics), limit))
+
+    async def _history(self, request: web.Request) -> web.Response:
+        topic = check_topic(request.match_info["topic"])
+        since, until = (None if (at := request.query.get(name)) is None else int(at) for name in ("since_at_ms", "until_at_ms"))
+        return await _lines(lambda: table_lines(self._node.log.history(topic, since, until).rows, ROWS_MAX))
+
+
+async def _lines(read: Callable[[], Iterator[str]]) -> web.Response:
+    text = await asyncio.to_thread(lambda: "".join(f"{line}\n" for line in read()))
+    return web.Response(text=text, content_type="application/x-ndjson")
+
+
+def _bearer(request: web.Request) -> str:
+    kind, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _link_class(name: str) -> LinkClass:
+    for known in get_args(LinkClass):
+        if name == known:
+            return cast(LinkClass, known)
+    raise Misuse(f"a link is one of {', '.join(get_args(LinkClass))}, not {name!r}")
+
+
+def _records(ipc: bytes) -> pa.RecordBatch:
+    """The rows of an Arrow IPC stream as one batch. Raises ValueError (Arrow's own included) for bytes that are none."""
+    with pa.ipc.open_stream(ipc) as reader:
+        batches = list(reader)
+        return batches[0] if len(batches) == 1 else concat([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
+
+
+def _appended(answer: Appended) -> dict[str, Any]:
+    return {
+        "stream": answer.stream,
+        "origin": str(answer.origin),
+        "first": answer.first,
+        "count": answer.count,
+        "repeated": answer.repeated,
+    }
+
+
+def _problem(status: int, sentence: str) -> web.Response:
+    return web.json_response({"problem": sentence}, status=status)

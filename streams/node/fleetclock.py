@@ -1,0 +1,48 @@
+"""The fleet's time from a clock that serves it over HTTP as JSON `{"wall_at_ms", "fleet_at_ms", "speed"}`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import urllib.error
+import urllib.request
+
+from streams.clock import Clock, FleetClock, FleetTime, WallClock
+
+told = logging.getLogger("landfall.node")
+
+POLL_EVERY_S = 0.5
+POLL_TIMEOUT_S = 2.0
+
+
+def clock_of(clock: str) -> Clock:
+    """The clock a setting names: "wall", or a URL, asked once now and to be followed (`follow`); while that is away, the wall's time."""
+    if clock == "wall":
+        return WallClock()
+    now_ms = WallClock().now_ms()
+    return FleetClock(ask(clock) or FleetTime(now_ms, now_ms, 1.0))
+
+
+def ask(url: str) -> FleetTime | None:
+    """How the fleet's time runs now, by the clock at `url`; None when it tells none. Blocks up to POLL_TIMEOUT_S."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=POLL_TIMEOUT_S) as answer:
+            told_ = json.load(answer)
+        return FleetTime(int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]))
+    except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+async def follow(clock: FleetClock, url: str) -> None:
+    """Let `clock` run as the clock at `url` says, asked every POLL_EVERY_S. While it is away the last word holds."""
+    there = True
+    while True:
+        fleet_time = await asyncio.to_thread(ask, url)
+        if fleet_time is not None:
+            clock.follow(fleet_time)
+        if there != (fleet_time is not None):
+            there = not there
+            told.info("the fleet clock at %s %s", url, "answers again" if there else "does not answer: its last word holds")
+        await asyncio.sleep(POLL_EVERY_S)

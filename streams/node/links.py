@@ -1,0 +1,214 @@
+"""The sessions of one node: peers dialled and kept, peers that come, and never two sessions with the same one."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from streams.clock import Clock
+from streams.errors import LandfallError, NotAllowed
+from streams.link.dialling import Dialler
+from streams.link.wire import Wire
+from streams.metrics import Metrics
+from streams.node.driving import Drive, Ears
+from streams.node.settings import KnownPeer, NodeSettings, PeerAddress, policy_of
+from streams.node.storing import Store
+from streams.policy import LinkClass, LinkPolicy
+from streams.session import Exchange, Terms
+
+told = logging.getLogger("landfall.node")
+
+BACKOFF_FIRST_S = 0.25
+BACKOFF_MAX_S = 30.0
+STEADY_S = 5.0
+"""A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    address: PeerAddress
+    task: asyncio.Task[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    drive: Drive
+    link: LinkClass
+    dialled_here: bool
+    wire: Wire
+
+
+class Links:
+    """Keeps sessions with the peers it is told to dial, and accepts those that come. Call it from the node's event loop."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        exchange: Exchange,
+        store: Store,
+        clock: Clock,
+        metrics: Metrics,
+        report: Callable[..., None],
+        jitter: random.Random | None = None,
+    ) -> None:
+        self._settings = settings
+        self._exchange = exchange
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._report = report
+        self._jitter = jitter or random.Random()
+        self._dialler = Dialler(settings.node)
+        self._known = {peer.node: peer for peer in settings.known}
+        self._kept: dict[str, _Kept] = {}
+        self._live: dict[str, _Live] = {}
+        self._again = asyncio.Event()
+        self._closing = False
+
+    def keep(self, peers: Collection[PeerAddress]) -> None:
+        """Dial exactly these from now on: sessions with others that were dialled end, back-off is forgotten."""
+        wanted = {address.node: address for address in peers}
+        if strangers := sorted(set(wanted) - set(self._known)):
+            raise NotAllowed(f"peers to dial must be known in the settings: {strangers}", hint="add them to `known`")
+        for name, kept in list(self._kept.items()):
+            if wanted.get(name) != kept.address:
+                del self._kept[name]
+                self._end(name, "this link is not wanted any more", only_dialled=True)
+                if kept.task:
+                    kept.task.cancel()
+        for name, address in wanted.items():
+            if name not in self._kept:
+                kept = self._kept[name] = _Kept(address)
+                kept.task = asyncio.create_task(self._keep(address), name=f"link to {name}")
+        self.hurry()
+
+    def hurry(self) -> None:
+        """A link may have come up: dial at once whoever is waited for."""
+        self._again.set()
+        self._again = asyncio.Event()
+
+    def who(self, token: str, node: str) -> KnownPeer:
+        """The known peer that comes as `node` with `token`. Raises NotAllowed with a sentence it can show its operator."""
+        peer = self._known.get(node)
+        expected = peer.token.get_secret_value() if peer and peer.token else ""
+        if peer is None or not expected or not hmac.compare_digest(expected.encode(), token.encode()):
+            raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or shows a wrong token")
+        return peer
+
+    async def accept(self, peer: KnownPeer, link: LinkClass, wire: Wire) -> None:
+        """Run the session with a peer that has come, to its end."""
+        await self._run(peer, policy_of(link), wire, dialled_here=False)
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """Per peer in session: class of link, round trip in ms, bytes and records each way, records it still lacks."""
+        return {name: _status(live, self._clock) for name, live in sorted(self._live.items())}
+
+    async def run(self) -> None:
+        """Measure, as long as the node runs."""
+        while True:
+            for name, status in self.status().items():
+                for what, value in status.items():
+                    if isinstance(value, int | float):
+                        self._metrics.gauge(f"link.{name}.{what}", value)
+            self._metrics.gauge("links", len(self._live))
+            await asyncio.sleep(1.0)
+
+    async def close(self, sentence: str) -> None:
+        """End all sessions, dial no more."""
+        self._closing = True
+        for name in list(self._live):
+            self._end(name, sentence)
+        tasks = [kept.task for kept in self._kept.values() if kept.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._dialler.close()
+
+    async def _keep(self, address: PeerAddress) -> None:
+        backoff_s, problem_told = BACKOFF_FIRST_S, ""
+        peer, policy = self._known[address.node], address.policy()
+        while True:
+            again = self._again
+            if address.node not in self._live:
+                try:
+                    wire = await self._dialler.dial(address.url, address.token.get_secret_value(), address.link)
+                    opened_s, problem_told = self._clock.monotonic_s(), ""
+                    await self._run(peer, policy, wire, dialled_here=True)
+                    if self._clock.monotonic_s() - opened_s >= STEADY_S:
+                        backoff_s = BACKOFF_FIRST_S
+                except LandfallError as problem:
+                    if str(problem) != problem_told:
+                        told.info("no link to %s yet: %s", address.node, problem)
+                        problem_told = str(problem)
+                    self._metrics.count(f"link.{address.node}.dial_failed")
+            try:
+                async with asyncio.timeout(backoff_s * self._jitter.uniform(0.5, 1.0)):
+                    await again.wait()
+                backoff_s = BACKOFF_FIRST_S
+            except TimeoutError:
+                backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+
+    async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
+        name = peer.node
+        if not self._make_room(name, dialled_here):
+            await wire.close()
+            return
+        terms = Terms(self._settings.me(), peer.peer(), policy, self._exchange.roles)
+
+        def opened() -> None:
+            told.info("connected to %s over %s", name, policy.link_class)
+
+        drive = Drive(self._exchange, terms, wire, self._store, self._clock, Ears(opened, self._report))
+        live = self._live[name] = _Live(drive, policy.link_class, dialled_here, wire)
+        self._metrics.count("sessions_opened")
+        sentence = await drive.run()
+        if self._live.get(name) is live:
+            del self._live[name]
+        sender, receiver = drive.session.sender, drive.session.receiver
+        told.info(
+            "left %s: %s; sent %s records, received %s, %s and %s bytes",
+            name,
+            sentence,
+            f"{sender.sent_records:,}",
+            f"{receiver.received_records:,}",
+            f"{wire.sent_bytes:,}",
+            f"{wire.received_bytes:,}",
+        )
+
+    def _make_room(self, name: str, dialled_here: bool) -> bool:
+        """One session per peer: the newer replaces the older, but when both dial at once, what the smaller name dialled stays."""
+        live = self._live.get(name)
+        if self._closing:
+            return False
+        if live is None or live.dialled_here == dialled_here:
+            self._end(name, "a newer session has taken its place")
+            return True
+        if dialled_here == (self._settings.node < name):
+            self._end(name, "another session has taken its place")
+            return True
+        return False
+
+    def _end(self, name: str, sentence: str, only_dialled: bool = False) -> None:
+        live = self._live.get(name)
+        if live and (live.dialled_here or not only_dialled):
+            del self._live[name]
+            live.drive.close(sentence)
+
+
+def _status(live: _Live, clock: Clock) -> dict[str, Any]:
+    session, wire = live.drive.session, live.wire
+    return {
+        "link": live.link,
+        "rtt_ms": None if session.rtt_s is None else round(session.rtt_s * 1000, 1),
+        "sent_bytes": wire.sent_bytes,
+        "received_bytes": wire.received_bytes,
+        "sent_records": session.sender.sent_records,
+        "received_records": session.receiver.received_records,
+        "resumed_bytes": session.sender.resumed_bytes,
+        "backlog_records": session.sender.backlog_records(clock.monotonic_s()),
+    }

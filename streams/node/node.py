@@ -1,0 +1,209 @@
+"""One node: its log, its sessions, its door, its metrics and its word on what goes wrong. Ships, ports and headquarters build on it.
+
+node = Node(settings, clock)
+node.app.router.add_get("/console", ...)      # routes of one's own, before start
+node.add_background("rules", judge)           # an async function, run from start to stop
+await node.start()
+await node.append([Append("events", to_batch(records))])
+await node.run_until_stopped()                # until SIGTERM, SIGINT or node.stop()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from streams.clock import Clock, FleetClock
+from streams.codec import BlockCodec
+from streams.committing import GroupCommitter
+from streams.log import Append, Appended, Log
+from streams.logs.files import Damage, FileLog, FileLogOptions
+from streams.metrics import Metrics
+from streams.node.door import Door
+from streams.node.fleetclock import clock_of, follow
+from streams.node.links import Links
+from streams.node.settings import NodeSettings, PeerAddress
+from streams.node.storing import Store
+from streams.node.telling import Teller
+from streams.session import Exchange
+
+told = logging.getLogger("landfall.node")
+
+Background = Callable[[], Awaitable[None]]
+STOP_TIMEOUT_S = 20.0
+
+
+class Node:
+    """A node of the network. Made, given routes and background work, started once and stopped once. Call it from one event loop.
+
+    `log`, `metrics` and `append` may be used from `start` on; `report` and `metrics` from any thread.
+    """
+
+    def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node") -> None:
+        """`clock`: the one the settings name, unless a test brings its own. `process`: its name in `metrics` and `exceptions`."""
+        self.settings = settings
+        self._backgrounds: dict[str, Background] = {}
+        self.clock = clock or clock_of(settings.clock)
+        if isinstance(self.clock, FleetClock) and clock is None:
+            self._backgrounds["clock"] = partial(follow, self.clock, settings.clock)
+        self.metrics = Metrics(f"{settings.node}.{process}")
+        self.app = web.Application(client_max_size=0)
+        self._teller = Teller(self.metrics, self.clock, settings)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._log: FileLog | None = None
+        self._committer: GroupCommitter | None = None
+        self._links: Links | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._started_s = self.clock.monotonic_s()
+        self._runner: web.AppRunner | None = None
+        Door(self).mount(self.app)
+
+    @property
+    def log(self) -> Log:
+        """This node's log, open from `start` to `stop`."""
+        if self._log is None:
+            raise RuntimeError("the node is not started, its log not open")
+        return self._log
+
+    @property
+    def links(self) -> Links:
+        """The sessions with peers, from `start` to `stop`."""
+        if self._links is None:
+            raise RuntimeError("the node is not started")
+        return self._links
+
+    @property
+    def url(self) -> str:
+        """Where the door is, once started."""
+        if self._runner is None:
+            raise RuntimeError("the node is not started, its door not open")
+        host, port = self._runner.addresses[0][:2]
+        return f"http://{host}:{port}"
+
+    def add_background(self, name: str, work: Background) -> None:
+        """Run `work` from start to stop, when it is cancelled. When it raises or returns before, the node stops: `run_until_stopped`
+        raises.
+        """
+        self._backgrounds[name] = work
+
+    def report(self, reason: str, outcome: str, **details: Any) -> None:
+        """Tell `exceptions` what was wrong and what was done about it. Returns at once, from any thread; appended with the next commit."""
+        self._teller.report(reason, outcome, details)
+
+    def link(self, peers: Collection[PeerAddress]) -> None:
+        """From now on keep sessions with exactly these dialled peers. New ones are dialled at once, back-off of all others is forgotten."""
+        self.links.keep(peers)
+
+    async def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """Give offsets to new records, together with what others append at the same moment; durable when it returns. Raises as
+        `Log.append`.
+        """
+        if self._committer is None:
+            raise RuntimeError("the node is not started")
+        return await self._committer.append(appends)
+
+    async def start(self) -> None:
+        """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not."""
+        settings = self.settings
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        options = FileLogOptions(on_damage=self._damaged)
+        self._log = await asyncio.to_thread(
+            FileLog, settings.folder / "log", settings.folder / "marker", settings.node, BlockCodec(), self.clock, options
+        )
+        self._committer = GroupCommitter(self._log)
+        store = self._make_links(self._log)
+        self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, settings.host, settings.port).start()
+        self._teller.appending(self.append)
+        self._begin("store", store.run)
+        self._begin("links", self.links.run)
+        self._begin("telling", self._teller.run)
+        for name, work in self._backgrounds.items():
+            self._begin(name, work)
+        self.links.keep(settings.peers)
+        told.info("%s '%s' is ready at %s, log %s", settings.role, settings.node, self.url, self._log.origin)
+
+    async def stop(self) -> None:
+        """End background work, finish what is being committed, close the sessions and the log. Safe to call twice."""
+        self._stopping.set()
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._tasks.clear()
+            if self._links is not None:
+                await self._links.close("the node is stopping")
+            if self._runner is not None:
+                await self._runner.cleanup()
+            if self._committer is not None:
+                await self._teller.flush()
+                await self._committer.close()
+                self._committer = None
+            if self._log is not None:
+                self._unsubscribe()
+                await asyncio.to_thread(self._log.close)
+                self._log = None
+                told.info("'%s' has stopped", self.settings.node)
+
+    async def run_until_stopped(self) -> None:
+        """Serve until SIGTERM, SIGINT or `stop`, then stop cleanly. Raises what ended a background work that should have gone on."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        try:
+            await self._stopping.wait()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+            await self.stop()
+        if self._failure is not None:
+            raise self._failure
+
+    def health(self) -> dict[str, Any]:
+        """What /healthz says."""
+        return {
+            "node": self.settings.node,
+            "role": self.settings.role,
+            "origin": str(self.log.origin),
+            "streams": len(self.log.streams()),
+            "peers": self.links.status(),
+            "uptime_s": round(self.clock.monotonic_s() - self._started_s, 1),
+        }
+
+    def _make_links(self, log: FileLog) -> Store:
+        """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
+        settings, loop = self.settings, asyncio.get_running_loop()
+        store = Store(log, BlockCodec(), self.metrics, self.report)
+        exchange = Exchange(settings.me(), log.origin, log, {peer.node: peer.role for peer in settings.known})
+        self._links = Links(settings, exchange, store, self.clock, self.metrics, self.report)
+
+        def changed(streams: frozenset[str]) -> None:
+            loop.call_soon_threadsafe(exchange.changed, streams)
+
+        self._unsubscribe = log.subscribe(changed)
+        return store
+
+    def _begin(self, name: str, work: Background) -> None:
+        async def watched() -> None:
+            try:
+                await work()
+                raise RuntimeError(f"background work '{name}' of node '{self.settings.node}' has ended by itself")
+            except Exception as problem:  # the node's main loop: it ends, says why, and is started again by whoever keeps it
+                told.exception("background work '%s' failed: the node stops", name)
+                self._failure = self._failure or problem
+                self.report(f"background work '{name}' failed", "the node stops", problem=str(problem))
+                self._stopping.set()
+
+        self._tasks.append(asyncio.create_task(watched(), name=name))
+
+    def _damaged(self, damage: Damage) -> None:
+        self.report("stored bytes do not verify", "set aside; asked for again from peers", damage=str(damage))

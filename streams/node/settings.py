@@ -1,0 +1,86 @@
+"""The settings every node has, whatever else runs in its process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
+from streams.words import NODE_PATTERN
+
+NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$")]
+METRICS_EVERY_S = 10.0
+
+_POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, "lan": LAN}
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KnownPeer(_Settings):
+    """A node this one knows: what it is (`identity`: a ship's IMO number, a customer's id) and, if it may come to us, its token."""
+
+    node: NodeName
+    role: Role
+    identity: str = ""
+    token: SecretStr | None = None
+
+    def peer(self) -> Peer:
+        """The same as the session knows it."""
+        return Peer(self.node, self.role, self.identity)
+
+
+class PeerAddress(_Settings):
+    """A peer to dial: its node name, the URL of its door (`http://host:port`), the class of the link and the token to show."""
+
+    node: NodeName
+    url: str = Field(pattern=r"^https?://[^/]+$")
+    link: LinkClass = "lan"
+    token: SecretStr
+
+    def policy(self) -> LinkPolicy:
+        """What the link carries, and how fast."""
+        return policy_of(self.link)
+
+
+class NodeSettings(_Settings):
+    """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
+
+    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
+    `port` 0: any free one. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
+    """
+
+    node: NodeName
+    role: Role
+    identity: str = ""
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = Field(0, ge=0, le=65_535)
+    token: SecretStr
+    known: tuple[KnownPeer, ...] = ()
+    peers: tuple[PeerAddress, ...] = ()
+    clock: str = "wall"
+    metrics_every_s: float = Field(METRICS_EVERY_S, gt=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> NodeSettings:
+        names = [peer.node for peer in self.known]
+        if twice := {name for name in names if names.count(name) > 1} | ({self.node} & set(names)):
+            raise ValueError(f"each node is known once, and never itself: {sorted(twice)}")
+        if strangers := {address.node for address in self.peers} - set(names):
+            raise ValueError(f"a peer to dial must be among the known ones, which tell its role: {sorted(strangers)}")
+        if self.role in ("ship", "customer") and not self.identity:
+            raise ValueError(f"a {self.role} needs its identity: a ship's IMO number, a customer's id")
+        return self
+
+    def me(self) -> Peer:
+        """This node as its peers know it."""
+        return Peer(self.node, self.role, self.identity)
+
+
+def policy_of(link: LinkClass) -> LinkPolicy:
+    """What a link of this class carries."""
+    return _POLICIES[link]

@@ -1,0 +1,140 @@
+"""The node's log as its sessions use it: blocks read in threads, several incoming blocks made durable in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pyarrow as pa
+
+from streams.block import Block, BlockTooLarge, Codec, digest
+from streams.errors import LandfallError, Misuse
+from streams.log import Log
+from streams.metrics import Metrics
+from streams.records import concat
+from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
+
+JOINED_RECORDS = 4_096
+"""Blocks of fewer records than this are joined with their neighbours before they are sent, when more of the same is to be sent."""
+JOINED_BLOCKS_MAX = 512
+ADMIT_BYTES_MAX = 16 << 20
+"""Bytes of blocks made durable in one commit."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    block: Block
+    done: asyncio.Future[LandfallError | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Store:
+    """Reads and admits blocks for all sessions of a node. Call it from the node's event loop."""
+
+    def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None]) -> None:
+        self._log = log
+        self._codec = codec
+        self._metrics = metrics
+        self._report = report
+        self._waiting: list[_Waiting] = []
+        self._more = asyncio.Event()
+
+    async def load(self, load: Load) -> Loaded | None:
+        """The first block of what `load` asks for; None when nothing of it can be read."""
+        return await asyncio.to_thread(read_block, self._log, self._codec, load)
+
+    async def admit(self, admit: Admit) -> LandfallError | None:
+        """Make the block durable, together with what else has come; None when it is, or why it can not be."""
+        waiting = _Waiting(admit.block)
+        self._waiting.append(waiting)
+        self._more.set()
+        return await waiting.done
+
+    async def declare_gone(self, gone: DeclareGone) -> None:
+        """Note in the log what will never come."""
+        try:
+            await asyncio.to_thread(self._log.declare_gone, gone.stream, gone.origin, gone.first, gone.end, gone.reason)
+        except LandfallError as problem:
+            self._report(
+                "a peer declared offsets gone that this log does not let go", "not believed", stream=gone.stream, problem=str(problem)
+            )
+
+    async def old_copy(self, old: OldCopy) -> None:
+        """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""
+        if old.origin == self._log.origin:
+            why = f"a peer holds {old.stream} up to offset {old.end - 1} of {old.origin}, this log less"
+            origin = await asyncio.to_thread(self._log.open_generation, why)
+            self._report("this log is an older copy of itself", f"a new generation is opened: {origin}", why=why)
+
+    async def run(self) -> None:
+        """Commit what comes in, as long as the node runs: all that waits, up to ADMIT_BYTES_MAX, in one commit."""
+        while True:
+            await self._more.wait()
+            batch, bytes_ = [], 0
+            while self._waiting and bytes_ < ADMIT_BYTES_MAX:
+                batch.append(self._waiting.pop(0))
+                bytes_ += len(batch[-1].block.payload)
+            if not self._waiting:
+                self._more.clear()
+            if batch:
+                await self._commit(batch)
+
+    async def _commit(self, batch: list[_Waiting]) -> None:
+        started_s = asyncio.get_running_loop().time()
+        problem = await asyncio.to_thread(self._admit, [waiting.block for waiting in batch])
+        if isinstance(problem, LandfallError) and len(batch) > 1:
+            for waiting in batch:  # one of them spoils the commit for all: find out which
+                await self._commit([waiting])
+            return
+        self._metrics.observe("admit", (asyncio.get_running_loop().time() - started_s) * 1000)
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(problem)
+
+    def _admit(self, blocks: list[Block]) -> LandfallError | None:
+        try:
+            self._metrics.count("records_admitted", self._log.admit(blocks))
+        except LandfallError as problem:
+            return problem
+        return None
+
+
+def read_block(log: Log, codec: Codec, load: Load) -> Loaded | None:
+    """The first block of the range, whole as it is stored when that is large enough; many small ones joined into one."""
+    blocks: list[Block] = []
+    for block in log.blocks(load.stream, load.origin, load.first, load.end):
+        blocks.append(block)
+        enough = sum(b.count for b in blocks) >= JOINED_RECORDS or len(blocks) >= JOINED_BLOCKS_MAX
+        if enough and not load.exact:
+            break
+    joined = _join(codec, blocks)
+    if joined is None:
+        return None
+    data = joined.to_bytes()
+    return Loaded(joined.first, joined.end, data, digest(data))
+
+
+def _join(codec: Codec, blocks: list[Block]) -> Block | None:
+    """The first run of the blocks as one; a large block and its small forerunners stay apart, what is large is never encoded anew."""
+    if len(blocks) > 1 and blocks[-1].count >= JOINED_RECORDS:
+        blocks = blocks[:-1]
+    run = list(_first_run(blocks))
+    if len(run) < 2:
+        return run[0] if run else None
+    try:
+        return codec.encode(run[0].stream, run[0].origin, _rows(codec, run))
+    except (Misuse, BlockTooLarge):
+        return run[0]  # of a codec this version does not know, or more bytes than one block takes: they go as they are
+
+
+def _first_run(blocks: list[Block]) -> Iterable[Block]:
+    yield from blocks[:1]
+    for before, block in pairwise(blocks):
+        if block.first != before.end:
+            return
+        yield block
+
+
+def _rows(codec: Codec, run: list[Block]) -> pa.RecordBatch:
+    return concat(codec.decode(block) for block in run)
