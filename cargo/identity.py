@@ -41,7 +41,8 @@ def identities(
         if name not in HEARD_BY:
             _add(sums, name, _column_words(column), _valid(column))
     if bodies:
-        _add(sums, "body", _text_words([bodies.get(row) for row in range(rows)]), None)
+        body_column = pa.array([bodies.get(row) for row in range(rows)], pa.string())
+        _add(sums, "body", _column_words(body_column), _valid(body_column))
     both = np.stack([_mix(lane) for lane in sums], axis=1)
     return _cut(both.tobytes())
 

@@ -69,6 +69,22 @@ def test_any_difference_makes_another_reading(fields: dict[str, Any]) -> None:
     assert identity(**fields) != identity()
 
 
+def test_who_came_with_it_does_not_matter() -> None:
+    kinds: list[dict[str, Any]] = [
+        {"return_c": 4.0},
+        {"power_on": True, "gateway": "GW-1"},
+        {"battery_mv": 3600, "seal": "S"},
+        {"latitude_deg": 91},
+        {"latitude_deg": 91, "return_c": 1, "at": "some day"},
+        {},
+    ]
+    messages = [Publish(TOPIC.encode(), json.dumps({"device": f"T{n}", "at": AT} | fields).encode()) for n, fields in enumerate(kinds * 3)]
+    alone = [one for message in messages for part in prepare([message], Routes(), "ship", AT).parts for one in part.identities]
+    (together,) = prepare(messages, Routes(), "ship", AT).parts
+    assert together.identities == alone
+    assert len(set(alone)) == len(kinds * 3) - 3
+
+
 def test_flags_of_ours_are_no_part_of_it() -> None:
     assert core_body(body_text({"flags": ["future"]})) is None
     assert core_body(body_text({"flags": ["future"], "seal": "ä"})) == body_text({"seal": "ä"})
