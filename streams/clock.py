@@ -45,7 +45,7 @@ class FleetTime:
 
 
 class FleetClock:
-    """A clock that follows `FleetTime`, replaced as a whole whenever the simulator pauses, jumps or changes speed. Safe to read from any thread."""
+    """A clock that follows `FleetTime`, replaced as a whole whenever the simulator pauses, jumps or changes speed. Safe from any thread."""
 
     def __init__(self, fleet_time: FleetTime) -> None:
         self._fleet_time = fleet_time

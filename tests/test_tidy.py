@@ -55,6 +55,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "stdnum": ("cargo",),
     "starlette": ("hq",),
     "streamlit": ("dashboards",),
+    "tomli_w": ("landfall",),
     "typer": ("landfall",),
     "uvicorn": ("hq",),
 }

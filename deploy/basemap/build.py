@@ -67,7 +67,7 @@ def area(rings: list[list[int]], arcs: list[list[Point]]) -> BaseGeometry:
 
 def only_polygons(shape: BaseGeometry) -> MultiPolygon:
     """The polygons of `shape`, without the lines and points that cutting leaves behind."""
-    return MultiPolygon([part for part in shape.geoms if isinstance(part, Polygon)])
+    return MultiPolygon([part for part in getattr(shape, "geoms", [shape]) if isinstance(part, Polygon)])
 
 
 def main(source: Path) -> None:
