@@ -1,0 +1,43 @@
+"""What of a record about its box a customer may read: nothing of other boxes, of the ship as a whole, or of the time before its right
+began."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from streams.records import body_text
+
+EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node")
+ALERT_FIELDS = ("alert_id", "rule", "severity", "state", "at_ms", "status", "position")
+OWN_EVIDENCE = frozenset({"kinematic", "slot", "position"})
+"""Families of evidence that speak of the box alone. The others count, name or imply its neighbours."""
+EVIDENCE_FIELDS = ("family", "signal", "at_ms")
+KINDS: Mapping[str, str] = {"events": "event", "alerts": "alert"}
+
+
+def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) -> str | None:
+    """The body that the customer gets: a reading's as it is; of an event or alert only named fields, and `landfall_kind`.
+
+    Free text (`title`, `detail`), incident and posterior stay here: they may tell of others. Evidence is kept of the customer's own time
+    only.
+    """
+    kind = KINDS.get(stream)
+    if kind is None:
+        return body
+    fields = json.loads(body or "{}")
+    names = EVENT_FIELDS if kind == "event" else ALERT_FIELDS
+    kept: dict[str, Any] = {name: fields[name] for name in names if name in fields}
+    if kind == "alert":
+        kept["evidence"] = [_evidence(one) for one in fields.get("evidence") or () if _may_tell(one, from_at_ms, until_at_ms)]
+    return body_text(kept | {"landfall_kind": kind})
+
+
+def _may_tell(evidence: Mapping[str, Any], from_at_ms: int, until_at_ms: int) -> bool:
+    at_ms = evidence.get("at_ms")
+    return evidence.get("family") in OWN_EVIDENCE and isinstance(at_ms, int) and from_at_ms <= at_ms < until_at_ms
+
+
+def _evidence(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: evidence[name] for name in EVIDENCE_FIELDS if name in evidence}

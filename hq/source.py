@@ -1,0 +1,192 @@
+"""`spark.readStream.format("landfall")`: a node's log as a stream of Spark, whose offsets are Positions and whose batches are Arrow.
+
+Options: `folder` (of the log's files), `streams` (names with commas between; the last is looked at last, see `latestOffset`),
+`recordsMax` (of one micro-batch), `partitions` (tasks of one micro-batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from hq.wide import WIDE_DDL, widen
+from streams.codec import BlockCodec
+from streams.errors import Misuse, RetryLater, Trimmed
+from streams.log import LogReader
+from streams.logs.files import FileLogReader
+from streams.ranges import RangeSet
+from streams.words import Origin, Position, check_stream
+
+FORMAT = "landfall"
+RECORDS_MAX = 100_000
+PARTITIONS = 2
+PARTITION_RECORDS_MIN = 4_096
+
+StreamPositions = dict[str, dict[str, int]]
+"""An offset as Spark keeps it: stream → `Position.to_json()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Offsets `first .. end - 1` of one (stream, origin); `held` of them are there to be read."""
+
+    stream: str
+    origin: Origin
+    first: int
+    end: int
+    held: int
+
+
+class Runs(InputPartition):
+    """The work of one task: runs, read one after another. Small runs share a task, since a task costs more than a thousand records."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = tuple(runs)
+
+
+class LandfallSource(DataSource):
+    """The data source Spark makes for every `format("landfall")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called in `format(…)`."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The wide row of `hq.wide`."""
+        return WIDE_DDL
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 (Spark's name)
+        """The reader behind one streaming query. Raises Misuse for options that can not be."""
+        return LogStreamReader(self.options)
+
+
+class LogStreamReader(DataSourceStreamReader):
+    """Plans micro-batches from the log's ledger and reads their runs. Holds no open file, so that Spark can send it to its workers."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        if not options.get("folder") or not options.get("streams"):
+            raise Misuse("the landfall source needs the options folder and streams")
+        self.folder = options["folder"]
+        self.streams = [check_stream(name.strip()) for name in options["streams"].split(",")]
+        self.records_max = int(options.get("recordsMax", RECORDS_MAX))
+        self.partitions_max = int(options.get("partitions", PARTITIONS))
+
+    def initialOffset(self) -> StreamPositions:  # noqa: N802
+        """Nothing read yet of any origin."""
+        return {stream: {} for stream in self.streams}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """At most `recordsMax` records a micro-batch."""
+        return ReadMaxRows(self.records_max)
+
+    def latestOffset(self, start: StreamPositions, limit: ReadLimit) -> StreamPositions:  # noqa: N802
+        """Where the next micro-batch ends: the log's Positions, or as far as `limit` allows, the same for every origin that has a backlog.
+
+        The last stream is looked at last, and its records are not held back: what it said before any record of the others is read with
+        that.
+        """
+        log = _log(self.folder)
+        latest = {stream: log.position(stream).merged(Position.from_json(start.get(stream, {}))) for stream in self.streams}
+        if not isinstance(limit, ReadAllAvailable):
+            latest = self._held_back(start, latest, limit.max_rows if isinstance(limit, ReadMaxRows) else self.records_max)
+        return {stream: position.to_json() for stream, position in latest.items()}
+
+    def partitions(self, start: StreamPositions, end: StreamPositions) -> Sequence[Runs]:
+        """The micro-batch as tasks. Raises Trimmed when the log no longer has what was never read."""
+        held = [run for stream in self.streams for run in self._held(stream, start.get(stream, {}), end.get(stream, {}))]
+        total = sum(offsets.count() for _, _, offsets in held)
+        share = max(PARTITION_RECORDS_MIN, -(-total // self.partitions_max))
+        return [Runs(task) for task in _tasks(held, share)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the task's runs as wide batches, each run's in offset order.
+
+        Raises RetryLater when a row that the ledger held at planning can not be read any more (a damaged frame, until a peer heals it).
+        """
+        assert isinstance(partition, Runs)
+        log = _log(self.folder)
+        for run in partition.runs:
+            rows = 0
+            for batch in log.run(run.stream, run.origin, run.first, run.end):
+                rows += batch.records.num_rows
+                yield widen(batch)
+            if rows != run.held:
+                raise RetryLater(
+                    f"{run.stream} of {run.origin}, {run.first}..{run.end - 1}: {rows} records of {run.held} could be read",
+                    hint="the log fetches damaged records again from a peer; look at its `exceptions`",
+                )
+
+    def _held_back(self, start: StreamPositions, latest: Mapping[str, Position], rows_max: int) -> dict[str, Position]:
+        waiting = {}
+        for stream, position in latest.items():
+            read = Position.from_json(start.get(stream, {}))
+            for origin, offset in position.items():
+                if offset > read[origin] and stream != self.streams[-1]:
+                    waiting[stream, origin] = offset - read[origin]
+        shares = fair_shares(list(waiting.values()), rows_max)
+        ends = {stream: dict(position) for stream, position in latest.items()}
+        for (stream, origin), backlog, share in zip(waiting, waiting.values(), shares, strict=True):
+            ends[stream][origin] -= backlog - share
+        return {stream: Position(offsets) for stream, offsets in ends.items()}
+
+    def _held(self, stream: str, start: Mapping[str, int], end: Mapping[str, int]) -> Iterator[tuple[str, Origin, RangeSet]]:
+        """Per origin the offsets from `start` to `end` that the log holds."""
+        read = Position.from_json(start)
+        ledger = _log(self.folder).ledger(stream)
+        for origin, offset in Position.from_json(end).items():
+            if origin not in ledger or offset == read[origin]:
+                continue
+            floor = ledger[origin].floor
+            if origin in read and read[origin] < min(floor, offset):
+                raise Trimmed(
+                    f"{stream} of {origin} begins at {floor} here, but Spark has read it up to {read[origin]} only",
+                    hint="fetch the older records from a node that still has them, or start anew with an empty checkpoint and empty tables",
+                )
+            if held := ledger[origin].held.within(read[origin], offset):
+                yield stream, origin, held
+
+
+def fair_shares(backlogs: Sequence[int], total_max: int) -> list[int]:
+    """How much of each backlog fits into `total_max` when all get the same, and what the short ones leave goes to the long ones.
+
+    At least 1 of each, so that nothing ever stands still.
+    """
+    shares = [0] * len(backlogs)
+    left = total_max
+    for rank, at in enumerate(sorted(range(len(backlogs)), key=backlogs.__getitem__)):
+        shares[at] = max(1, min(backlogs[at], left // (len(backlogs) - rank)))
+        left -= shares[at]
+    return shares
+
+
+def _tasks(held: Iterable[tuple[str, Origin, RangeSet]], share: int) -> Iterator[list[Run]]:
+    """The held offsets cut and packed into tasks of `share` offsets each, the last one of what is left."""
+    task: list[Run] = []
+    room = share
+    for stream, origin, offsets in held:
+        first = offsets.first()
+        while first < offsets.end():
+            end = min(offsets.end(), first + room)
+            if count := offsets.within(first, end).count():
+                task.append(Run(stream, origin, first, end, count))
+            room -= end - first
+            first = end
+            if room == 0:
+                yield task
+                task, room = [], share
+    if task:
+        yield task
+
+
+@cache
+def _log(folder: str) -> LogReader:
+    """One open reader per process and folder: Spark's Python workers are used again and again."""
+    return FileLogReader(Path(folder), BlockCodec())

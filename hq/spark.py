@@ -1,0 +1,73 @@
+"""The Spark session of headquarters: Delta tables, Java and jars from set-up, sized for small and frequent micro-batches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+from pyspark.sql import SparkSession
+
+from hq.java import java_home, spark_jars
+from hq.source import LandfallSource
+
+DRIVER_STACK = "-Xss4m"
+"""A stream stopped in the middle of a Delta commit overflows Java's default stack."""
+
+
+class SparkSettings(BaseModel):
+    """Where Spark runs. `master`: `local[2]` or a cluster's; `shuffle_partitions`: about as many as there are cores; `ui_port` None: no
+    pages."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    master: str = "local[2]"
+    driver_memory: str = Field(default="2g", pattern=r"^\d+[mg]$")
+    shuffle_partitions: int = Field(default=2, ge=1)
+    ui_port: int | None = Field(default=None, ge=0, le=65_535)
+    log_level: str = Field(default="ERROR", pattern=r"^(OFF|FATAL|ERROR|WARN|INFO|DEBUG)$")
+
+
+def start_spark(settings: SparkSettings, scratch: Path) -> SparkSession:
+    """A session with Delta and the `landfall` source. Takes seconds; one per process. `scratch`: where Spark may spill.
+
+    Sets JAVA_HOME and PYSPARK_PYTHON for the processes that Spark starts.
+    """
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder: SparkSession.Builder = SparkSession.builder
+    for name, value in _configuration(settings, scratch).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(settings.log_level)
+    spark.dataSource.register(LandfallSource)
+    return spark
+
+
+def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
+    return {
+        "spark.app.name": "landfall analytics",
+        "spark.master": settings.master,
+        "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": DRIVER_STACK,
+        "spark.driver.host": "127.0.0.1" if settings.master.startswith("local") else "0.0.0.0",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": str(settings.ui_port is not None).lower(),
+        "spark.ui.port": str(settings.ui_port or 0),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
+    }

@@ -1,0 +1,100 @@
+"""Headquarters' Delta tables: where they lie, what their columns are, and which micro-batch each has committed last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from hq.wide import SIGNAL_FIELDS, WIDE, WIDE_DDL
+
+TEMPERATURES = tuple(f.name for f in SIGNAL_FIELDS if f.name.endswith("_c"))
+"""The signals that hourly aggregates summarise: every temperature, °C."""
+
+KEY_DDL = "struct<at:bigint, origin:string, offset:bigint, value:{type}>"
+"""A signal's last value: the order time (UTC ms), origin and offset of the reading that said it. The greatest struct is the newest
+value."""
+
+_KINDS = {pa.float64(): "double", pa.int64(): "bigint", pa.bool_(): "boolean", pa.string(): "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A Delta table: its folder below the tables' root, its columns as Spark's DDL, how it is clustered, which columns files are skipped
+    by."""
+
+    name: str
+    columns: str
+    cluster_by: tuple[str, ...]
+    skip_by: tuple[str, ...]
+
+    def path(self, root: str) -> str:
+        """Where it lies under `root` (a folder or an object store's URL)."""
+        return f"{root.rstrip('/')}/{self.name}"
+
+    def create_sql(self, root: str) -> str:
+        """Spark's statement that makes it, if it is not there yet."""
+        return (
+            f"CREATE TABLE IF NOT EXISTS delta.`{self.path(root)}` ({self.columns}) USING delta CLUSTER BY ({', '.join(self.cluster_by)}) "
+            f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(self.skip_by)}', 'delta.enableDeletionVectors' = 'false', "
+            "'delta.checkpointInterval' = '50')"
+        )
+
+    def committed(self, root: str, writer: str) -> int | None:
+        """The last version `writer` committed into the table (its micro-batch id), or None when it never has, or there is no table."""
+        try:
+            return DeltaTable(self.path(root)).transaction_version(writer)
+        except TableNotFoundError:
+            return None
+
+    def files(self, root: str) -> list[str]:
+        """The Parquet files of its latest version."""
+        return DeltaTable(self.path(root)).file_uris()
+
+
+HISTORY = Table(
+    "history",
+    f"`batch` bigint, `day` date, {WIDE_DDL}",
+    ("topic", "day"),
+    ("batch", "day", "topic", "stream", "origin", "offset", "device_at_ms", "order_at_ms"),
+)
+"""Every reading, event, alert and registry record once: the wide row, the micro-batch that brought it, and the UTC day of its order
+time."""
+
+STATE = Table(
+    "state",
+    "`topic` string, `kind` string, `changed_at` struct<at:bigint, origin:string, offset:bigint>, "
+    + ", ".join(f"`{f.name}` {KEY_DDL.format(type=_KINDS[f.type])}" for f in SIGNAL_FIELDS),
+    ("topic",),
+    ("topic",),
+)
+"""Per container and per ship's topic: the newest reading's coordinates and each signal's last value."""
+
+HOURS = Table(
+    "hours",
+    "`topic` string, `hour_at_ms` bigint, `batch` bigint, `count` bigint, "
+    + ", ".join(f"`{name}` struct<count:bigint, sum:double, min:double, max:double>" for name in TEMPERATURES),
+    ("topic", "hour_at_ms"),
+    ("topic", "hour_at_ms", "batch"),
+)
+"""Per container and UTC hour: how many readings, and of each temperature how many, their sum, least and greatest. `batch`: last changed
+by."""
+
+HISTORY_WRITER = "analytics.history"
+"""Who writes `history`: the version it committed last is the last micro-batch there."""
+TABLES = (HISTORY, STATE, HOURS)
+HISTORY_COLUMNS = ("batch", "day", *WIDE.names)
+
+
+def is_local(root: str) -> bool:
+    """Whether the tables lie in a folder of this machine."""
+    return "://" not in root
+
+
+def make_root(root: str) -> None:
+    """The tables' folder exists afterwards, when it is one of this machine."""
+    if is_local(root):
+        Path(root).mkdir(parents=True, exist_ok=True)
