@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from landfall.configuration import load
+from landfall.logtools import log_app, stream_app
 from streams.errors import LandfallError
 
 app = typer.Typer(
@@ -28,6 +29,8 @@ app = typer.Typer(
 )
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
+app.add_typer(log_app, name="log", rich_help_panel="For people")
+app.add_typer(stream_app, name="stream", rich_help_panel="For people")
 
 
 @dataclass(frozen=True, slots=True)
