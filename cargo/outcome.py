@@ -45,18 +45,17 @@ class Place:
         return f"{self.ship or self.port}.log"
 
 
-def event(place: Place, topic: str, code: str, at_ms: int, **more: Any) -> Made:
-    """An event that has happened (classifier ACT). Its id is a hash of node, topic, code and time; `more` goes into the body as it is.
-
-    `place` of the body is the port, given in `more` when a ship speaks; `ship` likewise when a quay does.
+def event(by: Place, topic: str, code: str, at_ms: int, /, **more: Any) -> Made:
+    """An event that has happened (classifier ACT), as `by` tells it; its id is a hash of node, topic, code and time. `more` goes into the body as
+    it is: a ship gives its port there as `place`, a quay the `ship`.
     """
     body = {
-        "event_id": digest(place.node, topic, code, at_ms),
+        "event_id": digest(by.node, topic, code, at_ms),
         "event": code,
         "classifier": "ACT",
         "event_at_ms": at_ms,
-        "place": place.port,
-        "ship": place.ship,
-        "node": place.node,
+        "place": by.port,
+        "ship": by.ship,
+        "node": by.node,
     }
     return Made(topic, at_ms, {**body, **more})

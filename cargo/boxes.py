@@ -1,0 +1,166 @@
+"""What a node remembers of one box and of one gateway, and how each reading adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import msgspec
+
+from cargo.beats import Habit, grace_ms
+from cargo.heard import Value
+from cargo.lost import FREE_FALL_MS, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, State
+from cargo.rules import RuleMemory
+from cargo.voyage import Voyage
+
+RSSI_BUCKET_MS = 6 * 3_600_000
+RSSI_BUCKETS = 5
+RSSI_SLIDE_DB = 6.0
+FIXES_MAX = 8
+ACCURACY_M_MAX = 1_000
+FIX_SLACK_MS = 20 * 60_000
+BATTERY_LOW_MV = 3_300
+"""Of the 3.6 V cells trackers run on, near a tenth of their charge [A]."""
+
+
+class Gateway(msgspec.Struct):
+    """One gateway: when it last passed a reading on, and since when it hears again after an outage (UTC ms)."""
+
+    heard_at_ms: int = 0
+    back_at_ms: int = 0
+
+
+class Box(msgspec.Struct, omit_defaults=True):
+    """One box. `newest_at_ms` by its own clock, `heard_at_ms` by the node's; `waiting_from_ms`: since when it could have been heard if it
+    never was.
+
+    `shock` and `free_fall` are (value, own time); `tilt` is the residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait
+    until the ship's track reaches beyond them; `off_since_ms`: when it was last heard before its own positions left the ship's track.
+    """
+
+    number: str
+    habit: Habit
+    rules: RuleMemory
+    newest_at_ms: int = 0
+    heard_at_ms: int = 0
+    waiting_from_ms: int = 0
+    first_at_ms: int = 0
+    gateway: str = ""
+    aboard: bool = False
+    aboard_at_ms: int = 0
+    told: list[str] = []
+    state: State = "ONBOARD"
+    due_at_ms: int = 0
+    shock: tuple[float, int] | None = None
+    free_fall: tuple[int, int] | None = None
+    tilt_rest_deg: float | None = None
+    tilt: tuple[float, int] | None = None
+    tilt_from_ms: int = 0
+    power_off_at_ms: int = 0
+    battery_mv: int = 0
+    rssi: list[tuple[int, float]] = []
+    fixes: list[tuple[int, float, float]] = []
+    fixes_nm: list[float] = []
+    off_since_ms: int = 0
+    incident_id: str = ""
+    alert_id: str = ""
+    lost_at_ms: int = 0
+
+    @classmethod
+    def new(cls, number: str) -> Box:
+        """A box nothing is known of."""
+        return cls(number, Habit(), RuleMemory())
+
+    def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: Voyage) -> None:
+        """Takes the facts of one reading in, also of one that came late. The same reading again changes nothing."""
+        for name, value in signals.items():
+            if name == "shock_g":
+                self._shock(at_ms, float(value))
+            elif name == "free_fall_ms":
+                self._fall(at_ms, int(value))
+            elif name == "tilt_deg" and at_ms >= self.newest_at_ms:
+                self._tilt(at_ms, float(value), voyage)
+            elif name == "power_on" and not value and at_ms >= self.newest_at_ms:
+                self.power_off_at_ms = self.power_off_at_ms or at_ms
+            elif name == "power_on" and at_ms >= self.newest_at_ms:
+                self.power_off_at_ms = 0
+            elif name == "battery_mv" and at_ms >= self.newest_at_ms:
+                self.battery_mv = int(value)
+            elif name == "rssi_dbm" and at_ms >= self.newest_at_ms:
+                self._rssi(at_ms, float(value))
+        if "latitude_deg" in signals and "longitude_deg" in signals and at_ms >= self.newest_at_ms:
+            self._fix(at_ms, signals)
+
+    def base_ms(self) -> int:
+        """Since when it is silent, as far as the box itself goes (UTC ms on the node's clock)."""
+        return self.off_since_ms or self.heard_at_ms or self.waiting_from_ms
+
+    @property
+    def battery_low(self) -> bool:
+        """Whether its last battery reading was below a tenth."""
+        return 0 < self.battery_mv < BATTERY_LOW_MV
+
+    @property
+    def rssi_sliding(self) -> bool:
+        """Whether its signal fell through the last 24 hours: every 6 hours weaker than before, by 6 dB in all."""
+        best = [strength for _, strength in self.rssi]
+        falling = all(later < earlier for earlier, later in pairwise(best))
+        return len(best) == RSSI_BUCKETS and falling and best[0] - best[-1] >= RSSI_SLIDE_DB
+
+    def judge_fixes(self, voyage: Voyage) -> None:
+        """Measures the waiting positions against the ship's track, as far as the track is known by now."""
+        while self.fixes and self.fixes[0][0] + FIX_SLACK_MS <= voyage.fixed_until_ms():
+            at, latitude, longitude = self.fixes.pop(0)
+            off_nm = voyage.off_track_nm(at, latitude, longitude, FIX_SLACK_MS)
+            if off_nm <= 0.5 or not voyage.at_sea or at < voyage.sailed_at_ms + FIX_SLACK_MS:
+                self.fixes_nm, self.off_since_ms = [], 0
+            elif off_nm != float("inf"):
+                self.fixes_nm = [*self.fixes_nm[-2:], off_nm]
+                self.off_since_ms = self.off_since_ms or at
+
+    def _shock(self, at_ms: int, shock_g: float) -> None:
+        if shock_g <= SHOCK_G:
+            return
+        if self.shock is None or at_ms > self.shock[1] + KINEMATIC_WINDOW_MS:
+            self.shock = (shock_g, at_ms)
+        elif at_ms >= self.shock[1] - KINEMATIC_WINDOW_MS:
+            self.shock = max(self.shock, (shock_g, at_ms))
+
+    def _fall(self, at_ms: int, free_fall_ms: int) -> None:
+        if free_fall_ms < FREE_FALL_MS:
+            return
+        if self.free_fall is None or at_ms > self.free_fall[1] + KINEMATIC_WINDOW_MS:
+            self.free_fall = (free_fall_ms, at_ms)
+        elif at_ms >= self.free_fall[1] - KINEMATIC_WINDOW_MS:
+            self.free_fall = max(self.free_fall, (free_fall_ms, at_ms))
+
+    def _tilt(self, at_ms: int, tilt_deg: float, voyage: Voyage) -> None:
+        """The residual: how far from its attitude at rest, less the largest roll the ship felt around then, whatever the sign."""
+        if self.tilt_rest_deg is None:
+            self.tilt_rest_deg = tilt_deg
+        roll, _, _ = voyage.roll(at_ms - 10 * 60_000, at_ms + 60_000)
+        residual = abs(tilt_deg - self.tilt_rest_deg) - roll
+        if residual <= TILT_DEG:
+            self.tilt, self.tilt_from_ms = None, 0
+        else:
+            self.tilt_from_ms = self.tilt_from_ms or at_ms
+            self.tilt = (residual, at_ms)
+
+    def _rssi(self, at_ms: int, rssi_dbm: float) -> None:
+        """Keeps the strongest of every 6 hours, so that a repeat changes nothing."""
+        bucket = at_ms // RSSI_BUCKET_MS
+        if self.rssi and self.rssi[-1][0] == bucket:
+            self.rssi[-1] = max(self.rssi[-1], (bucket, rssi_dbm))
+        else:
+            self.rssi = [*[kept for kept in self.rssi if kept[0] > bucket - RSSI_BUCKETS], (bucket, rssi_dbm)]
+
+    def _fix(self, at_ms: int, signals: Mapping[str, Value]) -> None:
+        accuracy = signals.get("accuracy_m")
+        if isinstance(accuracy, int | float) and accuracy > ACCURACY_M_MAX:
+            return
+        self.fixes = [*self.fixes[1 - FIXES_MAX :], (at_ms, float(signals["latitude_deg"]), float(signals["longitude_deg"]))]
+
+
+def in_time(silent_ms: int, interval_ms: int) -> bool:
+    """Whether a box silent for so long has missed nothing yet."""
+    return silent_ms < interval_ms + grace_ms(interval_ms)

@@ -1,0 +1,165 @@
+"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that tell of them and take them back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from cargo.alerts import Alert, AlertState, alert_id
+from cargo.boxes import Box
+from cargo.lost import Decision, Evidence
+from cargo.outcome import digest, event
+from cargo.state import Incident, WatchState
+
+INCIDENT_WINDOW_MS = 10 * 60_000
+INCIDENT_BAYS = 4
+
+
+def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
+    """Raises the alert of one box as part of an incident, with the time and place of the loss, and raises or updates the incident's own
+    alert."""
+    lost_at = _lost_at_ms(box, decision)
+    first = min(decision.evidence, key=lambda piece: (piece.at_ms, piece.signal))
+    incident = _incident_of(state, box.number, lost_at)
+    box.incident_id, box.lost_at_ms = incident.id, lost_at
+    box.alert_id = alert_id("lost_container", box.number, first)
+    missed_at = box.heard_at_ms + state.interval_ms(box, at_ms)
+    window = f"lost between {clock_text(box.heard_at_ms)} and {clock_text(min(missed_at, at_ms))} UTC"
+    detail = "; ".join([window, *(piece.detail for piece in decision.evidence)])
+    alert = replace(_box_alert(state, box, "raised", at_ms, detail), evidence=decision.evidence, posterior=decision.posterior)
+    state.outcome.alerts.append(alert.made())
+    more = {
+        "incident_id": incident.id,
+        "alert_id": box.alert_id,
+        "slot": state.slot_text(box.number),
+        "position": position_of(state, lost_at),
+        "last_heard_at_ms": box.heard_at_ms,
+        "first_missed_at_ms": missed_at,
+        "decided_at_ms": at_ms,
+        "posterior": round(decision.posterior, 6),
+        "evidence": [msgspec.to_builtins(piece) for piece in decision.evidence],
+    }
+    state.outcome.events.append(event(state.settings.place, box.number, "X_PROBABLE_OVERBOARD", lost_at, **more))
+    _tell_incident(state, incident, at_ms)
+
+
+def found_again(state: WatchState, box: Box, at_ms: int) -> None:
+    """Retracts the alert of a box that was heard again, and updates its incident's, or retracts that too when nothing is left of it."""
+    heard = Evidence("presence", "heard_again", 0.0, f"heard again at {clock_text(at_ms)} UTC by {box.gateway or 'the ship'}", at_ms)
+    retracted = _box_alert(state, box, "retracted", at_ms, heard.detail)
+    state.outcome.alerts.append(replace(retracted, evidence=(heard,), posterior=0.0, status="FOUND").made())
+    more = {"incident_id": box.incident_id, "alert_id": box.alert_id, "gateway": box.gateway or None}
+    state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **more))
+    incident = state.memory.incidents[box.incident_id]
+    incident.found = sorted({*incident.found, box.number})
+    box.incident_id = box.alert_id = ""
+    _tell_incident(state, incident, at_ms)
+
+
+def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
+    """Where the ship was at that time, as an alert's position: an estimate of where a box lost then fell."""
+    where = state.memory.voyage.position_at(at_ms)
+    if where is None:
+        return None
+    return {"latitude_deg": round(where[0], 6), "longitude_deg": round(where[1], 6), "basis": "ESTIMATED", "at_ms": at_ms}
+
+
+def clock_text(at_ms: int) -> str:
+    """The time of day to the second, UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S")
+
+
+def _lost_at_ms(box: Box, decision: Decision) -> int:
+    """The time of the first blow when there was one, else when it was last heard (both on the ship's clock)."""
+    blows = [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
+    return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms
+
+
+def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
+    """The incident this loss belongs to: within ten minutes of it and four bays; a new one otherwise."""
+    slot = state.stowage.slots.get(number)
+    for incident in sorted(state.memory.incidents.values(), key=lambda known: (known.first_at_ms, known.id)):
+        in_time = incident.first_at_ms - INCIDENT_WINDOW_MS <= lost_at_ms <= incident.last_at_ms + INCIDENT_WINDOW_MS
+        beside = slot is None or not incident.bays or any(abs(slot.bay - bay) <= INCIDENT_BAYS for bay in incident.bays)
+        if in_time and beside:
+            break
+    else:
+        id_ = digest("incident", state.settings.place.ship, number, lost_at_ms)
+        incident = state.memory.incidents[id_] = Incident(id_, lost_at_ms, lost_at_ms, [], {})
+    incident.first_at_ms = min(incident.first_at_ms, lost_at_ms)
+    incident.last_at_ms = max(incident.last_at_ms, lost_at_ms)
+    incident.lost[number] = lost_at_ms
+    incident.found = [found for found in incident.found if found != number]
+    if slot is not None and slot.bay not in incident.bays:
+        incident.bays = sorted([*incident.bays, slot.bay])
+    return incident
+
+
+def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int, detail: str) -> Alert:
+    return Alert(
+        alert_id=box.alert_id,
+        topic=box.number,
+        rule="lost_container",
+        severity="CRITICAL",
+        state=change,
+        at_ms=at_ms,
+        title=f"{box.number} probably overboard",
+        detail=detail,
+        ship=state.settings.place.ship,
+        incident_id=box.incident_id,
+        slot=state.slot_text(box.number),
+        status="PROBABLE_OVERBOARD",
+        position=position_of(state, box.lost_at_ms),
+    )
+
+
+def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
+    """The incident's alert on the ship's log: how many, which bays, when and where, and which boxes without tracker are at risk."""
+    lost = sorted(set(incident.lost) - set(incident.found))
+    change: AlertState = "retracted" if not lost else "updated" if incident.raised else "raised"
+    incident.raised = True
+    bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
+    at_risk = state.stowage.at_risk(incident.lost)
+    window = f"between {clock_text(incident.first_at_ms)} and {clock_text(incident.last_at_ms)} UTC"
+    detail = f"bay {bays}, {window}; {len(at_risk)} without tracker in the same stacks are at risk"
+    first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
+    alert = Alert(
+        alert_id=digest("alert", "incident", incident.id),
+        topic=state.settings.place.log_topic,
+        rule="incident",
+        severity="CRITICAL",
+        state=change,
+        at_ms=at_ms,
+        title=f"{len(lost)} container{'s' if len(lost) != 1 else ''} probably overboard",
+        detail=detail if lost else f"all {len(incident.found)} were heard again",
+        ship=state.settings.place.ship,
+        incident_id=incident.id,
+        status="PROBABLE_OVERBOARD" if lost else "FOUND",
+        position=position_of(state, incident.first_at_ms),
+        evidence=(first,),
+        incident={
+            "containers": lost,
+            "at_risk": at_risk,
+            "bays": incident.bays,
+            "from_at_ms": incident.first_at_ms,
+            "until_at_ms": incident.last_at_ms,
+        },
+    )
+    _tell(state, alert)
+
+
+def _tell(state: WatchState, alert: Alert) -> None:
+    """One record an instant: what was told of this incident for the same instant is replaced, so that the fold need not choose between
+    the two."""
+    told = state.outcome.alerts
+    for at in range(len(told) - 1, -1, -1):
+        if told[at].at_ms != alert.at_ms:
+            break
+        if told[at].body["alert_id"] == alert.alert_id:
+            first = told.pop(at).body["state"]
+            alert = replace(alert, state="raised" if first == "raised" and alert.state == "updated" else alert.state)
+            break
+    told.append(alert.made())

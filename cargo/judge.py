@@ -1,0 +1,216 @@
+"""Puts one silent box before the lost-container decision: gathers its case from the watch's memory, and acts on the change of state."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cargo.beats import grace_ms
+from cargo.boxes import Box, in_time
+from cargo.incidents import found_again, probably_lost
+from cargo.lost import GONE_STATES, GROUP_WINDOW_MS, ROLL_WINDOW_MS, SHORTCUT_SILENCE_MS, Case, Decision, decide, shortcut_armed
+from cargo.outcome import event
+from cargo.state import WatchState
+
+PEERS_MIN = 5
+LIKE_INTERVAL = 1.25
+MOTION_SPAN_MS_MAX = 60 * 60_000
+AGAIN_MS_MIN = 60_000
+AGAIN_MS_MAX = 30 * 60_000
+
+
+def judge(state: WatchState, box: Box, at_ms: int) -> None:
+    """Decides on one box as of `at_ms` and wakes it again when there is more to decide."""
+    if box.state in GONE_STATES or (box.state == "DISCHARGED" and not box.aboard):
+        return
+    box.judge_fixes(state.memory.voyage)
+    decision = decide(case_of(state, box, at_ms), state.settings.weights)
+    if decision.state != box.state and not (box.state == "COLLAPSED_ON_BOARD" and decision.state in {"ONBOARD", "LATE"}):
+        _turn(state, box, at_ms, decision)
+    wake_next(state, box, at_ms)
+
+
+def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
+    """Wakes the box at the next instant its silence can change its state."""
+    if box.state in GONE_STATES or box.state == "DISCHARGED":
+        return
+    if armed(state, box):
+        short = at_ms - state.silent_ms(box, at_ms) + SHORTCUT_SILENCE_MS + 1
+        if short > at_ms:
+            state.wake(box, short)
+    first = state.missed_one_at_ms(box, at_ms, 1)
+    second = state.missed_one_at_ms(box, at_ms, 2)
+    again = at_ms + min(max(AGAIN_MS_MIN, state.interval_ms(box, at_ms) // 2), AGAIN_MS_MAX)
+    state.wake(box, first if first > at_ms else second if second > at_ms else again)
+
+
+def armed(state: WatchState, box: Box) -> bool:
+    """Whether silence alone is wanting for the shortcut."""
+    if box.shock is None or box.free_fall is None:
+        return False
+    return shortcut_armed(_bare_case(state, box, box.heard_at_ms))
+
+
+def case_of(state: WatchState, box: Box, at_ms: int) -> Case:
+    """The case of one box as of `at_ms`. What only an open case needs is gathered only then."""
+    bare = _bare_case(state, box, at_ms)
+    serious = bare.silent_ms >= 2 * bare.interval_ms + bare.grace_ms or (bare.silent_ms > SHORTCUT_SILENCE_MS and shortcut_armed(bare))
+    return _full_case(state, box, bare) if serious else bare
+
+
+def _bare_case(state: WatchState, box: Box, at_ms: int) -> Case:
+    interval = state.interval_ms(box, at_ms)
+    return Case(
+        now_at_ms=at_ms,
+        newest_at_ms=box.newest_at_ms,
+        heard_at_ms=box.heard_at_ms,
+        silent_ms=max(0, state.silent_ms(box, at_ms)),
+        interval_ms=interval,
+        grace_ms=grace_ms(interval),
+        gateway_alive=True,
+        heard_share=None,
+        at_sea=state.memory.voyage.at_sea,
+        leaving=state.discharges(box.number),
+        on_deck=state.stowage.on_deck(box.number),
+        exposed=False,
+        shock=box.shock,
+        free_fall=box.free_fall,
+    )
+
+
+def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
+    now, heard = bare.now_at_ms, box.heard_at_ms
+    roll, roll_at, growing = state.memory.voyage.roll(heard - ROLL_WINDOW_MS, min(now, heard + min(bare.interval_ms, MOTION_SPAN_MS_MAX)))
+    gateway = state.memory.gateways.get(box.gateway)
+    return Case(
+        now_at_ms=now,
+        newest_at_ms=bare.newest_at_ms,
+        heard_at_ms=heard,
+        silent_ms=bare.silent_ms,
+        interval_ms=bare.interval_ms,
+        grace_ms=bare.grace_ms,
+        gateway_alive=gateway is not None and now - gateway.heard_at_ms <= bare.interval_ms + bare.grace_ms,
+        heard_share=heard_share(state, box, now, bare.interval_ms),
+        at_sea=bare.at_sea,
+        leaving=bare.leaving,
+        on_deck=bare.on_deck,
+        exposed=state.stowage.exposed(box.number),
+        shock=box.shock,
+        free_fall=box.free_fall,
+        tilt=box.tilt,
+        tilt_lasts_ms=box.tilt[1] - box.tilt_from_ms if box.tilt is not None else 0,
+        group=silent_together(state, box, now),
+        roll_deg=roll,
+        roll_growing=growing,
+        roll_at_ms=roll_at,
+        sockets=sockets_dead(state, box),
+        fixes_nm=tuple(box.fixes_nm),
+        battery_low=box.battery_low,
+        rssi_sliding=box.rssi_sliding,
+    )
+
+
+def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> float | None:
+    """Of the gateway's other boxes that speak as often as this one, the share that has missed nothing. None for fewer than 5 of them.
+
+    Boxes already known as lost are left out: they are explained.
+    """
+    due = heard = 0
+    for number in state.on_gateway.get(box.gateway, ()):
+        other = state.memory.boxes[number]
+        if other is box or not other.aboard or other.state in GONE_STATES:
+            continue
+        habit = state.interval_ms(other, at_ms)
+        if habit <= interval_ms * LIKE_INTERVAL:
+            due += 1
+            heard += in_time(state.silent_ms(other, at_ms), habit)
+    return heard / due if due >= PEERS_MIN else None
+
+
+def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
+    """The boxes of its stack and beside it, itself included, that are silent beyond their interval and fell silent within 2 minutes of
+    it."""
+    found = []
+    for number in state.stowage.near(box.number):
+        other = state.memory.boxes.get(number)
+        if other is None or not other.heard_at_ms or abs(other.heard_at_ms - box.heard_at_ms) > GROUP_WINDOW_MS:
+            continue
+        if other is box or other.state in GONE_STATES or not in_time(state.silent_ms(other, at_ms), state.interval_ms(other, at_ms)):
+            found.append(number)
+    return tuple(found)
+
+
+def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
+    """The reefers of its stack that reported power off within 2 minutes of this box's own power off or last message, when there are at
+    least 2."""
+    found = []
+    for number in state.stowage.stack_of(box.number):
+        other = state.memory.boxes.get(number)
+        if other is not None and other.power_off_at_ms and abs(other.power_off_at_ms - box.newest_at_ms) <= GROUP_WINDOW_MS:
+            found.append(number)
+    return tuple(found)
+
+
+def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
+    """Acts on a change of state."""
+    before, box.state = box.state, decision.state
+    if decision.state == "PROBABLE_OVERBOARD":
+        if not box.heard_at_ms:
+            box.state = before
+            return
+        probably_lost(state, box, at_ms, decision)
+        state.recount(at_ms)
+    elif decision.state == "DISCHARGED":
+        _discharged(state, box)
+        state.recount(at_ms)
+    elif decision.state == "MISSING":
+        _missing(state, box, decision)
+        state.recount(at_ms)
+    if decision.state in {"MISSING", "PROBABLE_OVERBOARD"}:
+        for number in state.stowage.near(box.number):
+            other = state.memory.boxes.get(number)
+            if other is not None and other is not box and other.state in {"MISSING", "DEVICE_FAULT"}:
+                state.wake(other, at_ms)
+
+
+def _missing(state: WatchState, box: Box, decision: Decision) -> None:
+    state.outcome.events.append(
+        event(
+            state.settings.place,
+            box.number,
+            "X_MISSING",
+            box.base_ms(),
+            last_heard_at_ms=box.heard_at_ms or None,
+            gateway=box.gateway or None,
+            slot=state.slot_text(box.number),
+            posterior=round(decision.posterior, 6),
+            evidence=[msgspec.to_builtins(piece) for piece in decision.evidence],
+        )
+    )
+
+
+def _discharged(state: WatchState, box: Box) -> None:
+    listed = state.current_list()
+    box.aboard = False
+    if listed is None or f"DISC {listed.id}" in box.told:
+        return
+    box.told = [*box.told, f"DISC {listed.id}"]
+    at_ms = box.heard_at_ms or box.waiting_from_ms
+    made = event(state.settings.place, box.number, "DISC", at_ms, place=listed.port, call=listed.call, listed=True, basis="list")
+    state.outcome.events.append(made)
+
+
+def refuted(state: WatchState, box: Box, at_ms: int) -> None:
+    """The box was heard aboard: whatever its silence had led to is taken back."""
+    if box.state in GONE_STATES:
+        found_again(state, box, at_ms)
+        box.state = "FOUND"
+        state.recount(at_ms)
+    elif box.state in {"MISSING", "DEVICE_FAULT"}:
+        if box.state == "MISSING":
+            state.outcome.events.append(
+                event(state.settings.place, box.number, "X_FOUND", at_ms, gateway=box.gateway or None, status="MISSING")
+            )
+        box.state = "ONBOARD"
+        state.recount(at_ms)
+    elif box.state in {"LATE", "GATEWAY_OUTAGE", "FOUND", "DISCHARGED"}:
+        box.state = "ONBOARD"

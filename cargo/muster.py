@@ -1,0 +1,101 @@
+"""The muster: every box that should be aboard, accounted for or not and why, by bay; what is not instrumented is said as such."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cargo.boxes import Box, in_time
+from cargo.lost import GONE_STATES
+from cargo.outcome import Made, event
+from cargo.state import HOUR_MS, WatchState
+
+Reason = Literal["heard", "below_deck_not_due", "not_due", "collapsed", "late", "gateway_silent", "missing", "gone", "not_instrumented"]
+ACCOUNTED: frozenset[Reason] = frozenset({"heard", "below_deck_not_due", "not_due", "collapsed"})
+RECENT_MS = HOUR_MS
+NAMED_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """One line of the muster: the box, its slot, how it stands, and when and by which gateway it was last heard (UTC ms; 0: never
+    aboard)."""
+
+    container: str
+    slot: str | None
+    reason: Reason
+    last_heard_at_ms: int
+    gateway: str
+
+
+def muster(state: WatchState, at_ms: int) -> list[Roll]:
+    """Every box on the list in force, and every box heard aboard that is on no list, in order of slot. Pure: changes nothing."""
+    lines = []
+    for number, stowed in state.stowage.boxes.items():
+        box = state.memory.boxes.get(number)
+        if not stowed.tracker and (box is None or not box.heard_at_ms):
+            lines.append(Roll(number, stowed.slot, "not_instrumented", 0, ""))
+        elif box is None:
+            lines.append(Roll(number, stowed.slot, "missing", 0, ""))
+        else:
+            lines.append(Roll(number, stowed.slot, _reason(state, box, at_ms), box.heard_at_ms, box.gateway))
+    lines += [Roll(box.number, None, _reason(state, box, at_ms), box.heard_at_ms, box.gateway) for box in unlisted(state)]
+    return sorted(lines, key=lambda line: (line.slot or "~", line.container))
+
+
+def unlisted(state: WatchState) -> list[Box]:
+    """The boxes heard aboard that are on no list, and those carried past the port they were to leave at."""
+    listed = state.stowage.boxes
+    there = (box for number, box in sorted(state.memory.boxes.items()) if box.aboard and number not in listed)
+    return [box for box in there if not state.discharges(box.number) or any(told.startswith("X_OVERCARRIED") for told in box.told)]
+
+
+def muster_event(state: WatchState, at_ms: int, why: str) -> Made:
+    """The X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the names of who is not.
+
+    At most 500 names are given for each reason; the numbers are whole.
+    """
+    lines = muster(state, at_ms)
+    expected = [line for line in lines if line.slot is not None]
+    instrumented = [line for line in expected if line.reason != "not_instrumented"]
+    bays: dict[str, list[int]] = {}
+    for line in instrumented:
+        count = bays.setdefault((line.slot or "")[:3], [0, 0])
+        count[0] += line.reason in ACCOUNTED
+        count[1] += 1
+    listed = state.current_list()
+    body: dict[str, Any] = {
+        "why": why,
+        "call": None if listed is None else listed.call,
+        "total": len(expected),
+        "instrumented": len(instrumented),
+        "accounted": sum(line.reason in ACCOUNTED for line in instrumented),
+        "reasons": dict(sorted(Counter(line.reason for line in expected).items())),
+        "bays": bays,
+        "not_on_list": [line.container for line in lines if line.slot is None][:NAMED_MAX],
+    }
+    for reason in ("late", "gateway_silent", "missing", "gone"):
+        body[reason] = [line.container for line in expected if line.reason == reason][:NAMED_MAX]
+    never = [line.container for line in instrumented if not line.last_heard_at_ms and state.loads(line.container)]
+    body["not_heard_since_loading"] = never[:NAMED_MAX]
+    return event(state.settings.place, state.settings.place.log_topic, "X_MUSTER", at_ms, **body)
+
+
+def _reason(state: WatchState, box: Box, at_ms: int) -> Reason:
+    if box.state in GONE_STATES:
+        return "gone"
+    if box.state == "COLLAPSED_ON_BOARD":
+        return "collapsed"
+    silent = state.silent_ms(box, at_ms)
+    if not in_time(silent, state.interval_ms(box, at_ms)):
+        by_state: dict[str, Reason] = {
+            "GATEWAY_OUTAGE": "gateway_silent",
+            "MISSING": "missing",
+            "DEVICE_FAULT": "missing",
+            "DISCHARGED": "missing",
+        }
+        return by_state.get(box.state, "late")
+    if box.heard_at_ms and at_ms - box.heard_at_ms <= RECENT_MS:
+        return "heard"
+    return "below_deck_not_due" if state.stowage.on_deck(box.number) is False else "not_due"

@@ -1,0 +1,141 @@
+"""Who is aboard and who is on the quay, from what is heard and what the load lists say: loaded, discharged, gated in and out, left
+behind."""
+
+from __future__ import annotations
+
+from cargo.boxes import Box
+from cargo.outcome import event
+from cargo.registry import LoadList
+from cargo.state import HOUR_MS, WatchState
+from cargo.voyage import Call
+
+STRANGER_MS = 60_000
+EARLY_CALL_MS = 12 * HOUR_MS
+OVERCARRIED_MS = 30 * 60_000
+CALL_SPAN_MS = 96 * HOUR_MS
+LEFT_BEHIND_MS = 30 * 60_000
+GATE_OUT_INTERVALS = 4
+GATE_OUT_MS_MIN = 2 * HOUR_MS
+
+
+def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
+    """The ship heard a box: it is aboard, if it is on the list at once, else when it has been heard for a minute.
+
+    LOAD is told once per call: for a box the list loads, and for one on no list (`listed` false); not for what was aboard before the
+    watch began.
+    """
+    listed = state.current_list()
+    if not box.aboard:
+        expected = box.number in state.stowage.boxes or state.discharges(box.number)
+        if not expected and listed is not None and at_ms - box.first_at_ms < STRANGER_MS:
+            return
+        box.aboard, box.aboard_at_ms = True, at_ms
+        fresh = state.loads(box.number) or (not expected and (listed is not None or not state.memory.voyage.at_sea))
+        if fresh and _tell_once(box, f"LOAD {listed.id if listed else state.memory.voyage.berth}"):
+            _tell_load(state, box, listed, expected)
+    sailed = state.memory.voyage.sailed_at_ms
+    after = state.memory.voyage.at_sea and sailed and at_ms - sailed > OVERCARRIED_MS
+    if listed is not None and after and state.discharges(box.number) and _tell_once(box, f"X_OVERCARRIED {listed.id}"):
+        state.outcome.events.append(event(state.settings.place, box.number, "X_OVERCARRIED", at_ms, place=listed.port, call=listed.call))
+        state.recount(at_ms)
+
+
+def ship_called(state: WatchState, call: Call) -> None:
+    """The ship arrived or sailed: the list of this call comes into play, or into force, and every box's habits may change."""
+    memory = state.memory
+    state.outcome.events.append(event(state.settings.place, state.settings.place.log_topic, call.code, call.at_ms, place=call.port))
+    if call.code == "ARRI":
+        find_call(state, call.at_ms)
+        return
+    memory.listed, memory.call = memory.call or memory.listed, ""
+    state.restow()
+    for box in memory.boxes.values():
+        box.habit.forget()
+        if box.number not in state.stowage.boxes and not state.discharges(box.number) and box.heard_at_ms < memory.voyage.berthed_at_ms:
+            box.aboard = False
+    expect_aboard(state, call.at_ms)
+
+
+def find_call(state: WatchState, at_ms: int) -> None:
+    """Takes up the list of the call she is at: the first of this port that sails after she came (12 h of slack)."""
+    memory = state.memory
+    if not memory.voyage.berth:
+        return
+    known = [listed for listed in memory.lists.values() if listed.port == memory.voyage.berth and listed.id != memory.listed]
+    ahead = [listed for listed in known if listed.departs_at_ms >= memory.voyage.berthed_at_ms - EARLY_CALL_MS]
+    memory.call = min(ahead, key=lambda listed: (listed.departs_at_ms, listed.call)).id if ahead else ""
+    state.restow()
+    if memory.call:
+        for box in memory.boxes.values():
+            if not box.aboard and box.heard_at_ms >= memory.voyage.berthed_at_ms and not box.alert_id:
+                heard_aboard(state, box, box.heard_at_ms)
+
+
+def expect_aboard(state: WatchState, at_ms: int) -> None:
+    """Begins to wait for every box on the list in force that carries a tracker."""
+    for number, stowed in sorted(state.stowage.boxes.items()):
+        if stowed.tracker:
+            box = state.box(number)
+            if not box.heard_at_ms:
+                box.waiting_from_ms = max(box.waiting_from_ms, at_ms)
+            state.wake(box, state.missed_one_at_ms(box, at_ms, 1))
+
+
+def heard_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
+    """The quay heard a box: off a ship when a list of this port takes it ashore around now, else through the gate; left behind when its
+    ship sailed."""
+    if not box.aboard:
+        box.aboard, box.aboard_at_ms = True, at_ms
+        off = _call_of(state, box.number, at_ms, off=True)
+        if off is not None and _tell_once(box, f"DISC {off.id}"):
+            made = event(state.settings.place, box.number, "DISC", at_ms, ship=off.ship, call=off.call, listed=True, basis="heard")
+            state.outcome.events.append(made)
+        elif off is None:
+            state.outcome.events.append(event(state.settings.place, box.number, "GTIN", at_ms, basis="heard"))
+    on = _call_of(state, box.number, at_ms, off=False)
+    if on is not None and at_ms > on.departs_at_ms + LEFT_BEHIND_MS and _tell_once(box, f"X_LEFT_BEHIND {on.id}"):
+        made = event(state.settings.place, box.number, "X_LEFT_BEHIND", at_ms, ship=on.ship, call=on.call, departs_at_ms=on.departs_at_ms)
+        state.outcome.events.append(made)
+
+
+def judge_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
+    """A box the quay no longer hears has gone: aboard the ship that was to load it, else out of the gate (unless the gateway itself is
+    silent)."""
+    if not box.aboard:
+        return
+    gone_at = at_ms - state.silent_ms(box, at_ms) + max(GATE_OUT_MS_MIN, GATE_OUT_INTERVALS * state.interval_ms(box, at_ms))
+    gateway = state.memory.gateways.get(box.gateway)
+    deaf = gateway is None or gateway.heard_at_ms <= box.heard_at_ms
+    if at_ms < gone_at or deaf:
+        state.wake(box, gone_at if at_ms < gone_at else at_ms + HOUR_MS)
+        return
+    box.aboard = False
+    on = _call_of(state, box.number, box.heard_at_ms, off=False)
+    if on is None or f"X_LEFT_BEHIND {on.id}" in box.told:
+        state.outcome.events.append(event(state.settings.place, box.number, "GTOT", box.heard_at_ms, basis="silence"))
+
+
+def _call_of(state: WatchState, number: str, at_ms: int, *, off: bool) -> LoadList | None:
+    """The call of this port around this time whose list takes the box ashore (`off`), or aboard."""
+    near = [
+        listed
+        for listed in state.memory.lists.values()
+        if abs(listed.departs_at_ms - at_ms) <= CALL_SPAN_MS and number in state.named(listed.id, off=off)
+    ]
+    return min(near, key=lambda listed: (abs(listed.departs_at_ms - at_ms), listed.id)) if near else None
+
+
+def _tell_load(state: WatchState, box: Box, listed: LoadList | None, expected: bool) -> None:
+    port = listed.port if listed is not None else state.memory.voyage.berth or None
+    more = {"place": port, "call": listed.call if listed else None, "listed": None if listed is None else expected}
+    made = event(state.settings.place, box.number, "LOAD", box.first_at_ms or box.heard_at_ms, slot=state.slot_text(box.number), **more)
+    state.outcome.events.append(made)
+    if not expected:
+        state.recount(box.heard_at_ms)
+
+
+def _tell_once(box: Box, what: str) -> bool:
+    if what in box.told:
+        return False
+    box.told = [*box.told, what]
+    return True

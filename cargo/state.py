@@ -1,0 +1,209 @@
+"""Everything a watch remembers, as one value that can be written down and taken up again, and the indexes made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappush
+
+import msgspec
+
+from cargo.beats import grace_ms
+from cargo.boxes import Box, Gateway
+from cargo.errors import Unreadable
+from cargo.event_time import EventClock
+from cargo.heard import Heard
+from cargo.lost import WEIGHTS, Weights
+from cargo.outcome import Outcome, Place
+from cargo.registry import LoadList, Port, Stowed
+from cargo.rules import Limits
+from cargo.stowage import Stowage
+from cargo.voyage import Voyage
+
+HOUR_MS = 3_600_000
+PENDING_MAX = 200_000
+RECOUNT_AFTER_MS = 60_000
+SNAPSHOT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """Who watches, and with what patience. Exactly one of `ship` (IMO number) and `port` (UN/LOCODE) of the place is given.
+
+    `lateness_ms`: readings out of order by up to so much change nothing in the outcome, and everything is decided that much later.
+    `historical_ms`: readings later than that are for the record and alarm nobody. `deaf_ms`: a node that heard nothing for so long was deaf
+    itself, and blames no box for it. The intervals are what devices keep until their habit is known.
+    """
+
+    place: Place
+    lateness_ms: int = 10_000
+    historical_ms: int = 30 * 60_000
+    deaf_ms: int = 45 * 60_000
+    reefer_interval_ms: int = HOUR_MS
+    dry_interval_ms: int = 24 * HOUR_MS
+    quay_interval_ms: int = HOUR_MS
+    muster_every_ms: int = 6 * HOUR_MS
+    limits: Limits = field(default_factory=Limits)
+    weights: Weights = WEIGHTS
+
+    def __post_init__(self) -> None:
+        if (self.place.ship is None) == (self.place.port is None):
+            raise ValueError("a watch stands on one ship or on one quay: give its place a ship or a port")
+
+
+class Incident(msgspec.Struct):
+    """One cluster of losses: its first and last time (UTC ms), its bays, and each container with the time it was lost."""
+
+    id: str
+    first_at_ms: int
+    last_at_ms: int
+    bays: list[int]
+    lost: dict[str, int]
+    found: list[str] = []
+    raised: bool = False
+
+
+class Memory(msgspec.Struct):
+    """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
+    `deaf_until_ms`: when the node heard again after being deaf; `listed`: the load list in force; `call`: the one of the port she lies
+    in."""
+
+    clock: EventClock
+    voyage: Voyage
+    settled_at_ms: int = 0
+    spoke_at_ms: int = 0
+    deaf_until_ms: int = 0
+    muster_at_ms: int = 0
+    recount_at_ms: int = 0
+    listed: str = ""
+    call: str = ""
+    boxes: dict[str, Box] = {}
+    gateways: dict[str, Gateway] = {}
+    lists: dict[str, LoadList] = {}
+    ports: dict[str, Port] = {}
+    incidents: dict[str, Incident] = {}
+    pending: list[tuple[int, Heard]] = []
+
+
+class _Snapshot(msgspec.Struct):
+    version: int
+    place: str
+    memory: Memory
+
+
+class WatchState:
+    """A watch between two steps: its settings, its memory, and what is made from the memory: stowage, timers, who is on which gateway.
+
+    Changed in place by `cargo.watch`; not safe for several threads.
+    """
+
+    def __init__(self, settings: WatchSettings, memory: Memory | None = None) -> None:
+        self.settings = settings
+        self.memory = memory or Memory(EventClock(), Voyage())
+        self.stowage = Stowage()
+        self.timers: list[tuple[int, str]] = []
+        self.on_gateway: dict[str, dict[str, None]] = {}
+        self.outcome = Outcome()
+        self._loads: dict[str, frozenset[str]] = {}
+        self._discharges: dict[str, frozenset[str]] = {}
+        self.restow()
+        for number in sorted(self.memory.boxes):
+            box = self.memory.boxes[number]
+            self.on_gateway.setdefault(box.gateway, {})[number] = None
+            if box.due_at_ms:
+                heappush(self.timers, (box.due_at_ms, number))
+
+    def to_bytes(self) -> bytes:
+        """The snapshot, as JSON: `from_bytes` gives a watch that goes on exactly as this one would."""
+        return msgspec.json.encode(_Snapshot(SNAPSHOT_VERSION, self.settings.place.log_topic, self.memory))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, settings: WatchSettings) -> WatchState:
+        """The watch a snapshot was taken of. Raises Unreadable when it is none, of another version or another place: begin anew from the
+        log."""
+        try:
+            snapshot = msgspec.json.decode(data, type=_Snapshot)
+        except msgspec.MsgspecError as problem:
+            raise Unreadable(f"this snapshot does not read: {problem}", hint="rebuild the watch from the log") from problem
+        if snapshot.version != SNAPSHOT_VERSION or snapshot.place != settings.place.log_topic:
+            found = f"version {snapshot.version} of {snapshot.place}"
+            wanted = f"{SNAPSHOT_VERSION} of {settings.place.log_topic}"
+            raise Unreadable(f"this snapshot is {found}, not {wanted}", hint="rebuild the watch from the log")
+        return cls(settings, snapshot.memory)
+
+    def restow(self) -> None:
+        """Makes the stowage anew: the list in force, and in port the call's list on top of it."""
+        aboard: dict[str, Stowed] = {}
+        self._loads = {id_: frozenset(listed.load) for id_, listed in self.memory.lists.items()}
+        self._discharges = {id_: frozenset(listed.discharge) for id_, listed in self.memory.lists.items()}
+        for id_ in (self.memory.listed, self.memory.call):
+            if id_ in self.memory.lists:
+                aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
+        self.stowage = Stowage(aboard.values())
+
+    def current_list(self) -> LoadList | None:
+        """The load list of the call she is at, else of the last one."""
+        return self.memory.lists.get(self.memory.call or self.memory.listed)
+
+    def loads(self, number: str) -> bool:
+        """Whether the current list loads this box."""
+        return number in self._loads.get(self.memory.call or self.memory.listed, ())
+
+    def discharges(self, number: str) -> bool:
+        """Whether the current list takes this box ashore."""
+        return number in self._discharges.get(self.memory.call or self.memory.listed, ())
+
+    def named(self, list_id: str, *, off: bool) -> frozenset[str]:
+        """What this list takes ashore (`off`), or aboard."""
+        return (self._discharges if off else self._loads).get(list_id, frozenset())
+
+    def slot_text(self, number: str) -> str | None:
+        """Its slot as `BBBRRTT`, or None."""
+        stowed = self.stowage.boxes.get(number)
+        return None if stowed is None else stowed.slot
+
+    def recount(self, at_ms: int) -> None:
+        """What the muster counts has changed: it is to be told soon."""
+        if not self.memory.recount_at_ms:
+            self.memory.recount_at_ms = at_ms + RECOUNT_AFTER_MS
+
+    def box(self, number: str) -> Box:
+        """The box, new when it was never heard of."""
+        box = self.memory.boxes.get(number)
+        if box is None:
+            box = self.memory.boxes[number] = Box.new(number)
+            self.on_gateway.setdefault("", {})[number] = None
+        return box
+
+    def put_on(self, box: Box, gateway: str) -> None:
+        """The box is now heard by this gateway."""
+        if box.gateway != gateway:
+            self.on_gateway[box.gateway].pop(box.number, None)
+            self.on_gateway.setdefault(gateway, {})[box.number] = None
+            box.gateway = gateway
+
+    def wake(self, box: Box, at_ms: int) -> None:
+        """The box is to be judged at `at_ms` (0: not at all)."""
+        if at_ms and (not box.due_at_ms or at_ms < box.due_at_ms):
+            heappush(self.timers, (at_ms, box.number))
+            box.due_at_ms = at_ms
+
+    def interval_ms(self, box: Box, at_ms: int) -> int:
+        """How long this box may be silent now before a reading is missed."""
+        return box.habit.interval_ms(self._nominal_ms(box.number), storm=self.memory.voyage.storm(at_ms))
+
+    def silent_ms(self, box: Box, at_ms: int) -> int:
+        """How long it has been silent though it could have been heard: outages of its gateway and of the node do not count."""
+        gateway = self.memory.gateways.get(box.gateway)
+        back = gateway.back_at_ms if gateway is not None else 0
+        return at_ms - max(box.base_ms(), back, self.memory.deaf_until_ms)
+
+    def missed_one_at_ms(self, box: Box, at_ms: int, intervals: int) -> int:
+        """When it will have missed so many intervals, if it stays silent."""
+        interval = self.interval_ms(box, at_ms)
+        return at_ms - self.silent_ms(box, at_ms) + intervals * interval + grace_ms(interval)
+
+    def _nominal_ms(self, number: str) -> int:
+        if self.settings.place.port is not None:
+            return self.settings.quay_interval_ms
+        stowed = self.stowage.boxes.get(number)
+        return self.settings.reefer_interval_ms if stowed is not None and stowed.is_reefer else self.settings.dry_interval_ms

@@ -1,0 +1,269 @@
+"""The watch of a ship or a quay: readings in, events and alerts out, in the time of the readings themselves.
+
+A discrete-event loop: each reading is put in order of the time it is of, held back for the allowed lateness, and taken together with the
+timers (a box falling due, a muster) as the trusted clock passes them. So the outcome depends on what was measured, not on how it was cut
+into batches, on repeats, on restarts, or on an order disturbed by less than the lateness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+
+from cargo.alerts import Alert
+from cargo.boxes import Box, Gateway
+from cargo.collapse import stack_down
+from cargo.event_time import SOUND_MS
+from cargo.heard import Heard, Value, ship_topic
+from cargo.judge import judge, refuted, wake_next
+from cargo.lost import DECIDED_BY_PEOPLE, FREE_FALL_MS, SHOCK_G, State
+from cargo.muster import muster_event
+from cargo.outcome import Outcome, event
+from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
+from cargo.registry import Entry, LoadList, Port
+from cargo.rules import Where, judge_reading
+from cargo.state import PENDING_MAX, WatchState
+
+FOREVER = 1 << 62
+OUTAGE_READINGS = 10
+OUTAGE_MS_MIN = 3 * 60_000
+
+
+def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
+    """Takes readings in, in the order of the log (or of arrival), and gives what they made. Changes `state`; the caller appends the outcome
+    and then keeps the snapshot: doing it again after a crash makes the same records with the same ids.
+    """
+    lateness, pending = state.settings.lateness_ms, state.memory.pending
+    clock, ship = state.memory.clock, f"{state.settings.place.ship}."
+    for row in heard:
+        at_ms = clock.hear(row, from_ship=row.topic.startswith(ship))
+        if at_ms > state.memory.settled_at_ms:
+            heappush(pending, (at_ms, row))
+            if len(pending) > PENDING_MAX:
+                clock.advance(pending[0][0] + lateness)
+        else:
+            _take(state, at_ms, row, late=True)
+        if clock.now_at_ms - lateness > state.memory.settled_at_ms:
+            _settle(state, clock.now_at_ms - lateness)
+    return _handed_over(state)
+
+
+def advance(state: WatchState, at_ms: int) -> Outcome:
+    """The trusted clock is at least at `at_ms` (UTC ms, fleet time): for a node that has taken all it has and knows the time."""
+    state.memory.clock.advance(at_ms)
+    _settle(state, state.memory.clock.now_at_ms - state.settings.lateness_ms)
+    return _handed_over(state)
+
+
+def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
+    """Takes registry entries in: load lists of this ship (or calling at this quay) and ports. All others are left out. Later versions
+    win."""
+    memory, place = state.memory, state.settings.place
+    for entry in entries:
+        if isinstance(entry.value, Port):
+            memory.ports[entry.value.locode] = entry.value
+        elif isinstance(entry.value, LoadList) and (entry.value.ship == place.ship or entry.value.port == place.port):
+            memory.lists[entry.value.id] = entry.value
+            state.restow()
+            if place.ship is not None:
+                _choose_list(state)
+    return _handed_over(state)
+
+
+def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, by: str) -> Outcome:
+    """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device.
+
+    Raises ValueError when that does not follow from its present state.
+    """
+    box = state.memory.boxes.get(number)
+    if box is None or to not in DECIDED_BY_PEOPLE.get(box.state, ()):
+        raise ValueError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}")
+    if box.alert_id and to in {"FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}:
+        refuted(state, box, at_ms)
+    box.state = to
+    if to == "CONFIRMED_LOST":
+        state.outcome.events.append(event(state.settings.place, number, "X_LOST_OVERBOARD", box.lost_at_ms or box.heard_at_ms, by=by))
+    state.recount(at_ms)
+    return _handed_over(state)
+
+
+def _handed_over(state: WatchState) -> Outcome:
+    made, state.outcome = state.outcome, Outcome()
+    return made
+
+
+def _choose_list(state: WatchState) -> None:
+    """A list has come: it may be the one of this call, or the one in force if none is yet."""
+    memory = state.memory
+    if memory.voyage.berth:
+        find_call(state, memory.settled_at_ms)
+    elif not memory.listed and memory.settled_at_ms:
+        left = [listed for listed in memory.lists.values() if listed.departs_at_ms <= memory.settled_at_ms]
+        memory.listed = max(left, key=lambda listed: listed.call).id if left else ""
+        state.restow()
+    if memory.listed:
+        expect_aboard(state, memory.settled_at_ms)
+
+
+def _settle(state: WatchState, until_ms: int) -> None:
+    """Takes readings and timers in order of time, up to and including `until_ms`. A reading comes before a timer of the same instant.
+
+    Timers wait while the node itself hears nothing: what a deaf node misses is no silence.
+    """
+    memory = state.memory
+    while True:
+        reading_at = memory.pending[0][0] if memory.pending else FOREVER
+        timer_at = min(_box_timer(state), memory.muster_at_ms or FOREVER, memory.recount_at_ms or FOREVER)
+        if timer_at > memory.spoke_at_ms + state.settings.deaf_ms:
+            timer_at = FOREVER
+        if min(reading_at, timer_at) > until_ms:
+            break
+        memory.settled_at_ms = max(memory.settled_at_ms, min(reading_at, timer_at))
+        if reading_at <= timer_at:
+            at_ms, row = heappop(memory.pending)
+            while memory.pending and memory.pending[0][0] == at_ms and memory.pending[0][1].key() == row.key():
+                heappop(memory.pending)
+            _take(state, at_ms, row, late=False)
+        else:
+            _ring(state, max(timer_at, memory.deaf_until_ms))
+    memory.settled_at_ms = max(memory.settled_at_ms, until_ms)
+
+
+def _box_timer(state: WatchState) -> int:
+    """When the next box falls due; timers that were moved are dropped on the way."""
+    while state.timers:
+        at_ms, number = state.timers[0]
+        if state.memory.boxes[number].due_at_ms == at_ms:
+            return at_ms
+        heappop(state.timers)
+    return FOREVER
+
+
+def _ring(state: WatchState, at_ms: int) -> None:
+    """The earliest timer rings: a muster, or a box to be judged."""
+    memory = state.memory
+    if memory.muster_at_ms and memory.muster_at_ms <= min(at_ms, _box_timer(state)):
+        _muster(state, at_ms, "six_hours")
+        _next_muster(state, at_ms)
+    elif memory.recount_at_ms and memory.recount_at_ms <= min(at_ms, _box_timer(state)):
+        _muster(state, at_ms, "change")
+    else:
+        _, number = heappop(state.timers)
+        box = memory.boxes[number]
+        box.due_at_ms = 0
+        if state.settings.place.ship is not None:
+            judge(state, box, at_ms)
+        else:
+            judge_on_quay(state, box, at_ms)
+
+
+def _muster(state: WatchState, at_ms: int, why: str) -> None:
+    state.memory.recount_at_ms = 0
+    if state.settings.place.ship is not None and state.memory.voyage.at_sea and state.stowage.boxes:
+        state.outcome.events.append(muster_event(state, at_ms, why))
+
+
+def _next_muster(state: WatchState, at_ms: int) -> None:
+    every = state.settings.muster_every_ms
+    state.memory.muster_at_ms = (at_ms // every + 1) * every
+
+
+def _take(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
+    """One reading, of the time `at_ms`, at its turn (`late`: its turn had passed)."""
+    memory = state.memory
+    now = max(at_ms, memory.settled_at_ms) if late else at_ms
+    if now - memory.spoke_at_ms > state.settings.deaf_ms:
+        memory.deaf_until_ms = now
+        _next_muster(state, now)
+    memory.spoke_at_ms = max(memory.spoke_at_ms, now)
+    kind = ship_topic(row.topic)
+    if kind is None:
+        _take_box(state, at_ms, row, late=late)
+    elif row.topic.startswith(f"{state.settings.place.ship}."):
+        _take_ship(state, at_ms, kind, row.signals)
+
+
+def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, Value]) -> None:
+    voyage = state.memory.voyage
+    if kind == "location" and at_ms > voyage.fixed_until_ms():
+        call = voyage.locate(at_ms, signals, state.memory.ports)
+        if call is not None:
+            ship_called(state, call)
+            if call.code == "DEPA":
+                _muster(state, at_ms, "departure")
+                _next_muster(state, at_ms)
+        elif not state.memory.listed and not state.memory.call:
+            _choose_list(state)
+    elif kind == "environment" and (not voyage.rolls or at_ms > voyage.rolls[-1][0]) and voyage.feel(at_ms, signals):
+        for box in state.memory.boxes.values():
+            box.habit.storm_begins()
+
+
+def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
+    """A box spoke. Its facts count whenever they come; it counts as heard, and meets the rules, only with news of its own."""
+    box = state.box(row.topic)
+    before = box.newest_at_ms
+    box.fold(at_ms, row.signals, state.memory.voyage)
+    if at_ms < before:
+        return
+    settled = state.memory.settled_at_ms
+    if not late or settled - at_ms <= state.settings.historical_ms:
+        _judge_now(state, box, at_ms, row.signals)
+    if at_ms == before:
+        return
+    heard_at = max(at_ms, settled) if late and settled - at_ms <= SOUND_MS else at_ms
+    _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)))
+    if before > max(state.memory.gateways[box.gateway].back_at_ms, state.memory.deaf_until_ms):
+        box.habit.note(at_ms - before, storm=state.memory.voyage.storm(at_ms))
+    box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
+    if not box.aboard and not box.first_at_ms:
+        box.first_at_ms = heard_at
+    if state.settings.place.ship is not None:
+        _aboard_again(state, box, heard_at)
+    else:
+        heard_on_quay(state, box, heard_at)
+        state.wake(box, state.missed_one_at_ms(box, heard_at, 2))
+
+
+def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
+    if not box.off_since_ms:
+        if box.state != "ONBOARD" and box.state != "COLLAPSED_ON_BOARD":
+            refuted(state, box, at_ms)
+        heard_aboard(state, box, at_ms)
+    stack_down(state, box, at_ms)
+    wake_next(state, box, at_ms)
+
+
+def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str) -> None:
+    """The gateway passed a reading on. When it had passed none on while at least ten were due, it was out, and its boxes' silence begins
+    now."""
+    gateway = state.memory.gateways.setdefault(name, Gateway())
+    gap = at_ms - gateway.heard_at_ms
+    if gateway.heard_at_ms and gap > OUTAGE_MS_MIN:
+        due = 0
+        for number in state.on_gateway.get(name, ()):
+            other = state.memory.boxes[number]
+            if other.aboard:
+                due += gap * 100 // state.interval_ms(other, gateway.heard_at_ms)
+        if due >= OUTAGE_READINGS * 100:
+            gateway.back_at_ms = at_ms
+    gateway.heard_at_ms = max(gateway.heard_at_ms, at_ms)
+    state.put_on(box, name)
+
+
+def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value]) -> None:
+    """The rules on one reading, and the blows that are events."""
+    place = state.settings.place
+    where = Where(box.number, place.ship, state.slot_text(box.number), place.ship is not None and state.memory.voyage.at_sea)
+    changes: list[Alert] = judge_reading(state.settings.limits, box.rules, where, at_ms, signals)
+    state.outcome.alerts += [change.made() for change in changes]
+    shock = signals.get("shock_g")
+    if shock is not None and float(shock) > SHOCK_G:
+        state.outcome.events.append(
+            event(place, box.number, "X_SHOCK", at_ms, place=place.port or state.memory.voyage.berth or None, shock_g=shock)
+        )
+    fall = signals.get("free_fall_ms")
+    if fall is not None and int(fall) >= FREE_FALL_MS:
+        state.outcome.events.append(
+            event(place, box.number, "X_FREE_FALL", at_ms, place=place.port or state.memory.voyage.berth or None, free_fall_ms=fall)
+        )
