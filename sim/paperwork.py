@@ -1,0 +1,156 @@
+"""What the booking clerk writes into the registry in the course of the story, and by when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cargo.registry import BookedContainer, Booking, Custody, Customer, LoadList, Port, RegistryValue, Ship, Story, Stowed
+from sim.arrays import HOUR_MS, NEVER_MS
+from sim.places import PORTS
+from sim.stages import INTAKES, State
+from sim.story import chapters
+from sim.stowage import slot_text, stacks_of
+from sim.voyages import Call
+from sim.world import World
+
+LOAD_LIST_BEFORE_MS = 6 * HOUR_MS
+"""A port has a ship's load list so long before she arrives."""
+BOOKED_BEFORE_MS = 48 * HOUR_MS
+END_PLANNED_AFTER_MS = 24 * HOUR_MS
+"""So long after the boxes have sailed, their strippings are planned and the bookings' ends known: days before they come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """One registry entry, to be accepted before the fleet's time passes `due_at_ms` (UTC ms). `value`: plain JSON, right by `cargo`."""
+
+    due_at_ms: int
+    type: str
+    id: str
+    value: dict[str, Any]
+
+
+def paperwork(world: World) -> list[Paper]:
+    """Every entry of the story, in the order in which it is written; what is due at one time is in the order of these lines."""
+    begins_at_ms = world.timeline.begins_at_ms
+    papers = [
+        *(_paper(begins_at_ms, "customer", who.id, Customer(who.name, who.colour, who.role)) for who in world.companies.all),
+        *(
+            _paper(begins_at_ms, "port", port.locode, Port(port.locode, port.name, port.latitude_deg, port.longitude_deg, port.radius_nm))
+            for port in PORTS.values()
+        ),
+        *_ships(world),
+        *_bookings(world),
+        *_load_lists(world),
+        *_custody(world),
+        *_chapters(world),
+    ]
+    return sorted(papers, key=lambda paper: paper.due_at_ms)
+
+
+def _paper(due_at_ms: int, kind: str, identity: str, value: RegistryValue) -> Paper:
+    return Paper(due_at_ms, kind, identity, msgspec.to_builtins(value))
+
+
+def _ships(world: World) -> Iterator[Paper]:
+    capacity = sum(len(stack.slots) for stack in stacks_of(world.groups))
+    for voyage in world.timeline.voyages:
+        ship = voyage.ship
+        value = Ship(ship.imo, ship.name, ship.call_sign, ship.mmsi, ship.flag, capacity)
+        yield _paper(world.timeline.begins_at_ms, "ship", ship.imo, value)
+
+
+def _bookings(world: World) -> Iterator[Paper]:
+    """Each booking when it is made, its boxes' spans open; and again when the strippings are planned."""
+    boxes, begins_at_ms = world.boxes, world.timeline.begins_at_ms
+    for index, booking in enumerate(world.bookings):
+        mine = np.flatnonzero(boxes.booking == index).tolist()
+        leg = world.consignments[booking.consignment].legs[0]
+        call = world.timeline.voyages[leg.voyage].calls[leg.loads - 1]
+        appears_at_ms = min(int(world.stages.begins(State.QUAY)[box]) for box in mine)
+        made_at_ms = begins_at_ms if call.number == 1 else max(begins_at_ms, appears_at_ms - BOOKED_BEFORE_MS)
+        yield _paper(made_at_ms, "booking", booking.reference, _booking(world, index, mine, ended=False))
+        if any(boxes.stripped_at_ms[box] < world.timeline.ends_at_ms for box in mine):
+            yield _paper(call.departs_at_ms + END_PLANNED_AFTER_MS, "booking", booking.reference, _booking(world, index, mine, ended=True))
+
+
+def _booking(world: World, index: int, mine: list[int], *, ended: bool) -> Booking:
+    booking, boxes = world.bookings[index], world.boxes
+    spans = []
+    for box in mine:
+        until = int(boxes.stripped_at_ms[box])
+        known = ended and until < NEVER_MS
+        spans.append(BookedContainer(boxes.numbers[box], int(boxes.stuffed_at_ms[box]), until if known else None))
+    return Booking(
+        reference=booking.reference,
+        shipper=booking.shipper.id,
+        consignee=booking.consignee.id,
+        cargo=booking.goods.name,
+        from_place=booking.source,
+        to_place=booking.target,
+        setpoint_c=booking.goods.setpoint_c,
+        un_number=booking.goods.un_number,
+        containers=tuple(spans),
+    )
+
+
+def _load_lists(world: World) -> Iterator[Paper]:
+    """One for each call within the story, drawn up from the bookings before the ship comes: it does not know what was lost at sea."""
+    for index, voyage in enumerate(world.timeline.voyages):
+        before: dict[str, Stowed] = {}
+        for call in voyage.calls:
+            if call.arrives_at_ms > world.timeline.ends_at_ms:
+                break
+            aboard = _aboard(world, index, call)
+            value = LoadList(
+                ship=voyage.ship.imo,
+                port=call.locode,
+                call=call.number,
+                aboard=tuple(aboard.values()),
+                load=tuple(number for number in aboard if number not in before),
+                discharge=tuple(number for number in before if number not in aboard),
+                departs_at_ms=call.departs_at_ms,
+            )
+            due_at_ms = max(call.arrives_at_ms - LOAD_LIST_BEFORE_MS, world.timeline.begins_at_ms)
+            yield _paper(due_at_ms, "load_list", value.id, value)
+            before = aboard
+
+
+def _aboard(world: World, voyage: int, call: Call) -> dict[str, Stowed]:
+    """What is aboard when the ship leaves `call`, by number."""
+    boxes = np.arange(len(world.boxes))
+    column = world.stages.column_at(boxes, np.full(len(boxes), call.departs_at_ms))
+    there = (world.stages.state[boxes, column] == State.SHIP) & (world.stages.place[boxes, column] == voyage)
+    calls = world.timeline.voyages[voyage].calls
+    aboard = {}
+    for box in np.flatnonzero(there).tolist():
+        booking = world.bookings[world.boxes.booking[box]]
+        leg = next(leg for leg in world.consignments[booking.consignment].legs if leg.voyage == voyage)
+        number = world.boxes.numbers[box]
+        slot = slot_text(int(world.stages.slot[box, column[box]]))
+        pol, pod = calls[leg.loads - 1].locode, calls[leg.discharges - 1].locode
+        aboard[number] = Stowed(number, slot, world.boxes.size_types[box], pol, pod, booking.reference)
+    return aboard
+
+
+def _custody(world: World) -> Iterator[Paper]:
+    """Who answers for each box; written down at the end of the hour in which it changed hands. A loss is not known here."""
+    begins_at_ms = world.timeline.begins_at_ms
+    for stage in world.stages.each():
+        if stage.state in (State.QUAY, State.SHIP, State.ROAD):
+            at = "delivered" if stage.state is State.ROAD else INTAKES[stage.place]
+            hour_at_ms = -(-stage.from_at_ms // HOUR_MS) * HOUR_MS
+            first = stage.from_at_ms < begins_at_ms + HOUR_MS
+            due_at_ms = begins_at_ms if first else hour_at_ms
+            yield _paper(due_at_ms, "custody", world.boxes.numbers[stage.box], Custody(at, stage.from_at_ms))
+
+
+def _chapters(world: World) -> Iterator[Paper]:
+    for chapter in chapters(world.timeline):
+        value = Story(chapter.title, chapter.text, chapter.look, chapter.told_at_ms)
+        yield _paper(chapter.told_at_ms, "story", chapter.id, value)

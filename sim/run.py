@@ -1,0 +1,161 @@
+"""The simulator as a process: world, tape, clerk and clock together, from a start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import signal
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from aiohttp import web
+
+from sim.arrays import NEVER_MS
+from sim.clerk import Clerk
+from sim.clock import Setting, StoryClock
+from sim.door import clock_door
+from sim.paperwork import paperwork
+from sim.progress import Progress, load_progress, save_progress
+from sim.publish import Publisher
+from sim.sensors import Sensors
+from sim.settings import CADENCES, SimSettings
+from sim.stages import INTAKES
+from sim.story import chapters
+from sim.tape import Tape
+from sim.truth import Truth
+from sim.world import build_world
+from streams.clock import Clock, WallClock
+
+TURN_S = 0.02
+SAVE_EVERY_S = 1.0
+DRAIN_S = 2.0
+log = logging.getLogger("sim")
+
+
+class Simulation:
+    """One story under way. Made from settings and, unless `fresh`, from what the last run kept; `play` belongs to one thread."""
+
+    def __init__(self, settings: SimSettings, *, fresh: bool = False, wall: Clock | None = None) -> None:
+        self._settings = settings
+        self._wall = wall or WallClock()
+        self._path = settings.data / "progress.json"
+        if fresh:
+            begin_anew(settings.data)
+        self._story = f"seed {settings.seed}, {settings.boxes} boxes, {settings.cadence}, from {settings.begins_at_ms}"
+        world = build_world(settings.seed, settings.boxes, settings.begins_at_ms)
+        progress = load_progress(self._path, self._story) or Progress(
+            self._story, settings.begins_at_ms, 0, Setting(settings.speed, paused=False)
+        )
+        self.sensors = Sensors(world, CADENCES[settings.cadence])
+        self._truth = Truth(settings.data / "truth", self.sensors)
+        self._truth.begin()
+        times = world.timeline
+        self.clock = StoryClock(times.ends_at_ms, chapters(times), progress.fleet_at_ms, progress.setting, self._wall)
+        self.clerk = Clerk(paperwork(world), settings.api, progress.papers) if settings.api else None
+        self._publisher = Publisher(INTAKES, {door.at: door for door in settings.intakes}, self._wall)
+        self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
+        self._acknowledged_ms = progress.fleet_at_ms
+
+    def play(self, stop: threading.Event) -> None:
+        """Publish what the clock has come to, let the clock go on with what is acknowledged, until `stop` is set; keep the progress."""
+        saved_s = self._wall.monotonic_s()
+        try:
+            while not stop.is_set():
+                self._publisher.turn(TURN_S)
+                horizon_ms = min(self.clock.now_ms(), self._free_before_ms() - 1)
+                self.tape.play(horizon_ms)
+                self._acknowledged_ms = self.tape.acknowledged_before_ms(horizon_ms)
+                self.clock.confirm(self._acknowledged_ms)
+                if self._wall.monotonic_s() - saved_s >= SAVE_EVERY_S:
+                    saved_s = self._wall.monotonic_s()
+                    self._save()
+            self._drain()
+        finally:
+            self._publisher.close()
+            self._save()
+
+    def _drain(self) -> None:
+        """Wait a little for what is under way, so that the next start need not send it again."""
+        deadline_s = self._wall.monotonic_s() + DRAIN_S
+        horizon_ms = self._acknowledged_ms - 1
+        while self.tape.acknowledged < self.tape.published and self._wall.monotonic_s() < deadline_s:
+            self._publisher.turn(TURN_S)
+            self._acknowledged_ms = self.tape.acknowledged_before_ms(horizon_ms)
+
+    def _free_before_ms(self) -> int:
+        return self.clerk.free_before_ms() if self.clerk else NEVER_MS
+
+    def _save(self) -> None:
+        papers = self.clerk.accepted if self.clerk else 0
+        save_progress(self._path, Progress(self._story, self._acknowledged_ms, papers, self.clock.setting()))
+
+
+def begin_anew(folder: Path) -> None:
+    """Forget the story under way in `folder`: its progress and its truth. Nothing else in the folder is touched."""
+    (folder / "progress.json").unlink(missing_ok=True)
+    shutil.rmtree(folder / "truth", ignore_errors=True)
+
+
+async def run_sim(settings: SimSettings, fresh: bool = False, stop: asyncio.Event | None = None) -> None:
+    """Run the simulator until SIGTERM, SIGINT or `stop`; after the story's end its clock stands still and goes on telling so.
+
+    Raises what ends it: Misuse for settings, a login or a paper that is wrong, OSError when the clock's port is taken.
+    """
+    settings.data.mkdir(parents=True, exist_ok=True)
+    simulation = Simulation(settings, fresh=fresh)
+    ending = threading.Event()
+    async with _told(stop) as stopping, _served(simulation.clock, settings):
+        workers = [asyncio.create_task(asyncio.to_thread(simulation.play, ending))]
+        if simulation.clerk is not None:
+            workers.append(asyncio.create_task(asyncio.to_thread(simulation.clerk.run, simulation.clock.now_ms, ending)))
+        try:
+            await _first_trouble(workers, stopping)
+        finally:
+            ending.set()
+            await asyncio.gather(*workers, return_exceptions=True)
+    left = simulation.tape
+    log.info("left: %d readings published, %d acknowledged, fleet at %d ms", left.published, left.acknowledged, simulation.clock.now_ms())
+
+
+async def _first_trouble(workers: list[asyncio.Task[None]], stopping: asyncio.Event) -> None:
+    """Wait until asked to stop; raise what a worker raises before that."""
+    stopped = asyncio.create_task(stopping.wait())
+    waiting: set[asyncio.Task[None] | asyncio.Task[bool]] = {stopped, *workers}
+    try:
+        while not stopped.done():
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+    finally:
+        stopped.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _told(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event]:
+    """The event to wait for: the caller's, or one that SIGTERM and SIGINT set."""
+    if stop is not None:
+        yield stop
+        return
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _served(clock: StoryClock, settings: SimSettings) -> AsyncIterator[None]:
+    runner = web.AppRunner(clock_door(clock), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.clock_host, settings.clock_port).start()
+        log.info("the fleet's clock answers at http://%s:%d/clock", settings.clock_host, settings.clock_port)
+        yield
+    finally:
+        await runner.cleanup()

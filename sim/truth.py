@@ -1,0 +1,126 @@
+"""The ground truth beside the readings: what was published, where every box was, and why; for tests, and read by no other process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cargo.signals import SIGNALS
+from sim.arrays import NEVER_MS
+from sim.faults import GATEWAYS
+from sim.readings import MEASURED, Readings
+from sim.sensors import Sensors
+from sim.stages import INTAKES, NOWHERE
+from sim.stowage import slot_text
+
+_TYPES = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
+SCHEMA = pa.schema(
+    [
+        ("heard_at_ms", pa.int64()),
+        ("intake", pa.string()),
+        ("mqtt_topic", pa.string()),
+        ("device", pa.string()),
+        ("device_at_ms", pa.int64()),
+        ("repeat", pa.bool_()),
+        ("gateway", pa.string()),
+        *((name, _TYPES[SIGNALS[name].type]) for name in MEASURED),
+    ]
+)
+"""One row per message published, in the order of publication; `repeat`: the same payload again."""
+
+
+def rows_of(readings: Readings, sensors: Sensors) -> pa.Table:
+    """Readings as rows of `SCHEMA`: exactly the values that their payloads carry."""
+    intakes, topics, devices = np.array(INTAKES), np.array(sensors.topics), np.array(sensors.devices)
+    gateways = np.array([*GATEWAYS, ""])
+    columns: dict[str, Any] = {
+        "heard_at_ms": readings.heard_at_ms,
+        "intake": intakes[readings.intake],
+        "mqtt_topic": topics[readings.thing],
+        "device": devices[readings.thing],
+        "device_at_ms": readings.at_ms,
+        "repeat": readings.repeat,
+        "gateway": pa.array(gateways[readings.gateway].tolist(), pa.string(), mask=readings.gateway < 0),
+    }
+    for name in MEASURED:
+        values = readings.signals.get(name, np.full(len(readings), np.nan))
+        columns[name] = pa.array(values, from_pandas=True).cast(_TYPES[SIGNALS[name].type])
+    return pa.table(columns, schema=SCHEMA)
+
+
+class Truth:
+    """The truth of one story in `folder`. What is written again comes out the same: a restart corrects nothing and spoils nothing."""
+
+    def __init__(self, folder: Path, sensors: Sensors) -> None:
+        self.folder = folder
+        self._sensors = sensors
+
+    def begin(self) -> None:
+        """Write down where every box will be and every cause of trouble, before the first reading."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _replace(self.folder / "stages.parquet", pa.Table.from_pylist(list(_stages(self._sensors))))
+        lines = [json.dumps(cause) for cause in causes(self._sensors)]
+        _write(self.folder / "causes.jsonl", ("\n".join(lines) + "\n").encode())
+
+    def write(self, from_at_ms: int, readings: Readings) -> None:
+        """Write down the readings of one span of time, before the first of them is published."""
+        if len(readings):
+            _replace(self.folder / f"readings-{from_at_ms}.parquet", rows_of(readings, self._sensors))
+
+
+def published(folder: Path, until_at_ms: int = NEVER_MS) -> pa.Table:
+    """Every message published with `heard_at_ms` < `until_at_ms` (rows of `SCHEMA`, in order), by the truth in `folder`.
+
+    While the simulator runs, ask only up to the time its progress file tells: beyond it a message may still be on its way.
+    """
+    files = sorted(folder.glob("readings-*.parquet"), key=lambda file: int(file.stem.split("-")[1]))
+    whole = pa.concat_tables([SCHEMA.empty_table(), *(pq.read_table(file, schema=SCHEMA) for file in files)])
+    return whole.filter(pa.compute.field("heard_at_ms") < until_at_ms)
+
+
+def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
+    """What goes wrong in the story: `{"cause", "container"|"gateway", …}`."""
+    world, faults = sensors.world, sensors.faults
+    numbers = world.boxes.numbers
+    for box, at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
+        yield {"cause": "overboard", "container": numbers[box], "at_ms": at_ms}
+    for box in np.flatnonzero(faults.dies_at_ms < world.timeline.ends_at_ms).tolist():
+        why = "battery" if faults.battery_fails[box] else "device"
+        yield {"cause": f"{why} failed", "container": numbers[box], "at_ms": int(faults.dies_at_ms[box])}
+    for box in np.flatnonzero(~faults.has_gnss).tolist():
+        yield {"cause": "clock hours off", "container": numbers[box], "offset_ms": int(faults.clock_offset_ms[box])}
+    outage = faults.outage
+    gateway = {"gateway": GATEWAYS[outage.gateway], "intake": INTAKES[outage.intake]}
+    yield {"cause": "gateway outage", **gateway, "from_at_ms": outage.from_at_ms, "until_at_ms": outage.until_at_ms}
+
+
+def _stages(sensors: Sensors) -> Iterator[dict[str, Any]]:
+    for stage in sensors.world.stages.each():
+        yield {
+            "container": sensors.world.boxes.numbers[stage.box],
+            "state": stage.state.name.lower(),
+            "place": None if stage.place == NOWHERE else INTAKES[stage.place],
+            "slot": slot_text(stage.slot) if stage.slot else None,
+            "from_at_ms": stage.from_at_ms,
+            "until_at_ms": None if stage.until_at_ms >= NEVER_MS else stage.until_at_ms,
+        }
+
+
+def _replace(path: Path, table: pa.Table) -> None:
+    with pa.BufferOutputStream() as sink:
+        pq.write_table(table, sink)
+        _write(path, sink.getvalue().to_pybytes())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All of it or nothing, under its final name."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(content)
+    os.replace(unfinished, path)
