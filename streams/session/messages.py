@@ -235,7 +235,7 @@ def decode(data: bytes) -> Message:
         raise Corrupt(f"a message has at most {MESSAGE_BYTES_MAX} bytes, not {len(data)}")
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as problem:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise Corrupt(f"a message does not read: {problem}") from problem
 
 

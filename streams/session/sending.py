@@ -29,13 +29,13 @@ DAMAGED_MAX = 8
 
 @dataclass(slots=True)
 class Transfer:
-    """One block on its way: the bytes before `at` are sent."""
+    """One block to send: its number once it has begun; the bytes before `at` are sent."""
 
-    number: int
     key: Key
     first: int
     end: int
     loaded: Loaded
+    number: int = 0
     start: int = 0
     at: int = -1
 
@@ -123,7 +123,7 @@ class Sender:
         track.unreadable.update(unread.common(self._held(key)))
         if loaded and not track.settled.covers(loaded.first, loaded.end):
             track.busy.add(loaded.first, loaded.end)
-            slot.ready = Transfer(self._next_number(), key, loaded.first, loaded.end, loaded)
+            slot.ready = Transfer(key, loaded.first, loaded.end, loaded)
         return load if unread else None
 
     def next(self, now_s: float) -> Begin | Fragment | Cancel | None:
@@ -218,6 +218,7 @@ class Sender:
             self.work(transfer.key)
             return None
         slot.current = transfer
+        transfer.number = self._next_number()
         self._unacknowledged[transfer.number] = transfer
         self._in_flight_bytes[slot.lane == Lane.ALERTS] += len(transfer.loaded.data)
         return transfer

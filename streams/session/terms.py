@@ -52,8 +52,15 @@ class Terms:
             self._carried(stream)
             and may_originate(stream, self.roles.get(origin.node))
             and may_send(source, stream, origin.node)
-            and (may_have(target, stream) or origin.node == target.node)
+            and _may_hold(source, key)
+            and _may_hold(target, key)
         )
 
     def _carried(self, stream: str) -> bool:
         return self.link.carries(stream) and any(fnmatchcase(stream, pattern) for pattern in self.carried)
+
+
+def _may_hold(peer: Peer, key: Key) -> bool:
+    """What a peer wrote itself it may always have: a restored ship fetches it back."""
+    stream, origin = key
+    return may_have(peer, stream) or origin.node == peer.node

@@ -1,0 +1,227 @@
+"""Goal: nobody gets what he may not have, whoever asks, over whatever link; and a peer that breaks the rules harms only itself and is
+named.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from streams.policy import LAN, SATELLITE, Peer, Role
+from streams.session import Session, Terms
+from streams.session import messages as m
+from streams.words import Origin
+from tests.sync.world import Station, World, block_of, rows
+
+EVERYTHING = (
+    "containers",
+    "ships",
+    "events",
+    "alerts",
+    "registry",
+    "aboard/9321483",
+    "aboard/9839430",
+    "customers/ducks",
+    "metrics",
+    "consumers",
+)
+
+
+def _hq_with_everything() -> tuple[World, Station]:
+    world = World(5)
+    hq = world.station("hq", "hq")
+    for stream in EVERYTHING:
+        hq.append(stream, rows(random.Random(5), 20))
+    return world, hq
+
+
+@pytest.mark.parametrize(
+    ("role", "identity", "gets"),
+    [
+        ("ship", "9321483", {"aboard/9321483"}),
+        ("customer", "ducks", {"customers/ducks"}),
+        ("port", "", {stream for stream in EVERYTHING if not stream.startswith("customers/")}),
+    ],
+)
+def test_each_gets_its_own_and_no_more(role: Role, identity: str, gets: set[str]) -> None:
+    world, _ = _hq_with_everything()
+    other = world.station("other", role, identity)
+    told: set[str] = set()
+
+    def trace(source: str, target: str, data: bytes) -> None:
+        message = m.decode(data)
+        if target == "other" and isinstance(message, m.Digests):
+            told.update(stream for stream, _ in message.digests)
+        if target == "other" and isinstance(message, m.Summary | m.Track):
+            told.add(message.stream)
+
+    world.trace = trace
+    world.connect("hq", "other")
+    world.run(10.0)
+    assert set(other.log.streams()) == gets
+    assert told == gets, "not even the names of others' streams are told"
+    world.check()
+
+
+def test_a_satellite_link_carries_alerts_ships_and_aboard_alone() -> None:
+    world, hq = _hq_with_everything()
+    ship = world.station("ship-a", "ship", "9321483")
+    for stream in ("containers", "ships", "events", "alerts", "metrics", "exceptions"):
+        ship.append(stream, rows(random.Random(6), 20))
+    world.connect("ship-a", "hq", SATELLITE)
+    world.run(10.0)
+    assert {stream for stream in hq.log.streams() if ("ship-a", 1) in {(o.node, o.generation) for o in hq.log.ledgers[stream]}} == {
+        "alerts",
+        "ships",
+    }
+    assert set(ship.log.streams()) - {"containers", "ships", "events", "alerts", "metrics", "exceptions"} == {"aboard/9321483"}
+
+
+def test_a_restored_ship_fetches_back_what_it_wrote_before() -> None:
+    world = World(7)
+    tokyo, ship = world.station("tokyo"), world.station("ship-a", "ship", "9321483")
+    before = ("containers", Origin("ship-a", 77))
+    tokyo.log.write(before, 0, rows(random.Random(7), 50))
+    tokyo.exchange.changed(["containers"])
+    world.connect("ship-a", "tokyo")
+    world.run(5.0)
+    assert ship.log.rows[before] == tokyo.log.rows[before]
+
+
+def test_an_old_copy_of_a_log_is_told() -> None:
+    world = World(8)
+    tokyo, ship = world.station("tokyo"), world.station("ship-a", "ship", "9321483")
+    tokyo.log.write(("containers", ship.origin), 0, rows(random.Random(8), 50))
+    tokyo.exchange.changed(["containers"])
+    ship.append("containers", [b"one of a copy restored from a backup"])
+    world.connect("ship-a", "tokyo")
+    world.run(5.0)
+    assert [report.reason for report in ship.reports] == ["old copy"]
+
+
+class Liar:
+    """A peer that says whatever a test wants, to one session of an honest station."""
+
+    def __init__(self, role: Role = "port", identity: str = "") -> None:
+        self.world = World(9)
+        self.honest = self.world.station("tokyo")
+        self.world.station("hq", "hq").append("alerts", [b"true"])
+        self.honest.append("alerts", rows(random.Random(9), 3))
+        terms = Terms(self.honest.me, Peer("liar", role, identity), LAN, self.honest.exchange.roles)
+        self.session = Session(self.honest.exchange, terms, self.world.clock.monotonic_s, lambda: None)
+        self.hello = m.Hello(m.PROTOCOL, m.PROTOCOL, "liar", role, identity, 1, ["*"], [])
+
+    def say(self, *messages: m.Message) -> None:
+        for message in messages:
+            self.session.receive(m.encode(message))
+
+    def greet(self) -> None:
+        self.say(self.hello, m.Digests([], last=True))
+
+    def answers(self) -> list[m.Message]:
+        said = []
+        while (data := self.session.next_message()) is not None:
+            said.append(m.decode(data))
+        return said
+
+    def refusal(self) -> str:
+        refusals = [message.sentence for message in self.answers() if isinstance(message, m.Refuse)]
+        assert self.session.closed
+        assert refusals, "it is told why"
+        reports = [effect for effect in self.session.effects() if type(effect).__name__ == "Report"]
+        assert reports, "and named in exceptions"
+        return refusals[0]
+
+
+def _begin(liar: Liar, stream: str, node: str, first: int = 0, n: int = 2, size: int | None = None) -> m.Begin:
+    data = block_of((stream, Origin(node, 1)), first, [b"forged"] * n).to_bytes()
+    liar.say(m.Track(0, stream, node, 1))
+    return m.Begin(1, 0, first, first + n, len(data) if size is None else size, bytes(16), 0, data[: m.FRAGMENT_BYTES_MAX])
+
+
+def _next_version() -> bytes:
+    hello = m.encode(m.Hello(9, 7, "liar", "port", "", 1, ["*"], []))
+    assert hello[0] == 0x90 + 9, "nine parts, the message's number included"
+    return b"\x9a" + hello[1:] + b"\xa5other"
+
+
+def _many_ranges(liar: Liar) -> None:
+    liar.greet()
+    liar.say(m.Track(0, "alerts", "hq", 1))
+    for chunk in range(400):
+        liar.say(m.Have(0, [(2 * at, 2 * at + 1) for at in range(chunk * 64, chunk * 64 + 64)]))
+
+
+def _many_begun(liar: Liar) -> None:
+    liar.greet()
+    liar.say(m.Track(0, "containers", "hq", 1))
+    for number in range(1, 40):
+        liar.say(m.Begin(number, 0, number, number + 1, 5_000, number.to_bytes(16, "big"), 0, b"x"))
+
+
+def _damaged_blocks(liar: Liar) -> None:
+    liar.greet()
+    liar.say(m.Track(0, "containers", "hq", 1))
+    for number in range(1, 20):
+        liar.say(m.Begin(number, 0, number, number + 1, 5, number.to_bytes(16, "big"), 0, b"xxxxx"))
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        (lambda liar: liar.session.receive(b"\xff\x00"), "does not read"),
+        (lambda liar: liar.session.receive(b"x" * 100_000), "at most"),
+        (lambda liar: liar.say(m.Hello(1, 1, "hq", "hq", "", 1, ["*"], [])), "says it is hq 'hq'"),
+        (lambda liar: liar.say(m.Ping(1)), "begins with Hello"),
+        (lambda liar: liar.session.receive(_next_version()), "speaks versions 7 to 9"),
+        (lambda liar: (liar.greet(), liar.say(m.Have(5, [(0, 9)]))), "track 5 has no name"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(3, "alerts", "hq", 1))), "in turn"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(0, "al erts", "hq", 1))), "stream's name"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "HQ!", 1))), "node's name"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "hq", 1), m.Have(0, [(9, 3)]))), "range"),
+        (lambda liar: (liar.greet(), liar.say(m.Fragment(4, b"x"))), "never began"),
+        (lambda liar: (liar.greet(), liar.say(_begin(liar, "registry", "liar"))), "written by headquarters alone"),
+        (lambda liar: (liar.greet(), liar.say(_begin(liar, "customers/ducks", "hq"))), "may not have"),
+        (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1))), "other bytes"),
+        (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1 << 40))), "can not begin"),
+        (lambda liar: (liar.greet(), liar.greet()), "says it is"),
+        (_many_ranges, "separate ranges"),
+        (_many_begun, "under way"),
+        (_damaged_blocks, "did not verify"),
+    ],
+)
+def test_a_peer_that_breaks_the_rules_is_refused_and_named(what: Callable[[Liar], object], sentence: str) -> None:
+    liar = Liar()
+    before = dict(liar.honest.log.rows)
+    what(liar)
+    assert sentence in liar.refusal()
+    assert liar.honest.log.rows == before
+    assert not liar.honest.exchange.neighbours()
+
+
+def test_a_ship_may_not_bring_what_another_wrote() -> None:
+    liar = Liar("ship", "9999993")
+    liar.greet()
+    liar.say(_begin(liar, "alerts", "ship-a"))
+    assert "may not bring what 'ship-a' wrote" in liar.refusal()
+
+
+def test_a_version_that_shares_ours_is_welcome() -> None:
+    liar = Liar()
+    newer = m.encode(m.Hello(m.PROTOCOL + 1, m.PROTOCOL, "liar", "port", "", 1, ["*"], []))
+    liar.session.receive(b"\x9a" + newer[1:] + b"\xa5other")  # with a field this version does not know
+    liar.say(m.Digests([], last=True))
+    assert liar.session.open
+
+
+def test_silence_ends_a_session() -> None:
+    liar = Liar()
+    liar.greet()
+    liar.world.clock.advance(2.9)
+    liar.session.tick()
+    assert not liar.session.closed
+    liar.world.clock.advance(0.2)
+    liar.session.tick()
+    assert liar.session.closed

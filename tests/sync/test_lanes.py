@@ -1,0 +1,99 @@
+"""Goal: the most urgent leaves first, an alert waits for one fragment at most, and the newest readings go beside the backlog."""
+
+from __future__ import annotations
+
+import random
+
+from streams.policy import lane_of
+from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Fragment, Message, Track, decode
+from tests.sync.world import World, rows
+
+RATE_BYTES_S = 16_000.0
+LATENCY_S = 0.3
+
+
+class Wiretap:
+    """What a station said, in order of arrival, with the stream of every piece of data."""
+
+    def __init__(self, world: World, source: str) -> None:
+        self.said: list[tuple[float, Message, str]] = []
+        self._world, self._source = world, source
+        self._tracks: dict[int, str] = {}
+        self._transfers: dict[int, str] = {}
+        world.trace = self._note
+
+    def _note(self, source: str, target: str, data: bytes) -> None:
+        if source != self._source:
+            return
+        message = decode(data)
+        stream = ""
+        if isinstance(message, Track):
+            self._tracks[message.number] = message.stream
+        elif isinstance(message, Begin):
+            stream = self._transfers[message.transfer] = self._tracks[message.track]
+        elif isinstance(message, Fragment):
+            stream = self._transfers[message.transfer]
+        self.said.append((self._world.clock.at_s, message, stream))
+
+    def streams(self) -> list[str]:
+        return [stream for _, _, stream in self.said if stream]
+
+
+def _ship_and_port(backlog: int) -> tuple[World, Wiretap]:
+    world = World(1)
+    ship = world.station("ship-a", "ship", "9321483")
+    world.station("tokyo")
+    chance = random.Random(1)
+    for _ in range(backlog // 1000):
+        ship.append("containers", rows(chance, 1000, 20))
+    return world, Wiretap(world, "ship-a")
+
+
+def test_an_alert_overtakes_a_backlog_by_all_but_one_fragment() -> None:
+    world, tap = _ship_and_port(20_000)
+    world.connect("ship-a", "tokyo", latency_s=LATENCY_S, rate_bytes_s=RATE_BYTES_S)
+    world.run(10.0)
+    assert tap.streams().count("containers") > 20, "the backlog is under way"
+    raised_s = world.clock.at_s
+    world.stations["ship-a"].append("alerts", [b"overboard"])
+    world.run_until(lambda: bool(world.stations["tokyo"].log.rows.get(("alerts", world.stations["ship-a"].origin))))
+    fragment_s = (FRAGMENT_BYTES_MAX + 200) / RATE_BYTES_S
+    assert world.clock.at_s - raised_s <= LATENCY_S + fragment_s + 0.05
+    assert not world.complete("tokyo")
+
+
+def test_lanes_leave_in_their_order() -> None:
+    world, tap = _ship_and_port(1_000)
+    ship = world.stations["ship-a"]
+    for stream in ("exceptions", "metrics", "ships", "events", "alerts"):
+        ship.append(stream, rows(random.Random(2), 300, 40))
+    world.connect("ship-a", "tokyo", latency_s=LATENCY_S, rate_bytes_s=RATE_BYTES_S)
+    world.run_until(lambda: world.complete("tokyo"))
+    lanes = [lane_of(stream) for stream in tap.streams()]
+    first_of_each = [lanes.index(lane) for lane in sorted(set(lanes))]
+    assert first_of_each == sorted(first_of_each), lanes
+    last_alert = max(at for at, lane in enumerate(lanes) if lane == 0)
+    assert last_alert <= 5, "nothing else goes while alerts wait, but what had begun when they were read"
+
+
+def test_the_newest_readings_go_beside_the_backlog() -> None:
+    world, _ = _ship_and_port(40_000)
+    ship, tokyo = world.stations["ship-a"], world.stations["tokyo"]
+    key = ("containers", ship.origin)
+    world.connect("ship-a", "tokyo", latency_s=LATENCY_S, rate_bytes_s=RATE_BYTES_S)
+    world.run(8.0)
+    ship.append("containers", [b"just now"])
+    world.run_until(lambda: 40_000 in tokyo.log.rows.get(key, {}))
+    had = set(tokyo.log.rows[key])
+    assert 0 in had, "the backlog has begun to arrive"
+    assert len(had) < 35_000, "and is far from done"
+    world.run_until(lambda: world.complete("tokyo"))
+
+
+def test_pings_do_not_wait_behind_data() -> None:
+    world, _ = _ship_and_port(40_000)
+    connection = world.connect("ship-a", "tokyo", latency_s=LATENCY_S, rate_bytes_s=RATE_BYTES_S)
+    world.run(20.0)
+    rtt_s = connection.ends["tokyo"].rtt_s
+    assert rtt_s is not None
+    assert rtt_s <= 2 * LATENCY_S + 2 * FRAGMENT_BYTES_MAX / RATE_BYTES_S

@@ -1,0 +1,89 @@
+"""Goal: a block cut in transfer goes on where it stopped, with the same peer or another, and meeting again costs nothing per topic."""
+
+from __future__ import annotations
+
+import random
+
+from streams.session.partials import PARTIAL_BYTES_MAX, Partial, Partials
+from streams.words import Origin
+from tests.sync.world import World, rows
+
+BLOCK_BYTES = 200_000
+RATE_BYTES_S = 16_000.0
+
+
+def _half_sent() -> tuple[World, int]:
+    """A ship, cut off from the port when some of its one block was there; and the bytes that had been sent."""
+    world = World(3)
+    world.station("ship-a", "ship", "9321483").append("containers", rows(random.Random(3), BLOCK_BYTES // 100, 98))
+    world.station("tokyo")
+    connection = world.connect("ship-a", "tokyo", rate_bytes_s=RATE_BYTES_S)
+    world.run(8.0)
+    world.cut(connection)
+    assert not world.complete("tokyo")
+    return world, connection.sent["ship-a"]
+
+
+def test_a_cut_block_goes_on_where_it_stopped() -> None:
+    world, sent_before = _half_sent()
+    assert sent_before > BLOCK_BYTES / 3
+    again = world.connect("ship-a", "tokyo", rate_bytes_s=RATE_BYTES_S)
+    world.run_until(lambda: world.complete("tokyo"))
+    world.check()
+    assert sent_before + again.sent["ship-a"] < BLOCK_BYTES * 1.08, "no byte of the block went twice but those in flight"
+
+
+def test_another_peer_goes_on_with_the_same_block() -> None:
+    world, sent_before = _half_sent()
+    world.station("singapore")
+    world.connect("ship-a", "singapore")
+    world.run_until(lambda: world.complete("singapore"))
+    relay = world.connect("singapore", "tokyo", rate_bytes_s=RATE_BYTES_S)
+    world.run_until(lambda: world.complete("tokyo"))
+    assert relay.sent["singapore"] < BLOCK_BYTES - sent_before + 30_000
+    world.check()
+
+
+def test_a_block_cut_otherwise_meanwhile_starts_again() -> None:
+    world, _ = _half_sent()
+    ship = world.stations["ship-a"]
+    ship.log.cuts["containers", ship.origin] = [(0, 700), (700, BLOCK_BYTES // 100)]
+    world.connect("ship-a", "tokyo", rate_bytes_s=RATE_BYTES_S)
+    world.run_until(lambda: world.complete("tokyo"))
+    world.check()
+    assert not world.stations["tokyo"].reports
+
+
+def test_a_receiver_that_died_starts_again() -> None:
+    world, _ = _half_sent()
+    world.crash("tokyo")
+    world.connect("ship-a", "tokyo", rate_bytes_s=RATE_BYTES_S)
+    world.run_until(lambda: world.complete("tokyo"))
+    world.check()
+
+
+def test_meeting_again_costs_per_stream() -> None:
+    world = World(4)
+    hq = world.station("hq", "hq")
+    world.station("tokyo")
+    for origin in range(50):
+        hq.log.write(("containers", Origin(f"ship-{origin}", 1)), 0, [b"x"] * 1_000)
+    world.truth = {key: list(r.values()) for key, r in hq.log.rows.items()}
+    hq.exchange.changed(["containers"])
+    first = world.connect("hq", "tokyo")
+    world.run_until(lambda: world.complete("tokyo"))
+    world.run(1.0)
+    world.cut(first)
+    again = world.connect("hq", "tokyo")
+    world.run_until(lambda: all(session.open for session in again.ends.values()))
+    assert sum(again.sent.values()) <= 1024, again.sent
+
+
+def test_half_blocks_kept_are_bounded() -> None:
+    kept = Partials()
+    for number in range(40):
+        key = ("containers", Origin("ship-a", 1))
+        kept.keep(Partial(key, number, number + 1, number.to_bytes(16, "big"), bytes(PARTIAL_BYTES_MAX // 8)))
+    assert len(kept) == 8
+    assert kept.take((39).to_bytes(16, "big")) is not None
+    assert kept.take((1).to_bytes(16, "big")) is None
