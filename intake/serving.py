@@ -19,22 +19,32 @@ class Intake:
 
     def __init__(self, settings: IntakeSettings, clock: Clock, metrics: Metrics) -> None:
         self._settings, self._clock, self._metrics = settings, clock, metrics
-        self.endpoint: Endpoint | None = None
-        self.broker: BrokerIntake | None = None
-        self.ready = asyncio.Event()
+        self._endpoint: Endpoint | None = None
+        self._broker: BrokerIntake | None = None
+
+    @property
+    def port(self) -> int | None:
+        """The port of the endpoint once it listens; None while it does not."""
+        return None if self._endpoint is None else self._endpoint.port
+
+    @property
+    def broker_connected(self) -> bool | None:
+        """Whether the broker's subscription stands; None without one."""
+        return None if self._broker is None else self._broker.connected
 
     async def run(self, sink: Sink, log: LogReader, node: str) -> None:
-        """Take sensors in until cancelled. `ready` is set once the window of repeats is rebuilt and the endpoint listens.
+        """Take sensors in until cancelled; the endpoint listens once the window of repeats is rebuilt from the log.
 
-        Raises OSError when the endpoint's port is taken.
+        Raises Misuse when the endpoint's port is taken.
         """
         settings = self._settings
         pipeline = await asyncio.to_thread(Pipeline, sink, log, node, self._clock, self._metrics, settings.pipeline)
-        async with AsyncExitStack() as stack, asyncio.TaskGroup() as working:
-            working.create_task(pipeline.run())
+        async with AsyncExitStack() as stack:
             if settings.endpoint is not None:
-                self.endpoint = await stack.enter_async_context(Endpoint(settings.endpoint, pipeline, self._clock, self._metrics))
-            if settings.broker is not None:
-                self.broker = BrokerIntake(settings.broker, pipeline, self._metrics)
-                working.create_task(self.broker.run())
-            self.ready.set()
+                endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics)
+                self._endpoint = await stack.enter_async_context(endpoint)
+            async with asyncio.TaskGroup() as working:
+                working.create_task(pipeline.run())
+                if settings.broker is not None:
+                    self._broker = BrokerIntake(settings.broker, pipeline, self._metrics)
+                    working.create_task(self._broker.run())

@@ -1,0 +1,53 @@
+"""What the ship's node tells its crew over its HTTP door: muster, link and backlog, and a wish for the link."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from edge.linking import LinkChoice
+from intake.serving import Intake
+from intake.watching import Watching
+from streams.node.node import Node
+
+
+class Console:
+    """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|<LOCODE>"}`; both want the node's token."""
+
+    def __init__(self, node: Node, intake: Intake, watching: Watching, links: LinkChoice) -> None:
+        self._node, self._intake, self._watching, self._links = node, intake, watching, links
+        node.app.router.add_get("/ship", self._ship)
+        node.app.router.add_post("/ship/link", self._link)
+
+    async def _ship(self, request: web.Request) -> web.Response:
+        links, where = self._links, self._links.where
+        position = where and {"latitude_deg": where.latitude_deg, "longitude_deg": where.longitude_deg, "at_ms": where.at_ms}
+        told: dict[str, Any] = {
+            "ship": self._node.settings.identity,
+            "node": self._node.settings.node,
+            "at_ms": self._node.clock.now_ms(),
+            "position": position,
+            "port": links.port,
+            "link": {"wish": links.wish, "peers": self._node.links.status()},
+            "streams": await asyncio.to_thread(self._held),
+            "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
+            "muster": await self._watching.muster(),
+        }
+        return web.json_response(told)
+
+    async def _link(self, request: web.Request) -> web.Response:
+        wish = await request.json()
+        if not isinstance(wish, dict) or not isinstance(wish.get("link"), str):
+            raise ValueError('the body is {"link": "auto|none|satellite|<LOCODE>"}')
+        self._links.choose(wish["link"])
+        return web.json_response({"wish": self._links.wish})
+
+    def _held(self) -> dict[str, int]:
+        log = self._node.log
+        return {stream: sum(one.held.count() for one in log.ledger(stream).values()) for stream in log.streams()}
+
+    def _intake_counts(self) -> dict[str, int]:
+        counts: dict[str, int] = self._node.metrics.body(0, 0)["counts"]
+        return {name.removeprefix("intake_"): count for name, count in counts.items() if name.startswith("intake_")}

@@ -1,0 +1,106 @@
+"""Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cargo.geo import distance_nm
+from edge.settings import PortOfCall, ShoreNode
+from streams.log import LogReader
+from streams.node.node import Node
+from streams.node.settings import PeerAddress
+
+LEAVE_FACTOR = 1.1
+"""A port is left when she is this much further out than its radius: a ship on the edge does not flap."""
+SHIPS = "ships"
+AUTO, NONE, SATELLITE = "auto", "none", "satellite"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """The ship's last known position (degrees) and when it was measured (UTC ms)."""
+
+    latitude_deg: float
+    longitude_deg: float
+    at_ms: int
+
+
+def last_position(log: LogReader, imo: str) -> Whereabouts | None:
+    """Where the ship's own last location reading says she is; None before there is one."""
+    newest: Whereabouts | None = None
+    for batch in log.latest(SHIPS, f"{imo}.location"):
+        for row in batch.rows():
+            latitude, longitude = row.record.signals.get("latitude_deg"), row.record.signals.get("longitude_deg")
+            if isinstance(latitude, float) and isinstance(longitude, float) and (newest is None or row.order_at_ms > newest.at_ms):
+                newest = Whereabouts(latitude, longitude, row.order_at_ms)
+    return newest
+
+
+def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str | None) -> PortOfCall | None:
+    """The nearest port in whose radius she is; the one she was in `before` (a LOCODE) counts a tenth larger."""
+    if where is None:
+        return None
+    inside = []
+    for port in ports:
+        away_nm = distance_nm(where.latitude_deg, where.longitude_deg, port.latitude_deg, port.longitude_deg)
+        if away_nm <= port.radius_nm * (LEAVE_FACTOR if port.locode == before else 1):
+            inside.append((away_nm, port.locode, port))
+    return min(inside)[2] if inside else None
+
+
+class LinkChoice:
+    """Keeps the node's links as the ship's position, or her crew, has it. Run `run` as background work."""
+
+    def __init__(self, node: Node, ports: Sequence[PortOfCall], headquarters: ShoreNode | None) -> None:
+        self._node, self._ports, self._headquarters = node, ports, headquarters
+        self._imo = node.settings.identity
+        self._moved = asyncio.Event()
+        self.wish = AUTO
+        self.where: Whereabouts | None = None
+        self.port: str | None = None
+
+    def choose(self, wish: str) -> None:
+        """`auto`, `none`, `satellite`, or a port's LOCODE: until the node ends. Raises ValueError for anything else."""
+        if wish not in (AUTO, NONE, SATELLITE) and wish not in {port.locode for port in self._ports}:
+            raise ValueError(f"a link is auto, none, satellite or one of {sorted(port.locode for port in self._ports)}, not {wish!r}")
+        self.wish = wish
+        self._moved.set()
+
+    async def run(self) -> None:
+        """Look where she is whenever `ships` grows, and link accordingly, until cancelled."""
+        loop = asyncio.get_running_loop()
+
+        def changed(streams: frozenset[str]) -> None:
+            if SHIPS in streams:
+                loop.call_soon_threadsafe(self._moved.set)
+
+        unsubscribe = self._node.log.subscribe(changed)
+        kept: list[PeerAddress] | None = None
+        self._moved.set()
+        try:
+            while True:
+                await self._moved.wait()
+                self._moved.clear()
+                self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
+                wanted = self._wanted()
+                if wanted != kept:
+                    kept = wanted
+                    _log.info("links now: %s", ", ".join(f"{one.node} ({one.link})" for one in wanted) or "none")
+                    self._node.link([*self._node.settings.peers, *wanted])
+        finally:
+            unsubscribe()
+
+    def _wanted(self) -> list[PeerAddress]:
+        port = port_at(self._ports, self.where, self.port)
+        self.port = port.locode if port else None
+        if self.wish == NONE:
+            return []
+        if self.wish not in (AUTO, SATELLITE):
+            port = next(one for one in self._ports if one.locode == self.wish)
+        if port is not None and self.wish != SATELLITE:
+            return [port.address("port")]
+        return [self._headquarters.address("satellite")] if self._headquarters else []

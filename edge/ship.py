@@ -1,0 +1,34 @@
+"""The process of a ship's node: log and sync, the sensors' way in, the watch, and the choice of links."""
+
+from __future__ import annotations
+
+from edge.console import Console
+from edge.linking import LinkChoice
+from edge.settings import ShipSettings
+from intake.serving import Intake
+from intake.watching import Watching
+from streams.node.node import Node
+
+
+async def run_ship(settings: ShipSettings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises Misuse or RetryLater when the node can not start, or what ended a part of it."""
+    node = Node(settings.node, process="ship")
+    intake = Intake(settings.intake, node.clock, node.metrics)
+    aboard = f"aboard/{settings.node.identity}"
+    watching = Watching(
+        settings.watch_settings(), settings.node.folder, node.clock, node.metrics, node.report, (aboard,), settings.port_entries()
+    )
+    links = LinkChoice(node, settings.ports, settings.headquarters)
+    Console(node, intake, watching, links)
+
+    async def take_in() -> None:
+        await intake.run(node, node.log, settings.node.node)
+
+    async def watch() -> None:
+        await watching.run(node.log, node)
+
+    node.add_background("intake", take_in)
+    node.add_background("watch", watch)
+    node.add_background("links of the ship", links.run)
+    await node.start()
+    await node.run_until_stopped()

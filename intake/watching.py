@@ -1,0 +1,259 @@
+"""The watch over a node's own log: cargo's pure rules run on what has been appended, their alerts and events appended exactly once.
+
+The watch is a consumer of the streams it hears. What a step made and the Positions it was made from are committed together, so after a
+crash it is neither lost nor made twice. Its memory is kept in a snapshot file now and then, never in the log; at start the steps since the
+snapshot are taken again, cut exactly as the `consumers` stream says they were cut, and what they make is known to be in the log already. A
+snapshot that is missing, damaged or ahead of the log costs time only: then every step the log still holds is taken again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import xxhash
+
+from cargo.errors import Unreadable
+from cargo.heard import Heard, rows
+from cargo.muster import muster_event
+from cargo.outcome import Made, Outcome
+from cargo.registry import Entry, parse_entry
+from cargo.state import WatchSettings, WatchState
+from cargo.watch import learn, step
+from intake.pipeline import STREAMS, Sink
+from streams.clock import Clock
+from streams.consumers import CONSUMERS, Consumer, Polled
+from streams.crash import commit_point
+from streams.errors import RetryLater
+from streams.log import Append, Log
+from streams.metrics import Metrics
+from streams.records import BODY, Batch, Record, to_batch
+from streams.words import Position
+
+ROWS_AT_ONCE_MAX = 4_096
+SNAPSHOT_EVERY_S = 10.0
+RETRY_S = 1.0
+Positions = dict[str, Position]
+Report = Callable[..., None]
+_log = logging.getLogger(__name__)
+
+
+class _Snapshot(msgspec.Struct, array_like=True):
+    positions: dict[str, dict[str, int]]
+    committed: dict[str, int]
+    memory: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What one step read and made."""
+
+    polled: dict[str, Polled]
+    appends: list[Append]
+
+
+class Watching:
+    """One watch, on a ship or a quay. `run` it as background work of the node; `muster` may be asked any time.
+
+    `told_by`: streams with the registry entries this watch hears of (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
+    knows without being told, such as the ports of the settings.
+    """
+
+    def __init__(
+        self,
+        settings: WatchSettings,
+        folder: Path,
+        clock: Clock,
+        metrics: Metrics,
+        report: Report,
+        told_by: Sequence[str] = (),
+        known: Sequence[Entry] = (),
+    ) -> None:
+        self._settings, self._known, self._told_by = settings, tuple(known), tuple(told_by)
+        self._file = folder / "watch.snapshot"
+        self._clock, self._metrics, self._report = clock, metrics, report
+        self._consumers: dict[str, Consumer] = {}
+        self._state = self._new_state()
+        self._stepping = asyncio.Lock()
+        self._snapshot_at_s = 0.0
+        self._committed = Position()
+
+    async def run(self, log: Log, sink: Sink) -> None:
+        """Take up the memory, then step whenever the log grows, until cancelled."""
+        loop = asyncio.get_running_loop()
+        grown = asyncio.Event()
+        heard = frozenset((*self._told_by, *STREAMS))
+
+        def changed(streams: frozenset[str]) -> None:
+            if streams & heard:
+                loop.call_soon_threadsafe(grown.set)
+
+        unsubscribe = log.subscribe(changed)
+        try:
+            async with self._stepping:
+                await asyncio.to_thread(self._take_up, log)
+            grown.set()
+            while True:
+                await grown.wait()
+                grown.clear()
+                while await self._step(sink):
+                    pass
+        finally:
+            unsubscribe()
+
+    async def muster(self) -> Mapping[str, object]:
+        """The muster as of now (the watch's own time): the body of an X_MUSTER event."""
+        async with self._stepping:
+            return muster_event(self._state, self._state.memory.settled_at_ms, "asked").body
+
+    def _new_state(self) -> WatchState:
+        state = WatchState(self._settings)
+        learn(state, self._known)
+        return state
+
+    async def _step(self, sink: Sink) -> bool:
+        """One step; False when there was nothing to read."""
+        async with self._stepping:
+            made = await asyncio.to_thread(self._read_and_judge)
+            if made is None:
+                return False
+            commit_point("watch.judged")
+            await self._commit(made, sink)
+            commit_point("watch.durable")
+            if self._clock.monotonic_s() - self._snapshot_at_s >= SNAPSHOT_EVERY_S:
+                await asyncio.to_thread(self._keep_snapshot)
+                commit_point("watch.snapshot")
+            return True
+
+    def _read_and_judge(self) -> _Step | None:
+        polled = {stream: consumer.poll(ROWS_AT_ONCE_MAX) for stream, consumer in self._consumers.items()}
+        if all(polled[stream].position == consumer.position() for stream, consumer in self._consumers.items()):
+            return None
+        started_s = self._clock.monotonic_s()
+        outcome = self._judge({stream: one.batches for stream, one in polled.items()})
+        self._metrics.observe("watch_step_ms", (self._clock.monotonic_s() - started_s) * 1000)
+        self._metrics.count("watch_readings", sum(one.rows for one in polled.values()))
+        self._metrics.count("watch_alerts", len(outcome.alerts))
+        self._metrics.count("watch_events", len(outcome.events))
+        appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
+        return _Step(polled, appends)
+
+    def _judge(self, batches: Mapping[str, Sequence[Batch]]) -> Outcome:
+        """Registry entries first, then all readings in order of time, whichever stream they are in."""
+        outcome = Outcome()
+        for stream in self._told_by:
+            _add(outcome, learn(self._state, self._entries(batches.get(stream, ()))))
+        heard = [row for stream in STREAMS for batch in batches.get(stream, ()) for row in _heard(batch)]
+        heard.sort(key=lambda row: row.order_at_ms)
+        _add(outcome, step(self._state, heard))
+        return outcome
+
+    def _entries(self, batches: Sequence[Batch]) -> Iterator[Entry]:
+        for batch in batches:
+            for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
+                try:
+                    yield parse_entry(body or "")
+                except Unreadable as problem:
+                    self._report("a registry entry does not read", "left out by the watch", topic=topic, problem=str(problem))
+
+    async def _commit(self, made: _Step, sink: Sink) -> None:
+        appends = list(made.appends)
+        for stream, polled in made.polled.items():
+            appends += self._consumers[stream].with_position(polled.position)
+        while True:
+            try:
+                last = (await sink.append(appends))[-1]
+                break
+            except RetryLater:
+                self._metrics.count("watch_append_retries")
+                await asyncio.sleep(RETRY_S)
+        self._committed = Position({last.origin: last.first + last.count})
+        for stream, polled in made.polled.items():
+            self._consumers[stream].committed(polled.position)
+
+    def _take_up(self, log: Log) -> None:
+        self._consumers = {stream: Consumer(log, f"watch/{stream}", stream) for stream in (*self._told_by, *STREAMS)}
+        reached = {stream: consumer.position() for stream, consumer in self._consumers.items()}
+        at = self._restore_snapshot(reached) or {stream: _floor(log, stream) for stream in reached}
+        steps = 0
+        for cut in _cuts(log, reached, self._committed):
+            self._judge({stream: list(_between(log, stream, at[stream], cut[stream])) for stream in cut})
+            at, steps = cut, steps + 1
+        _log.info("the watch has taken up its memory: %d steps since the snapshot taken again", steps)
+
+    def _restore_snapshot(self, reached: Positions) -> Positions | None:
+        try:
+            data = self._file.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            if xxhash.xxh3_64_digest(data[8:]) != data[:8]:
+                raise Unreadable("its checksum does not match its bytes")
+            snapshot = msgspec.msgpack.decode(data[8:], type=_Snapshot)
+            at = {stream: Position.from_json(position) for stream, position in snapshot.positions.items()}
+            if at.keys() != reached.keys() or not all(reached[stream].reaches(at[stream]) for stream in at):
+                raise Unreadable("it is ahead of this log, or of another watch")
+            self._state = WatchState.from_bytes(snapshot.memory, self._settings)
+            self._committed = Position.from_json(snapshot.committed)
+        except (Unreadable, msgspec.MsgspecError, ValueError) as problem:
+            self._report("the watch's snapshot can not be used", "memory built again from the log", problem=str(problem))
+            self._state = self._new_state()
+            return None
+        learn(self._state, self._known)
+        return at
+
+    def _keep_snapshot(self) -> None:
+        positions = {stream: consumer.position().to_json() for stream, consumer in self._consumers.items()}
+        data = msgspec.msgpack.encode(_Snapshot(positions, self._committed.to_json(), self._state.to_bytes()))
+        draft = self._file.with_suffix(".draft")
+        with draft.open("wb") as file:
+            file.write(xxhash.xxh3_64_digest(data) + data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._file)
+        self._snapshot_at_s = self._clock.monotonic_s()
+
+
+def _records(made: Sequence[Made]) -> pa.RecordBatch:
+    return to_batch([Record(topic=one.topic, device_at_ms=one.at_ms, body=one.body) for one in made])
+
+
+def _add(outcome: Outcome, more: Outcome) -> None:
+    outcome.events += more.events
+    outcome.alerts += more.alerts
+
+
+def _heard(batch: Batch) -> Iterator[Heard]:
+    return rows(batch.records, batch.stream, str(batch.origin))
+
+
+def _floor(log: Log, stream: str) -> Position:
+    return Position({origin: one.floor for origin, one in log.ledger(stream).items()})
+
+
+def _between(log: Log, stream: str, since: Position, until: Position) -> Iterator[Batch]:
+    for origin, end in until.items():
+        if end > since[origin]:
+            yield from log.run(stream, origin, since[origin], end)
+
+
+def _cuts(log: Log, reached: Positions, committed: Position) -> Iterator[Positions]:
+    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order."""
+    names = {f"watch/{stream}": stream for stream in reached}
+    told: dict[str, list[Position]] = {stream: [] for stream in reached}
+    newest = max((origin.generation for origin in committed), default=0)
+    for origin, ledger in sorted(log.ledger(CONSUMERS).items(), key=lambda one: one[0]):
+        if origin.node == log.node and origin.generation >= newest:
+            for batch in log.run(CONSUMERS, origin, max(committed[origin], ledger.floor), ledger.end()):
+                for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
+                    if topic in names:
+                        told[names[topic]].append(Position.from_json(json.loads(body)["position"]))
+    for positions in zip(*told.values(), strict=True):
+        yield dict(zip(told, positions, strict=True))
