@@ -146,11 +146,12 @@ class Watching:
         return _Step(polled, appends)
 
     def _judge(self, batches: Mapping[str, Sequence[Batch]]) -> Outcome:
-        """Registry entries first, then all readings in order of time, whichever stream they are in."""
+        """Registry entries first, then all readings this node took in itself, in order of time, whichever stream they are in."""
         outcome = Outcome()
         for stream in self._told_by:
             _add(outcome, learn(self._state, self._entries(batches.get(stream, ()))))
-        heard = [row for stream in STREAMS for batch in batches.get(stream, ()) for row in _heard(batch)]
+        own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node == self._settings.place.node]
+        heard = [row for batch in own for row in _heard(batch)]
         heard.sort(key=lambda row: row.order_at_ms)
         _add(outcome, step(self._state, heard))
         return outcome
