@@ -159,6 +159,8 @@ class Watching:
     def _entries(self, batches: Sequence[Batch]) -> Iterator[Entry]:
         for batch in batches:
             for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
+                if topic.startswith("acknowledgement/"):
+                    continue
                 try:
                     yield parse_entry(body or "")
                 except Unreadable as problem:
