@@ -1,0 +1,72 @@
+"""Which ship is told what: the registry's entries that her crew needs, and no other ship's customers.
+
+A ship is told her own entry, her own load lists, every port, and the bookings of boxes on her latest list, cut down to those boxes.
+Pure: the same entries in the same order tell the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from cargo.registry import Booking, Entry, LoadList, Port, Ship
+
+Told = tuple[str, Entry]
+"""The IMO number of the ship to be told, and what."""
+
+
+class ShipsDesk:
+    """Remembers what concerns which ship. Feed it every registry entry, in the registry's order."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, LoadList | None] = {}
+        self._bookings: dict[str, Entry] = {}
+        self._ports: dict[str, Entry] = {}
+        self._told: dict[tuple[str, str], object] = {}
+
+    def take(self, entry: Entry) -> Iterator[Told]:
+        """What is to be told because of this entry. What a ship was told before is told again only when it changed."""
+        match entry.value:
+            case Ship(imo=imo):
+                yield from self._meet(imo)
+                yield from self._tell(imo, entry)
+            case Port():
+                self._ports[entry.id] = entry
+                for imo in sorted(self._latest):
+                    yield from self._tell(imo, entry)
+            case LoadList() as listed:
+                yield from self._list(listed, entry)
+            case Booking():
+                self._bookings[entry.id] = entry
+                for imo in sorted(self._latest):
+                    yield from self._tell_booking(imo, entry)
+
+    def _list(self, listed: LoadList, entry: Entry) -> Iterator[Told]:
+        yield from self._meet(listed.ship)
+        yield from self._tell(listed.ship, entry)
+        before = self._latest[listed.ship]
+        if before is None or listed.call >= before.call:
+            self._latest[listed.ship] = listed
+            for booking in self._bookings.values():
+                yield from self._tell_booking(listed.ship, booking)
+
+    def _meet(self, imo: str) -> Iterator[Told]:
+        if imo not in self._latest:
+            self._latest[imo] = None
+            for port in self._ports.values():
+                yield from self._tell(imo, port)
+
+    def _tell_booking(self, imo: str, entry: Entry) -> Iterator[Told]:
+        listed, booking = self._latest[imo], entry.value
+        if listed is None or not isinstance(booking, Booking):
+            return
+        aboard = {box.container for box in listed.aboard}
+        boxes = tuple(box for box in booking.containers if box.container in aboard)
+        if boxes:
+            yield from self._tell(imo, msgspec.structs.replace(entry, value=msgspec.structs.replace(booking, containers=boxes)))
+
+    def _tell(self, imo: str, entry: Entry) -> Iterator[Told]:
+        if self._told.get((imo, entry.topic)) != entry.value:
+            self._told[imo, entry.topic] = entry.value
+            yield imo, entry

@@ -1,0 +1,54 @@
+"""The process of a node ashore: log and sync for all; a port takes its quay's sensors in and watches over them; headquarters tells its
+ships.
+"""
+
+from __future__ import annotations
+
+from intake.serving import Intake
+from intake.watching import Watching
+from shore.forwarding import Forwarding
+from shore.settings import PortSettings
+from streams.clock import Clock
+from streams.node import Node
+
+
+class PortNode:
+    """A port's or headquarters' node, made of its parts. `start` and `stop` it once, from one event loop; or let `run_port` do both."""
+
+    def __init__(self, settings: PortSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.node = Node(settings.node, clock, process=settings.node.role)
+        self.intake = Intake(settings.intake, self.node.clock, self.node.metrics)
+        if settings.node.role == "port":
+            self._watching = Watching(
+                settings.watch_settings(), settings.node.folder, self.node.clock, self.node.metrics, self.node.report, ("registry",)
+            )
+            self.node.add_background("intake", self._take_in)
+            self.node.add_background("watch", self._watch)
+        else:
+            self._forwarding = Forwarding(self.node.report)
+            self.node.add_background("forwarding", self._forward)
+
+    async def start(self) -> None:
+        """Open the log, the door, the links and the quay. Raises Misuse or RetryLater when it can not."""
+        await self.node.start()
+
+    async def stop(self) -> None:
+        """Finish what is being committed, close the sessions and the log."""
+        await self.node.stop()
+
+    async def _take_in(self) -> None:
+        await self.intake.run(self.node, self.node.log, self.settings.node.node)
+
+    async def _watch(self) -> None:
+        await self._watching.run(self.node.log, self.node)
+
+    async def _forward(self) -> None:
+        await self._forwarding.run(self.node.log, self.node)
+
+
+async def run_port(settings: PortSettings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises Misuse or RetryLater when the node can not start, or what ended a part of it."""
+    port = PortNode(settings)
+    await port.start()
+    await port.node.run_until_stopped()
