@@ -70,9 +70,8 @@ class Forwarding:
             for imo, record in tell(batch):
                 per_ship.setdefault(imo, []).append(record)
         commit_point("forwarding.told")
-        await self._commit(
-            consumer, polled.position, [Append(f"aboard/{imo}", to_batch(records)) for imo, records in per_ship.items()], sink
-        )
+        effects = [Append(f"aboard/{imo}", to_batch(records)) for imo, records in sorted(per_ship.items())]
+        await self._commit(consumer, polled.position, effects, sink)
         commit_point("forwarding.durable")
         return True
 
@@ -99,7 +98,7 @@ class Forwarding:
 
 def _acknowledged(batch: Batch) -> Iterator[tuple[str, Record]]:
     """The ship hears that ashore somebody has taken note of her alert."""
-    for coordinates, topic, text in _entries(batch):
+    for coordinates, _, text in _entries(batch):
         body = json.loads(text)
         if body.get("state") == "acknowledged" and body.get("ship"):
             yield (
