@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,41 +9,11 @@ import pytest
 from sqlalchemy import func, select
 
 from hq.serving import models as m
-from hq.serving.database import DatabaseGone, ServingDatabase, ServingReader
+from hq.serving.database import DatabaseGone, ServingReader
 from hq.serving.models import Base
-from hq.serving.projector import Projector
-from hq.serving.routes import routes
-from streams.codec import BlockCodec
-from streams.logs.files import FileLogReader
-from streams.metrics import Metrics
 from streams.records import Record
-from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, PLACES, SHIP, Fleet, booking, fill
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    one = Fleet(tmp_path)
-    yield one
-    one.close()
-
-
-def projector(fleet: Fleet, url: str, step_records_max: int = 20_000) -> Projector:
-    reader = FileLogReader(fleet.hq_dir, BlockCodec())
-    return Projector(reader, ServingDatabase(url), fleet.clock, Metrics("projector"), routes(PLACES), step_records_max)
-
-
-def project(one: Projector) -> int:
-    """Steps until there is nothing left; how many records that was."""
-    one.start()
-    taken = 0
-    while step := one.step():
-        taken += step
-    one.database.close()
-    return taken
-
-
-def url_of(tmp_path: Path, name: str = "serving") -> str:
-    return f"sqlite:///{tmp_path}/{name}.db"
+from tests.hq_serving.conftest import make_projector, project, sqlite_url
+from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, SHIP, Fleet, booking, fill
 
 
 def content(url: str) -> dict[str, list[Any]]:
@@ -63,10 +32,10 @@ def content(url: str) -> dict[str, list[Any]]:
 def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
     """What the logs hold is in the store, field by field, and projecting again adds nothing."""
     fill(fleet)
-    url = url_of(tmp_path)
-    assert project(projector(fleet, url)) > 0
+    url = sqlite_url(tmp_path)
+    assert project(make_projector(fleet, url)) > 0
     before = content(url)
-    assert project(projector(fleet, url)) == 0
+    assert project(make_projector(fleet, url)) == 0
     assert content(url) == before
     assert before["rejected"] == []
     reader = ServingReader(url)
@@ -101,19 +70,19 @@ def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
 def test_small_steps_and_one_step_give_the_same(fleet: Fleet, tmp_path: Path) -> None:
     """How the work is cut makes no difference to the rows."""
     fill(fleet)
-    project(projector(fleet, url_of(tmp_path, "whole")))
-    project(projector(fleet, url_of(tmp_path, "cut"), step_records_max=1))
-    assert content(url_of(tmp_path, "cut")) == content(url_of(tmp_path, "whole"))
+    project(make_projector(fleet, sqlite_url(tmp_path, "whole")))
+    project(make_projector(fleet, sqlite_url(tmp_path, "cut"), step_records_max=1))
+    assert content(sqlite_url(tmp_path, "cut")) == content(sqlite_url(tmp_path, "whole"))
 
 
 def test_a_later_version_of_a_booking_replaces_its_spans(fleet: Fleet, tmp_path: Path) -> None:
     """A box taken off a booking is no longer its customer's."""
     fill(fleet)
-    one = projector(fleet, url_of(tmp_path))
+    one = make_projector(fleet, sqlite_url(tmp_path))
     project(one)
     fleet.register(("booking", "BK-1", booking("BK-1", "ducks", [(DUCKS[0], NOW_MS, None)])), version=2)
     project(one)
-    reader = ServingReader(url_of(tmp_path))
+    reader = ServingReader(sqlite_url(tmp_path))
     with reader.snapshot() as connection:
         spans = select(m.BookingContainer.container, m.BookingContainer.from_at_ms).where(m.BookingContainer.booking == "BK-1")
         assert connection.execute(spans).all() == [(DUCKS[0], NOW_MS)]
@@ -125,8 +94,8 @@ def test_an_acknowledged_alert_keeps_who_did_it(fleet: Fleet, tmp_path: Path) ->
     fill(fleet)
     fleet.alert("hq", DUCKS[3], "a-duck", state="acknowledged", at_ms=NOW_MS + 1, by="Mira", incident_id="i-1")
     fleet.alert("ship-one", FOREIGN[0], "a-foreign", state="retracted", at_ms=NOW_MS + 2, incident_id="i-1")
-    project(projector(fleet, url_of(tmp_path)))
-    reader = ServingReader(url_of(tmp_path))
+    project(make_projector(fleet, sqlite_url(tmp_path)))
+    reader = ServingReader(sqlite_url(tmp_path))
     with reader.snapshot() as connection:
         assert connection.execute(select(m.Alert.acknowledged_by).where(m.Alert.alert_id == "a-duck")).scalar() == "Mira"
         incident = connection.execute(select(m.Incident.__table__)).mappings().one()
@@ -139,8 +108,8 @@ def test_a_record_that_does_not_read_is_set_aside(fleet: Fleet, tmp_path: Path) 
     fleet.append("hq", "states", [Record("X", body={"kind": "container"}), Record("Y")])
     fleet.append("hq", "registry", [Record("moon/1", body={"type": "moon", "id": "1", "version": 1, "at_ms": 1, "by": "x", "value": {}})])
     fleet.state("container", DUCKS[0], ("quay", "SGSIN"))
-    project(projector(fleet, url_of(tmp_path)))
-    told = content(url_of(tmp_path))
+    project(make_projector(fleet, sqlite_url(tmp_path)))
+    told = content(sqlite_url(tmp_path))
     assert len(told["rejected"]) == 3
     assert len(told["container_state"]) == 1
 
@@ -148,8 +117,8 @@ def test_a_record_that_does_not_read_is_set_aside(fleet: Fleet, tmp_path: Path) 
 def test_a_deleted_database_is_made_again_identical(fleet: Fleet, tmp_path: Path) -> None:
     """The file goes while projector and reader have it open: the reader says so, and afterwards all is as it was."""
     fill(fleet)
-    url = url_of(tmp_path)
-    one = projector(fleet, url)
+    url = sqlite_url(tmp_path)
+    one = make_projector(fleet, url)
     one.start()
     one.step()
     before = content(url)

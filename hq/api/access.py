@@ -1,0 +1,278 @@
+"""Who may see and do what: the one place that decides, and the only one of the API that knows the serving store's tables.
+
+Every question the API asks of the store begins with a selection made here for one viewer at one fleet time, so a row that is not the
+viewer's can be in no answer, no count and no bound. Default deny: a role nobody thought of sees nothing.
+
+* operations, clerk: the whole fleet.
+* customer: what `customers/<id>` says and its own bookings; of a container, only while a booking of its own gives it the right (or did, and
+  then as it stood at the end: that stream holds nothing later). Of ships and ports only those its boxes are on now.
+* crew: its ship, and the boxes on board now; no customer's name, no booking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, false, func, literal, null, or_, select, true
+
+from hq.api.accounts import Role
+from hq.serving import models as m
+
+Rows = Select[*tuple[Any, ...]]
+_STAFF: frozenset[Role] = frozenset({"operations", "clerk"})
+
+
+class Right(StrEnum):
+    """Something a viewer may do beyond looking; the words complete "Your account may not …"."""
+
+    MOVE_CLOCK = "move the fleet's clock"
+    WRITE_REGISTRY = "write the registry"
+    ACKNOWLEDGE = "acknowledge alerts"
+    SEE_PORTS = "see what a port expects"
+    SEE_PROCESSES = "see how the processes fare"
+
+
+_RIGHTS: dict[Role, frozenset[Right]] = {
+    "operations": frozenset(Right),
+    "clerk": frozenset({Right.WRITE_REGISTRY, Right.SEE_PORTS, Right.SEE_PROCESSES}),
+    "crew": frozenset({Right.ACKNOWLEDGE}),
+    "customer": frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who asks: the account's username, role, name, and its customer or ship."""
+
+    username: str
+    role: Role
+    name: str
+    customer: str | None = None
+    ship: str | None = None
+
+    def may(self, right: Right) -> bool:
+        """Whether the viewer's role has the right."""
+        return right in _RIGHTS.get(self.role, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What `viewer` may see at fleet time `now_at_ms`, as selections to filter, order and join further; never to widen."""
+
+    viewer: Viewer
+    now_at_ms: int
+
+    @property
+    def is_staff(self) -> bool:
+        """Whether the viewer sees the whole fleet."""
+        return self.viewer.role in _STAFF
+
+    @property
+    def reads_log(self) -> bool:
+        """Whether alerts and records come to the viewer from headquarters' log itself; a customer's come through Spark."""
+        return self.viewer.role != "customer"
+
+    def containers(self) -> Rows:
+        """`number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, booking, customer, until_at_ms`, one row a container.
+
+        `signals`: `{name: {"value", "at_ms"}}`; `until_at_ms`: end of the customer's right, when there is one.
+        """
+        if self.is_staff or self.viewer.role == "crew":
+            return self._fleet_containers()
+        if self.viewer.role == "customer":
+            return self._own_containers()
+        return self._fleet_containers().where(false())
+
+    def readings(self, number: str) -> Rows:
+        """`order_at_ms, stream, origin, offset, kind, device, device_at_ms, received_at_ms, signals, body` of one container's readings."""
+        if self.viewer.role == "customer":
+            return self._own_records(number, "reading")
+        r = m.Reading
+        rows = _of(
+            *(r.order_at_ms, r.stream, r.origin, r.offset, literal("reading").label("kind")),
+            *(r.device, r.device_at_ms, r.received_at_ms, r.signals, r.body),
+        )
+        return rows.where(r.topic == number, self._may_follow(number))
+
+    def events(self, number: str) -> Rows:
+        """The container's events, with the columns of `readings`."""
+        return self._own_records(number, "event") if self.viewer.role == "customer" else self._records(m.Event, number, "event")
+
+    def alert_changes(self, number: str) -> Rows:
+        """The changes of the container's alerts, with the columns of `readings`."""
+        return self._own_records(number, "alert") if self.viewer.role == "customer" else self._records(m.AlertChange, number, "alert")
+
+    def alerts(self) -> Rows:
+        """All columns of `alert`, one row an alert."""
+        if self.viewer.role == "customer":
+            table = m.CustomerAlert.__table__
+            return _of(table).where(table.c.customer == self.viewer.customer, table.c.topic.in_(self._own_numbers()))
+        table = m.Alert.__table__
+        if self.viewer.role == "crew":
+            return _of(table).where(table.c.ship == self.viewer.ship)
+        return _of(table).where(_whether(self.is_staff))
+
+    def changes_of(self, alert_id: str) -> Rows:
+        """`topic, body` of an alert's changes, for those who may acknowledge it."""
+        mine = self.alerts().subquery()
+        rows = _of(m.AlertChange.topic, m.AlertChange.body).where(m.AlertChange.alert_id == alert_id)
+        return rows.where(_whether(self.viewer.may(Right.ACKNOWLEDGE)), select(mine.c.alert_id).where(mine.c.alert_id == alert_id).exists())
+
+    def incidents(self) -> Rows:
+        """All columns of `incident`: of the fleet, or of the crew's ship."""
+        table = m.Incident.__table__
+        mine = table.c.ship == self.viewer.ship if self.viewer.role == "crew" else _whether(self.is_staff)
+        return _of(table).where(mine)
+
+    def bookings(self) -> Rows:
+        """`id, version, at_ms, customer, value` of bookings."""
+        b = m.Booking
+        mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
+        return _of(b.id, b.version, b.at_ms, b.customer, b.value).where(mine)
+
+    def customers(self) -> Rows:
+        """`id, value` of customers: all, or the viewer's own."""
+        c = m.Customer
+        mine = c.id == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
+        return _of(c.id, c.value).where(mine)
+
+    def ships(self) -> Rows:
+        """`ship, value, at_ms, latitude_deg, longitude_deg, body` of ships; the last four null before Spark has spoken of one."""
+        known = select(m.Ship.id.label("ship")).union(select(m.ShipState.ship)).subquery()
+        s = m.ShipState
+        rows = _of(known.c.ship, m.Ship.value, s.at_ms, s.latitude_deg, s.longitude_deg, s.body)
+        rows = rows.select_from(known).outerjoin(m.Ship, m.Ship.id == known.c.ship).outerjoin(s, s.ship == known.c.ship)
+        if self.is_staff:
+            return rows
+        if self.viewer.role == "crew":
+            return rows.where(known.c.ship == self.viewer.ship)
+        return rows.where(known.c.ship.in_(self._own_places("ship")))
+
+    def track(self, ship: str) -> Rows:
+        """`order_at_ms, signals` of a ship's positions, for a ship among `ships`."""
+        r = m.Reading
+        visible = self.ships().subquery()
+        rows = _of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.location", r.stream == "ships")
+        return rows.where(select(visible.c.ship).where(visible.c.ship == ship).exists())
+
+    def ports(self) -> Rows:
+        """`id, value` of ports: all, or those where the customer's boxes stand or its bookings begin or end."""
+        p = m.Port
+        rows = _of(p.id, p.value)
+        return rows if self.is_staff or self.viewer.role == "crew" else rows.where(p.id.in_(self._own_places("quay")))
+
+    def load_lists(self) -> Rows:
+        """`id, ship, port, call, departs_at_ms, value` of load lists, for those who may see ports."""
+        table = m.LoadList
+        rows = _of(table.id, table.ship, table.port, table.call, table.departs_at_ms, table.value)
+        return rows.where(_whether(self.viewer.may(Right.SEE_PORTS)))
+
+    def port_events(self, ship: str, port: str) -> Rows:
+        """`topic, event, event_at_ms, place, origin, offset, body` of what a ship's boxes did at a port, and of her musters."""
+        e = m.Event
+        rows = _of(e.topic, e.event, e.event_at_ms, e.place, e.origin, e.offset, e.body)
+        there = and_(e.ship == ship, or_(e.place == port, e.event == "X_MUSTER"))
+        return rows.where(there, _whether(self.viewer.may(Right.SEE_PORTS)))
+
+    def custody(self, number: str) -> Rows:
+        """`value` of a container's custody: for staff; a customer reads progress from its own stream."""
+        return _of(m.Custody.value).where(m.Custody.id == number, _whether(self.is_staff))
+
+    def hours(self, number: str) -> Rows:
+        """`hour_at_ms, body` of a container's hours: for staff."""
+        return _of(m.Hour.hour_at_ms, m.Hour.body).where(m.Hour.container == number, _whether(self.is_staff))
+
+    def stories(self) -> Rows:
+        """`id, value` of the story's chapters, which speak of everyone's boxes: for staff."""
+        return _of(m.Story.id, m.Story.value).where(_whether(self.is_staff))
+
+    def processes(self) -> Rows:
+        """`node, process, at_ms, wall_at_ms, body`: the last word of each process, for those who may see how they fare."""
+        p = m.ProcessStatus
+        return _of(p.node, p.process, p.at_ms, p.wall_at_ms, p.body).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+
+    def stream_ages(self) -> Rows:
+        """`stream, records, received_at_ms` of every projected stream, for those who may see how the processes fare."""
+        a = m.StreamAge
+        return _of(a.stream, a.records, a.received_at_ms).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+
+    def _fleet_containers(self) -> Rows:
+        s, b = m.ContainerState, m.BookingContainer
+        known = select(s.container).union(select(b.container), select(m.Custody.id)).subquery()
+        booked = _latest_span(and_(b.from_at_ms <= self.now_at_ms, or_(b.until_at_ms.is_(None), b.until_at_ms > self.now_at_ms)))
+        crew = self.viewer.role == "crew"
+        rows = _of(
+            *(known.c.container.label("number"), s.place_kind, s.place_id, s.latitude_deg, s.longitude_deg, s.at_ms),
+            s.body["signals"].label("signals"),
+            *(null().label("booking"), null().label("customer")) if crew else (booked.c.booking, booked.c.customer),
+            null().label("until_at_ms"),
+        )
+        rows = rows.select_from(known).outerjoin(s, s.container == known.c.container)
+        if crew:
+            return rows.where(s.place_kind == "ship", s.place_id == self.viewer.ship)
+        return rows.outerjoin(booked, booked.c.container == known.c.container)
+
+    def _own_containers(self) -> Rows:
+        b, c = m.BookingContainer, m.CustomerContainer
+        span = _latest_span(and_(b.customer == self.viewer.customer, b.from_at_ms <= self.now_at_ms))
+        rows = _of(
+            *(span.c.container.label("number"), c.place_kind, c.place_id),
+            *(
+                c.signals["latitude_deg"]["value"].as_float().label("latitude_deg"),
+                c.signals["longitude_deg"]["value"].as_float().label("longitude_deg"),
+            ),
+            *(c.last_at_ms.label("at_ms"), c.signals, span.c.booking, span.c.customer, span.c.until_at_ms),
+        )
+        return rows.select_from(span).outerjoin(c, and_(c.customer == span.c.customer, c.container == span.c.container))
+
+    def _own_numbers(self) -> Rows:
+        b = m.BookingContainer
+        return _of(b.container).where(b.customer == self.viewer.customer, b.from_at_ms <= self.now_at_ms)
+
+    def _own_records(self, number: str, kind: str) -> Rows:
+        r = m.CustomerRecord
+        rows = _of(
+            *(r.order_at_ms, func.coalesce(r.source_stream, "").label("stream"), r.origin, r.offset, r.kind),
+            *(r.device, r.device_at_ms, r.received_at_ms, r.signals, r.body),
+        )
+        mine = and_(r.customer == self.viewer.customer, r.topic == number, r.topic.in_(self._own_numbers()))
+        return rows.where(mine, r.kind == kind)
+
+    def _own_places(self, kind: str) -> Rows:
+        """Ships or quays where boxes of the customer are that it still has a right to."""
+        own = self.containers().subquery()
+        current = or_(own.c.until_at_ms.is_(None), own.c.until_at_ms > self.now_at_ms)
+        stands = own.c.place_kind == kind
+        return _of(own.c.place_id).where(stands, current if kind == "ship" else true())
+
+    def _records(self, model: type[m.Event] | type[m.AlertChange], number: str, kind: str) -> Rows:
+        rows = _of(
+            *(model.order_at_ms, model.stream, model.origin, model.offset, literal(kind).label("kind")),
+            *(null().label("device"), null().label("device_at_ms"), model.received_at_ms, null().label("signals"), model.body),
+        )
+        return rows.where(model.topic == number, self._may_follow(number))
+
+    def _may_follow(self, number: str) -> ColumnElement[bool]:
+        """Whether one of staff or crew may see a container's history."""
+        if self.viewer.role == "crew":
+            s = m.ContainerState
+            return _of(s.container).where(s.container == number, s.place_kind == "ship", s.place_id == self.viewer.ship).exists()
+        return _whether(self.is_staff)
+
+
+def _of(*columns: Any) -> Rows:
+    return select(*columns)
+
+
+def _whether(right: bool) -> ColumnElement[bool]:
+    return true() if right else false()
+
+
+def _latest_span(which: ColumnElement[bool]) -> Any:
+    """Of the spans that fulfil `which`, each container's latest: `container, booking, customer, until_at_ms`."""
+    b = m.BookingContainer
+    rank = func.row_number().over(partition_by=b.container, order_by=(b.from_at_ms.desc(), b.booking)).label("rank")
+    ranked = select(b.container, b.booking, b.customer, b.until_at_ms, rank).where(which).subquery()
+    return _of(ranked.c.container, ranked.c.booking, ranked.c.customer, ranked.c.until_at_ms).where(ranked.c.rank == 1).subquery()

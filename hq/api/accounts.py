@@ -1,0 +1,91 @@
+"""Local accounts: names, argon2 hashes and roles, in a small SQLite file of their own that is never dropped with the serving store."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
+
+from streams.errors import Misuse
+
+Role = Literal["operations", "clerk", "customer", "crew"]
+ROLES: tuple[Role, ...] = get_args(Role)
+PASSWORD_CHARS_MIN = 8
+PASSWORD_CHARS_MAX = 200
+HASHING_AT_ONCE_MAX = 2
+_SCHEMA = """CREATE TABLE IF NOT EXISTS account (
+    username TEXT PRIMARY KEY, password_hash TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, customer TEXT, ship TEXT) STRICT"""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A person or program that may log in. A customer's account names its customer, a crew's its ship (IMO number); no other does."""
+
+    username: str
+    role: Role
+    name: str
+    customer: str | None = None
+    ship: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise Misuse(f"there is no role {self.role!r}", hint=f"use one of {', '.join(ROLES)}")
+        if (self.role == "customer") != (self.customer is not None) or (self.role == "crew") != (self.ship is not None):
+            raise Misuse(f"{self.username}: a customer's account names a customer, a crew's a ship, and no other does")
+
+
+class Accounts:
+    """The accounts of one file. Safe from any thread and for several processes."""
+
+    def __init__(self, path: Path, hasher: PasswordHasher | None = None) -> None:
+        self._path = path
+        self._hasher = hasher or PasswordHasher()
+        self._nobody = self._hasher.hash("no account has this password")
+        self._hashing = threading.BoundedSemaphore(HASHING_AT_ONCE_MAX)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(self._connect()) as connection:
+            connection.execute(_SCHEMA)
+
+    def add(self, account: Account, password: str) -> None:
+        """Add the account, or replace the one of the same username. Raises Misuse for a password too short or too long."""
+        if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
+            raise Misuse(f"a password has {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters", hint="choose another")
+        row = (account.username, self._hash(password), account.role, account.name, account.customer, account.ship)
+        with closing(self._connect()) as connection:
+            connection.execute("INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def get(self, username: str) -> Account | None:
+        """The account of this username, or None."""
+        found = self._find(username)
+        return found[0] if found else None
+
+    def verify(self, username: str, password: str) -> Account | None:
+        """The account, if this is its password; else None, after just as long whether or not there is such an account."""
+        found = self._find(username)
+        with self._hashing:
+            try:
+                self._hasher.verify(found[1] if found else self._nobody, password[:PASSWORD_CHARS_MAX])
+            except VerifyMismatchError:
+                return None
+        return found[0] if found else None
+
+    def _hash(self, password: str) -> str:
+        with self._hashing:
+            return self._hasher.hash(password)
+
+    def _find(self, username: str) -> tuple[Account, str] | None:
+        with closing(self._connect()) as connection:
+            query = "SELECT username, role, name, customer, ship, password_hash FROM account WHERE username = ?"
+            row = connection.execute(query, (username,)).fetchone()
+        return (Account(*row[:5]), row[5]) if row else None
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, timeout=10)
+        connection.execute("PRAGMA synchronous=FULL")
+        return connection

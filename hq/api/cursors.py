@@ -1,0 +1,48 @@
+"""Where the next page begins: the key of the last row seen, written so that it can stand in an address."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, tuple_
+
+from hq.api.errors import ApiError
+
+LIMIT_DEFAULT = 50
+LIMIT_MAX = 500
+
+Key = tuple[str | int, ...]
+
+
+def write_cursor(key: Key) -> str:
+    """The cursor of a row's key."""
+    return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")
+
+
+def read_cursor(cursor: str | None, kinds: Sequence[type]) -> Key | None:
+    """The key in a cursor, whose parts are of `kinds`; None for no cursor. Raises ApiError 400 for what `write_cursor` never wrote."""
+    if cursor is None:
+        return None
+    try:
+        key = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError) as problem:
+        raise _no_cursor() from problem
+    if not isinstance(key, list) or [type(part) for part in key] != list(kinds):
+        raise _no_cursor()
+    return tuple(key)
+
+
+def beyond(columns: Sequence[Any], key: Key | None, *, descending: bool = False) -> list[ColumnElement[bool]]:
+    """The condition "after `key`" over the columns rows are ordered by; no condition without a key."""
+    if key is None:
+        return []
+    row = tuple_(*columns)
+    return [row < tuple_(*key)] if descending else [row > tuple_(*key)]
+
+
+def _no_cursor() -> ApiError:
+    return ApiError(400, "This is no cursor of ours.", "Take the `next` of the page before, or leave it out to begin anew.")

@@ -1,0 +1,42 @@
+"""Bookings: what was ordered, and when its customer may see which box."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from sqlalchemy import select
+
+from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beyond, read_cursor, write_cursor
+from hq.api.errors import not_found
+from hq.api.services import Asking
+from hq.api.wording import booking_told
+
+router = APIRouter()
+
+
+@router.get("/bookings")
+def bookings(
+    ask: Asking, q: str = "", cursor: str | None = None, limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT_DEFAULT
+) -> dict[str, Any]:
+    """The viewer's bookings by reference; `q`: how the reference begins."""
+    key = read_cursor(cursor, [str])
+    with ask.look() as look:
+        own = look.sight.bookings().subquery()
+        asked = select(own).where(*beyond([own.c.id], key)).order_by(own.c.id).limit(limit + 1)
+        if q:
+            asked = asked.where(own.c.id.startswith(q, autoescape=True))
+        rows = look.rows(asked)
+        more = write_cursor((rows[limit - 1]["id"],)) if len(rows) > limit else None
+        return look.framed(from_log=True, items=[booking_told(row, look.now_at_ms) for row in rows[:limit]], next=more)
+
+
+@router.get("/bookings/{reference:path}")
+def booking(ask: Asking, reference: str) -> dict[str, Any]:
+    """One booking of the viewer's."""
+    with ask.look() as look:
+        own = look.sight.bookings().subquery()
+        rows = look.rows(select(own).where(own.c.id == reference))
+        if not rows:
+            raise not_found("booking")
+        return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms))

@@ -1,0 +1,99 @@
+"""A port's view: what is due in, what a call is to load and discharge, what the sensors say became of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import APIRouter
+from sqlalchemy import select
+
+from hq.api.access import Right
+from hq.api.errors import not_found
+from hq.api.picture import port_drawn
+from hq.api.services import Asking, Look
+
+router = APIRouter()
+CALLS_MAX = 10
+NAMES_MAX = 500
+CALL_SPAN_MS = 96 * 3_600_000
+Fields = dict[str, Any]
+
+
+@router.get("/ports/{locode}")
+def port(ask: Asking, locode: str) -> Fields:
+    """What `locode` expects and what was heard there: boxes due in by ship, on the quay, each call's list against the sensors."""
+    ask.need(Right.SEE_PORTS)
+    with ask.look() as look:
+        ports = look.sight.ports().subquery()
+        known = look.rows(select(ports).where(ports.c.id == locode))
+        if not known:
+            raise not_found("port")
+        lists = sorted(look.rows(look.sight.load_lists()), key=lambda row: (row["ship"], row["call"]))
+        boxes = look.sight.containers().subquery()
+        quay = select(boxes.c.number).where(boxes.c.place_kind == "quay", boxes.c.place_id == locode).order_by(boxes.c.number)
+        here = sorted((row for row in lists if row["port"] == locode), key=lambda row: row["departs_at_ms"], reverse=True)
+        return look.framed(
+            port=port_drawn(known[0]),
+            due_in=due_in(lists, locode, look.now_at_ms),
+            on_quay=named(row["number"] for row in look.rows(quay)),
+            calls=[_call(look, row) for row in here[:CALLS_MAX]],
+        )
+
+
+def due_in(lists: list[Fields], locode: str, now_at_ms: int) -> list[Fields]:
+    """By ship: the boxes aboard, by the list of the last port she has sailed from, that are to come off at `locode`."""
+    sailed = {row["ship"]: row for row in lists if row["departs_at_ms"] <= now_at_ms}
+    done = {row["ship"] for row in lists if row["port"] == locode and row["departs_at_ms"] <= now_at_ms}
+    expected = []
+    for ship, row in sorted(sailed.items()):
+        boxes = [box["container"] for box in row["value"]["aboard"] if box["pod"] == locode]
+        if boxes and not (row["port"] == locode and ship in done):
+            expected.append({"ship": ship, "from": row["port"], "sailed_at_ms": row["departs_at_ms"], "boxes": named(boxes)})
+    return expected
+
+
+def named(numbers: Iterable[str]) -> Fields:
+    """How many, and the first of them by number."""
+    known = sorted(set(numbers))
+    return {"count": len(known), "containers": known[:NAMES_MAX]}
+
+
+def _call(look: Look, row: Fields) -> Fields:
+    """One call's list, and what was heard: loaded, discharged, left behind, new aboard, and the ship's last muster of it."""
+    value = row["value"]
+    told = [event for event in _events(look, row) if event["body"].get("call") in (None, row["call"])]
+    loaded = {event["topic"] for event in told if event["event"] == "LOAD"}
+    unlisted = {event["topic"] for event in told if event["event"] == "LOAD" and event["body"].get("listed") is False}
+    discharged = {event["topic"] for event in told if event["event"] == "DISC"}
+    left = {event["topic"] for event in told if event["event"] == "X_LEFT_BEHIND"}
+    musters = [event for event in told if event["event"] == "X_MUSTER" and event["body"].get("call") == row["call"]]
+    calls = {event["event"]: event["event_at_ms"] for event in told if abs(event["event_at_ms"] - row["departs_at_ms"]) <= CALL_SPAN_MS}
+    return {
+        "ship": row["ship"],
+        "call": row["call"],
+        "departs_at_ms": row["departs_at_ms"],
+        "arrived_at_ms": calls.get("ARRI"),
+        "sailed_at_ms": calls.get("DEPA"),
+        "to_load": named(value["load"]),
+        "to_discharge": named(value["discharge"]),
+        "loaded": named(loaded & set(value["load"])),
+        "discharged": named(discharged & set(value["discharge"])),
+        "left_behind": named(left),
+        "new_aboard": named(unlisted),
+        "muster": _muster(musters[-1]) if musters else None,
+    }
+
+
+def _events(look: Look, row: Fields) -> list[Fields]:
+    """What the ship's boxes did at this port, and her musters, in order of time."""
+    events = look.sight.port_events(row["ship"], row["port"]).subquery()
+    rows = look.rows(select(events).order_by(events.c.event_at_ms, events.c.origin, events.c.offset))
+    return [{**one, "body": json.loads(one["body"])} for one in rows]
+
+
+def _muster(event: Fields) -> Fields:
+    body = event["body"]
+    names = ("total", "instrumented", "accounted", "reasons", "not_on_list", "not_heard_since_loading", "missing", "late", "gone")
+    return {"at_ms": event["event_at_ms"], **{name: body.get(name) for name in names}}

@@ -1,0 +1,73 @@
+"""The registry, as clerks write it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from hq.api.access import Right
+from hq.api.errors import ApiError
+from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Unacceptable, Wanted
+from hq.api.services import Asking, framed_clock
+
+router = APIRouter()
+_EXAMPLE: dict[str, Any] = {
+    "entries": [
+        {
+            "type": "booking",
+            "id": "BK-2041",
+            "value": {
+                "reference": "BK-2041",
+                "shipper": "duckworks",
+                "consignee": "Toys of London",
+                "cargo": "toy ducks",
+                "from": "JPTYO",
+                "to": "GBLON",
+                "setpoint_c": None,
+                "un_number": None,
+                "containers": [{"container": "MSKU1234565", "from_at_ms": 1777593600000, "until_at_ms": None}],
+            },
+        }
+    ]
+}
+
+
+class NewEntry(BaseModel):
+    """One entry: what it is, which, and its whole value."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str
+    id: str
+    value: dict[str, Any]
+
+
+class NewEntries(BaseModel):
+    """Entries written together: all of them or none."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    entries: list[NewEntry] = Field(min_length=1, max_length=ENTRIES_AT_ONCE_MAX)
+
+
+@router.post("/registry")
+def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
+    """Write entries, all or none; durable when answered. The same again changes nothing. Every problem is told together (422)."""
+    ask.need(Right.WRITE_REGISTRY)
+    wanted = [Wanted(entry.type, entry.id, entry.value) for entry in new.entries]
+    try:
+        written = ask.services.registrar.write(wanted, ask.viewer.name)
+    except Unacceptable as refused:
+        raise ApiError(422, "Nothing was written: some entries are not right.", "Mend what is listed.", problems=refused.problems) from None
+    count = sum(one.written for one in written)
+    entries = [asdict(one) for one in written]
+    return {
+        **framed_clock(ask.services.clock),
+        "as_of_at_ms": None,
+        "written": count,
+        "unchanged": len(written) - count,
+        "entries": entries,
+    }

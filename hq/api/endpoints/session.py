@@ -1,0 +1,85 @@
+"""Logging in, and the fleet's clock."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends
+from fastapi.security import OAuth2PasswordRequestForm
+from pydantic import BaseModel, ConfigDict, Field
+
+from hq.api import tokens
+from hq.api.access import Right
+from hq.api.errors import ApiError
+from hq.api.services import Asking, Serving, framed_clock
+
+router = APIRouter()
+CONTROL_TIMEOUT_S = 10.0
+
+
+class Token(BaseModel):
+    """A login's answer."""
+
+    access_token: str
+    token_type: Literal["bearer"] = "bearer"
+    role: str
+    name: str
+    customer: str | None = None
+    ship: str | None = None
+
+
+class ClockMove(BaseModel):
+    """What to do with the fleet's clock."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"action": "speed", "speed": 600}, {"action": "jump", "chapter": "C"}]}
+    )
+
+    action: Literal["pause", "resume", "speed", "jump"]
+    speed: float | None = Field(default=None, gt=0)
+    chapter: Literal["A", "B", "C"] | None = None
+
+
+@router.post("/token")
+def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services: Serving) -> Token:
+    """A bearer token for a username and password. An unknown username and a wrong password get one answer, after the same time."""
+    account = services.accounts.verify(form.username, form.password)
+    if account is None:
+        raise ApiError(401, "Username or password are not right.", "Check both; capitals count.")
+    settings = services.settings
+    token = tokens.issue(account.username, settings.jwt_secret.get_secret_value(), settings.token_lifetime_s)
+    return Token(access_token=token, role=account.role, name=account.name, customer=account.customer, ship=account.ship)
+
+
+@router.get("/clock")
+def clock(ask: Asking) -> dict[str, Any]:
+    """The fleet's time and how fast it runs (0: paused)."""
+    return framed_clock(ask.services.clock)
+
+
+@router.post("/clock")
+def move_clock(ask: Asking, move: ClockMove) -> dict[str, Any]:
+    """Pause, resume, speed up or jump to a chapter of the story. For operations; only where the clock is a simulator's."""
+    ask.need(Right.MOVE_CLOCK)
+    if (move.action == "speed") != (move.speed is not None) or (move.action == "jump") != (move.chapter is not None):
+        raise ApiError(422, "Only `speed` takes a speed, and only `jump` a chapter.", 'For example {"action": "jump", "chapter": "C"}.')
+    url = ask.services.settings.control
+    if url is None:
+        raise ApiError(409, "This fleet's clock is the world's own: it can not be moved.", "Only the demo's simulator has a clock to move.")
+    return {**_passed_on(str(url), move), **framed_clock(ask.services.clock)}
+
+
+def _passed_on(url: str, move: ClockMove) -> dict[str, Any]:
+    body = json.dumps(move.model_dump(exclude_none=True)).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=CONTROL_TIMEOUT_S) as answer:
+            said = json.load(answer)
+    except urllib.error.HTTPError as problem:
+        raise ApiError(409, f"The simulator refused: {problem.read(500).decode(errors='replace')}", "Ask again in a moment.") from problem
+    except (urllib.error.URLError, OSError, ValueError) as problem:
+        raise ApiError(503, "The simulator does not answer.", "See whether it runs, and ask again.") from problem
+    return {"simulator": said}

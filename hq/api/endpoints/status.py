@@ -1,0 +1,49 @@
+"""How old everything is: Spark's results, the projector, each process's last word; and the story's chapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from hq.api.services import Asking, Look, wall_ms
+
+router = APIRouter()
+Fields = dict[str, Any]
+
+
+@router.get("/status")
+def status(ask: Asking) -> Fields:
+    """Since when Spark's results and the projector stand still, in fleet and wall time; for staff also every process and stream."""
+    with ask.look() as look:
+        processes = look.rows(look.sight.processes())
+        told = sorted((_process(row, look) for row in processes), key=lambda one: (one["node"], one["process"]))
+        return look.framed(
+            spark=_age(look, look.fresh.spark_at_ms, look.fresh.spark_wall_at_ms),
+            projector=_age(look, look.fresh.log_at_ms, look.fresh.log_wall_at_ms),
+            processes=told,
+            streams=sorted(look.rows(look.sight.stream_ages()), key=lambda one: str(one["stream"])),
+        )
+
+
+@router.get("/story")
+def story(ask: Asking) -> Fields:
+    """The chapters told so far: what has just happened, and where to look."""
+    with ask.look() as look:
+        chapters = [{"chapter": row["id"], **row["value"]} for row in look.rows(look.sight.stories())]
+        return look.framed(from_log=True, items=sorted(chapters, key=lambda one: (one["at_ms"], one["chapter"])))
+
+
+def _age(look: Look, at_ms: int | None, wall_at_ms: int | None) -> Fields:
+    return {
+        "at_ms": at_ms,
+        "wall_at_ms": wall_at_ms,
+        "age_ms": None if at_ms is None else look.now_at_ms - at_ms,
+        "wall_age_ms": None if wall_at_ms is None else wall_ms() - wall_at_ms,
+    }
+
+
+def _process(row: Fields, look: Look) -> Fields:
+    body = row["body"]
+    told = {name: body.get(name, {}) for name in ("counts", "gauges", "histograms")}
+    return {"node": row["node"], "process": row["process"], **_age(look, row["at_ms"], row["wall_at_ms"]), **told}

@@ -1,0 +1,76 @@
+"""How the API says no: one shape, `{"error": sentence, "hint": what to do}`, whatever went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from hq.serving.database import DatabaseGone
+from streams.errors import NotAllowed, RetryLater
+
+RETRY_AFTER_S = 1
+
+
+class ApiError(Exception):
+    """An answer other than 200: status, sentence, hint, and whatever else the caller should know."""
+
+    def __init__(self, status: int, error: str, hint: str = "", **more: Any) -> None:
+        super().__init__(error)
+        self.status = status
+        self.body = {"error": error, "hint": hint, **more}
+
+
+class Rebuilding(DatabaseGone):
+    """The serving database is being built; it was begun at `since_wall_at_ms` (wall time, UTC ms; None when it is not there yet)."""
+
+    def __init__(self, message: str, since_wall_at_ms: int | None = None) -> None:
+        super().__init__(message, hint="it builds itself from the log: ask again in a moment")
+        self.since_wall_at_ms = since_wall_at_ms
+
+
+def unknown_container() -> ApiError:
+    """The one answer for a container that does not exist and for one the viewer may not see: they can not be told apart."""
+    return ApiError(404, "There is no such container among those you may see.", "Check the number, or find it by its booking.")
+
+
+def not_found(what: str) -> ApiError:
+    """As `unknown_container`, for another thing."""
+    return ApiError(404, f"There is no such {what} among those you may see.", "Check how it is written.")
+
+
+def not_for_you(what: str) -> ApiError:
+    """The answer to a role that may not do this at all, whatever it asks about."""
+    return ApiError(403, f"Your account may not {what}.", "Log in with an account that may.")
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Every error of `app` gets the one shape."""
+
+    @app.exception_handler(ApiError)
+    def _told(_: Request, problem: ApiError) -> JSONResponse:
+        headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
+        return JSONResponse(problem.body, problem.status, headers)
+
+    @app.exception_handler(RequestValidationError)
+    def _misread(_: Request, problem: RequestValidationError) -> JSONResponse:
+        problems = [{"where": ".".join(str(part) for part in one["loc"]), "problem": one["msg"]} for one in problem.errors()]
+        return JSONResponse({"error": "The request does not read.", "hint": "Mend what is listed.", "problems": problems}, 422)
+
+    @app.exception_handler(HTTPException)
+    def _plain(_: Request, problem: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(problem.detail), "hint": "See /docs for all there is."}, problem.status_code, problem.headers)
+
+    @app.exception_handler(RetryLater)
+    def _later(_: Request, problem: RetryLater) -> JSONResponse:
+        body: dict[str, Any] = {"error": problem.args[0], "hint": problem.hint}
+        if isinstance(problem, DatabaseGone):
+            body["rebuilding"] = {"since_wall_at_ms": problem.since_wall_at_ms if isinstance(problem, Rebuilding) else None}
+        return JSONResponse(body, 503, {"Retry-After": str(RETRY_AFTER_S)})
+
+    @app.exception_handler(NotAllowed)
+    def _forbidden(_: Request, problem: NotAllowed) -> JSONResponse:
+        return JSONResponse({"error": problem.args[0], "hint": problem.hint}, 403)

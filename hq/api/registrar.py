@@ -1,0 +1,197 @@
+"""The registry's one way in: entries are checked, compared with what stands, and appended with their versions through the node's door.
+
+What a ship needs to know of an entry goes to her stream `aboard/<imo>` in the same commit, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from cargo.bookings import Registry
+from cargo.errors import Unreadable
+from cargo.identifiers import is_container
+from cargo.outcome import Made
+from cargo.registry import Booking, Entry, LoadList, Port, RegistryValue, Ship, entry_body, parse_entry, parse_value
+from streams.clock import Clock
+from streams.errors import LandfallError
+from streams.link.door import AppendDoor
+from streams.log import Append, LogReader
+from streams.records import Record, to_batch
+from streams.words import Position, check_stream, check_topic
+
+STREAM = "registry"
+ENTRIES_AT_ONCE_MAX = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An entry as it is given: type, id and value (a JSON object)."""
+
+    type: str
+    id: str
+    value: Any
+
+    @property
+    def topic(self) -> str:
+        """The topic of its records."""
+        return f"{self.type}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one entry: its version now; `written` False when it stood already."""
+
+    type: str
+    id: str
+    version: int
+    written: bool
+
+
+class Unacceptable(ValueError):
+    """Some entries are not right; nothing was written. `problems`: `{"entry": index, "type", "id", "problem"}` of every one."""
+
+    def __init__(self, problems: list[dict[str, Any]]) -> None:
+        super().__init__(f"{len(problems)} of the entries can not be written")
+        self.problems = problems
+
+
+@dataclass(slots=True)
+class Registrar:
+    """Writes the registry of the log that `reader` reads and `door` appends to. Safe from any thread; the only writer there is."""
+
+    reader: LogReader
+    door: AppendDoor
+    clock: Clock
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _registry: Registry = field(default_factory=Registry)
+    _standing: dict[str, Entry] = field(default_factory=dict)
+    _position: Position = field(default_factory=Position)
+
+    def write(self, wanted: Sequence[Wanted], by: str) -> list[Written]:
+        """All of `wanted` stands in the registry, durable, when it returns; an entry whose value stands already gets no new version.
+        Where one comes several times, the last counts.
+
+        Raises Unacceptable when any entry is not right (nothing is written), RetryLater when the node is away: the same again is safe.
+        """
+        values = _checked(wanted)
+        with self._lock:
+            self._catch_up()
+            entries = self._versions(wanted, values, by)
+            if entries:
+                self._append(list(entries.values()))
+            return [Written(one.type, one.id, self._standing[one.topic].version, one.topic in entries) for one in wanted]
+
+    def _versions(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue], by: str) -> dict[str, Entry]:
+        """The new versions by topic: of entries that come several times the last, where it is not what stands."""
+        now_ms = self.clock.now_ms()
+        last = {one.topic: (one, value) for one, value in zip(wanted, values, strict=True)}
+        entries = {}
+        for topic, (one, value) in last.items():
+            known = self._standing.get(topic)
+            if known is None or known.value != value:
+                entries[topic] = Entry(one.type, one.id, known.version + 1 if known else 1, now_ms, by, value)
+        return entries
+
+    def acknowledge(self, made: Made, by: str) -> str:
+        """The acknowledgement of an alert, appended to `alerts`; who did it. Raises RetryLater when the node is away."""
+        self.door.append([Append("alerts", to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
+        return by
+
+    def _catch_up(self) -> None:
+        end = self.reader.position(STREAM)
+        for batch in self.reader.read(STREAM, self._position):
+            for row in batch.records.column("body").to_pylist():
+                try:
+                    self._learn(parse_entry(row or "null"))
+                except Unreadable:
+                    continue  # of another version of this program: it stands in nobody's way
+        self._position = self._position.merged(end)
+
+    def _learn(self, entry: Entry) -> None:
+        if self._registry.learn(entry):
+            self._standing[entry.topic] = entry
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        appends = self._appends(entries)
+        try:
+            self.door.append(appends)
+        except LandfallError:  # whether it is in the log, the log says: the fold begins anew
+            self._registry, self._standing, self._position = Registry(), {}, Position()
+            raise
+
+    def _appends(self, entries: Sequence[Entry]) -> list[Append]:
+        for entry in entries:
+            self._learn(entry)
+        aboard: dict[str, dict[str, Entry]] = {}
+        for entry in entries:
+            for ship, told in self._told_aboard(entry):
+                aboard.setdefault(ship, {})[told.topic] = told
+        appends = [Append(STREAM, to_batch([_record(entry) for entry in entries]))]
+        return appends + [
+            Append(f"aboard/{ship}", to_batch([_record(one) for one in told.values()])) for ship, told in sorted(aboard.items())
+        ]
+
+    def _told_aboard(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
+        """Which ships are told what because of `entry`: herself, all ports, her load lists, her boxes' bookings without other boxes."""
+        match entry.value:
+            case Ship():
+                yield entry.value.imo, entry
+                yield from ((entry.value.imo, port) for port in self._standing.values() if isinstance(port.value, Port))
+            case Port():
+                yield from ((ship, entry) for ship in self._registry.all(Ship))
+            case LoadList():
+                yield entry.value.ship, entry
+                for booking in {box.booking for box in entry.value.aboard if box.booking}:
+                    if (standing := self._standing.get(f"booking/{booking}")) is not None:
+                        yield entry.value.ship, _only(standing, {box.container for box in entry.value.aboard})
+            case Booking():
+                booked = {box.container for box in entry.value.containers}
+                for ship in self._registry.all(Ship):
+                    aboard = {box.container for listed in self._registry.load_lists(ship)[-1:] for box in listed.aboard}
+                    if booked & aboard:
+                        yield ship, _only(entry, aboard)
+
+
+def _only(entry: Entry, containers: set[str]) -> Entry:
+    """A booking's entry with only these boxes."""
+    assert isinstance(entry.value, Booking)
+    boxes = tuple(box for box in entry.value.containers if box.container in containers)
+    return msgspec.structs.replace(entry, value=msgspec.structs.replace(entry.value, containers=boxes))
+
+
+def _record(entry: Entry) -> Record:
+    return Record(entry.topic, device_at_ms=entry.at_ms, body=entry_body(entry))
+
+
+def _checked(wanted: Sequence[Wanted]) -> list[RegistryValue]:
+    """The values, typed. Raises Unacceptable with every problem there is."""
+    problems: list[dict[str, Any]] = []
+    values: list[RegistryValue] = []
+    for index, one in enumerate(wanted):
+        try:
+            value = parse_value(one.type, one.value)
+            _check_id(one, value)
+            values.append(value)
+        except ValueError as problem:
+            problems.append({"entry": index, "type": one.type, "id": one.id, "problem": str(problem)})
+    if problems:
+        raise Unacceptable(problems)
+    return values
+
+
+def _check_id(one: Wanted, value: RegistryValue) -> None:
+    check_topic(f"{one.type}/{one.id}")
+    own = {"booking": "reference", "load_list": "id", "ship": "imo", "port": "locode"}.get(one.type)
+    if own is not None and getattr(value, own) != one.id:
+        raise ValueError(f"its id is its {own}, {getattr(value, own)!r}, not {one.id!r}")
+    if one.type == "custody" and not is_container(one.id):
+        raise ValueError(f"its id is a container number, not {one.id!r}")
+    if one.type == "customer":
+        check_stream(f"customers/{one.id}")
+    if not one.id:
+        raise ValueError("it has no id")

@@ -1,0 +1,113 @@
+"""What every endpoint works with: who asks, what the store says to them, and the frame around each answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.security import OAuth2PasswordBearer
+from sqlalchemy import Connection
+
+from hq.api import tokens
+from hq.api.access import Right, Rows, Sight, Viewer
+from hq.api.accounts import Accounts
+from hq.api.errors import ApiError, Rebuilding, not_for_you
+from hq.api.registrar import Registrar
+from hq.api.settings import ApiSettings
+from hq.serving.database import ServingReader
+from hq.serving.freshness import Freshness, freshness
+from streams.clock import FleetClock
+from streams.metrics import Metrics
+
+_BEARER = OAuth2PasswordBearer(tokenUrl="/api/token", auto_error=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of one API process, made once by `create_app`."""
+
+    settings: ApiSettings
+    reader: ServingReader
+    accounts: Accounts
+    clock: FleetClock
+    registrar: Registrar
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One consistent view of the store for one viewer, and how fresh it is."""
+
+    connection: Connection
+    sight: Sight
+    services: Services
+    fresh: Freshness
+
+    @property
+    def now_at_ms(self) -> int:
+        """The fleet time of the question."""
+        return self.sight.now_at_ms
+
+    def rows(self, selection: Rows) -> list[dict[str, Any]]:
+        """The rows of a selection made from `sight`."""
+        return [dict(row) for row in self.connection.execute(selection).mappings()]
+
+    def framed(self, *, from_log: bool = False, **body: Any) -> dict[str, Any]:
+        """An answer's body with the clock, and the fleet time it is true for: of the log, or of Spark's results."""
+        return {**framed_clock(self.services.clock), "as_of_at_ms": self.fresh.log_at_ms if from_log else self.fresh.spark_at_ms, **body}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question from someone who has logged in."""
+
+    viewer: Viewer
+    services: Services
+
+    def need(self, right: Right) -> None:
+        """Raises ApiError 403, the same whatever is asked about, when the viewer's role lacks `right`."""
+        if not self.viewer.may(right):
+            raise not_for_you(right.value)
+
+    @contextmanager
+    def look(self) -> Iterator[Look]:
+        """A view of the store. Raises Rebuilding while it is not whole."""
+        with self.services.reader.snapshot() as connection:
+            fresh = freshness(connection)
+            if fresh is None or not fresh.whole:
+                raise Rebuilding("The serving database is being built.", fresh.started_wall_at_ms if fresh else None)
+            yield Look(connection, Sight(self.viewer, self.services.clock.now_ms()), self.services, fresh)
+
+
+def framed_clock(clock: FleetClock) -> dict[str, Any]:
+    """`{"clock": {"now_at_ms", "speed"}}`: part of every answer."""
+    return {"clock": {"now_at_ms": clock.now_ms(), "speed": clock.fleet_time.speed}}
+
+
+def services_of(request: Request) -> Services:
+    """The parts of the process that answers `request`."""
+    services = request.app.state.services
+    assert isinstance(services, Services)
+    return services
+
+
+def ask(token: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:
+    """Who asks, by their token. Raises ApiError 401 without a good one, or when the account is gone."""
+    username = tokens.subject(token, services.settings.jwt_secret.get_secret_value()) if token else None
+    account = services.accounts.get(username) if username else None
+    if account is None:
+        raise ApiError(401, "You are not logged in.", "Get a token with POST /api/token; tokens expire.")
+    return Ask(Viewer(account.username, account.role, account.name, account.customer, account.ship), services)
+
+
+Asking = Annotated[Ask, Depends(ask)]
+Serving = Annotated[Services, Depends(services_of)]
+
+
+def wall_ms() -> int:
+    """The wall's time, UTC ms."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,91 @@
+"""How rows are told: the fields of containers, alerts and records that answers carry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cargo.lost import GONE_STATES
+
+Fields = dict[str, Any]
+CLOSED_STATES = ("cleared", "retracted")
+LOST_STATUSES = tuple(sorted(GONE_STATES))
+_OWN_WORDS = {
+    "LATE": "Late: not heard when it should have been",
+    "MISSING": "Missing: not heard for too long",
+    "PROBABLE_OVERBOARD": "Probably overboard",
+    "CONFIRMED_LOST": "Lost overboard",
+    "REPORTED_INITIAL": "Lost overboard; reported",
+    "REPORTED_FINAL": "Lost overboard; final report sent",
+    "FOUND": "Found",
+}
+"""What an alert is called for someone who is told no free text: a customer."""
+
+
+def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
+    """One container in a list: where it is, how old that is, whose, and its last signals."""
+    at_ms, until_at_ms = row["at_ms"], row["until_at_ms"]
+    located = row["latitude_deg"] is not None and row["longitude_deg"] is not None
+    return {
+        "number": row["number"],
+        "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
+        "position": {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if located else None,
+        "at_ms": at_ms,
+        "age_ms": None if at_ms is None else now_at_ms - at_ms,
+        "booking": row["booking"],
+        "customer": row["customer"],
+        "until_at_ms": until_at_ms,
+        "ended": until_at_ms is not None and until_at_ms <= now_at_ms,
+        "signals": row["signals"] or {},
+    }
+
+
+def alert_told(row: Mapping[str, Any]) -> Fields:
+    """An alert as it stands."""
+    plain = ("alert_id", "topic", "rule", "severity", "state", "status", "detail", "ship", "incident_id", "slot", "posterior")
+    times = ("raised_at_ms", "changed_at_ms", "acknowledged_by")
+    return {
+        **{name: row[name] for name in (*plain, *times)},
+        "title": row["title"] or _OWN_WORDS.get(row["status"] or "", f"Alert: {row['rule']}"),
+        "position": position_told(row),
+        "evidence": row["evidence"],
+        "incident": row["incident"],
+        "open": row["state"] not in CLOSED_STATES,
+    }
+
+
+def position_told(row: Mapping[str, Any]) -> Fields | None:
+    """Where an alert happened, on what basis, and when."""
+    if row["latitude_deg"] is None:
+        return None
+    where = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]}
+    return {**where, "basis": row["position_basis"], "at_ms": row["position_at_ms"]}
+
+
+def incident_told(row: Mapping[str, Any]) -> Fields:
+    """A cluster of alerts."""
+    names = ("incident_id", "ship", "status", "severity", "title", "detail", "open_alerts", "containers", "at_risk", "bays")
+    where = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if row["latitude_deg"] is not None else None
+    return {**{name: row[name] for name in (*names, "raised_at_ms", "changed_at_ms")}, "position": where}
+
+
+def record_told(row: Mapping[str, Any]) -> Fields:
+    """One record of a timeline: a reading with its signals, or an event or alert with its body."""
+    return {
+        "kind": row["kind"],
+        "at_ms": row["order_at_ms"],
+        "received_at_ms": row["received_at_ms"],
+        "device": row["device"],
+        "device_at_ms": row["device_at_ms"],
+        "signals": row["signals"] or {},
+        "body": json.loads(row["body"]) if row["body"] else None,
+    }
+
+
+def booking_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
+    """A booking with its boxes and their spans."""
+    value = row["value"]
+    boxes = [{**box, "ended": box.get("until_at_ms") is not None and box["until_at_ms"] <= now_at_ms} for box in value["containers"]]
+    parties = ("reference", "consignee", "cargo", "from", "to", "setpoint_c", "un_number")
+    return {**{name: value.get(name) for name in parties}, "customer": row["customer"], "version": row["version"], "containers": boxes}

@@ -1,0 +1,114 @@
+"""What the serving side's tests share: a fleet's logs, a store projected from them, and the API over it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from argon2 import PasswordHasher
+
+from hq.api.accounts import Account, Accounts
+from hq.api.app import create_app
+from hq.api.settings import ApiSettings
+from hq.serving.database import ServingDatabase
+from hq.serving.projecting import Projector
+from hq.serving.routes import routes
+from streams.clock import FleetClock, FleetTime
+from streams.codec import BlockCodec
+from streams.logs.files import FileLogReader
+from streams.metrics import Metrics
+from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
+
+PASSWORD = "quack quack"
+ACCOUNTS = (
+    Account("mira", "operations", "Mira"),
+    Account("cleo", "clerk", "Cleo"),
+    Account("donald", "customer", "Donald", customer="ducks"),
+    Account("otto", "customer", "Otto", customer="machines"),
+    Account("crew", "crew", "Crew of One", ship=SHIP),
+)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet's logs, empty."""
+    one = Fleet(tmp_path)
+    yield one
+    one.close()
+
+
+def make_projector(fleet: Fleet, url: str, step_records_max: int = 20_000) -> Projector:
+    """A projector of headquarters' log into the store at `url`."""
+    reader = FileLogReader(fleet.hq_dir, BlockCodec())
+    return Projector(reader, ServingDatabase(url), fleet.clock, Metrics("projector"), routes(PLACES), step_records_max)
+
+
+def project(one: Projector) -> int:
+    """Steps until there is nothing left; how many records that was."""
+    one.start()
+    taken = 0
+    while step := one.step():
+        taken += step
+    one.database.close()
+    return taken
+
+
+def sqlite_url(folder: Path, name: str = "serving") -> str:
+    """A SQLite store in `folder`."""
+    return f"sqlite:///{folder}/{name}.db"
+
+
+def settings_for(fleet: Fleet, folder: Path, door_url: str = "http://127.0.0.1:9") -> ApiSettings:
+    """An API's settings over the fleet's store in `folder`, with everyone's account made."""
+    accounts = Accounts(folder / "accounts.db", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+    for account in ACCOUNTS:
+        accounts.add(account, PASSWORD)
+    return ApiSettings.model_validate(
+        {
+            "database_url": sqlite_url(folder),
+            "accounts": folder / "accounts.db",
+            "log": fleet.hq_dir,
+            "door": door_url,
+            "token": "door",
+            "jwt_secret": "a secret of at least thirty-two characters",
+            "metrics_every_s": 3600,
+        }
+    )
+
+
+def still_clock(now_ms: int = NOW_MS) -> FleetClock:
+    """The fleet's time stands at `now_ms`."""
+    return FleetClock(FleetTime(time.time_ns() // 1_000_000, now_ms, 0.0))
+
+
+@contextmanager
+def api_of(settings: ApiSettings, clock: FleetClock | None = None) -> Iterator[httpx.Client]:
+    """A client of a real API server that runs while the block does."""
+    config = uvicorn.Config(create_app(settings, clock or still_clock()), host="127.0.0.1", port=0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not server.started and thread.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert server.started, "the API did not start"
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def log_in(client: httpx.Client, username: str) -> dict[str, str]:
+    """The headers of someone who has logged in."""
+    answer = client.post("/api/token", data={"username": username, "password": PASSWORD})
+    assert answer.status_code == 200, answer.text
+    return {"Authorization": f"Bearer {answer.json()['access_token']}"}

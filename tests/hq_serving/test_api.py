@@ -1,0 +1,188 @@
+"""The API as its people use it: logging in, the map, containers and timelines, pages that never repeat or skip, errors in one shape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+
+from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
+from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
+
+Headers = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A filled fleet behind an API."""
+    folder = tmp_path_factory.mktemp("api")
+    fleet = Fleet(folder)
+    fill(fleet)
+    project(make_projector(fleet, sqlite_url(folder)))
+    with api_of(settings_for(fleet, folder)) as one:
+        yield one
+    fleet.close()
+
+
+@pytest.fixture(scope="module")
+def staff(client: httpx.Client) -> Headers:
+    return log_in(client, "mira")
+
+
+def get(client: httpx.Client, path: str, headers: Headers, status: int = 200) -> Any:
+    answer = client.get(f"/api/{path}", headers=headers)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def pages(client: httpx.Client, path: str, headers: Headers, limit: int) -> list[Any]:
+    """All items, page by page."""
+    items: list[Any] = []
+    cursor = ""
+    while True:
+        body = get(client, f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}", headers)
+        assert len(body["items"]) <= limit
+        items += body["items"]
+        if body["next"] is None:
+            return items
+        cursor = f"&cursor={body['next']}"
+
+
+def test_logging_in(client: httpx.Client) -> None:
+    """A wrong password and an unknown user get one answer, in about the same time; without a token nothing is told."""
+    wrong = {"username": "mira", "password": "not hers at all"}
+    unknown = {"username": "nobody", "password": "not hers at all"}
+    answers = [client.post("/api/token", data=login) for login in (wrong, unknown)]
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert answers[0].content == answers[1].content
+    assert client.get("/api/map").status_code == 401
+    good = client.post("/api/token", data={"username": "donald", "password": PASSWORD}).json()
+    assert (good["role"], good["customer"], good["token_type"]) == ("customer", "ducks", "bearer")
+
+
+def test_a_token_that_expired_or_is_forged_opens_nothing(client: httpx.Client) -> None:
+    """Expiry is of the wall's clock; the secret and the algorithm are checked; a token for an account that is gone is worth nothing."""
+    secret = "a secret of at least thirty-two characters"
+    now_s = int(time.time())
+    bad = [
+        jwt.encode({"sub": "mira", "exp": now_s - 1}, secret, "HS256"),
+        jwt.encode({"sub": "mira", "exp": now_s + 60}, "some other secret of thirty-two characters", "HS256"),
+        jwt.encode({"sub": "mira"}, secret, "HS256"),
+        jwt.encode({"sub": "nobody", "exp": now_s + 60}, secret, "HS256"),
+        jwt.encode({"sub": "mira", "exp": now_s + 60}, "", "none"),
+        "rubbish",
+    ]
+    bodies = {client.get("/api/map", headers={"Authorization": f"Bearer {token}"}).text for token in bad}
+    assert bodies == {'{"error":"You are not logged in.","hint":"Get a token with POST /api/token; tokens expire."}'}
+
+
+def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:
+    """Ships with tails, boxes by place and colour, lost boxes where they fell and no longer aboard, and when all this was true."""
+    drawn = get(client, "map", staff)
+    assert drawn["clock"] == {"now_at_ms": NOW_MS, "speed": 0.0}
+    ship = next(one for one in drawn["ships"] if one["imo"] == SHIP)
+    assert ship["position"] == {"latitude_deg": -30.5, "longitude_deg": 155.0, "at_ms": NOW_MS, "age_ms": 0}
+    assert [point[1] for point in ship["track"]] == [-30.0, -30.1, -30.2, -30.3, -30.4, -30.5]
+    aboard = next(one for one in drawn["places"] if one["place"] == {"kind": "ship", "id": SHIP})
+    assert (aboard["latitude_deg"], aboard["boxes"]) == (-30.5, 5)
+    assert {group["customer"]: (group["boxes"], group["colour"]) for group in aboard["groups"]} == {
+        "ducks": (3, [240, 200, 40]),
+        "machines": (2, [40, 90, 220]),
+    }
+    assert [one["container"] for one in drawn["lost"]] == [DUCKS[3], FOREIGN[0]]
+    assert drawn["lost"][0]["position"]["basis"] == "ESTIMATED"
+    assert drawn["bounds"] == {"south": -33.9, "west": 0.0, "north": 60.0, "east": -170.0}
+    assert {one["alert_id"] for one in drawn["alerts"]} == {"a-duck", "a-foreign", "a-ship"}
+
+
+def test_the_fleet_counts(client: httpx.Client, staff: Headers) -> None:
+    """Every box is counted once: aboard, on a quay or lost."""
+    body = get(client, "fleet", staff)
+    assert body["counts"] == {"boxes": 12, "lost": 2, "open_alerts": 3, "on_ship": 5, "on_quay": 5}
+    assert {ship["imo"]: ship["boxes"] for ship in body["ships"]} == {SHIP: 5, OTHER_SHIP: 0}
+
+
+def test_a_container_is_found_and_followed(client: httpx.Client, staff: Headers) -> None:
+    """By number as people write it, by booking, by place; its state, booking, alerts; its timeline in one order."""
+    assert [one["number"] for one in get(client, "containers?q=duc u000103", staff)["items"]] == [DUCKS[3]]
+    assert len(get(client, "containers?booking=BK-1", staff)["items"]) == 4
+    assert len(get(client, "containers?place=quay/SGSIN", staff)["items"]) == 4
+    found = get(client, f"containers/{DUCKS[3][:4]} {DUCKS[3][4:]}", staff)
+    assert found["container"]["place"] == {"kind": "ship", "id": SHIP}
+    assert found["container"]["signals"]["return_c"] == {"value": 4.5, "at_ms": NOW_MS}
+    assert found["booking"]["reference"] == "BK-1"
+    assert [alert["alert_id"] for alert in found["alerts"]] == ["a-duck"]
+    told = pages(client, f"containers/{DUCKS[0]}/timeline", staff, 2)
+    assert [one["kind"] for one in told] == ["event", "reading", "reading", "reading"]
+    assert [one["at_ms"] for one in told] == sorted(one["at_ms"] for one in told)
+    since = told[2]["at_ms"]
+    assert get(client, f"containers/{DUCKS[0]}/timeline?since_at_ms={since}&until_at_ms={since + 1}", staff)["items"] == [told[2]]
+
+
+@pytest.mark.parametrize("path", ["containers", "alerts", "bookings", "incidents", f"containers/{DUCKS[3]}/timeline"])
+@pytest.mark.parametrize("limit", [1, 2, 500])
+def test_pages_hold_everything_once(client: httpx.Client, staff: Headers, path: str, limit: int) -> None:
+    """However a list is cut into pages, its items are the same, in the same order."""
+    assert pages(client, path, staff, limit) == get(client, f"{path}?limit=500", staff)["items"] != []
+
+
+@pytest.mark.parametrize("cursor", ["rubbish", "WzFd", "W10", "bnVsbA", "WyJhIiwiYiJd"])
+def test_a_cursor_that_is_none_is_refused(client: httpx.Client, staff: Headers, cursor: str) -> None:
+    """A sentence, not a traceback."""
+    for path in ("containers", f"containers/{DUCKS[0]}/timeline"):
+        assert get(client, f"{path}?cursor={cursor}", staff, 400)["error"] == "This is no cursor of ours."
+
+
+def test_errors_have_one_shape(client: httpx.Client, staff: Headers) -> None:
+    """Unknown address, wrong method, wrong parameter, unknown thing: a sentence and a hint each."""
+    answers = [
+        client.get("/api/nothing", headers=staff),
+        client.post("/api/map", headers=staff),
+        client.get("/api/containers?limit=0", headers=staff),
+        client.get("/api/containers/MSKU0000000", headers=staff),
+        client.get("/api/bookings/none", headers=staff),
+        client.get("/api/ports/XXXXX", headers=staff),
+        client.post("/api/clock", headers=staff, json={"action": "pause"}),
+        client.post("/api/clock", headers=staff, json={"action": "jump"}),
+        client.get(f"/api/containers/{DUCKS[0]}/timeline?since_at_ms=2&until_at_ms=1", headers=staff),
+    ]
+    assert [answer.status_code for answer in answers] == [404, 405, 422, 404, 404, 404, 409, 422, 400]
+    assert all(answer.json()["error"] and "hint" in answer.json() for answer in answers)
+
+
+def test_check_digit_help_knows_no_container(client: httpx.Client, staff: Headers) -> None:
+    """The candidates come from arithmetic alone."""
+    body = get(client, f"check/{DUCKS[0][:10]}{(int(DUCKS[0][10]) + 1) % 10}", staff)
+    assert not body["valid"]
+    assert DUCKS[0] in body["candidates"]
+
+
+def test_crew_sees_its_ship_and_no_customer(client: httpx.Client) -> None:
+    """Boxes aboard, their alerts, the ship; no customer's name, no booking, no box elsewhere."""
+    crew = log_in(client, "crew")
+    boxes = get(client, "containers", crew)["items"]
+    assert {one["number"] for one in boxes} == {*DUCKS[:4], *FOREIGN[:3]}
+    assert {(one["customer"], one["booking"]) for one in boxes} == {(None, None)}
+    assert [one["imo"] for one in get(client, "fleet", crew)["ships"]] == [SHIP]
+    assert get(client, "bookings", crew)["items"] == []
+    get(client, f"containers/{DUCKS[4]}", crew, 404)
+    get(client, f"containers/{DUCKS[0]}/timeline", crew)
+
+
+def test_before_there_is_a_store_the_api_says_so(tmp_path: Path) -> None:
+    """503 with a sentence and when to ask again; logging in works meanwhile."""
+    fleet = Fleet(tmp_path)
+    with api_of(settings_for(fleet, tmp_path)) as client:
+        headers = log_in(client, "mira")
+        answer = client.get("/api/map", headers=headers)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["rebuilding"] == {"since_wall_at_ms": None}
+        assert client.get("/healthz").status_code == 200
+        project(make_projector(fleet, sqlite_url(tmp_path)))
+        assert client.get("/api/map", headers=headers).status_code == 200
+    fleet.close()
