@@ -70,7 +70,7 @@ class StoryClock:
         """Everything heard up to this fleet time (UTC ms) is published and acknowledged: the clock may run on to a little beyond it."""
         with self._lock:
             now, wall_s = self._now(), self._wall.monotonic_s()
-            self._stalled = self._running() and now >= self._limit_ms and now < self._ends_at_ms
+            self._stalled = self._limit_ms <= now < self._ends_at_ms and self._free() > now
             self._pace.judge(wall_s, held=self._stalled)
             self._fleet_at_ms, self._at_s = now, wall_s
             if self._target_ms is not None and now >= self._target_ms:
@@ -141,12 +141,15 @@ class StoryClock:
     def _running(self) -> bool:
         return self._target_ms is not None or not self._paused
 
-    def _now(self) -> float:
+    def _free(self) -> float:
+        """What the time would be if nothing held it."""
         if not self._running():
             return self._fleet_at_ms
-        gone_ms = (self._wall.monotonic_s() - self._at_s) * 1_000 * self._effective()
+        return self._fleet_at_ms + (self._wall.monotonic_s() - self._at_s) * 1_000 * self._effective()
+
+    def _now(self) -> float:
         stop_ms = min(self._limit_ms, self._ends_at_ms, float("inf") if self._target_ms is None else self._target_ms)
-        return max(self._fleet_at_ms, min(self._fleet_at_ms + gone_ms, stop_ms))
+        return max(self._fleet_at_ms, min(self._free(), stop_ms))
 
     def _effective(self) -> float:
         """Fleet time per wall time: what the pace allows; a jump slows down towards its end, so that those who follow do not overshoot."""

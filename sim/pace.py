@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-SLOWER, FASTER = 0.8, 1.15
+SLOWER, FASTER = 0.8, 1.25
 JUDGE_S = 0.25
-SPEED_MIN = 1.0
+SHARE_MIN = 0.05
+"""Never slower than this share of the wish: what is held longer stands still anyway, and should be back soon."""
 
 
 class Pace:
-    """The speed that can be sustained, at most `wished`: a fifth less when the clock was held, else 15 % more, every JUDGE_S seconds.
+    """The speed that can be sustained, at most `wished`: a fifth less when the clock was held, else a quarter more, each JUDGE_S seconds.
 
     Not safe for use from several threads.
     """
@@ -25,5 +26,5 @@ class Pace:
         if now_s - self._judged_s < JUDGE_S:
             return
         wanted = self.speed * (SLOWER if self._held else FASTER)
-        self.speed = min(self.wished, max(wanted, min(SPEED_MIN, self.wished)))
+        self.speed = min(self.wished, max(wanted, SHARE_MIN * self.wished))
         self._judged_s, self._held = now_s, False

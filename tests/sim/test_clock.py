@@ -1,0 +1,157 @@
+"""Goal: the story's clock pauses, changes speed and jumps as asked, and never runs away from what is acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.arrays import HOUR_MS, MINUTE_MS
+from sim.clock import JUMP_BEFORE_MS, LEAD_MS_MAX, Setting, StoryClock
+from sim.settings import BEGINS_AT_MS, SPEED_DEFAULT
+from sim.story import chapters
+from sim.voyages import timeline
+from streams.clock import FleetTime, StillClock
+from streams.errors import Misuse
+
+TIMES = timeline(BEGINS_AT_MS)
+CHAPTERS = chapters(TIMES)
+
+
+def story_clock(wall: StillClock, speed: float = SPEED_DEFAULT, at_ms: int = BEGINS_AT_MS, paused: bool = False) -> StoryClock:
+    clock = StoryClock(TIMES.ends_at_ms, CHAPTERS, at_ms, Setting(speed, paused), wall)
+    clock.confirm(at_ms)
+    return clock
+
+
+def run(clock: StoryClock, wall: StillClock, seconds: float, *, keeping_up: bool = True) -> None:
+    """`seconds` of the wall pass in ticks of 20 ms; a publisher that keeps up confirms each of them."""
+    for _ in range(round(seconds / 0.02)):
+        wall.advance(0.02)
+        if keeping_up:
+            clock.confirm(clock.now_ms())
+
+
+def test_it_runs_at_the_speed_set() -> None:
+    wall = StillClock()
+    clock = story_clock(wall)
+    run(clock, wall, 3)
+    assert clock.now_ms() == pytest.approx(BEGINS_AT_MS + 3 * SPEED_DEFAULT * 1000, abs=5)
+    clock.change_speed(10)
+    run(clock, wall, 2)
+    assert clock.now_ms() == pytest.approx(BEGINS_AT_MS + (3 * SPEED_DEFAULT + 20) * 1000, abs=5)
+    view = clock.view()
+    assert (view["speed"], view["state"]) == (10, "running")
+    told = FleetTime(view["wall_at_ms"], view["fleet_at_ms"], view["speed"])
+    run(clock, wall, 1)
+    assert told.at_ms(wall.now_ms()) == pytest.approx(clock.now_ms(), abs=2), "who extrapolates what is told is right"
+
+
+def test_a_pause_holds_it_and_is_told() -> None:
+    wall = StillClock()
+    clock = story_clock(wall)
+    run(clock, wall, 1)
+    clock.pause()
+    held = clock.now_ms()
+    clock.change_speed(100)
+    run(clock, wall, 5)
+    assert clock.now_ms() == held
+    assert (clock.view()["speed"], clock.view()["state"]) == (0.0, "paused")
+    clock.resume()
+    run(clock, wall, 1)
+    assert clock.now_ms() == pytest.approx(held + 100_000, abs=5)
+
+
+def test_it_waits_for_what_is_not_acknowledged() -> None:
+    wall = StillClock()
+    clock = story_clock(wall)
+    run(clock, wall, 1)
+    confirmed = clock.now_ms()
+    clock.confirm(confirmed)
+    for _ in range(500):
+        wall.advance(0.02)
+        clock.confirm(confirmed)
+    assert clock.now_ms() - confirmed <= LEAD_MS_MAX
+    assert (clock.view()["state"], clock.view()["speed"]) == ("waiting", 0.0)
+    held = clock.now_ms()
+    run(clock, wall, 30)
+    assert clock.view()["speed"] == SPEED_DEFAULT, "the pace recovers"
+    assert clock.now_ms() > held + 20 * SPEED_DEFAULT * 1000
+
+
+def test_it_stops_by_itself_when_nobody_confirms() -> None:
+    wall = StillClock()
+    clock = story_clock(wall, speed=1.0)
+    run(clock, wall, 60, keeping_up=False)
+    assert clock.now_ms() == BEGINS_AT_MS + 2_000
+
+
+def test_a_jump_lands_just_before_the_chapter_and_goes_on_as_before() -> None:
+    wall = StillClock()
+    clock = story_clock(wall, speed=1.0)
+    clock.jump("C")
+    began_s = wall.monotonic_s()
+    times = []
+    while clock.view()["state"] in ("jumping", "waiting"):
+        run(clock, wall, 0.02)
+        times.append(clock.now_ms())
+        assert wall.monotonic_s() - began_s < 120
+    assert times == sorted(times)
+    landed = TIMES.falls_at_ms - JUMP_BEFORE_MS
+    assert clock.now_ms() == pytest.approx(landed, abs=1_000)
+    run(clock, wall, 10)
+    assert clock.now_ms() == pytest.approx(landed + 10_000, abs=1_100), "at 1x again"
+    assert clock.view()["chapter"] == "B"
+
+
+def test_a_jump_does_not_overshoot_for_those_who_ask_twice_a_second() -> None:
+    wall = StillClock()
+    clock = story_clock(wall)
+    clock.jump("B")
+    told, ahead_ms = FleetTime(wall.now_ms(), clock.now_ms(), 0.0), 0
+    for tick in range(6_000):
+        run(clock, wall, 0.02)
+        if tick % 25 == 0:
+            view = clock.view()
+            told = FleetTime(view["wall_at_ms"], view["fleet_at_ms"], view["speed"])
+        ahead_ms = max(ahead_ms, told.at_ms(wall.now_ms()) - clock.now_ms()) if clock.view()["state"] != "jumping" else ahead_ms
+        if clock.now_ms() > CHAPTERS[1].begins_at_ms:
+            break
+    assert ahead_ms < 15 * MINUTE_MS
+
+
+def test_a_paused_story_jumps_and_is_paused_again() -> None:
+    wall = StillClock()
+    clock = story_clock(wall, paused=True)
+    clock.jump("A")
+    run(clock, wall, 20)
+    assert clock.now_ms() == CHAPTERS[0].begins_at_ms - JUMP_BEFORE_MS
+    assert clock.view()["state"] == "paused"
+
+
+def test_a_jump_back_is_refused_with_a_sentence() -> None:
+    clock = story_clock(StillClock(), at_ms=TIMES.falls_at_ms + HOUR_MS)
+    for chapter in ("A", "B", "C"):
+        with pytest.raises(Misuse, match=r"begin anew with --fresh"):
+            clock.jump(chapter)
+    with pytest.raises(Misuse, match="no chapter 'D'"):
+        clock.jump("D")
+
+
+@pytest.mark.parametrize("speed", [0.0, -3.0, 1e9, float("nan")])
+def test_no_speed_that_makes_no_sense(speed: float) -> None:
+    with pytest.raises(Misuse, match="a speed is above 0"):
+        story_clock(StillClock()).change_speed(speed)
+
+
+def test_the_story_ends_and_its_clock_stands_still() -> None:
+    wall = StillClock()
+    clock = story_clock(wall, at_ms=TIMES.ends_at_ms - MINUTE_MS)
+    run(clock, wall, 5)
+    assert clock.now_ms() == TIMES.ends_at_ms
+    assert clock.ended
+    assert (clock.view()["state"], clock.view()["speed"], clock.view()["chapter"]) == ("ended", 0.0, "C")
+
+
+def test_the_demo_is_told_in_time() -> None:
+    """At the default speed: the whole voyage within 8 minutes, the ducks overboard before minute 7."""
+    assert (TIMES.ends_at_ms - BEGINS_AT_MS) / 1000 / SPEED_DEFAULT < 8 * 60
+    assert (TIMES.falls_at_ms - BEGINS_AT_MS) / 1000 / SPEED_DEFAULT < 6.75 * 60

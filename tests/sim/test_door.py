@@ -1,0 +1,58 @@
+"""Goal: the clock's HTTP door tells the time, takes orders, and says in words what it does not take."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from sim.clock import Setting, StoryClock
+from sim.door import clock_door
+from sim.settings import BEGINS_AT_MS
+from sim.story import chapters
+from sim.voyages import timeline
+from streams.clock import StillClock
+
+Door = TestClient[Any, Any]
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Door]:
+    times = timeline(BEGINS_AT_MS)
+    clock = StoryClock(times.ends_at_ms, chapters(times), times.falls_at_ms + 1, Setting(4_000.0, paused=False), StillClock())
+    async with TestClient(TestServer(clock_door(clock))) as client:
+        yield client
+
+
+async def test_it_tells_the_time(door: Door) -> None:
+    told = await (await door.get("/clock")).json()
+    assert {"wall_at_ms", "fleet_at_ms", "speed", "chapter", "state"} <= told.keys()
+    assert (await door.get("/healthz")).status == 200
+
+
+async def test_it_takes_orders(door: Door) -> None:
+    told = await (await door.post("/control", json={"action": "pause"})).json()
+    assert told["state"] == "paused"
+    told = await (await door.post("/control", json={"action": "speed", "speed": 250})).json()
+    assert told["speed_set"] == 250
+    told = await (await door.post("/control", json={"action": "resume"})).json()
+    assert told["state"] in ("running", "waiting")
+
+
+@pytest.mark.parametrize(
+    ("order", "status", "says"),
+    [
+        ({"action": "jump", "chapter": "C"}, 409, "--fresh"),
+        ({"action": "jump"}, 409, "chapter"),
+        ({"action": "speed", "speed": -1}, 409, "above 0"),
+        ({"action": "dance"}, 400, "action"),
+        ({"action": "pause", "why": "tea"}, 400, "why"),
+        ("nonsense", 400, "action"),
+    ],
+)
+async def test_it_says_what_it_does_not_take(door: Door, order: object, status: int, says: str) -> None:
+    answer = await door.post("/control", json=order)
+    assert answer.status == status
+    assert says in await answer.text()
