@@ -1,0 +1,109 @@
+"""Goal: killed with SIGKILL between any two commits it makes, a ship has every acknowledged reading exactly once, and every alert once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cargo.identifiers import make_container
+from tests.cargo.sea import SHIP, START_MS
+from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, free_port, ship, wait
+
+BOXES, SPEAKS = 20, 15
+MINUTE_MS = 60_000
+NOW_MS = START_MS + 24 * 60 * MINUTE_MS
+POINTS = ("intake.decoded", "intake.durable", "intake.acknowledged", "watch.judged", "watch.durable", "watch.snapshot")
+
+
+def messages() -> list[Message]:
+    """Boxes that speak every minute and are struck once each; the ship's position lets time pass until all is decided."""
+    said: list[tuple[int, str, dict[str, Any]]] = []
+    for box in range(BOXES):
+        topic = f"landfall/containers/{make_container('DUCU', box)}/reading"
+        for n in range(SPEAKS):
+            signals = {"ambient_c": 20 + n / 10, "gateway": f"GW-{box % 2}"} | ({"shock_g": 5.0 + box} if n == box % SPEAKS else {})
+            said.append((START_MS + n * MINUTE_MS + box * 1_000, topic, {"device": f"TRK-{box}", **signals}))
+    for n in range(SPEAKS + 1):
+        where = {"device": "GPS-1", "latitude_deg": 20 + n / 1_000, "longitude_deg": 140.0, "speed_kn": 12.0, "course_deg": 0.0}
+        said.append((START_MS + n * MINUTE_MS + 59_000, f"landfall/ships/{SHIP}/location", where))
+    said.sort(key=lambda one: one[0])
+    return [(topic, json.dumps({"at": at_ms, **fields}).encode()) for at_ms, topic, fields in said]
+
+
+def readings_of(rows: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
+    return sorted((row["topic"], row["device_at_ms"], json.dumps(row["signals"], sort_keys=True)) for row in rows)
+
+
+def check(process: ShipProcess) -> None:
+    """Every reading once, with every field; every blow one event and one alert."""
+    wanted = []
+    for topic, payload in messages():
+        fields = json.loads(payload)
+        signals = {name: value for name, value in fields.items() if name not in ("at", "device")}
+        stored_as = topic.removeprefix("landfall/containers/").removesuffix("/reading")
+        stored_as = f"{SHIP}.location" if "ships" in topic else stored_as
+        wanted.append((stored_as, fields["at"], json.dumps(signals, sort_keys=True)))
+    assert readings_of(process.rows("containers") + process.rows("ships")) == sorted(wanted)
+    wait(lambda: len(process.rows("alerts")) >= BOXES, process.tail)
+    struck = {make_container("DUCU", box) for box in range(BOXES)}
+    assert sorted(row["topic"] for row in process.rows("alerts") if row["body"]["rule"] == "shock") == sorted(struck)
+    assert sorted(row["topic"] for row in process.rows("events") if row["body"]["event"] == "X_SHOCK") == sorted(struck)
+    for stream, id_ in (("alerts", "alert_id"), ("events", "event_id")):
+        ids = [(row["body"][id_], row["body"].get("state")) for row in process.rows(stream)]
+        assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_the_endpoint_loses_and_repeats_nothing(tmp_path: Path, point: str) -> None:
+    with fleet_clock(NOW_MS) as clock, ship(tmp_path, clock=clock) as process:
+        process.start(f"{point}:1")
+        process.wait_ready()
+        with Gateway(process.mqtt_port, messages()) as gateway:
+            for crash_at in (f"{point}:1", ""):  # it is killed twice: the second time while it takes up what the first has left
+                wait(process.dead, process.tail)
+                process.start(crash_at)
+            wait(gateway.done, process.tail)
+        process.wait_ready()
+        check(process)
+        assert process.stop() == 0
+
+
+@contextmanager
+def mosquitto(folder: Path) -> Iterator[int]:
+    """A real Mosquitto that keeps what its subscribers have not acknowledged; its port."""
+    port = free_port()
+    config = folder / "mosquitto.conf"
+    config.write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\n"
+    )
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    broker = subprocess.Popen(["mosquitto", "-c", str(config)], env={**os.environ, "PATH": path}, stderr=subprocess.DEVNULL)
+    try:
+        yield port
+    finally:
+        broker.terminate()
+        broker.wait()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_behind_a_broker_nothing_is_lost_or_repeated(tmp_path: Path, point: str) -> None:
+    with mosquitto(tmp_path) as port, fleet_clock(NOW_MS) as clock:
+        more = f'[intake.broker]\nport = {port}\nclient_id = "ship"\n'
+        with ship(tmp_path, more, clock, endpoint=False) as process:
+            process.start(f"{point}:1")
+            wait(lambda: ((process.status() or {}).get("intake") or {}).get("broker_connected") is True, process.tail)
+            with Gateway(port, messages()) as gateway:
+                wait(gateway.done, process.tail)
+                wait(process.dead, process.tail)
+            process.start()
+            process.wait_ready()
+            wait(lambda: len(process.rows("containers")) + len(process.rows("ships")) >= len(messages()), process.tail)
+            check(process)
+            assert process.stop() == 0
