@@ -50,7 +50,8 @@ def paperwork(world: World) -> list[Paper]:
         *_custody(world),
         *_chapters(world),
     ]
-    return sorted(papers, key=lambda paper: paper.due_at_ms)
+    in_time = (paper for paper in papers if paper.due_at_ms <= world.timeline.ends_at_ms)
+    return sorted(in_time, key=lambda paper: paper.due_at_ms)
 
 
 def _paper(due_at_ms: int, kind: str, identity: str, value: RegistryValue) -> Paper:

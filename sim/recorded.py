@@ -1,0 +1,86 @@
+"""Recorded readings of real trackers (a CSV of DB Schenker's sea containers) as payloads of ours, row by row, as they are."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from cargo.identifiers import make_container
+from streams.errors import Misuse
+
+COLUMNS = ("device", "Date", "Time_UTC", "Latitude", "Longitude", "Accuracy", "Temperature", "Humidity", "GForce", "Tilt", "Door", "Light")
+"""What the file must have; see the README beside it."""
+OWNER = "SCHU"
+_NUMBERS = {
+    "Latitude": "latitude_deg",
+    "Longitude": "longitude_deg",
+    "Temperature": "ambient_c",
+    "Humidity": "humidity_pct",
+    "GForce": "shock_g",
+    "Tilt": "tilt_deg",
+    "Light": "light_lx",
+}
+_FLAGS = {"Door": "door_open", "Motion": "motion", "Active": "active", "Reverse": "reverse", "Sleep": "sleep", "Mount": "mount"}
+"""The last four are no signals of ours: a node keeps them as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One row: when its device measured it (UTC ms), the container that stands for the device, and the MQTT topic and payload."""
+
+    at_ms: int
+    container: str
+    topic: str
+    payload: bytes
+
+
+def read_recorded(path: Path) -> list[Recorded]:
+    """All rows in order of time, rows of one instant in the file's order; duplicates, gaps and sparse rows as they are.
+
+    Each device is given a valid container number, in order of its name. An accuracy that is no number (`cellid`) tells where the position
+    came from, and is kept as `position_source`. Raises Misuse when the file is missing, lacks a column, or a row does not read.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            table = csv.DictReader(file)
+            missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
+            if missing:
+                raise Misuse(f"{path} has no column {', '.join(missing)}", hint="give the CSV described in its README")
+            rows = list(table)
+    except OSError as problem:
+        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="give the path of the recorded readings") from problem
+    devices = sorted({row["device"] for row in rows})
+    containers = {device: make_container(OWNER, 100_001 + number) for number, device in enumerate(devices)}
+    recorded = [_recorded(row, containers[row["device"]], number, path) for number, row in enumerate(rows, 2)]
+    return sorted(recorded, key=lambda row: row.at_ms)
+
+
+def _recorded(row: dict[str, str], container: str, line: int, path: Path) -> Recorded:
+    try:
+        at = datetime.strptime(f"{row['Date']} {row['Time_UTC']}", "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        payload = dict(_payload(row, round(at.timestamp() * 1_000)))
+    except ValueError as problem:
+        raise Misuse(f"line {line} of {path} does not read: {problem}", hint="mend or remove that line") from problem
+    return Recorded(payload["at"], container, f"landfall/containers/{container}/reading", orjson.dumps(payload))
+
+
+def _payload(row: dict[str, str], at_ms: int) -> Iterator[tuple[str, Any]]:
+    yield "device", f"SCHENKER-{row['device']}"
+    yield "at", at_ms
+    yield "gateway", "SCHENKER"
+    for column, signal in _NUMBERS.items():
+        if row[column]:
+            yield signal, float(row[column])
+    for column, name in _FLAGS.items():
+        if row.get(column):
+            yield name, float(row[column]) != 0
+    if row["Accuracy"][:1].isdigit():
+        yield "accuracy_m", float(row["Accuracy"])
+    elif row["Accuracy"]:
+        yield "position_source", row["Accuracy"]

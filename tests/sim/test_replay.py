@@ -1,0 +1,86 @@
+"""Goal: recorded readings go through a node as they are, repeats and sparse rows included, and the counts add up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from cargo.identifiers import is_container
+from sim.recorded import read_recorded
+from sim.replay import replay
+from sim.settings import IntakeDoor, ReplaySettings
+from streams.clock import StillClock
+from streams.errors import Misuse
+from tests.intake.stand import OPEN, stand
+
+HEAD = (
+    "device,Container,Date,Time_UTC,Latitude,Longitude,Accuracy,Active,Reverse,Sleep,Door,Mount,Motion,GForce,Tilt,Temperature,Humidity,"
+    "Light,Origin,Destination\n"
+)
+ROWS = (
+    "B,NONE,2016-08-08,15:57:46,,,,1.0,0.0,0.0,0.0,0.0,0.0,0.0,,29.8,75.7,,,\n"
+    "A,NONE,2016-08-08,14:40:34,25.7941,-80.369301,cellid,0.0,0.0,1.0,1.0,1.0,0.0,,,,,,,\n"
+    "A,NONE,2016-08-08,14:40:34,25.7941,-80.369301,cellid,0.0,0.0,1.0,1.0,1.0,0.0,,,,,,,\n"
+    "B,NONE,2016-08-09,16:00:00,1.5,103.0,50,,,,,,,2.5,0.1,,,0.015,,\n"
+    "B,NONE,2016-08-09,17:00:00,,,,,,,,,,,,,,,,\n"
+)
+AT_MS = 1_470_754_800_000
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "recorded.csv"
+    path.write_text(HEAD + ROWS)
+    return path
+
+
+def test_rows_become_payloads_as_they_are(file: Path) -> None:
+    rows = read_recorded(file)
+    assert [orjson.loads(row.payload)["device"] for row in rows] == ["SCHENKER-A", "SCHENKER-A", "SCHENKER-B", "SCHENKER-B", "SCHENKER-B"]
+    assert all(is_container(row.container) for row in rows)
+    assert rows[0].payload == rows[1].payload
+    first, last, bare = (orjson.loads(rows[index].payload) for index in (0, 3, 4))
+    assert first["position_source"] == "cellid"
+    assert first["door_open"] is True
+    assert "accuracy_m" not in first
+    assert last == {
+        "device": "SCHENKER-B", "at": AT_MS + 3_600_000, "gateway": "SCHENKER", "latitude_deg": 1.5, "longitude_deg": 103.0,
+        "shock_g": 2.5, "tilt_deg": 0.1, "light_lx": 0.015, "accuracy_m": 50.0,
+    }  # fmt: skip
+    assert bare == {"device": "SCHENKER-B", "at": AT_MS + 7_200_000, "gateway": "SCHENKER"}
+
+
+async def test_a_replay_through_a_node_adds_up(file: Path, tmp_path: Path) -> None:
+    async with stand(tmp_path / "node", OPEN, clock=StillClock(AT_MS + 86_400_000)) as node:
+        settings = ReplaySettings(intake=IntakeDoor(at="ship/9999010", port=node.endpoint.port))
+        outcome = await asyncio.to_thread(replay, settings, file)
+        assert (outcome.read, outcome.published, outcome.acknowledged, outcome.repeats) == (5, 5, 5, 1)
+        assert sum(outcome.containers.values()) == 5
+        assert "5 rows read" in str(outcome)
+        assert node.counts() == {"intake_received": 5, "intake_accepted": 4, "intake_repeated": 1}
+
+
+async def test_a_replay_keeps_its_own_pace(file: Path, tmp_path: Path) -> None:
+    """Rows 26 h apart, 100,000 times as fast: a second or more, not at once."""
+    async with stand(tmp_path / "node", OPEN, clock=StillClock(AT_MS + 86_400_000)) as node:
+        settings = ReplaySettings(intake=IntakeDoor(at="ship/9999010", port=node.endpoint.port), speed=100_000)
+        began_s = time.monotonic()
+        outcome = await asyncio.to_thread(replay, settings, file)
+        assert outcome.acknowledged == 5
+        assert time.monotonic() - began_s > 26 * 3_600 / 100_000
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("a,b\n1,2\n", "no column"), (HEAD + "A,NONE,yesterday,14:40:34" + "," * 16 + "\n", "line 2"), (None, "can not be read")],
+)
+def test_a_file_that_does_not_read_is_named(tmp_path: Path, content: str | None, says: str) -> None:
+    path = tmp_path / "odd.csv"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(Misuse, match=says):
+        read_recorded(path)
