@@ -19,6 +19,9 @@ ROLES: tuple[Role, ...] = get_args(Role)
 PASSWORD_CHARS_MIN = 8
 PASSWORD_CHARS_MAX = 200
 HASHING_AT_ONCE_MAX = 2
+HASH_PASSES = 2
+HASH_KIB = 19_456
+"""Argon2id as OWASP's password storage cheat sheet asks for at least: 19 MiB, two passes, one lane."""
 _SCHEMA = """CREATE TABLE IF NOT EXISTS account (
     username TEXT PRIMARY KEY, password_hash TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, customer TEXT, ship TEXT) STRICT"""
 
@@ -43,9 +46,9 @@ class Account:
 class Accounts:
     """The accounts of one file. Safe from any thread and for several processes."""
 
-    def __init__(self, path: Path, hasher: PasswordHasher | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._hasher = hasher or PasswordHasher()
+        self._hasher = PasswordHasher(time_cost=HASH_PASSES, memory_cost=HASH_KIB, parallelism=1)
         self._nobody = self._hasher.hash("no account has this password")
         self._hashing = threading.BoundedSemaphore(HASHING_AT_ONCE_MAX)
         path.parent.mkdir(parents=True, exist_ok=True)

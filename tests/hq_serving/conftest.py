@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
-from argon2 import PasswordHasher
 
 from hq.api.accounts import Account, Accounts
 from hq.api.app import create_app
@@ -66,7 +65,7 @@ def sqlite_url(folder: Path, name: str = "serving") -> str:
 
 def settings_for(fleet: Fleet, folder: Path, door_url: str = "http://127.0.0.1:9") -> ApiSettings:
     """An API's settings over the fleet's store in `folder`, with everyone's account made."""
-    accounts = Accounts(folder / "accounts.db", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+    accounts = Accounts(folder / "accounts.db")
     for account in ACCOUNTS:
         accounts.add(account, PASSWORD)
     return ApiSettings.model_validate(

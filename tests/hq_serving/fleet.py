@@ -12,7 +12,7 @@ from cargo.identifiers import make_container, make_imo
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
+from streams.logs.files import FileLog, FileLogOptions
 from streams.records import Record, to_batch
 from streams.words import Coordinates
 
@@ -20,8 +20,8 @@ NOW_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000
 SHIP = make_imo(932148)
 OTHER_SHIP = make_imo(945120)
-DUCKS = [make_container("DUCU", serial) for serial in range(100, 106)]
-FOREIGN = [make_container("MSKU", serial) for serial in range(200, 206)]
+DUCKS = tuple(make_container("DUCU", serial) for serial in range(100, 106))
+FOREIGN = tuple(make_container("MSKU", serial) for serial in range(200, 206))
 PLACES = {"ship-one": f"ship/{SHIP}", "singapore": "quay/SGSIN"}
 
 
@@ -116,7 +116,8 @@ class Fleet:
             log.close()
 
     def _open(self, node: str) -> FileLog:
-        return FileLog(self.root / node, self.root / f"{node}.marker", node, BlockCodec(), self.clock)
+        options = FileLogOptions(randbits=lambda bits: 1)  # so that two fleets filled alike have the same origins
+        return FileLog(self.root / node, self.root / f"{node}.marker", node, BlockCodec(), self.clock, options)
 
 
 def customer(name: str, colour: Sequence[int]) -> dict[str, Any]:
@@ -175,6 +176,9 @@ def fill(fleet: Fleet, *, foreign: bool = True) -> None:
         fleet.state("container", number, ("quay", "SGSIN"), return_c=5.0)
     loaded = _event(fleet, DUCKS[0])
     fleet.share("ducks", "singapore", loaded, {one.offset: {**_body(fleet, one), "landfall_kind": "event"} for one in loaded})
+    fleet.append(
+        "hq", "metrics", [Record("analytics", body={"process": "analytics", "at_ms": NOW_MS - 5_000, "wall_at_ms": NOW_MS, "counts": {}})]
+    )
     lost = fleet.alert("ship-one", DUCKS[3], "a-duck", incident_id="i-1", slot="0740282")
     kept = {
         key: value

@@ -1,0 +1,224 @@
+"""The boundary: for a customer, what is foreign can not be told from what does not exist, at any endpoint there is.
+
+Two worlds are served, alike but that in one no other company has ever shipped anything. A customer who could tell them apart by any answer
+would know something of someone else's boxes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+
+from cargo.identifiers import make_container
+from hq.api.app import create_app
+from hq.api.cursors import write_cursor
+from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock
+from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
+
+UNKNOWN = make_container("XXXU", 999)
+WALL_KEYS = {"wall_at_ms", "wall_age_ms"}
+"""What differs between two servers by the wall's clock alone."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Requests to one endpoint; `<>` stands for the thing that is foreign in one request and does not exist in the other."""
+
+    queries: tuple[str, ...] = ("",)
+    foreign: tuple[str, ...] = ()
+    unknown: str = ""
+    json: Any = None
+    data: Any = None
+    no_login: bool = False
+
+
+CURSORS = (write_cursor((FOREIGN[0],)), write_cursor((NOW_MS + 1, "~")), write_cursor((NOW_MS, "a-foreign")))
+PROBES: dict[tuple[str, str], Probe] = {
+    ("POST", "/api/token"): Probe(foreign=("otto",), unknown="nobody", data={"username": "<>", "password": "wrong wrong"}, no_login=True),
+    ("GET", "/api/clock"): Probe(),
+    ("POST", "/api/clock"): Probe(json={"action": "pause"}),
+    ("GET", "/api/fleet"): Probe(),
+    ("GET", "/api/map"): Probe(),
+    ("GET", "/api/containers"): Probe(
+        ("", "?limit=1", "?q=DUC", "?q=<>", "?q=M", "?booking=<>", "?place=<>", f"?cursor={CURSORS[0]}", "?cursor=rubbish", "?limit=0"),
+        (*FOREIGN, "BK-9", f"ship/{OTHER_SHIP}", "quay/AUSYD"),
+        UNKNOWN,
+    ),
+    ("GET", "/api/containers/{number}"): Probe(foreign=FOREIGN, unknown=UNKNOWN),
+    ("GET", "/api/containers/{number}/timeline"): Probe(
+        ("", "?limit=1", f"?since_at_ms={NOW_MS - 1}", "?cursor=rubbish"), FOREIGN, UNKNOWN
+    ),
+    ("GET", "/api/containers/{number}/hours"): Probe(foreign=FOREIGN, unknown=UNKNOWN),
+    ("GET", "/api/check/{number}"): Probe(foreign=("MSKU000200X",), unknown="MSKU000200X"),
+    ("GET", "/api/alerts"): Probe(
+        ("", "?state=open", "?state=closed", "?limit=1", f"?cursor={CURSORS[1]}", f"?cursor={CURSORS[2]}", "?state=odd")
+    ),
+    ("GET", "/api/incidents"): Probe(("", "?limit=1", f"?cursor={CURSORS[2]}")),
+    ("POST", "/api/alerts/{alert_id}/acknowledge"): Probe(foreign=("a-foreign", "a-ship"), unknown="a-none"),
+    ("GET", "/api/bookings"): Probe(("", "?limit=1", "?q=<>", "?q=B"), ("BK-9",), "BK-8"),
+    ("GET", "/api/bookings/{reference:path}"): Probe(foreign=("BK-9",), unknown="BK-8"),
+    ("GET", "/api/ports/{locode}"): Probe(foreign=("AUSYD", "SGSIN"), unknown="XXXXX"),
+    ("POST", "/api/registry"): Probe(json={"entries": [{"type": "custody", "id": FOREIGN[0], "value": {}}]}),
+    ("GET", "/api/status"): Probe(),
+    ("GET", "/api/story"): Probe(),
+}
+OWN = {"number": DUCKS, "alert_id": ["a-duck"], "reference": ["BK-1", "BK-2"], "locode": ["JPTYO"]}
+"""What a customer may ask for by name: its answers must not differ between the worlds either."""
+
+
+def routes_of(app: FastAPI) -> set[tuple[str, str]]:
+    """Method and path of every endpoint, shown in the docs or not, but `/healthz`, which says nothing of the fleet."""
+    found = {
+        (method, str(route.path))
+        for route in iter_route_contexts(app.routes)
+        if isinstance(route.original_route, APIRoute)
+        for method in route.methods or ()
+    }
+    return found - {("GET", "/healthz")}
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, httpx.Client]]:
+    """True: with other companies; False: without."""
+    with ExitStack() as stack:
+        clients = {}
+        for foreign in (True, False):
+            folder = tmp_path_factory.mktemp("foreign" if foreign else "alone")
+            fleet = Fleet(folder)
+            stack.callback(fleet.close)
+            fill(fleet, foreign=foreign)
+            project(make_projector(fleet, sqlite_url(folder)))
+            clients[foreign] = stack.enter_context(api_of(settings_for(fleet, folder)))
+        yield clients
+
+
+def told(answer: httpx.Response) -> tuple[int, Any, dict[str, str]]:
+    """All that an answer says: status, body, headers, less the wall's time."""
+    headers = {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
+    return answer.status_code, without_wall(answer.json()), headers
+
+
+def without_wall(body: Any) -> Any:
+    if isinstance(body, dict):
+        return {name: without_wall(value) for name, value in body.items() if name not in WALL_KEYS}
+    return [without_wall(one) for one in body] if isinstance(body, list) else body
+
+
+def ask(client: httpx.Client, method: str, path: str, probe: Probe, headers: dict[str, str], thing: str = "") -> httpx.Response:
+    """One request, with `thing` wherever a name is asked for."""
+    name = path[path.find("{") : path.find("}") + 1]
+    address = (path.replace(name, thing) if name else path).replace("<>", thing)
+    fill_in = json.loads(json.dumps({"json": probe.json, "data": probe.data}).replace("<>", thing))
+    return client.request(method, address, headers={} if probe.no_login else headers, **fill_in)
+
+
+def test_every_endpoint_has_a_probe(tmp_path: Path) -> None:
+    """A new endpoint without a probe in this file fails here."""
+    fleet = Fleet(tmp_path)
+    assert routes_of(create_app(settings_for(fleet, tmp_path), still_clock())) == PROBES.keys()
+    fleet.close()
+
+
+@pytest.mark.parametrize(("method", "path"), PROBES)
+def test_the_two_worlds_look_the_same(worlds: dict[bool, httpx.Client], method: str, path: str) -> None:
+    """Whatever a customer asks, about its own things, foreign ones or none, the answer is that of the world without others."""
+    probe = PROBES[method, path]
+    headers = {foreign: log_in(client, "donald") for foreign, client in worlds.items()}
+    name = path[path.find("{") + 1 : path.find("}")].partition(":")[0] if "{" in path else ""
+    for query in probe.queries:
+        for thing in (*probe.foreign, probe.unknown, *OWN.get(name, ())):
+            answers = [told(ask(worlds[w], method, path + query, probe, headers[w], thing)) for w in (True, False)]
+            assert answers[0] == answers[1], f"{method} {path}{query} about {thing or 'nothing'}"
+
+
+@pytest.mark.parametrize(("method", "path"), [key for key, probe in PROBES.items() if probe.foreign and "check" not in key[1]])
+def test_foreign_is_answered_like_unknown(worlds: dict[bool, httpx.Client], method: str, path: str) -> None:
+    """In the world with others, asking for a foreign thing by name gives the answer for a thing that does not exist, byte for byte."""
+    probe, client = PROBES[method, path], worlds[True]
+    headers = log_in(client, "donald")
+    for query in probe.queries:
+        unknown = told(ask(client, method, path + query, probe, headers, probe.unknown))
+        for thing in probe.foreign:
+            assert told(ask(client, method, path + query, probe, headers, thing)) == unknown, f"{method} {path}{query} about {thing}"
+
+
+@pytest.mark.parametrize(("username", "hidden"), [("donald", FOREIGN), ("otto", (*DUCKS[:4], DUCKS[5]))])
+def test_no_answer_names_anything_foreign(worlds: dict[bool, httpx.Client], username: str, hidden: tuple[str, ...]) -> None:
+    """Neither customer finds the other's numbers, bookings, names or alerts anywhere; what is its own it does find."""
+    client = worlds[True]
+    headers = log_in(client, username)
+    words = [
+        *hidden,
+        *(
+            ['"machines"', "Machine Works", "BK-9", "a-foreign", OTHER_SHIP]
+            if username == "donald"
+            else ['"ducks"', "Duckworks", "BK-1", "a-duck"]
+        ),
+    ]
+    seen = ""
+    for method, path in PROBES:
+        if method == "GET" and "{" not in path:
+            seen += client.get(path, headers=headers).text
+    for number in DUCKS + FOREIGN:
+        for end in ("", "/timeline", "/hours"):
+            seen += client.get(f"/api/containers/{number}{end}", headers=headers).text
+    assert [word for word in words if word in seen] == []
+    assert (DUCKS[3] if username == "donald" else FOREIGN[0]) in seen
+
+
+def test_a_customer_sees_its_own_and_its_history_after_the_end(worlds: dict[bool, httpx.Client]) -> None:
+    """All duck boxes; those whose booking ended as they stood at its end, although others have used the box since."""
+    client = worlds[True]
+    headers = log_in(client, "donald")
+    items = client.get("/api/containers", headers=headers).json()["items"]
+    assert [(one["number"], one["ended"]) for one in items] == [(number, number in DUCKS[4:]) for number in DUCKS]
+    ended = client.get(f"/api/containers/{DUCKS[4]}", headers=headers).json()["container"]
+    assert ended["signals"]["return_c"]["value"] == 4.5
+    assert ended["place"] == {"kind": "quay", "id": "SGSIN"}
+    timeline = client.get(f"/api/containers/{DUCKS[4]}/timeline", headers=headers).json()["items"]
+    assert len(timeline) == 3
+    assert max(one["at_ms"] for one in timeline) < NOW_MS - 2 * 3_600_000
+    drawn = client.get("/api/map", headers=headers).json()
+    assert [one["imo"] for one in drawn["ships"]] == [SHIP]
+    assert [one["container"] for one in drawn["lost"]] == [DUCKS[3]]
+    assert sum(place["boxes"] for place in drawn["places"]) == 5
+
+
+def test_a_foreign_box_is_refused_as_quickly_as_an_unknown_one(worlds: dict[bool, httpx.Client]) -> None:
+    """The same questions are asked of the store for both; the medians of many requests lie close together."""
+    client = worlds[True]
+    headers = log_in(client, "donald")
+    spent: dict[str, list[float]] = {FOREIGN[0]: [], UNKNOWN: []}
+    for _ in range(40):
+        for number, times in spent.items():
+            began = time.perf_counter()
+            client.get(f"/api/containers/{number}/timeline", headers=headers)
+            times.append(time.perf_counter() - began)
+    foreign, unknown = (median(times) for times in spent.values())
+    assert 0.5 < foreign / unknown < 2
+
+
+def test_a_password_guess_takes_as_long_for_nobody(worlds: dict[bool, httpx.Client]) -> None:
+    """An unknown username is not refused sooner than a known one with a wrong password, and gives the same bytes."""
+    client = worlds[True]
+    spent: dict[str, list[float]] = {"otto": [], "nobody": []}
+    bodies = set()
+    for _ in range(20):
+        for username, times in spent.items():
+            began = time.perf_counter()
+            bodies.add(client.post("/api/token", data={"username": username, "password": PASSWORD + "!"}).content)
+            times.append(time.perf_counter() - began)
+    assert len(bodies) == 1
+    known, nobody = (median(times) for times in spent.values())
+    assert 0.5 < nobody / known < 2
