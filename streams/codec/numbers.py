@@ -98,4 +98,6 @@ def _unpack(data: bytes, dtype: str, values: Ints | Floats) -> None:
     except (RuntimeError, TypeError, ValueError) as problem:
         raise Corrupt(f"a column of numbers does not unpack: {problem}") from problem
     if progress.n_processed != len(values) or used + page_bytes != len(data):
-        raise Corrupt(f"a column of numbers unpacks to {progress.n_processed} values of {len(values)}")
+        raise Corrupt(
+            f"a column of numbers unpacks to {progress.n_processed} of {len(values)} values, from {used + page_bytes} of {len(data)} bytes"
+        )

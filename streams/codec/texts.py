@@ -28,7 +28,7 @@ def write_texts(writer: Writer, texts: pa.StringArray, topic_codes: Ints) -> Non
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     by_topic = _by_topic(codes, topic_codes)
     writer.varint(_DICTIONARY if by_topic is None else _BY_TOPIC)
-    writer.varint(len(encoded.dictionary))
+    writer.varint(len(encoded.dictionary) - 1)
     write_list(writer, encoded.dictionary)
     write_ints(writer, codes if by_topic is None else by_topic)
 
@@ -38,7 +38,7 @@ def read_texts(reader: Reader, count: int, topic_codes: Ints) -> pa.StringArray:
     kind = reader.below(3, "a kind of texts")
     if kind == _PLAIN:
         return read_list(reader, count)
-    size = reader.below(count + 1, "a dictionary's size")
+    size = reader.below(count, "a dictionary's size less one") + 1
     dictionary = read_list(reader, size)
     if kind == _DICTIONARY:
         codes = read_ints(reader, count)

@@ -75,11 +75,15 @@ class FileLog(FileLogReader):
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
             opened = open_folder(folder, options.disk, codec, options.on_damage)
-            undo.callback(opened.index.close)
+            opening = undo.enter_context(ExitStack())
+            opening.callback(opened.index.close)
+            self._book = opened.book
+            self._check_node(folder)
+            self._writer = LogWriter(folder, Marker(marker, node, options.disk), opened, options.disk, options.limits)
+            opening.pop_all()
+            undo.callback(self._writer.close)
             super().__init__(folder, codec)
             undo.callback(super().close)
-            self._book = opened.book
-            self._writer = LogWriter(folder, Marker(marker, node, options.disk), opened, options.disk, options.limits)
             self._enter(opened.doubt or self._writer.why_not_latest())
             undo.pop_all()
 
@@ -157,8 +161,8 @@ class FileLog(FileLogReader):
             before = self._book.openings[-1].generation if self._book.openings else 0
             now_ms = self._clock.now_ms()
             generation = max((now_ms << 20) + self._options.randbits(20), before + 1)
-            self._writer.commit(FrameHeader(openings=(Opening(generation, before, why, now_ms),)))
-            self._writer.write_marker()
+            self._writer.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms),)))
+            self._writer.refresh_marker()
             return self.origin
 
     def subscribe(self, changed: Changed) -> Callable[[], None]:
@@ -177,8 +181,9 @@ class FileLog(FileLogReader):
     def close(self) -> None:
         """Releases the files. The log can not be used afterwards."""
         with self._write_lock:
-            self._writer.close()
             super().close()
+            self._writer.refresh_marker()
+            self._writer.close()
             os.close(self._lock_descriptor)
 
     def _lines(self) -> Lines:
@@ -187,10 +192,16 @@ class FileLog(FileLogReader):
     def _positions(self) -> Mapping[str, Position]:
         return self._book.positions
 
+    def _check_node(self, folder: Path) -> None:
+        if self._book.openings and self._book.openings[-1].node != self._node:
+            raise Misuse(
+                f"the log in {folder} is {self._book.openings[-1].node}'s, not {self._node}'s", hint="give each node a folder of its own"
+            )
+
     def _enter(self, doubt: str | None) -> None:
         """Go on with the present generation, or open a new one because of `doubt`."""
         if doubt is None:
-            self._writer.write_marker()
+            self._writer.refresh_marker()
         else:
             self.open_generation(doubt)
 

@@ -60,8 +60,9 @@ class Floor(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The log's own generation from here on, the one before it (0: none), why, and when (UTC ms)."""
+    """The log's own origin from here on, the generation before it (0: none), why, and when (UTC ms)."""
 
+    node: str
     generation: int
     predecessor: int
     why: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,8 @@ from streams.logs.book import Book, Change, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.frames import FoundFrame, Hole, find_frames
-from streams.logs.index import IndexDamaged, IndexWriter, remove_index
+from streams.logs.index import UNREADABLE, IndexDamaged
+from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.segments import mapped, segment_numbers, segment_path
 from streams.logs.topics import topic_hashes
 
@@ -88,7 +88,7 @@ class _Replay:
         """Everything up to the last whole frame is in the book and the index. Raises IndexDamaged."""
         try:
             return self._run()
-        except (IndexDamaged, sqlite3.DatabaseError) as problem:
+        except (IndexDamaged, *UNREADABLE) as problem:
             self._index.close()
             if isinstance(problem, IndexDamaged):
                 raise
@@ -96,6 +96,7 @@ class _Replay:
 
     def _run(self) -> Opened:
         self._book = self._index.load()
+        self._index.verify(self._book)
         _, segment, end = self._index.mark()
         path = segment_path(self._folder, segment)
         if end and not (path.exists() and path.stat().st_size >= end):
@@ -138,8 +139,9 @@ class _Replay:
             self._flush()
 
     def _flush(self) -> None:
-        self._index.apply(self._unindexed)
-        self._unindexed = []
+        if self._unindexed:
+            self._index.apply(self._unindexed)
+            self._unindexed = []
 
     def _damaged(self, number: int, hole: Hole, why: str) -> None:
         self._doubt = f"{hole.end - hole.at} bytes at {hole.at} of segment {number} are damaged"

@@ -15,7 +15,7 @@ from streams.errors import Corrupt, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, History
 from streams.logs.book import Line, LineKey, Lines, Piece
-from streams.logs.index import IndexReader
+from streams.logs.index import REBUILT, IndexDamaged, IndexReader
 from streams.logs.segments import read_span
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import may_hold, topic_hash
@@ -68,7 +68,7 @@ class FileLogReader:
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
         """The rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
 
-        Raises Corrupt when rows that are held are not found, Misuse at a block of an unknown codec.
+        Raises IndexDamaged when rows that are held are not found, Misuse at a block of an unknown codec.
         """
         key = (stream, origin)
         held = self._line(key).ledger.held.within(first, end)
@@ -80,9 +80,7 @@ class FileLogReader:
             yield Batch(stream, origin, records)
         still_held = self._line(key).ledger.held
         if missing := found.common(still_held):
-            raise Corrupt(
-                f"{stream}:{origin} holds {missing}, but no block has them", hint="start the node again: it builds its index anew"
-            )
+            raise IndexDamaged(f"{stream}:{origin} holds {missing}, but no block has them", hint=REBUILT)
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
         """All rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a hole."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from streams.crash import commit_point
-from streams.errors import Misuse
+from streams.errors import LandfallError, Misuse
 from streams.logs.book import Line, LineKey, Location, PlacedBlock
 from streams.logs.disk import Disk
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
@@ -35,6 +35,7 @@ class LogWriter:
     def __init__(self, folder: Path, marker: Marker, opened: Opened, disk: Disk, limits: WriteLimits) -> None:
         """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
         self._marker, self._limits = marker, limits
+        self._marker_due = 0
         self._book = opened.book
         self._index = opened.index
         self._segments = SegmentWriter(folder / "segments", disk, opened.segment, opened.end)
@@ -64,14 +65,14 @@ class LogWriter:
         change = self._book.change(header, placed, self._segments.number, at + len(frame))
         try:
             self._index.apply([change])
-        except sqlite3.DatabaseError as problem:
+        except LandfallError:
             self._segments.drop()
-            raise disk_refused(problem) from problem
+            raise
         self._segments.keep(len(frame))
         self._book.take(change)
         commit_point("log.indexed")
-        if change.commit % self._limits.marker_commits == 0:
-            self.write_marker()
+        if change.commit >= self._marker_due:
+            self.refresh_marker()
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
         """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
@@ -79,10 +80,7 @@ class LogWriter:
         ledger = line.ledger.copy()
         ledger.held = ledger.held.without(RangeSet([(first, end)]))
         changed = Line(ledger, line.end, line.received_at_ms, ledger.next_offset())
-        try:
-            self._index.set_aside(key, first, end, changed)
-        except sqlite3.DatabaseError as problem:
-            raise disk_refused(problem) from problem
+        self._index.set_aside(key, first, end, changed)
         self._book.set_line(key, changed)
 
     def why_not_latest(self) -> str | None:
@@ -91,12 +89,11 @@ class LogWriter:
             return "the log is new"
         return self._marker.why_not_latest(self._book.openings[-1].generation, self._book.commit)
 
-    def write_marker(self) -> None:
-        """The marker names this generation and commit. Raises RetryLater when the disk does not take it."""
-        try:
+    def refresh_marker(self) -> None:
+        """The marker names this generation and commit. An older one is true too: a full disk is asked again at the next commit."""
+        with suppress(OSError):
             self._marker.write(self._book.openings[-1].generation, self._book.commit)
-        except OSError as problem:
-            raise disk_refused(problem) from problem
+            self._marker_due = self._book.commit + self._limits.marker_commits
 
     def close(self) -> None:
         """Releases the files."""
@@ -108,4 +105,3 @@ class LogWriter:
             self._segments.roll()
         except OSError as problem:
             raise disk_refused(problem) from problem
-        self.write_marker()

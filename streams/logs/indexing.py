@@ -1,0 +1,185 @@
+"""Writing the index: one SQLite transaction for each list of changes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from streams.logs.book import Book, Change, Line, LineKey, Piece
+from streams.logs.disk import Disk
+from streams.logs.index import BUSY_S, PIECE_COLUMNS, REBUILT, UNREADABLE, IndexDamaged, IndexReader, LineState, piece_of, summed
+from streams.logs.segments import disk_refused
+from streams.ranges import RangeSet
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, sum INTEGER);
+CREATE TABLE lines (id INTEGER PRIMARY KEY, stream TEXT, origin TEXT, state BLOB, sum INTEGER, UNIQUE (stream, origin));
+CREATE TABLE pieces (line INTEGER, first INTEGER, end INTEGER, segment INTEGER, at INTEGER, length INTEGER,
+    order_first_ms INTEGER, order_last_ms INTEGER, topics BLOB, sum INTEGER);
+CREATE UNIQUE INDEX pieces_by_offset ON pieces (line, first, end);
+CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTEGER, count INTEGER, sum INTEGER,
+    PRIMARY KEY (stream, producer)) WITHOUT ROWID;
+CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor INTEGER, why TEXT, at_ms INTEGER, sum INTEGER);
+"""
+_REFUSALS = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOMEM,
+)
+
+
+class IndexWriter(IndexReader):
+    """Writes the index, one transaction for each list of changes. The log's lock guards it."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection)
+        self._path = path
+
+    @classmethod
+    def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
+        """The index at `path`, empty when there was none. Raises IndexDamaged when what is there is of another version or damaged."""
+        writer = cls(disk.connect(path), path)
+        try:
+            writer._prepare()
+        except (*UNREADABLE, IndexDamaged) as problem:
+            writer.close()
+            if _is_refusal(problem):
+                raise disk_refused(problem) from problem
+            raise IndexDamaged(f"the log's index does not open: {problem}") from problem
+        return writer
+
+    def verify(self, book: Book) -> None:
+        """Read every piece, as it would be looked up. Raises IndexDamaged when they are not, whole, what `book` holds."""
+        found: dict[int, RangeSet] = {}
+        for line, *row in self.rows(f"SELECT line, {PIECE_COLUMNS} FROM pieces INDEXED BY pieces_by_offset ORDER BY line, first"):
+            piece = piece_of(line, tuple(row))
+            found.setdefault(line, RangeSet()).add(piece.first, piece.end)
+        for stream, lines in book.lines.items():
+            for origin, line in lines.items():
+                number = self._line_id((stream, origin))
+                if line.ledger.held != found.get(number or 0, RangeSet()):
+                    raise IndexDamaged(f"the index has other pieces of {stream}:{origin} than it says it holds")
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """All of `changes` and the mark of the last, or nothing. Raises RetryLater, IndexDamaged."""
+        ids: dict[LineKey, int] = {}
+
+        def write() -> None:
+            for change in changes:
+                self._apply(change, ids)
+
+        self._transact(write)
+        self._line_ids.update(ids)
+
+    def set_aside(self, key: LineKey, first: int, end: int, line: Line) -> None:
+        """Offsets `first .. end - 1` are no longer held; `line` is how `key` stands without them. Raises as `apply`."""
+
+        def drop() -> None:
+            number = self._write_line(key, line, {})
+            self._drop(number, first, end)
+
+        self._transact(drop)
+
+    def _prepare(self) -> None:
+        execute = self._connection.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = NORMAL")
+        execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
+        version = execute("PRAGMA user_version").fetchone()[0]
+        if version == 0 and not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            self._transact(self._create)
+        elif version != SCHEMA_VERSION:
+            raise IndexDamaged(f"the index is of version {version}, not {SCHEMA_VERSION}")
+
+    def _create(self) -> None:
+        for statement in SCHEMA.split(";"):
+            self._connection.execute(statement)
+        self._write_mark(0, 1, 0)
+        self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _transact(self, work: Callable[[], object]) -> None:
+        """`work` in one transaction. An index that turns out to be damaged is deleted: the next opening builds it anew."""
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                work()
+                self._connection.execute("COMMIT")
+            except (*UNREADABLE, IndexDamaged) as problem:
+                if _is_refusal(problem):
+                    raise disk_refused(problem) from problem
+                remove_index(self._path)
+                raise IndexDamaged(f"the log's index does not take a change: {problem}", hint=REBUILT) from problem
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _apply(self, change: Change, ids: dict[LineKey, int]) -> None:
+        for key, line in change.lines.items():
+            self._write_line(key, line, ids)
+        for key, piece in change.added:
+            self._add(ids[key], piece)
+        for key, first, end in change.dropped:
+            self._drop(ids[key], first, end)
+        for produced in change.produced:
+            values = (produced.stream, produced.producer, produced.sequence, produced.first, produced.count)
+            self._connection.execute("INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?, ?, ?)", summed(values))
+        for opening in change.openings:
+            values_of = (opening.node, opening.generation, opening.predecessor, opening.why, opening.at_ms)
+            self._connection.execute("INSERT OR REPLACE INTO openings VALUES (?, ?, ?, ?, ?, ?)", summed(values_of))
+        self._write_mark(change.commit, change.segment, change.end)
+
+    def _write_mark(self, commit: int, segment: int, end: int) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?)", summed((commit, segment, end)))
+
+    def _write_line(self, key: LineKey, line: Line, ids: dict[LineKey, int]) -> int:
+        ledger = line.ledger
+        gone = {reason: list(ranges) for reason, ranges in ledger.gone.items()}
+        state = msgspec.msgpack.encode(LineState(list(ledger.held), gone, ledger.floor, line.end, line.received_at_ms))
+        number = ids.get(key) or self._line_ids.get(key)
+        if number is None:
+            found = self._execute("SELECT id FROM lines WHERE stream = ? AND origin = ?", (key[0], str(key[1])))
+            number = found[0][0] if found else self._execute("SELECT coalesce(max(id), 0) + 1 FROM lines")[0][0]
+        ids[key] = number
+        self._connection.execute("INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?)", summed((number, key[0], str(key[1]), state)))
+        return number
+
+    def _add(self, line: int, piece: Piece) -> None:
+        place = piece.location
+        fixed = (
+            line,
+            piece.first,
+            piece.end,
+            place.segment,
+            place.at,
+            place.length,
+            piece.order_first_ms,
+            piece.order_last_ms,
+            piece.topics,
+        )
+        self._connection.execute("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", summed(fixed))
+
+    def _drop(self, line: int, first: int, end: int) -> None:
+        touched = "line = ? AND first < ? AND end > ?"
+        pieces = [piece_of(line, row) for row in self._execute(f"SELECT {PIECE_COLUMNS} FROM pieces WHERE {touched}", (line, end, first))]
+        self._connection.execute(f"DELETE FROM pieces WHERE {touched}", (line, end, first))
+        for piece in pieces:
+            for low, high in RangeSet([(piece.first, piece.end)]).without([(first, end)]):
+                self._add(line, Piece(low, high, piece.location, piece.order_first_ms, piece.order_last_ms, piece.topics))
+
+
+def _is_refusal(problem: Exception) -> bool:
+    """Whether the disk is full, busy or read-only, rather than the index damaged."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
+
+
+def remove_index(path: Path) -> None:
+    """Delete the index: the next to open it finds an empty one."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

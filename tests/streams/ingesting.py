@@ -1,0 +1,29 @@
+"""A process that appends for ever and says what was acknowledged, to be killed at any instant."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+
+from streams.crash import CRASH_VARIABLE
+from streams.log import Append
+from streams.logs.files import FileLogOptions, WriteLimits
+from tests.streams.logkit import open_log, rows
+
+ROWS = 3
+OPTIONS = FileLogOptions(WriteLimits(segment_bytes=20_000, marker_commits=7))
+
+
+def ingest(folder: Path, acknowledged: Path, crash_at: str | None) -> None:
+    """Appends ROWS rows a commit as producer `gateway`, from the last acknowledged on; `acknowledged` gets a byte for each."""
+    if crash_at is not None:
+        os.environ[CRASH_VARIABLE] = crash_at
+    done = acknowledged.stat().st_size if acknowledged.exists() else 0
+    told = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    log = open_log(folder, options=OPTIONS)
+    for sequence in count(done):
+        log.append(
+            [Append("containers", rows(ROWS, start=sequence * ROWS), "gateway", sequence), Append("ships", rows(1), "gateway", sequence)]
+        )
+        os.write(told, b".")

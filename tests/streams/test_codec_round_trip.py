@@ -1,0 +1,165 @@
+"""Goal: whatever records can hold comes back from a block exactly, and what a block can not hold is refused."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.block import Block, BlockTooLarge
+from streams.codec import BlockCodec
+from streams.codec.wire import CELLS_MAX
+from streams.errors import Corrupt, Misuse
+from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
+from streams.words import Coordinates, Origin
+from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
+
+CODEC = BlockCodec()
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.bool_(): st.booleans(),
+    pa.int64(): INT64 | st.integers(-50, 50),
+    pa.float64(): st.floats() | st.integers(-500, 500).map(lambda tenths: tenths / 10) | st.sampled_from([-0.0, 0.1 + 0.2, 1e300]),
+    pa.string(): TEXT | st.integers(0, 99_999).map(lambda number: f"TRK-{number:05}"),
+}
+TOPICS = st.sampled_from(["MSKU1234565", "MSKU1234566", "CSQU3054383", "9321483.location", "box é"]) | TEXT.filter(bool)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> pa.RecordBatch:
+    """Any batch a log may hold, from a few values drawn and repeated over up to 700 rows."""
+    count = draw(st.sampled_from([1, 2, 3, 17, 100, 700]))
+
+    def column(kind: pa.DataType, values: st.SearchStrategy[Any], *, nulls: bool = True) -> pa.Array:
+        pool = draw(st.lists(st.none() | values if nulls else values, min_size=1, max_size=12))
+        step = draw(st.integers(1, 7))
+        return pa.array([pool[(number // step) % len(pool)] for number in range(count)], kind)
+
+    first = draw(st.sampled_from([0, 1, 4096, (1 << 63) - 1000]))
+    columns = {
+        TOPIC: column(pa.string(), TOPICS, nulls=False),
+        DEVICE: column(pa.string(), VALUES[pa.string()]),
+        DEVICE_AT: column(pa.int64(), INT64 | st.integers(NOW_MS - 1000, NOW_MS)),
+        BODY: column(pa.string(), TEXT.map(lambda text: f'{{"note":"{text}"}}')),
+        OFFSET: pa.array(np.arange(first, first + count)),
+        RECEIVED_AT: column(pa.int64(), INT64 | st.integers(NOW_MS, NOW_MS + 1000), nulls=False),
+        ORDER_AT: column(pa.int64(), INT64 | st.integers(NOW_MS - 1000, NOW_MS), nulls=False),
+    }
+    if draw(st.booleans()):
+        columns[ORDER_AT] = columns[DEVICE_AT].fill_null(0)
+    for number, kind in enumerate(draw(st.lists(st.sampled_from(list(VALUES)), max_size=6))):
+        columns[draw(TEXT) + f"_{number}"] = column(kind, VALUES[kind])
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def bits(rows_of: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows with every float by its bits, so that -0.0 and NaN count, without nulls."""
+    return [
+        {name: struct.pack("<d", value) if isinstance(value, float) else value for name, value in row.items() if value is not None}
+        for row in rows_of.to_pylist()
+    ]
+
+
+@settings(max_examples=120, deadline=None)
+@given(batches())
+def test_any_batch_comes_back_exactly(records: pa.RecordBatch) -> None:
+    block = Block.from_bytes(CODEC.encode("containers", SHIP, records).to_bytes())
+    decoded = CODEC.decode(block)
+    assert bits(decoded) == bits(records)
+    assert (block.first, block.count) == (records.column(OFFSET)[0].as_py(), records.num_rows)
+    for field in decoded.schema:
+        assert field.type == records.schema.field(field.name).type
+
+
+@settings(max_examples=40, deadline=None)
+@given(batches(), st.data())
+def test_a_cut_holds_its_offsets_and_no_others(records: pa.RecordBatch, data: st.DataObject) -> None:
+    block = CODEC.encode("containers", SHIP, records)
+    first = data.draw(st.integers(block.first, block.end - 1))
+    end = data.draw(st.integers(first + 1, block.end))
+    cut = CODEC.cut(block, first, end)
+    assert (cut.first, cut.end) == (first, end)
+    assert bits(CODEC.decode(cut)) == bits(records.slice(first - block.first, end - first))
+
+
+def test_rows_of_many_topics_come_back_in_offset_order() -> None:
+    """Above the size at which rows are stored by topic."""
+    records = stamped(rows(5000, topics=300), first=77)
+    decoded = CODEC.decode(CODEC.encode("containers", SHIP, records))
+    assert bits(decoded) == bits(records)
+
+
+def test_source_coordinates_and_sparse_signals_come_back() -> None:
+    source = Coordinates("containers", Origin("ship-b", 9), 41)
+    records = stamped(
+        to_batch(
+            [
+                Record("MSKU1234565", signals={"power_on": True}, source=source),
+                Record("x", signals={"note": "é"}),
+                Record("x", signals={"z": math.pi}),
+            ]
+        )
+    )
+    decoded = CODEC.decode(CODEC.encode("customers/duckworks", SHIP, records))
+    assert bits(decoded) == bits(records)
+
+
+def test_a_whole_block_is_not_cut() -> None:
+    block = CODEC.encode("containers", SHIP, stamped(rows(10)))
+    assert CODEC.cut(block, 0, 10) is block
+    with pytest.raises(Misuse):
+        CODEC.cut(block, 5, 11)
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        (OFFSET, pa.array([3, 5], pa.int64())),
+        (RECEIVED_AT, pa.array([3, None], pa.int64())),
+        ("return_c", pa.array([3, 5], pa.int32())),
+    ],
+)
+def test_what_no_block_holds_is_refused(name: str, column: pa.Array) -> None:
+    records = stamped(rows(2))
+    at = records.schema.get_field_index(name)
+    with pytest.raises(Misuse):
+        CODEC.encode("containers", SHIP, records.set_column(at, pa.field(name, column.type), column))
+
+
+def test_too_much_for_one_block_says_so() -> None:
+    count = 1 << 20
+    records = stamped(
+        pa.RecordBatch.from_pydict(
+            {TOPIC: pa.repeat("x", count), DEVICE: pa.nulls(count, pa.string()), DEVICE_AT: pa.nulls(count, pa.int64())}
+        )
+    )
+    wide = pa.RecordBatch.from_arrays(
+        [*records.columns, *[pa.repeat(True, count)] * (CELLS_MAX // count)],
+        names=[*records.schema.names, *(f"s{number}" for number in range(CELLS_MAX // count))],
+    )
+    with pytest.raises(BlockTooLarge):
+        CODEC.encode("containers", SHIP, wide)
+
+
+def test_a_header_that_lies_about_order_times_is_corrupt() -> None:
+    block = CODEC.encode("containers", SHIP, stamped(rows(10)))
+    lying = Block(
+        block.stream, block.origin, block.first, block.count, block.order_first_ms, block.order_last_ms + 1, block.codec, block.payload
+    )
+    with pytest.raises(Corrupt):
+        CODEC.decode(lying)
+
+
+def test_another_codec_is_not_guessed_at() -> None:
+    block = CODEC.encode("containers", SHIP, stamped(rows(10)))
+    other = Block(block.stream, block.origin, block.first, block.count, block.order_first_ms, block.order_last_ms, 99, block.payload)
+    assert not CODEC.knows(other.codec)
+    with pytest.raises(Misuse):
+        CODEC.decode(other)

@@ -1,0 +1,310 @@
+"""Goal: every log keeps the promises of the Log port. One suite, every implementation (its own files today)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.errors import Corrupt, Misuse, Trimmed
+from streams.ledger import position_of
+from streams.log import READ_RECORDS_MAX, Append, Log, PeerKnowsMore
+from streams.ranges import RangeSet
+from streams.records import OFFSET, ORDER_AT, RECEIVED_AT, Record, concat, to_batch
+from streams.words import Origin, Position
+from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, numbers, offsets, open_log, rows
+
+CLOCK = StillClock(NOW_MS)
+Maker = Callable[[str], Log]
+
+
+def _files(folder: Path, node: str) -> Log:
+    return open_log(folder / node, node, CLOCK)
+
+
+IMPLEMENTATIONS: dict[str, Callable[[Path, str], Log]] = {"files": _files}
+
+
+@pytest.fixture(params=sorted(IMPLEMENTATIONS))
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
+    """Makes the log of a node; closed after the test. The clock starts anew."""
+    CLOCK.at_ms = NOW_MS
+    logs: list[Log] = []
+
+    def maker(node: str) -> Log:
+        logs.append(IMPLEMENTATIONS[request.param](tmp_path, node))
+        return logs[-1]
+
+    yield maker
+    for log in logs:
+        log.close()
+
+
+def test_offsets_are_dense_from_zero_per_stream(make: Maker) -> None:
+    log = make("ship-a")
+    answers = log.append([Append("containers", rows(3)), Append("ships", rows(2)), Append("containers", rows(4, start=3))])
+    assert [(a.stream, a.first, a.count) for a in answers] == [("containers", 0, 3), ("ships", 0, 2), ("containers", 3, 4)]
+    assert append_rows(log, rows(1, start=7)) == 7
+    assert offsets(log, "containers", log.origin) == list(range(8))
+    assert log.streams() == ["containers", "ships"]
+    assert log.position("containers") == position_of(log.ledger("containers")) == Position({log.origin: 8})
+
+
+def test_what_was_appended_is_read_back_whole(make: Maker) -> None:
+    log = make("ship-a")
+    batch = to_batch([Record("MSKU1234565", "TRK-1", NOW_MS - 5, {"return_c": 4.2, "power_on": True, "note": "é"}, {"extra": [1, None]})])
+    log.append([Append("containers", batch)])
+    [stored] = [row for found in log.read("containers", Position()) for row in found.rows()]
+    assert stored.record == Record(
+        "MSKU1234565", "TRK-1", NOW_MS - 5, {"return_c": 4.2, "power_on": True, "note": "é"}, {"extra": [1, None]}
+    )
+    assert (stored.coordinates.offset, stored.received_at_ms, stored.order_at_ms) == (0, NOW_MS, NOW_MS - 5)
+
+
+def test_received_times_never_go_back(make: Maker) -> None:
+    log = make("ship-a")
+    for at_ms in (NOW_MS, NOW_MS - 60_000, NOW_MS + 10):
+        CLOCK.at_ms = at_ms
+        append_rows(log, to_batch([Record("box")]))
+    times = [time for batch in log.read("containers", Position()) for time in batch.records.column(RECEIVED_AT).to_pylist()]
+    assert times == [NOW_MS, NOW_MS, NOW_MS + 10]
+
+
+def test_a_device_clock_that_is_wrong_does_not_order_records(make: Maker) -> None:
+    log = make("ship-a")
+    append_rows(log, to_batch([Record("box", device_at_ms=at) for at in (NOW_MS + 3_600_000, NOW_MS - 3_600_000, 0)]))
+    [batch] = log.read("containers", Position())
+    assert batch.records.column(ORDER_AT).to_pylist() == [NOW_MS, NOW_MS - 3_600_000, NOW_MS]
+
+
+def test_a_retry_of_a_producer_changes_nothing(make: Maker) -> None:
+    log = make("ship-a")
+    first = log.append([Append("alerts", rows(3), "spark", 7)])[0]
+    again = log.append(
+        [Append("alerts", rows(3), "spark", 7), Append("alerts", rows(3), "spark", 6), Append("alerts", rows(2, start=3), "spark", 8)]
+    )
+    assert [(a.repeated, a.count) for a in again] == [(True, 0), (True, 0), (False, 2)]
+    assert again[0].first == first.first
+    assert numbers(log, "alerts") == [0, 1, 2, 3, 4]
+    assert not log.append([Append("events", rows(1), "spark", 7)])[0].repeated  # another stream, another sequence
+
+
+def test_a_repeat_within_one_call_is_seen(make: Maker) -> None:
+    log = make("ship-a")
+    answers = log.append([Append("alerts", rows(2), "spark", 1), Append("alerts", rows(2), "spark", 1)])
+    assert [a.repeated for a in answers] == [False, True]
+    assert numbers(log, "alerts") == [0, 1]
+
+
+def test_bad_records_change_nothing(make: Maker) -> None:
+    log = make("ship-a")
+    bad = rows(2).drop_columns(["device"])
+    with pytest.raises(Misuse):
+        log.append([Append("containers", rows(2)), Append("containers", bad)])
+    with pytest.raises(Misuse):
+        log.append([Append("Not A Stream", rows(2))])
+    assert log.streams() == []
+
+
+def test_an_append_of_nothing_is_harmless(make: Maker) -> None:
+    log = make("ship-a")
+    append_rows(log, rows(2))
+    assert log.append([]) == []
+    [answer] = log.append([Append("containers", rows(2).slice(0, 0))])
+    assert (answer.first, answer.count) == (2, 0)
+
+
+def test_one_signal_of_two_types_stays_as_it_was_given(make: Maker) -> None:
+    """Blocks part where columns disagree: a whole number does not become a fraction."""
+    log = make("ship-a")
+    log.append(
+        [
+            Append("containers", to_batch([Record("box", signals={"x": 1})])),
+            Append("containers", to_batch([Record("box", signals={"x": 1.5})])),
+        ]
+    )
+    values = [row.record.signals["x"] for batch in log.read("containers", Position()) for row in batch.rows()]
+    assert [(type(value), value) for value in values] == [(int, 1), (float, 1.5)]
+    assert log.history("box").rows.column("x").to_pylist() == [1.0, 1.5]
+
+
+def test_many_rows_in_one_append(make: Maker) -> None:
+    log = make("ship-a")
+    big = concat([rows(1000)] * 150)
+    assert append_rows(log, big) == 0
+    batches = list(log.read("containers", Position()))
+    assert sum(b.records.num_rows for b in batches) == 150_000
+    assert max(b.records.num_rows for b in batches) <= READ_RECORDS_MAX
+    assert offsets(log, "containers", log.origin) == list(range(150_000))
+
+
+def test_blocks_are_cut_at_the_edges_and_admitted_anywhere(make: Maker) -> None:
+    source, target = make("ship-a"), make("port-b")
+    for start in range(0, 50, 10):
+        append_rows(source, rows(10, start=start))
+    origin = source.origin
+    blocks = list(source.blocks("containers", origin, 7, 33))
+    assert [(blocks[0].first, blocks[-1].end)] == [(7, 33)]
+    assert [a.end for a in blocks[:-1]] == [b.first for b in blocks[1:]]
+    assert target.admit(blocks[::-1]) == 26
+    assert target.position("containers") == Position()
+    assert target.ledger("containers")[origin].held == RangeSet([(7, 33)])
+    assert numbers(target) == []  # never beyond a hole
+    assert offsets(target, "containers", origin) == list(range(7, 33))
+    assert copy_all(source, target, ["containers"]) == 24
+    assert numbers(target) == list(range(50))
+    assert content(source, ["containers"]) == content(target, ["containers"])
+
+
+def test_admitting_again_changes_nothing(make: Maker) -> None:
+    source, target = make("ship-a"), make("port-b")
+    append_rows(source, rows(20))
+    blocks = list(source.blocks("containers", source.origin, 0, 20))
+    assert target.admit([*blocks, *blocks]) == 20
+    assert target.admit(blocks) == 0
+    assert target.admit(list(source.blocks("containers", source.origin, 3, 9))) == 0
+    assert numbers(target) == list(range(20))
+
+
+def test_a_damaged_block_is_refused_and_the_others_with_it(make: Maker) -> None:
+    source, target = make("ship-a"), make("port-b")
+    append_rows(source, rows(20))
+    [block] = source.blocks("containers", source.origin, 0, 20)
+    with pytest.raises(Corrupt):
+        target.admit([block, replace(block, first=20, payload=block.payload[:-9] + b"123456789")])
+    assert target.ledger("containers") == {}
+
+
+def test_a_block_of_an_unknown_codec_is_stored_and_relayed_whole(make: Maker) -> None:
+    source, target, far = make("ship-a"), make("port-b"), make("port-c")
+    append_rows(source, rows(20))
+    [block] = source.blocks("containers", source.origin, 0, 20)
+    newer = replace(block, codec=99, payload=b"from the future")
+    assert target.admit([newer]) == 20
+    assert target.position("containers") == Position({source.origin: 20})
+    assert list(target.blocks("containers", source.origin, 5, 9)) == [newer]
+    assert far.admit(list(target.blocks("containers", source.origin, 0, 20))) == 20
+    with pytest.raises(Misuse):
+        list(target.run("containers", source.origin, 0, 20))
+    assert target.history("box-1").rows.num_rows == 0
+
+
+def test_a_peer_that_knows_more_of_this_origin_is_told(make: Maker) -> None:
+    log, other = make("ship-a"), make("port-b")
+    append_rows(log, rows(5))
+    append_rows(other, rows(9))
+    [block] = other.blocks("containers", other.origin, 0, 9)
+    with pytest.raises(PeerKnowsMore):
+        log.admit([replace(block, origin=log.origin)])
+    before = log.origin
+    after = log.open_generation("a peer knows more")
+    assert after == log.origin
+    assert (after.node, after.generation > before.generation) == ("ship-a", True)
+    assert log.admit([replace(block, origin=before)]) == 4
+    assert append_rows(log, rows(1)) == 0
+    assert set(log.ledger("containers")) == {before, after}
+
+
+def test_gone_offsets_are_passed_over(make: Maker) -> None:
+    source, target = make("ship-a"), make("port-b")
+    append_rows(source, rows(30))
+    origin = source.origin
+    for log in (source, target, source):
+        log.declare_gone("containers", origin, 10, 20, "thinned")
+    assert source.ledger("containers")[origin].gone == {"thinned": RangeSet([(10, 20)])}
+    assert numbers(source) == [*range(10), *range(20, 30)]
+    assert copy_all(source, target, ["containers"]) == 20
+    assert target.position("containers") == Position({origin: 30})
+    assert numbers(target) == numbers(source)
+
+
+def test_the_own_future_can_not_be_declared_gone_or_trimmed(make: Maker) -> None:
+    log = make("ship-a")
+    append_rows(log, rows(3))
+    with pytest.raises(Misuse):
+        log.declare_gone("containers", log.origin, 0, 4, "lost")
+    with pytest.raises(Misuse):
+        log.trim("containers", log.origin, 4)
+
+
+def test_trimmed_records_are_gone_from_this_copy_alone(make: Maker) -> None:
+    source, target = make("ship-a"), make("port-b")
+    append_rows(source, rows(30))
+    copy_all(source, target, ["containers"])
+    target.trim("containers", source.origin, 12)
+    target.trim("containers", source.origin, 5)
+    assert target.ledger("containers")[source.origin].floor == 12
+    assert offsets(target, "containers", source.origin) == list(range(12, 30))
+    with pytest.raises(Trimmed):
+        list(target.read("containers", Position()))
+    assert [b.records.num_rows for b in target.read("containers", Position({source.origin: 12}))] == [18]
+    assert copy_all(source, target, ["containers"]) == 0
+    assert numbers(source) == list(range(30))
+
+
+def test_reading_some_topics(make: Maker) -> None:
+    log = make("ship-a")
+    append_rows(log, rows(30, topics=3))
+    found = [row for batch in log.read("containers", Position({log.origin: 4}), ["box-1", "elsewhere"]) for row in batch.rows()]
+    assert [row.coordinates.offset for row in found] == [4, 7, 10, 13, 16, 19, 22, 25, 28]
+
+
+def test_history_is_one_order_over_streams_and_origins(make: Maker) -> None:
+    ship, port = make("ship-a"), make("port-b")
+    append_rows(ship, to_batch([Record("box", device_at_ms=NOW_MS - at, signals={"n": at}) for at in (5, 3, 9)]))
+    append_rows(ship, to_batch([Record("box", device_at_ms=NOW_MS - 4, signals={"event": "LOAD"}), Record("other")]), "events")
+    append_rows(port, to_batch([Record("box", device_at_ms=NOW_MS - at, signals={"n": at}) for at in (7, 3)]))
+    copy_all(ship, port, ["containers", "events"])
+    copy_all(port, ship, ["containers", "events"])
+    history = port.history("box")
+    assert history.rows.column(ORDER_AT).to_pylist() == [NOW_MS - at for at in (9, 7, 5, 4, 3, 3)]
+    assert history.rows.select(sorted(history.rows.column_names)).equals(ship.history("box").rows.select(sorted(history.rows.column_names)))
+    assert history.positions["containers"] == Position({ship.origin: 3, port.origin: 2})
+    part = port.history("box", since_at_ms=NOW_MS - 7, until_at_ms=NOW_MS - 4, streams=["containers"])
+    assert part.rows.column("n").to_pylist() == [7, 5]
+    assert port.history("nobody").rows.num_rows == 0
+
+
+def test_the_latest_row_of_a_topic(make: Maker) -> None:
+    log = make("ship-a")
+    for start in range(0, 1200, 2):
+        append_rows(log, rows(2, start=start, topics=4000))
+    [latest] = log.latest("containers", "box-3")
+    assert (latest.records.num_rows, latest.records.column(OFFSET)[0].as_py()) == (1, 3)
+    assert log.latest("containers", "nobody") == []
+
+
+def test_changes_are_told_once_they_are_durable(make: Maker) -> None:
+    log, other = make("ship-a"), make("port-b")
+    told: list[frozenset[str]] = []
+    stop = log.subscribe(told.append)
+    log.append([Append("containers", rows(1)), Append("ships", rows(1))])
+    append_rows(other, rows(1), "events")
+    copy_all(other, log, ["events"])
+    copy_all(other, log, ["events"])
+    log.trim("containers", log.origin, 1)
+    stop()
+    append_rows(log, rows(1))
+    assert told == [{"containers", "ships"}, {"events"}, {"containers"}]
+
+
+def test_a_ledger_is_a_snapshot(make: Maker) -> None:
+    log = make("ship-a")
+    append_rows(log, rows(3))
+    before = log.ledger("containers")
+    before[log.origin].held.remove(0, 3)
+    append_rows(log, rows(3))
+    assert log.position("containers") == Position({log.origin: 6})
+    assert log.ledger("unheard/of") == {}
+
+
+def test_the_codec_is_not_the_logs_business(make: Maker) -> None:
+    """What leaves the log decodes elsewhere to the same rows."""
+    log = make("ship-a")
+    append_rows(log, rows(10))
+    [block] = log.blocks("containers", Origin(log.node, log.origin.generation), 0, 10)
+    assert BlockCodec().decode(block).column("number").to_pylist() == list(range(10))

@@ -1,0 +1,227 @@
+"""Goal: a flipped bit anywhere on the disk is found, costs what it hit and no more, and is healed from a peer."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams.codec import BlockCodec
+from streams.errors import Corrupt
+from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
+from streams.logs.index import IndexDamaged
+from streams.logs.indexing import remove_index
+from streams.words import Position
+from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
+
+COMMITS, ROWS = 12, 10
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[tuple[Path, FileLog]]:
+    """The folder of a ship's closed log of COMMITS commits, and a port's copy of it."""
+    folder = tmp_path / "ship"
+    log, copy = open_log(folder), open_log(tmp_path / "port", "port-b")
+    for commit in range(COMMITS):
+        append_rows(log, rows(ROWS, start=commit * ROWS))
+    copy_all(log, copy, ["containers"])
+    log.close()
+    yield folder, copy
+    copy.close()
+
+
+def reopened(folder: Path, found: list[Damage] | None = None) -> FileLog:
+    damages: list[Damage] = [] if found is None else found
+    return open_log(folder, options=FileLogOptions(on_damage=damages.append))
+
+
+def flip(path: Path, at: int, bit: int = 3) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def segment(folder: Path) -> Path:
+    return folder / "log" / "segments" / "0000000001.segment"
+
+
+def test_a_damaged_block_costs_its_offsets_and_is_fetched_again(written: tuple[Path, FileLog]) -> None:
+    folder, copy = written
+    data = segment(folder).read_bytes()
+    flip(segment(folder), data.index(b"LFB1", len(data) // 2) + 120)
+    found: list[Damage] = []
+    log = reopened(folder, found)
+    assert found == []  # the index is trusted: nothing was read yet
+    origin = log.origin
+    left = offsets(log, "containers", origin)
+    [damage] = found
+    [(stream, damaged_origin, first, end)] = damage.offsets
+    assert (stream, damaged_origin, end - first) == ("containers", origin, ROWS)
+    assert left == [*range(first), *range(end, COMMITS * ROWS)]
+    assert log.position("containers") == Position({origin: first})
+    assert numbers(log) == list(range(first))
+    assert append_rows(log, rows(1, start=COMMITS * ROWS)) == COMMITS * ROWS, "an offset is given once"
+    assert copy_all(copy, log, ["containers"]) == ROWS
+    assert numbers(log) == list(range(COMMITS * ROWS + 1))
+    log.close()
+    log = reopened(folder, found)
+    assert numbers(log) == list(range(COMMITS * ROWS + 1))
+    assert len(found) == 1
+    log.close()
+
+
+def test_the_reading_of_another_process_tells_of_damage(written: tuple[Path, FileLog]) -> None:
+    folder, _ = written
+    data = segment(folder).read_bytes()
+    flip(segment(folder), data.index(b"LFB1", len(data) // 2) + 120)
+    reader = FileLogReader(folder / "log", BlockCodec())
+    with pytest.raises(Corrupt):
+        numbers(reader)
+    reader.close()
+
+
+def test_damage_met_while_reading_ends_the_reading_there(written: tuple[Path, FileLog]) -> None:
+    folder, _ = written
+    data = segment(folder).read_bytes()
+    flip(segment(folder), data.index(b"LFB1", len(data) // 2) + 120)
+    log = reopened(folder)
+    found = numbers(log)
+    assert found == list(range(len(found)))
+    assert 0 < len(found) < COMMITS * ROWS
+    log.close()
+
+
+def test_bits_anywhere_in_the_segments(written: tuple[Path, FileLog], tmp_path: Path) -> None:
+    """With its index and without: what is read is right, what is not is wanted again and comes back from the copy, nothing else is lost."""
+    folder, copy = written
+    chance = random.Random(7)
+    truth = content(copy, ["containers"])
+    length = segment(folder).stat().st_size
+    for number in range(40):
+        spoiled = tmp_path / f"spoiled-{number}"
+        shutil.copytree(folder, spoiled)
+        flip(segment(spoiled), chance.randrange(length), chance.randrange(8))
+        if number % 2:
+            remove_index(spoiled / "log" / "index.sqlite")
+        log = reopened(spoiled)
+        held = content(log, ["containers"])
+        assert all(truth[key] == row for key, row in held.items())
+        assert len(truth) - len(held) <= ROWS
+        copy_all(copy, log, ["containers"])
+        assert content(log, ["containers"]) == truth
+        assert append_rows(log, rows(1)) == (0 if log.origin not in copy.ledger("containers") else COMMITS * ROWS)
+        log.close()
+        shutil.rmtree(spoiled)
+
+
+def test_a_damaged_tail_without_an_index_opens_a_new_generation(written: tuple[Path, FileLog]) -> None:
+    """Nobody can tell a torn write from damage to what was acknowledged, so no offset of it is given again."""
+    folder, copy = written
+    flip(segment(folder), segment(folder).stat().st_size - 20)
+    remove_index(folder / "log" / "index.sqlite")
+    log = reopened(folder)
+    [old] = copy.ledger("containers")
+    assert log.origin != old
+    assert log.generations()[-1].predecessor == old.generation
+    assert append_rows(log, rows(3)) == 0
+    assert copy_all(copy, log, ["containers"]) == ROWS
+    log.close()
+
+
+def test_a_damaged_tail_with_its_index_is_known_to_be_damage(written: tuple[Path, FileLog]) -> None:
+    folder, _ = written
+    flip(segment(folder), segment(folder).stat().st_size - 40)
+    found: list[Damage] = []
+    log = reopened(folder, found)
+    assert len(numbers(log)) == (COMMITS - 1) * ROWS
+    assert len(found) == 1
+    assert append_rows(log, rows(1)) == COMMITS * ROWS
+    log.close()
+
+
+def test_segments_cut_short_behind_the_index(written: tuple[Path, FileLog]) -> None:
+    """Acknowledged commits are missing: the rest is served, and a new generation begins."""
+    folder, copy = written
+    data = segment(folder).read_bytes()
+    segment(folder).write_bytes(data[: len(data) * 2 // 3])
+    log = reopened(folder)
+    [old] = copy.ledger("containers")
+    assert log.origin != old
+    assert 0 < len(numbers(log)) < COMMITS * ROWS
+    assert copy_all(copy, log, ["containers"]) > 0
+    assert content(log, ["containers"]) == content(copy, ["containers"])
+    log.close()
+
+
+def test_bits_anywhere_in_the_index(written: tuple[Path, FileLog], tmp_path: Path) -> None:
+    """The index is checked at opening and built anew; what shows itself only at a write refuses it, and is cured by the next opening."""
+    folder, copy = written
+    chance = random.Random(8)
+    truth = content(copy, ["containers"])
+    data = (folder / "log" / "index.sqlite").read_bytes()
+    used = [at for at, byte in enumerate(data) if byte]
+    for number in range(100):
+        spoiled = tmp_path / f"spoiled-{number}"
+        shutil.copytree(folder, spoiled)
+        flip(spoiled / "log" / "index.sqlite", chance.choice(used), chance.randrange(8))
+        log = reopened(spoiled)
+        assert content(log, ["containers"]) == truth
+        assert log.history("box-1").rows.num_rows == copy.history("box-1").rows.num_rows
+        try:
+            assert append_rows(log, rows(1)) == COMMITS * ROWS
+        except IndexDamaged:
+            log.close()
+            log = reopened(spoiled)
+            assert append_rows(log, rows(1)) == COMMITS * ROWS
+        log.close()
+        shutil.rmtree(spoiled)
+
+
+def test_bits_anywhere_in_the_write_ahead_log(written: tuple[Path, FileLog], tmp_path: Path) -> None:
+    """After kill -9 the newest of the index is in its write-ahead log; whatever a flipped bit costs there comes back from the segments."""
+    folder, copy = written
+    log = reopened(folder)
+    for commit in range(COMMITS, COMMITS + 5):
+        append_rows(log, rows(ROWS, start=commit * ROWS))
+    copy_all(log, copy, ["containers"])
+    killed = tmp_path / "killed"
+    shutil.copytree(folder, killed)
+    log.close()
+    truth = content(copy, ["containers"])
+    wal = killed / "log" / "index.sqlite-wal"
+    assert wal.stat().st_size > 0
+    chance = random.Random(9)
+    for number in range(40):
+        spoiled = tmp_path / f"spoiled-{number}"
+        shutil.copytree(killed, spoiled)
+        flip(spoiled / "log" / "index.sqlite-wal", chance.randrange(wal.stat().st_size), chance.randrange(8))
+        log = reopened(spoiled)
+        assert content(log, ["containers"]) == truth
+        assert append_rows(log, rows(1)) == (COMMITS + 5) * ROWS
+        log.close()
+        shutil.rmtree(spoiled)
+
+
+def test_an_index_of_another_version_is_built_anew(written: tuple[Path, FileLog]) -> None:
+    folder, copy = written
+    (folder / "log" / "index.sqlite").write_bytes(b"no database at all" * 100)
+    log = reopened(folder)
+    assert content(log, ["containers"]) == content(copy, ["containers"])
+    assert log.origin in copy.ledger("containers")
+    log.close()
+
+
+def test_segments_roll_and_replay_in_order(tmp_path: Path) -> None:
+    options = FileLogOptions(WriteLimits(segment_bytes=2000))
+    log = open_log(tmp_path, options=options)
+    for commit in range(30):
+        append_rows(log, rows(ROWS, start=commit * ROWS))
+    log.close()
+    assert len(list((tmp_path / "log" / "segments").iterdir())) > 3
+    remove_index(tmp_path / "log" / "index.sqlite")
+    log = open_log(tmp_path, options=options)
+    assert numbers(log) == list(range(300))
+    log.close()

@@ -1,0 +1,126 @@
+"""Goal: a log that can not prove it is its node's latest opens a new generation, so that no offset is ever given to two records."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streams.clock import StillClock
+from streams.errors import Misuse
+from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
+
+
+def test_a_log_goes_on_in_its_generation(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    origin = log.origin
+    append_rows(log, rows(3))
+    log.close()
+    log = open_log(tmp_path)
+    assert log.origin == origin
+    assert append_rows(log, rows(3)) == 3
+    assert [opening.why for opening in log.generations()] == ["the log is new"]
+    log.close()
+
+
+def test_a_lost_marker(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    before = log.origin
+    append_rows(log, rows(3))
+    log.close()
+    (tmp_path / "marker").unlink()
+    log = open_log(tmp_path)
+    assert log.origin.generation > before.generation
+    assert log.generations()[-1].predecessor == before.generation
+    assert append_rows(log, rows(1)) == 0
+    assert set(log.ledger("containers")) == {before, log.origin}
+    log.close()
+
+
+@pytest.mark.parametrize("marker", [b"", b"{}", b'{"node":"port-b","generation":5,"commit":1}', b"\xff\xfe"])
+def test_a_marker_of_something_else(tmp_path: Path, marker: bytes) -> None:
+    log = open_log(tmp_path)
+    before = log.origin
+    log.close()
+    (tmp_path / "marker").write_bytes(marker)
+    log = open_log(tmp_path)
+    assert log.origin != before
+    log.close()
+
+
+def test_an_old_copy_of_the_folder_under_the_same_marker(tmp_path: Path) -> None:
+    """The backup is older than the marker: what came after it is fetched back from a peer, and its offsets are not given again."""
+    log, peer = open_log(tmp_path), open_log(tmp_path / "peer", "port-b")
+    append_rows(log, rows(10))
+    log.close()
+    shutil.copytree(tmp_path / "log", tmp_path / "backup")
+    log = open_log(tmp_path)
+    before = log.origin
+    append_rows(log, rows(10, start=10))
+    copy_all(log, peer, ["containers"])
+    log.close()
+    shutil.rmtree(tmp_path / "log")
+    shutil.move(tmp_path / "backup", tmp_path / "log")
+    log = open_log(tmp_path)
+    assert log.origin != before
+    append_rows(log, rows(5, start=100))
+    assert copy_all(peer, log, ["containers"]) == 10
+    copy_all(log, peer, ["containers"])
+    assert content(log, ["containers"]) == content(peer, ["containers"])
+    log.close()
+    peer.close()
+
+
+def test_a_copied_disk_on_another_machine(tmp_path: Path) -> None:
+    """The folder alone is copied: two nodes of one name go on, under different origins."""
+    log = open_log(tmp_path / "one")
+    append_rows(log, rows(10))
+    shutil.copytree(tmp_path / "one" / "log", tmp_path / "two" / "log")
+    twin = open_log(tmp_path / "two")
+    assert twin.origin != log.origin
+    append_rows(log, rows(1, start=10))
+    append_rows(twin, rows(1, start=20))
+    copy_all(log, twin, ["containers"])
+    copy_all(twin, log, ["containers"])
+    assert content(log, ["containers"]) == content(twin, ["containers"])
+    assert len(content(log, ["containers"])) == 12
+    log.close()
+    twin.close()
+
+
+def test_generations_grow_though_the_clock_goes_back(tmp_path: Path) -> None:
+    clock = StillClock(NOW_MS)
+    log = open_log(tmp_path, clock=clock)
+    seen = [log.origin.generation]
+    for step in range(3):
+        clock.at_ms = NOW_MS - step * 86_400_000
+        seen.append(log.open_generation("to see").generation)
+    assert seen == sorted(set(seen))
+    log.close()
+
+
+def test_another_nodes_log_is_not_opened(tmp_path: Path) -> None:
+    log = open_log(tmp_path, "ship-a")
+    append_rows(log, rows(1))
+    log.close()
+    with pytest.raises(Misuse):
+        open_log(tmp_path, "port-b")
+
+
+def test_two_writers(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    with pytest.raises(Misuse):
+        open_log(tmp_path)
+    log.close()
+    open_log(tmp_path).close()
+
+
+def test_two_writing_processes(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    program = "import pathlib, sys; from tests.streams.logkit import open_log; open_log(pathlib.Path(sys.argv[1]))"
+    other = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    assert "another process writes the log" in other.stderr
+    log.close()

@@ -1,0 +1,93 @@
+"""Goal: a process killed with SIGKILL at any instant has lost nothing it acknowledged, and nothing is there twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+
+from streams.words import Position
+from tests.streams.ingesting import OPTIONS, ROWS, ingest
+from tests.streams.logkit import numbers, open_log
+
+PROCESSES = multiprocessing.get_context("forkserver")
+DEADLINE_S = 30.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_starts() -> None:
+    PROCESSES.set_forkserver_preload(["tests.streams.ingesting"])
+
+
+def start(folder: Path, crash_at: str | None = None) -> BaseProcess:
+    process = PROCESSES.Process(target=ingest, args=(folder, folder / "acknowledged", crash_at), daemon=True)
+    process.start()
+    return process
+
+
+def acknowledged(folder: Path) -> int:
+    told = folder / "acknowledged"
+    return told.stat().st_size if told.exists() else 0
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {DEADLINE_S} s: {what}"
+        time.sleep(0.001)
+
+
+def check(folder: Path) -> None:
+    """All that was acknowledged is there once, and at most the one commit that was on its way besides."""
+    log = open_log(folder, options=OPTIONS)
+    try:
+        found = numbers(log)
+        commits = len(found) // ROWS
+        assert found == list(range(commits * ROWS))
+        assert acknowledged(folder) <= commits <= acknowledged(folder) + 1
+        assert log.position("ships") == Position({log.origin: commits}), "all under one generation: a crash needs no new one"
+    finally:
+        log.close()
+
+
+@pytest.mark.parametrize("point", ["log.written", "log.synced", "log.indexed"])
+def test_killed_between_two_commits(tmp_path: Path, point: str) -> None:
+    """Life after life on the same folder, each dies at a later passage of the point."""
+    for passage in (1, 2, 3, 8, 30):
+        process = start(tmp_path, f"{point}:{passage}")
+        process.join(DEADLINE_S)
+        assert process.exitcode == -9
+        check(tmp_path)
+
+
+def test_killed_at_any_instant(tmp_path: Path) -> None:
+    chance = random.Random(20261121)
+    for _ in range(20):
+        before = acknowledged(tmp_path)
+        process = start(tmp_path)
+        wait_until(lambda: acknowledged(tmp_path) > before, "a first acknowledgement")  # noqa: B023
+        deadline = time.monotonic() + chance.uniform(0, 0.05)
+        while time.monotonic() < deadline:
+            pass
+        process.kill()
+        process.join(DEADLINE_S)
+        check(tmp_path)
+    assert acknowledged(tmp_path) > 20
+
+
+@pytest.mark.torture
+def test_killed_a_thousand_times(tmp_path: Path) -> None:
+    chance = random.Random()
+    for _ in range(1000):
+        process = start(tmp_path)
+        deadline = time.monotonic() + chance.uniform(0, 0.2)
+        while time.monotonic() < deadline:
+            pass
+        process.kill()
+        process.join(DEADLINE_S)
+        check(tmp_path)
