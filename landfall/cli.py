@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,9 @@ import typer
 from rich.console import Console
 
 from landfall.configuration import load
+from landfall.logging import to_stderr
 from landfall.logtools import log_app, stream_app
+from landfall.simtools import sim_app
 from streams.errors import LandfallError
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
+app.add_typer(sim_app, name="sim", rich_help_panel="Demo")
 app.add_typer(log_app, name="log", rich_help_panel="For people")
 app.add_typer(stream_app, name="stream", rich_help_panel="For people")
 
@@ -55,7 +57,7 @@ def run_process(name: str, config: Path | None) -> None:
     """Run the process `name` until it is asked to end. Raises Misuse for a bad configuration."""
     process = PROCESSES[name]
     settings = load(found(process.settings), config)
-    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name} %(levelname)s %(message)s", stream=sys.stderr)
+    to_stderr(name)
     outcome = found(process.run)(settings)
     if inspect.iscoroutine(outcome):
         asyncio.run(outcome)
@@ -101,6 +103,21 @@ def api(config: Config = None) -> None:
 def dashboards(config: Config = None) -> None:
     """The pages: live fleet map, containers, alerts desk, customer portal, ports, sync."""
     run_process("dashboards", config)
+
+
+@app.command(rich_help_panel="Demo")
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", help="Where the demo keeps all its data.")] = Path("landfall-demo"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; else it goes on where the last one stopped.")] = False,
+    boxes: Annotated[int, typer.Option("--boxes", help="How many containers; belongs to a folder for good.")] = 2_000,
+    speed: Annotated[float, typer.Option("--speed", help="Fleet time per wall time of a fresh demo.")] = 4_000.0,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed, the same readings; belongs to a folder for good.")] = 1,
+) -> None:
+    """The whole fleet on this machine: two ships, three ports, headquarters, Spark, the pages, and a voyage that loses some ducks."""
+    from landfall.demo.fleet import Fleet, Story
+    from landfall.demo.run import run_demo
+
+    run_demo(Fleet(folder.resolve(), Story(seed=seed, boxes=boxes, speed=speed)), fresh=fresh)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -33,10 +34,14 @@ class Program:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Runs programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads."""
+    """Runs programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads.
+
+    `stopping`: once set, nobody waits for health any more and nothing is started again.
+    """
 
     logs: Path
     tell: Callable[[str], None]
+    stopping: threading.Event = field(default_factory=threading.Event)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
@@ -55,6 +60,8 @@ class Supervisor:
         """Seconds until `program` answered its health check. Raises RetryLater with the end of its log when it died or took too long."""
         began = time.monotonic()
         while time.monotonic() - began < HEALTHY_WITHIN_S:
+            if self.stopping.is_set():
+                raise RetryLater(f"stopped while {program.name} was starting")
             if (code := self.running[program.name].poll()) is not None:
                 raise RetryLater(f"{program.name} ended with code {code} before it was healthy:\n{self.tail(program.name)}", hint=SEE_LOG)
             if healthy(program.health_url):
@@ -64,6 +71,8 @@ class Supervisor:
 
     def mend(self) -> None:
         """Start again what has died. Raises RetryLater when one program died more than RESTARTS_MAX times."""
+        if self.stopping.is_set():
+            return
         for name, process in list(self.running.items()):
             if (code := process.poll()) is None:
                 continue

@@ -1,0 +1,319 @@
+"""The demo's fleet: who runs where, who knows whom, and every process's settings, written as the TOML files an operator would write."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from landfall.demo import ports
+from landfall.demo.processes import Program
+from sim.places import PORTS
+from sim.settings import CADENCES
+from sim.voyages import SHIPS
+
+HQ = "hq"
+QUAYS = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD"}
+SHIP_NODES = dict(zip(("albatross", "cormorant"), SHIPS, strict=True))
+RING = (("tokyo", "singapore"), ("singapore", "sydney"), ("sydney", "tokyo"))
+"""Ports dial each other in a ring, and headquarters dials all three: cycles on purpose."""
+GATEWAY_USER = "gateways"
+TOKEN_BYTES = 24
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Which port each process listens on, by name of the node or process."""
+
+    node: Mapping[str, int] = field(default_factory=lambda: dict(ports.DOORS))
+    mqtt: Mapping[str, int] = field(default_factory=lambda: dict(ports.MQTT))
+    api: int = ports.API
+    analytics: int = ports.ANALYTICS
+    projector: int = ports.PROJECTOR
+    clock: int = ports.CLOCK
+    pages: int = ports.PAGES
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is played: the seed, how many boxes, how often they report, how fast. `boxes` and `cadence` belong to a folder for good."""
+
+    seed: int = 1
+    boxes: int = 2_000
+    cadence: str = "demo"
+    speed: float = 4_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All processes of one demo, their data below `folder`. `hosts`: process name → host, where that is not this machine."""
+
+    folder: Path
+    story: Story = Story()
+    doors: Doors = field(default_factory=Doors)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    database_url: str | None = None
+    listen: str = "127.0.0.1"
+
+    def host(self, name: str) -> str:
+        """Where others find the process `name`."""
+        return self.hosts.get(name, "127.0.0.1")
+
+    def node_url(self, node: str) -> str:
+        """The HTTP door of a node."""
+        return f"http://{self.host(node)}:{self.doors.node[node]}"
+
+    @property
+    def clock_url(self) -> str:
+        """Where the fleet's time is told."""
+        return f"http://{self.host('sim')}:{self.doors.clock}/clock"
+
+    @property
+    def api_url(self) -> str:
+        """Headquarters' API."""
+        return f"http://{self.host('api')}:{self.doors.api}"
+
+    @property
+    def pages_url(self) -> str:
+        """Where a person looks."""
+        return f"http://{self.host('dashboards')}:{self.doors.pages}"
+
+    @property
+    def settings_folder(self) -> Path:
+        """Where the settings files lie."""
+        return self.folder / "settings"
+
+
+class Secrets:
+    """Tokens and passwords of one demo, made once and kept in a file only its owner reads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+
+    def of(self, name: str) -> str:
+        """The secret of this name, made on first use."""
+        if name not in self._known:
+            self._known[name] = secrets.token_urlsafe(TOKEN_BYTES)
+        return self._known[name]
+
+    def keep(self) -> None:
+        """Write them down."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.touch(mode=0o600)
+        self._path.write_text(json.dumps(self._known, indent=1))
+
+
+def write_settings(fleet: Fleet) -> dict[str, Path]:
+    """Write every process's TOML file and the secrets; returns process name → file. Writing again changes nothing but what was changed."""
+    kept = Secrets(fleet.folder / "secrets.json")
+    tables = {
+        **{node: ship_settings(fleet, kept, node) for node in SHIP_NODES},
+        **{node: port_settings(fleet, kept, node) for node in (HQ, *QUAYS)},
+        "analytics": analytics_settings(fleet, kept),
+        "projector": projector_settings(fleet, kept),
+        "api": api_settings(fleet, kept),
+        "dashboards": {"api_url": fleet.api_url, "host": fleet.listen, "port": fleet.doors.pages},
+        "sim": sim_settings(fleet, kept),
+    }
+    kept.keep()
+    fleet.settings_folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for name, table in tables.items():
+        files[name] = fleet.settings_folder / f"{name}.toml"
+        files[name].touch(mode=0o600)
+        files[name].write_text(tomli_w.dumps(table))
+    return files
+
+
+def programs(fleet: Fleet, files: Mapping[str, Path]) -> list[Program]:
+    """The demo's processes in the order they start: the clock first, then who takes readings, then headquarters, then the pages."""
+
+    def program(name: str, words: tuple[str, ...], port: int, purpose: str, health: str = "/healthz") -> Program:
+        return Program(name, (*words, "--config", str(files[name])), f"http://127.0.0.1:{port}{health}", purpose)
+
+    doors = fleet.doors
+    return [
+        program("sim", ("sim", "run"), doors.clock, "the world: ships, boxes, sensors, the booking clerk, the fleet's clock", "/clock"),
+        program(HQ, ("port",), doors.node[HQ], "headquarters' node, Los Angeles"),
+        *(program(node, ("port",), doors.node[node], f"port node, {PORTS[locode].name}") for node, locode in QUAYS.items()),
+        *(program(node, ("ship",), doors.node[node], f"ship node, {ship.name}") for node, ship in SHIP_NODES.items()),
+        program("projector", ("projector",), doors.projector, "streams into the serving database"),
+        program("api", ("api",), doors.api, "the API, with each customer's boundary"),
+        program("analytics", ("analytics",), doors.analytics, "Spark: histories, states, customers' streams, fleet alerts"),
+        program("dashboards", ("dashboards",), doors.pages, "the pages", "/_stcore/health"),
+    ]
+
+
+def places() -> Table:
+    """Node name → where its sensors are."""
+    return {
+        **{node: f"ship/{ship.imo}" for node, ship in SHIP_NODES.items()},
+        **{node: f"quay/{locode}" for node, locode in QUAYS.items()},
+    }
+
+
+def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
+    """What every node has: its name and role, its folder and door, whom it knows."""
+    if node in SHIP_NODES:
+        role, identity, strangers = "ship", SHIP_NODES[node].imo, (HQ, *QUAYS)
+    elif node in QUAYS:
+        role, identity, strangers = "port", QUAYS[node], (HQ, *QUAYS, *SHIP_NODES)
+    else:
+        role, identity, strangers = "hq", "USLAX", (*QUAYS, *SHIP_NODES)
+    return {
+        "node": node,
+        "role": role,
+        "identity": identity,
+        "folder": str(fleet.folder / node),
+        "host": fleet.listen,
+        "port": fleet.doors.node[node],
+        "token": kept.of(f"door {node}"),
+        "clock": fleet.clock_url,
+        "known": [known(kept, other, node) for other in strangers if other != node],
+    }
+
+
+def known(kept: Secrets, other: str, node: str) -> Table:
+    """How `node` knows `other`, and the token `other` shows when it comes."""
+    role = "ship" if other in SHIP_NODES else "hq" if other == HQ else "port"
+    identity = SHIP_NODES[other].imo if other in SHIP_NODES else QUAYS.get(other, "USLAX")
+    return {"node": other, "role": role, "identity": identity, "token": kept.of(f"{other} to {node}")}
+
+
+def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Table:
+    """How `node` reaches `other`."""
+    return {"node": other, "url": fleet.node_url(other), "link": link, "token": kept.of(f"{node} to {other}")}
+
+
+def intake_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
+    """The node's own MQTT door, with one login for its gateways."""
+    login = {"username": GATEWAY_USER, "password": kept.of(f"gateways of {node}")}
+    return {"endpoint": {"host": fleet.listen, "port": fleet.doors.mqtt[node], "logins": [login]}}
+
+
+def ship_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
+    """A ship's node: its gateways, the ports where it may lie, headquarters for the satellite, and the habits of the story's sensors."""
+    calls = [
+        {
+            **shore_node(fleet, kept, node, port),
+            "locode": locode,
+            "name": PORTS[locode].name,
+            "latitude_deg": PORTS[locode].latitude_deg,
+            "longitude_deg": PORTS[locode].longitude_deg,
+            "radius_nm": PORTS[locode].radius_nm,
+        }
+        for port, locode in QUAYS.items()
+    ]
+    cadence = CADENCES[fleet.story.cadence]
+    return {
+        "node": node_settings(fleet, kept, node),
+        "intake": intake_settings(fleet, kept, node),
+        "headquarters": shore_node(fleet, kept, node, HQ),
+        "ports": calls,
+        "watch": {"reefer_interval_ms": cadence.report_ms, "dry_interval_ms": cadence.report_ms * cadence.dry_at_sea_every},
+    }
+
+
+def shore_node(fleet: Fleet, kept: Secrets, node: str, other: str) -> Table:
+    """How the ship `node` reaches a node ashore."""
+    return {"node": other, "url": fleet.node_url(other), "token": kept.of(f"{node} to {other}")}
+
+
+def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
+    """A port's node, or headquarters': who it dials, and a quay's gateways."""
+    dialled = QUAYS if node == HQ else [target for source, target in RING if source == node]
+    settings = node_settings(fleet, kept, node)
+    settings["peers"] = [address(fleet, kept, node, other, "lan") for other in dialled]
+    if node == HQ:
+        return {"node": settings}
+    quay_interval_ms = CADENCES[fleet.story.cadence].report_ms
+    return {"node": settings, "intake": intake_settings(fleet, kept, node), "watch": {"quay_interval_ms": quay_interval_ms}}
+
+
+def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
+    """Spark over headquarters' log."""
+    return {
+        "log_dir": str(fleet.folder / HQ / "log"),
+        "tables_dir": str(fleet.folder / "tables"),
+        "checkpoint_dir": str(fleet.folder / "checkpoint"),
+        "scratch_dir": str(fleet.folder / "scratch"),
+        "door_url": fleet.node_url(HQ),
+        "door_token": kept.of(f"door {HQ}"),
+        "clock_url": fleet.clock_url,
+        "places": places(),
+        "health_host": fleet.listen,
+        "health_port": fleet.doors.analytics,
+    }
+
+
+def projector_settings(fleet: Fleet, kept: Secrets) -> Table:
+    """Headquarters' log into the serving database."""
+    return {
+        "log": str(fleet.folder / HQ / "log"),
+        "database_url": database_url(fleet),
+        "places": places(),
+        "host": fleet.listen,
+        "health_port": fleet.doors.projector,
+        "door": fleet.node_url(HQ),
+        "token": kept.of(f"door {HQ}"),
+        "clock": fleet.clock_url,
+    }
+
+
+def api_settings(fleet: Fleet, kept: Secrets) -> Table:
+    """The API over the serving database."""
+    return {
+        "database_url": database_url(fleet),
+        "accounts": str(accounts_file(fleet)),
+        "log": str(fleet.folder / HQ / "log"),
+        "door": fleet.node_url(HQ),
+        "token": kept.of(f"door {HQ}"),
+        "jwt_secret": kept.of("jwt") + kept.of("jwt, more"),
+        "host": fleet.listen,
+        "port": fleet.doors.api,
+        "clock": fleet.clock_url,
+        "control": fleet.clock_url.removesuffix("/clock") + "/control",
+    }
+
+
+def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
+    """The simulator: its sensors' doors, the clerk's login, the story."""
+    doors = [
+        {
+            "at": at,
+            "host": fleet.host(node),
+            "port": fleet.doors.mqtt[node],
+            "username": GATEWAY_USER,
+            "password": kept.of(f"gateways of {node}"),
+        }
+        for node, at in places().items()
+    ]
+    return {
+        "data": str(fleet.folder / "sim"),
+        "intakes": doors,
+        "api": {"url": fleet.api_url, "username": "clerk", "password": kept.of("clerk's password")},
+        "seed": fleet.story.seed,
+        "boxes": fleet.story.boxes,
+        "cadence": fleet.story.cadence,
+        "speed": fleet.story.speed,
+        "clock_host": fleet.listen,
+        "clock_port": fleet.doors.clock,
+    }
+
+
+def database_url(fleet: Fleet) -> str:
+    """The serving database: a file of the demo's own, unless the fleet names another."""
+    return fleet.database_url or f"sqlite:///{fleet.folder / 'serving' / 'serving.db'}"
+
+
+def accounts_file(fleet: Fleet) -> Path:
+    """The accounts, apart from the serving database."""
+    return fleet.folder / "api" / "accounts.db"

@@ -1,0 +1,117 @@
+"""`landfall demo`: the whole fleet as separate processes on this machine, from nothing to a clean end."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from landfall.demo.accounts import PEOPLE, add_accounts
+from landfall.demo.fleet import Fleet, programs, write_settings
+from landfall.demo.processes import Supervisor
+from streams.errors import Misuse
+
+WATCH_EVERY_S = 0.5
+OURS = "landfall-demo.txt"
+_OURS_TEXT = "This folder holds the data of a Landfall demo; `landfall demo --fresh` deletes it.\n"
+
+
+class Demo:
+    """One demo under way: made, started, watched over, stopped. Use it as a context manager, so that nothing is left running."""
+
+    def __init__(self, fleet: Fleet, console: Console, stopping: threading.Event) -> None:
+        """`stopping`: once set, starting is given up and `watch` ends."""
+        self.fleet = fleet
+        self._console = console
+        self._stopping = stopping
+        self.supervisor = Supervisor(fleet.folder / "logs", lambda text: console.print(text, markup=False), stopping)
+
+    def __enter__(self) -> Demo:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start every process and wait until each is healthy. Stops what it started when one does not come up."""
+        files = write_settings(self.fleet)
+        add_accounts(self.fleet)
+        wanted = programs(self.fleet, files)
+        try:
+            for program in wanted:
+                self.supervisor.start(program)
+            for program in wanted:
+                with self._console.status(f"waiting for {program.name}: {program.purpose}"):
+                    took_s = self.supervisor.wait_healthy(program)
+                self._console.print(f"[green]✓[/green] {program.name:<11} {program.purpose} [dim]({took_s:.1f} s)[/dim]")
+        except BaseException:
+            self.stop()
+            raise
+
+    def watch(self) -> None:
+        """Start again what dies, until told to stop."""
+        while not self._stopping.wait(WATCH_EVERY_S):
+            self.supervisor.mend()
+
+    def stop(self) -> None:
+        """Ask every process to end and wait for it."""
+        self.supervisor.stop()
+
+
+def run_demo(fleet: Fleet, *, fresh: bool) -> None:
+    """Run the demo until Ctrl-C or SIGTERM. `fresh` deletes what an earlier demo left in the folder; else it goes on where that stopped.
+
+    Raises Misuse when the folder holds something that is no demo's, RetryLater when a process does not come up.
+    """
+    console = Console()
+    began = time.monotonic()
+    prepare(fleet.folder, fresh=fresh)
+    with stopping() as told, Demo(fleet, console, told) as demo:
+        welcome(console, fleet, time.monotonic() - began)
+        demo.watch()
+        console.print("\nstopping, what is under way is finished first …")
+    console.print("stopped. `make demo` goes on where this stopped; `make demo ARGS=--fresh` begins anew.")
+
+
+def prepare(folder: Path, *, fresh: bool) -> None:
+    """Make the folder, empty when `fresh`. Raises Misuse rather than delete a folder that is not a demo's."""
+    ours = folder / OURS
+    if folder.exists() and any(folder.iterdir()) and not ours.exists():
+        raise Misuse(f"{folder} holds something that is no demo's", hint="name another folder with --folder")
+    if fresh and folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    ours.write_text(_OURS_TEXT)
+
+
+def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
+    """Where to look, and as whom."""
+    console.print(f"\n[bold]The fleet is at work[/bold] after {took_s:.0f} s. Look at [bold cyan]{fleet.pages_url}[/bold cyan]\n")
+    table = Table("log in as", "password", "and be", box=None, header_style="dim")
+    for account, password in PEOPLE:
+        table.add_row(account.username, password, account.name)
+    console.print(table)
+    console.print(
+        f"\nAPI {fleet.api_url}/docs   logs {fleet.folder / 'logs'}\n"
+        "Pause, speed and jumps: on the map, or `landfall sim pause|resume|speed|jump`.   [bold]Ctrl-C[/bold] stops everything cleanly.\n"
+    )
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, instead of what they do otherwise."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

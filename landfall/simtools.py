@@ -1,0 +1,97 @@
+"""`landfall sim`: the simulator, its clock's pause, speed and jumps, and the replay of recorded readings."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+
+from landfall.configuration import load
+from landfall.demo import ports
+from landfall.logging import to_stderr
+from landfall.logtools import utc
+from streams.errors import Misuse, RetryLater
+
+CONTROL_TIMEOUT_S = 5.0
+Url = Annotated[str, typer.Option("--url", help="Where the simulator's clock is served.")]
+CLOCK_URL = f"http://127.0.0.1:{ports.CLOCK}"
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
+
+sim_app = typer.Typer(help="The simulated world, and the fleet's clock.", no_args_is_help=True)
+
+
+@sim_app.command("run")
+def run(
+    config: Config = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin the story anew; else it goes on where it stopped.")] = False,
+) -> None:
+    """Play the story: publish every sensor's readings, write the clerk's papers, serve the clock."""
+    from sim.run import run_sim
+    from sim.settings import SimSettings
+
+    to_stderr("sim")
+    asyncio.run(run_sim(load(SimSettings, config), fresh))
+
+
+@sim_app.command("replay")
+def replay(
+    file: Annotated[Path, typer.Argument(help="CSV of recorded readings, in the form of docs/replay.md.")],
+    config: Config = None,
+) -> None:
+    """Publish recorded readings of real sensors as containers of a ship, with their duplicates, gaps and sparse rows."""
+    from sim.replay import run_replay
+
+    from sim.settings import ReplaySettings
+
+    to_stderr("replay")
+    for line in run_replay(load(ReplaySettings, config), file):
+        Console().print(line, markup=False)
+
+
+@sim_app.command("clock")
+def clock(url: Url = CLOCK_URL) -> None:
+    """Tell the fleet's time and how fast it runs."""
+    _tell(_answer("GET", f"{url}/clock"))
+
+
+@sim_app.command("pause")
+def pause(url: Url = CLOCK_URL) -> None:
+    """Stop the fleet's time."""
+    _tell(_answer("POST", f"{url}/control", {"action": "pause"}))
+
+
+@sim_app.command("resume")
+def resume(url: Url = CLOCK_URL) -> None:
+    """Let the fleet's time run again."""
+    _tell(_answer("POST", f"{url}/control", {"action": "resume"}))
+
+
+@sim_app.command("speed")
+def speed(times: Annotated[float, typer.Argument(help="Fleet time per wall time: 1 is real time.")], url: Url = CLOCK_URL) -> None:
+    """Change how fast the fleet's time runs."""
+    _tell(_answer("POST", f"{url}/control", {"action": "speed", "speed": times}))
+
+
+@sim_app.command("jump")
+def jump(chapter: Annotated[str, typer.Argument(help="A (Tokyo), B (Singapore) or C (off Sydney).")], url: Url = CLOCK_URL) -> None:
+    """Run as fast as this machine can to just before a chapter of the story."""
+    _tell(_answer("POST", f"{url}/control", {"action": "jump", "chapter": chapter.upper()}))
+
+
+def _answer(method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    try:
+        answer = httpx.request(method, url, json=body, timeout=CONTROL_TIMEOUT_S, trust_env=False)
+    except httpx.HTTPError as problem:
+        raise RetryLater(f"no clock answers at {url}: {problem}", hint="is the demo running? give its clock's address with --url") from None
+    told: dict[str, Any] = answer.json()
+    if answer.is_error:
+        raise Misuse(told["error"], hint=told["hint"])
+    return told
+
+
+def _tell(view: dict[str, Any]) -> None:
+    Console().print(f"{utc(view['fleet_at_ms'])}  {view['speed']:g} x real time  {view['state']}", markup=False)
