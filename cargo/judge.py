@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cargo.beats import grace_ms
+from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box, in_time
 from cargo.incidents import found_again, probably_lost
 from cargo.lost import GONE_STATES, GROUP_WINDOW_MS, ROLL_WINDOW_MS, SHORTCUT_SILENCE_MS, Case, Decision, decide, shortcut_armed
@@ -15,6 +15,7 @@ PEERS_MIN = 5
 LIKE_INTERVAL = 1.25
 MOTION_SPAN_MS_MAX = 60 * 60_000
 AGAIN_MS_MIN = 60_000
+OUTAGE_AGAIN_MS = 5 * 60_000
 AGAIN_MS_MAX = 30 * 60_000
 
 
@@ -22,7 +23,11 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
     """Decides on one box as of `at_ms` and wakes it again when there is more to decide."""
     if box.state in GONE_STATES or (box.state == "DISCHARGED" and not box.aboard):
         return
-    box.judge_fixes(state.memory.voyage)
+    if box.fixes:
+        box.judge_fixes(state.memory.voyage)
+    if box.state == "ONBOARD" and not box.shock and at_ms < state.missed_one_at_ms(box, at_ms, 1):
+        wake_next(state, box, at_ms)
+        return
     decision = decide(case_of(state, box, at_ms), state.settings.weights)
     if decision.state != box.state and not (box.state == "COLLAPSED_ON_BOARD" and decision.state in {"ONBOARD", "LATE"}):
         _turn(state, box, at_ms, decision)
@@ -39,8 +44,15 @@ def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
             state.wake(box, short)
     first = state.missed_one_at_ms(box, at_ms, 1)
     second = state.missed_one_at_ms(box, at_ms, 2)
-    again = at_ms + min(max(AGAIN_MS_MIN, state.interval_ms(box, at_ms) // 2), AGAIN_MS_MAX)
+    patience = OUTAGE_AGAIN_MS if box.state == "GATEWAY_OUTAGE" else AGAIN_MS_MIN
+    again = at_ms + min(max(patience, state.interval_ms(box, at_ms) // 2, state.silent_ms(box, at_ms) // 4), AGAIN_MS_MAX)
     state.wake(box, first if first > at_ms else second if second > at_ms else again)
+
+
+def wake_after_news(state: WatchState, box: Box, at_ms: int) -> None:
+    """Wakes the box in time after it spoke: what is already to wake it within its shortest interval is early enough."""
+    if box.shock is not None or not box.due_at_ms or box.due_at_ms > at_ms + INTERVAL_MS_MIN + GRACE_MS_MIN:
+        wake_next(state, box, at_ms)
 
 
 def armed(state: WatchState, box: Box) -> bool:
@@ -81,6 +93,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     now, heard = bare.now_at_ms, box.heard_at_ms
     roll, roll_at, growing = state.memory.voyage.roll(heard - ROLL_WINDOW_MS, min(now, heard + min(bare.interval_ms, MOTION_SPAN_MS_MAX)))
     gateway = state.memory.gateways.get(box.gateway)
+    alive = gateway is not None and now - gateway.heard_at_ms <= bare.interval_ms + bare.grace_ms
     return Case(
         now_at_ms=now,
         newest_at_ms=bare.newest_at_ms,
@@ -88,8 +101,8 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         silent_ms=bare.silent_ms,
         interval_ms=bare.interval_ms,
         grace_ms=bare.grace_ms,
-        gateway_alive=gateway is not None and now - gateway.heard_at_ms <= bare.interval_ms + bare.grace_ms,
-        heard_share=heard_share(state, box, now, bare.interval_ms),
+        gateway_alive=alive,
+        heard_share=heard_share(state, box, now, bare.interval_ms) if alive else None,
         at_sea=bare.at_sea,
         leaving=bare.leaving,
         on_deck=bare.on_deck,
@@ -134,7 +147,7 @@ def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
         other = state.memory.boxes.get(number)
         if other is None or not other.heard_at_ms or abs(other.heard_at_ms - box.heard_at_ms) > GROUP_WINDOW_MS:
             continue
-        if other is box or other.state in GONE_STATES or not in_time(state.silent_ms(other, at_ms), state.interval_ms(other, at_ms)):
+        if other is box or other.state in GONE_STATES or at_ms >= state.missed_one_at_ms(other, at_ms, 2):
             found.append(number)
     return tuple(found)
 

@@ -46,8 +46,9 @@ class Place:
 
 
 def event(by: Place, topic: str, code: str, at_ms: int, /, **more: Any) -> Made:
-    """An event that has happened (classifier ACT), as `by` tells it; its id is a hash of node, topic, code and time. `more` goes into the body as
-    it is: a ship gives its port there as `place`, a quay the `ship`.
+    """An event that has happened (classifier ACT), as `by` tells it; its id is a hash of node, topic, code and time.
+
+    `more` goes into the body as it is: a ship gives its port there as `place`, a quay the `ship`.
     """
     body = {
         "event_id": digest(by.node, topic, code, at_ms),

@@ -103,6 +103,7 @@ class WatchState:
         self.timers: list[tuple[int, str]] = []
         self.on_gateway: dict[str, dict[str, None]] = {}
         self.outcome = Outcome()
+        self._reefers: frozenset[str] = frozenset()
         self._loads: dict[str, frozenset[str]] = {}
         self._discharges: dict[str, frozenset[str]] = {}
         self.restow()
@@ -139,6 +140,7 @@ class WatchState:
             if id_ in self.memory.lists:
                 aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
         self.stowage = Stowage(aboard.values())
+        self._reefers = frozenset(number for number, box in aboard.items() if box.is_reefer)
 
     def current_list(self) -> LoadList | None:
         """The load list of the call she is at, else of the last one."""
@@ -205,5 +207,4 @@ class WatchState:
     def _nominal_ms(self, number: str) -> int:
         if self.settings.place.port is not None:
             return self.settings.quay_interval_ms
-        stowed = self.stowage.boxes.get(number)
-        return self.settings.reefer_interval_ms if stowed is not None and stowed.is_reefer else self.settings.dry_interval_ms
+        return self.settings.reefer_interval_ms if number in self._reefers else self.settings.dry_interval_ms

@@ -19,7 +19,7 @@ SAIL_SPEED_KN = 3.0
 STORM_ROLL_DEG = 8.0
 STORM_WIND_MS = 17.2
 """Beaufort 8."""
-STORM_LASTS_MS = 15 * 60_000
+STORM_LASTS_MS = 3 * 60_000
 RUN_ON_MS_MAX = 30 * 60_000
 GROWING_DEG = 2.0
 
@@ -60,7 +60,7 @@ class Voyage(msgspec.Struct):
         return not self.berth
 
     def storm(self, at_ms: int) -> bool:
-        """Whether there is a storm: a roll of 8° or wind of Beaufort 8 in the last 15 minutes."""
+        """Whether there is a storm: a roll of 8° or wind of Beaufort 8 in the last 3 minutes."""
         return at_ms <= self.storm_until_ms
 
     def locate(self, at_ms: int, signals: Mapping[str, Value], ports: Mapping[str, Port]) -> Call | None:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 
 from cargo.alerts import Alert
+from cargo.beats import GRACE_MS_MIN
 from cargo.boxes import Box, Gateway
 from cargo.collapse import stack_down
 from cargo.event_time import SOUND_MS
 from cargo.heard import Heard, Value, ship_topic
-from cargo.judge import judge, refuted, wake_next
+from cargo.judge import judge, refuted, wake_after_news
 from cargo.lost import DECIDED_BY_PEOPLE, FREE_FALL_MS, SHOCK_G, State
 from cargo.muster import muster_event
 from cargo.outcome import Outcome, event
@@ -231,24 +232,27 @@ def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
             refuted(state, box, at_ms)
         heard_aboard(state, box, at_ms)
     stack_down(state, box, at_ms)
-    wake_next(state, box, at_ms)
+    wake_after_news(state, box, at_ms)
 
 
 def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str) -> None:
-    """The gateway passed a reading on. When it had passed none on while at least ten were due, it was out, and its boxes' silence begins
-    now."""
+    """The gateway passed a reading on. When ten boxes were due since the one before and none came, it was out: their silence begins now."""
     gateway = state.memory.gateways.setdefault(name, Gateway())
-    gap = at_ms - gateway.heard_at_ms
-    if gateway.heard_at_ms and gap > OUTAGE_MS_MIN:
-        due = 0
-        for number in state.on_gateway.get(name, ()):
-            other = state.memory.boxes[number]
-            if other.aboard:
-                due += gap * 100 // state.interval_ms(other, gateway.heard_at_ms)
-        if due >= OUTAGE_READINGS * 100:
-            gateway.back_at_ms = at_ms
+    last = gateway.heard_at_ms
+    if last and at_ms - last > OUTAGE_MS_MIN and _were_due(state, name, last, at_ms) >= OUTAGE_READINGS:
+        gateway.back_at_ms = at_ms
     gateway.heard_at_ms = max(gateway.heard_at_ms, at_ms)
     state.put_on(box, name)
+
+
+def _were_due(state: WatchState, gateway: str, since_ms: int, until_ms: int) -> int:
+    """How many of the gateway's boxes should have spoken in the span, 30 s of each end left out."""
+    due = 0
+    for number in state.on_gateway.get(gateway, ()):
+        box = state.memory.boxes[number]
+        next_at = box.heard_at_ms + state.interval_ms(box, since_ms)
+        due += box.aboard and since_ms + GRACE_MS_MIN < next_at < until_ms - GRACE_MS_MIN
+    return due
 
 
 def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value]) -> None:
