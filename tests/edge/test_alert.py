@@ -1,0 +1,65 @@
+"""Goal: the lost-container alert follows from readings that arrive by MQTT: take shock and silence out of them and it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cargo.heard import Heard
+from cargo.registry import entry_body
+from streams.log import Append
+from streams.records import Record, to_batch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number
+from tests.edge.aboard import ShipProcess, fleet_clock, message, publish_all, ship, wait
+
+LOST_AT_MS = SAILS_MS + 2 * HOUR_MS
+UNTIL_MS = LOST_AT_MS + 2 * HOUR_MS
+STACK = (0, 1, 2)
+
+
+def voyage(lost: bool) -> list[Heard]:
+    """From the berth out into a storm, in which one stack falls with a blow and is not heard again; or does not."""
+    storm = (LOST_AT_MS - 20 * MINUTE_MS, LOST_AT_MS + 20 * MINUTE_MS)
+    silent = {box: [(LOST_AT_MS, UNTIL_MS + 1)] for box in STACK} if lost else {}
+    sea = Sea(storms=[storm], silent=silent)
+    blows = [sea.says(box, LOST_AT_MS - 1_000 + box, shock_g=8.0, free_fall_ms=900) for box in STACK] if lost else []
+    return sea.readings(UNTIL_MS, blows)
+
+
+def sail(process: ShipProcess, lost: bool) -> list[dict[str, Any]]:
+    """The ship's alerts after the voyage."""
+    process.start()
+    process.wait_ready()
+    told = [Record(topic=one.topic, body=entry_body(one)) for one in Sea().entries()]
+    process.append.append([Append(f"aboard/{SHIP}", to_batch(told))])
+    readings = voyage(lost)
+    publish_all(process.mqtt_port, [message(heard) for heard in readings], process.tail)
+    wait(lambda: judged(process) == len(readings) + len(told), process.tail)
+    return process.rows("alerts")
+
+
+def judged(process: ShipProcess) -> int:
+    """How many records the watch has dealt with, durably."""
+    last = {row["topic"]: sum(row["body"]["position"].values()) for row in process.rows("consumers")}
+    return sum(last.values())
+
+
+def test_shock_fall_and_silence_raise_the_alert(tmp_path: Path) -> None:
+    with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
+        alerts = sail(process, lost=True)
+        overboard = [row for row in alerts if row["body"]["status"] == "PROBABLE_OVERBOARD"]
+        assert {row["topic"] for row in overboard if row["body"]["rule"] != "incident"} == {number(box) for box in STACK}
+        evidence = {piece["signal"] for row in overboard for piece in row["body"]["evidence"]}
+        assert {"shock", "silent_together"} & evidence
+        position = overboard[0]["body"]["position"]
+        assert 36 < position["latitude_deg"] < 36.5  # two hours at 15 kn north of Tokyo's berth
+        muster = (process.status() or {})["muster"]
+        assert set(muster["gone"]) == {number(box) for box in STACK}
+        assert muster["instrumented"] - muster["accounted"] == len(STACK)
+
+
+def test_without_shock_and_silence_there_is_no_alert(tmp_path: Path) -> None:
+    with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
+        assert sail(process, lost=False) == []
+        muster = (process.status() or {})["muster"]
+        assert (muster["total"], muster["accounted"], muster["gone"]) == (60, 60, [])

@@ -1,0 +1,92 @@
+"""Goal: a ship keeps the port's link where she lies in one and the satellite at sea, and each carries what it should."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from edge.linking import Whereabouts, port_at
+from edge.settings import PortOfCall
+from streams.node.node import Node
+from streams.node.settings import KnownPeer, NodeSettings
+from streams.words import Position
+from tests.cargo.sea import SHIP, START_MS
+from tests.edge.aboard import NODE, Message, ShipProcess, fleet_clock, publish_all, ship, wait
+
+TOKEN = "of-the-link"
+TOKYO = (35.6, 139.8)
+AT_SEA = (33.0, 145.0)
+
+
+def tokyo(**changes: object) -> PortOfCall:
+    port = {"node": "port-jptyo", "url": "http://127.0.0.1:1", "token": TOKEN, "locode": "JPTYO", "name": "Tokyo"}
+    return PortOfCall.model_validate({**port, "latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1], "radius_nm": 6.0, **changes})
+
+
+def test_a_ship_on_the_edge_of_a_port_does_not_flap() -> None:
+    ports = [tokyo(), tokyo(locode="JPYOK", latitude_deg=TOKYO[0] - 0.2)]
+    edge = Whereabouts(TOKYO[0] + 6.3 / 60, TOKYO[1], START_MS)
+    assert port_at(ports, edge, before=None) is None
+    assert port_at(ports, edge, before="JPTYO") == ports[0]
+    assert port_at(ports, Whereabouts(TOKYO[0] - 0.11, TOKYO[1], START_MS), before=None) == ports[1]
+    assert port_at(ports, None, before="JPTYO") is None
+    with pytest.raises(ValueError, match="UN/LOCODE"):
+        tokyo(locode="Tokyo")
+
+
+@asynccontextmanager
+async def ashore(folder: Path, name: str, role: str) -> AsyncIterator[Node]:
+    """A node ashore that lets the ship in."""
+    known = (KnownPeer(node=NODE, role="ship", identity=SHIP, token=SecretStr(TOKEN)),)
+    node = Node(NodeSettings.model_validate({"node": name, "role": role, "folder": folder / name, "token": "own", "known": known}))
+    await node.start()
+    try:
+        yield node
+    finally:
+        await node.stop()
+
+
+def where(n: int, place: tuple[float, float]) -> Message:
+    body = {"device": "GPS-1", "at": START_MS + n * 60_000, "latitude_deg": place[0], "longitude_deg": place[1], "speed_kn": 0.0}
+    return f"landfall/ships/{SHIP}/location", json.dumps(body).encode()
+
+
+def held(node: Node, stream: str) -> int:
+    return sum(batch.records.num_rows for batch in node.log.read(stream, Position()))
+
+
+async def until(node: Node, stream: str, count: int, process: ShipProcess) -> None:
+    await asyncio.to_thread(wait, lambda: held(node, stream) == count, process.tail)
+
+
+async def test_in_port_everything_travels_and_at_sea_only_what_is_dear(tmp_path: Path) -> None:
+    async with ashore(tmp_path, "port-jptyo", "port") as port, ashore(tmp_path, "hq", "hq") as hq:
+        more = (
+            f'[headquarters]\nnode = "hq"\nurl = "{hq.url}"\ntoken = "{TOKEN}"\n'
+            f'[[ports]]\nnode = "port-jptyo"\nurl = "{port.url}"\ntoken = "{TOKEN}"\nlocode = "JPTYO"\nname = "Tokyo"\n'
+            f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
+            '[[node.known]]\nnode = "hq"\nrole = "hq"\n[[node.known]]\nnode = "port-jptyo"\nrole = "port"\n'
+        )
+        with fleet_clock(START_MS + 86_400_000) as clock, ship(tmp_path, more, clock) as process:
+            process.start()
+            await asyncio.to_thread(process.wait_ready)
+            box = ("landfall/containers/DUCU0000004/reading", b'{"device": "T1", "at": %d, "return_c": 4.0}' % START_MS)
+            await asyncio.to_thread(publish_all, process.mqtt_port, [where(0, AT_SEA), box], process.tail)
+            await until(hq, "ships", 1, process)
+            assert (held(hq, "containers"), held(port, "ships")) == (0, 0)
+            await asyncio.to_thread(publish_all, process.mqtt_port, [where(1, TOKYO)], process.tail)
+            await until(port, "containers", 1, process)
+            await until(port, "ships", 2, process)
+            status = await asyncio.to_thread(process.status)
+            assert status is not None
+            assert (status["port"], list(status["link"]["peers"])) == ("JPTYO", ["port-jptyo"])
+            await asyncio.to_thread(publish_all, process.mqtt_port, [where(2, AT_SEA)], process.tail)
+            await until(hq, "ships", 3, process)
+            assert held(hq, "containers") == 0
+            assert await asyncio.to_thread(process.stop) == 0

@@ -1,0 +1,138 @@
+"""Goal: however often and wherever the watch is broken off, it makes what one that was never broken off makes, each thing once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cargo.heard import Heard
+from cargo.outcome import Place
+from cargo.registry import entry_body
+from cargo.state import WatchSettings
+from intake.watching import Watching
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.committing import GroupCommitter
+from streams.log import Append
+from streams.logs.files import FileLog
+from streams.metrics import Metrics
+from streams.records import Record, to_batch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea
+from tests.intake.stand import eventually, stored
+
+FALLS_MS = SAILS_MS + HOUR_MS
+UNTIL_MS = FALLS_MS + HOUR_MS
+PARTS = 6
+
+
+def voyage() -> list[Heard]:
+    sea = Sea(
+        boxes=24, storms=[(FALLS_MS - 10 * MINUTE_MS, FALLS_MS + 10 * MINUTE_MS)], silent={box: [(FALLS_MS, UNTIL_MS)] for box in range(3)}
+    )
+    return sea.readings(UNTIL_MS, [sea.says(box, FALLS_MS - 500 + box, shock_g=9.0, free_fall_ms=800) for box in range(3)])
+
+
+class Aboard:
+    """A log, and a watch over it that can be broken off and begun again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = StillClock(UNTIL_MS)
+        self.log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), self.clock)
+        self.reports: list[str] = []
+
+    def append(self, readings: list[Heard]) -> None:
+        for stream in ("ships", "containers"):
+            said = [one for one in readings if ("." in one.topic) == (stream == "ships")]
+            if said:
+                self.log.append([Append(stream, to_batch([Record(one.topic, one.device, one.device_at_ms, one.signals) for one in said]))])
+
+    def told(self) -> None:
+        self.log.append([Append(f"aboard/{SHIP}", to_batch([Record(one.topic, body=entry_body(one)) for one in Sea(boxes=24).entries()]))])
+
+    async def watch(self, break_off: bool = False) -> None:
+        """Watch until all is judged; with `break_off`, end in the middle of whatever the watch is at."""
+        committer = GroupCommitter(self.log)
+        settings = WatchSettings(Place("ship-a", ship=SHIP))
+
+        def report(reason: str, *_: str, **__: str) -> None:
+            self.reports.append(reason)
+
+        watching = Watching(settings, self.folder, self.clock, Metrics("ship"), report, (f"aboard/{SHIP}",))
+        self.clock.advance(60)
+        running = asyncio.create_task(watching.run(self.log, committer))
+        if break_off:
+            for _ in range(random.Random(len(self.made())).randrange(3_000)):
+                await asyncio.sleep(0)
+        else:
+            await eventually(lambda: self.judged() or running.done())
+        running.cancel()
+        await asyncio.wait([running])
+        await committer.close()
+        assert running.cancelled(), running
+
+    def judged(self) -> bool:
+        last = {row.record.topic: (row.record.body or {})["position"] for row in stored(self.log, "consumers")}
+        streams = (f"aboard/{SHIP}", "containers", "ships")
+        return bool(last) and all(last[f"watch/{stream}"] == self.log.position(stream).to_json() for stream in streams)
+
+    def made(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(row.record.topic, dict(row.record.body or {})) for stream in ("alerts", "events") for row in stored(self.log, stream)]
+
+
+def sorted_made(aboard: Aboard) -> list[str]:
+    return sorted(json.dumps(one, sort_keys=True) for one in aboard.made())
+
+
+@pytest.fixture
+async def whole(tmp_path: Path) -> list[str]:
+    """What a watch makes that is never broken off."""
+    aboard = Aboard(tmp_path / "whole")
+    aboard.told()
+    readings = voyage()
+    for part in range(PARTS):
+        aboard.append(readings[len(readings) * part // PARTS : len(readings) * (part + 1) // PARTS])
+        await aboard.watch()
+    made = sorted_made(aboard)
+    aboard.log.close()
+    assert any('"PROBABLE_OVERBOARD"' in one for one in made)
+    return made
+
+
+@pytest.mark.parametrize("snapshot", ["kept", "lost", "damaged", "old"])
+async def test_a_watch_that_is_broken_off_makes_the_same(tmp_path: Path, whole: list[str], snapshot: str) -> None:
+    aboard = Aboard(tmp_path / "broken")
+    file = aboard.folder / "watch.snapshot"
+    aboard.told()
+    readings = voyage()
+    oldest = b""
+    for part in range(PARTS):
+        aboard.append(readings[len(readings) * part // PARTS : len(readings) * (part + 1) // PARTS])
+        await aboard.watch(break_off=True)
+        await aboard.watch()
+        kept = file.read_bytes() if file.exists() else b""
+        oldest = oldest or kept
+        if snapshot == "lost":
+            file.unlink(missing_ok=True)
+        elif snapshot == "damaged" and kept:
+            file.write_bytes(kept[:-1] + b"?")
+        elif snapshot == "old" and oldest:
+            file.write_bytes(oldest)
+    assert sorted_made(aboard) == whole
+    assert set(aboard.reports) == ({"the watch's snapshot can not be used"} if snapshot == "damaged" else set())
+    aboard.log.close()
+
+
+async def test_a_registry_entry_that_does_not_read_is_reported_and_left_out(tmp_path: Path) -> None:
+    aboard = Aboard(tmp_path)
+    aboard.log.append([Append(f"aboard/{SHIP}", to_batch([Record("load_list/x", body={"type": "load_list"}), Record("port/y")]))])
+    aboard.told()
+    aboard.append(voyage()[:50])
+    await aboard.watch()
+    assert aboard.reports == ["a registry entry does not read"] * 2
+    aboard.log.close()
