@@ -43,13 +43,11 @@ def replay(
     config: Config = None,
 ) -> None:
     """Publish recorded readings of real sensors as containers of a ship, with their duplicates, gaps and sparse rows."""
-    from sim.replay import run_replay
-
+    from sim.replay import replay as play
     from sim.settings import ReplaySettings
 
     to_stderr("replay")
-    for line in run_replay(load(ReplaySettings, config), file):
-        Console().print(line, markup=False)
+    Console().print(str(play(load(ReplaySettings, config), file)), markup=False)
 
 
 @sim_app.command("clock")

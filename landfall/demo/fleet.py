@@ -247,7 +247,7 @@ def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
         "scratch_dir": str(fleet.folder / "scratch"),
         "door_url": fleet.node_url(HQ),
         "door_token": kept.of(f"door {HQ}"),
-        "clock_url": fleet.clock_url,
+        "clock": fleet.clock_url,
         "places": places(),
         "health_host": fleet.listen,
         "health_port": fleet.doors.analytics,
