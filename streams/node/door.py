@@ -130,7 +130,7 @@ class Door:
 
     async def _read(self, request: web.Request) -> web.Response:
         stream = check_stream(request.match_info["stream"])
-        position = Position.from_json(json.loads(request.query.get("position", "{}")))
+        position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit = min(int(request.query.get("limit", ROWS)), ROWS_MAX)
         return await _lines(lambda: batch_lines(self._node.log.read(stream, position, topics), limit))
@@ -144,6 +144,13 @@ class Door:
 async def _lines(read: Callable[[], Iterator[str]]) -> web.Response:
     text = await asyncio.to_thread(lambda: "".join(f"{line}\n" for line in read()))
     return web.Response(text=text, content_type="application/x-ndjson")
+
+
+def _position(text: str) -> Position:
+    offsets = json.loads(text)
+    if not isinstance(offsets, dict) or not all(isinstance(offset, int) for offset in offsets.values()):
+        raise ValueError(f"a position is a JSON object of origins and offsets, not {text[:100]}")
+    return Position.from_json(offsets)
 
 
 def _bearer(request: web.Request) -> str:

@@ -24,7 +24,8 @@ from streams.session import Exchange, Terms
 told = logging.getLogger("landfall.node")
 
 BACKOFF_FIRST_S = 0.25
-BACKOFF_MAX_S = 30.0
+BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 30.0}
+FAREWELLS_S = 3.0
 STEADY_S = 5.0
 """A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
 
@@ -69,6 +70,7 @@ class Links:
         self._live: dict[str, _Live] = {}
         self._again = asyncio.Event()
         self._closing = False
+        self._running: set[asyncio.Task[Any]] = set()
 
     def keep(self, peers: Collection[PeerAddress]) -> None:
         """Dial exactly these from now on: sessions with others that were dialled end, back-off is forgotten."""
@@ -123,6 +125,8 @@ class Links:
         self._closing = True
         for name in list(self._live):
             self._end(name, sentence)
+        if self._running:
+            await asyncio.wait(self._running, timeout=FAREWELLS_S)
         tasks = [kept.task for kept in self._kept.values() if kept.task]
         for task in tasks:
             task.cancel()
@@ -132,7 +136,7 @@ class Links:
     async def _keep(self, address: PeerAddress) -> None:
         backoff_s, problem_told = BACKOFF_FIRST_S, ""
         peer, policy = self._known[address.node], address.policy()
-        while True:
+        while not self._closing:
             again = self._again
             if address.node not in self._live:
                 try:
@@ -151,7 +155,7 @@ class Links:
                     await again.wait()
                 backoff_s = BACKOFF_FIRST_S
             except TimeoutError:
-                backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+                backoff_s = min(backoff_s * 2, BACKOFF_MAX_S[address.link])
 
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
         name = peer.node
@@ -166,16 +170,29 @@ class Links:
         drive = Drive(self._exchange, terms, wire, self._store, self._clock, Ears(opened, self._report))
         live = self._live[name] = _Live(drive, policy.link_class, dialled_here, wire)
         self._metrics.count("sessions_opened")
-        sentence = await drive.run()
-        if self._live.get(name) is live:
-            del self._live[name]
-        sender, receiver = drive.session.sender, drive.session.receiver
+        await self._serve(name, live)
+
+    async def _serve(self, name: str, live: _Live) -> None:
+        running = asyncio.create_task(live.drive.run(), name=f"session with {name}")
+        self._running.add(running)
+        try:
+            sentence = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            live.drive.close("this link is not wanted any more")
+            await asyncio.wait((running,), timeout=FAREWELLS_S)
+            running.cancel()
+            raise
+        finally:
+            self._running.discard(running)
+            if self._live.get(name) is live:
+                del self._live[name]
+        session, wire = live.drive.session, live.wire
         told.info(
-            "left %s: %s; sent %s records, received %s, %s and %s bytes",
+            "left %s: %s; sent %s records, received %s; %s bytes out, %s in",
             name,
             sentence,
-            f"{sender.sent_records:,}",
-            f"{receiver.received_records:,}",
+            f"{session.sender.sent_records:,}",
+            f"{session.receiver.received_records:,}",
             f"{wire.sent_bytes:,}",
             f"{wire.received_bytes:,}",
         )

@@ -55,7 +55,7 @@ class Node:
         self.metrics = Metrics(f"{settings.node}.{process}")
         self.app = web.Application(client_max_size=0)
         self._teller = Teller(self.metrics, self.clock, settings)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
         self._log: FileLog | None = None
@@ -136,12 +136,10 @@ class Node:
         """End background work, finish what is being committed, close the sessions and the log. Safe to call twice."""
         self._stopping.set()
         async with asyncio.timeout(STOP_TIMEOUT_S):
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._tasks.clear()
+            await self._end(self._backgrounds)
             if self._links is not None:
                 await self._links.close("the node is stopping")
+            await self._end(self._tasks)
             if self._runner is not None:
                 await self._runner.cleanup()
             if self._committer is not None:
@@ -183,7 +181,7 @@ class Node:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
         store = Store(log, BlockCodec(), self.metrics, self.report)
-        exchange = Exchange(settings.me(), log.origin, log, {peer.node: peer.role for peer in settings.known})
+        exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known})
         self._links = Links(settings, exchange, store, self.clock, self.metrics, self.report)
 
         def changed(streams: frozenset[str]) -> None:
@@ -203,7 +201,13 @@ class Node:
                 self.report(f"background work '{name}' failed", "the node stops", problem=str(problem))
                 self._stopping.set()
 
-        self._tasks.append(asyncio.create_task(watched(), name=name))
+        self._tasks[name] = asyncio.create_task(watched(), name=name)
+
+    async def _end(self, names: Collection[str]) -> None:
+        tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _damaged(self, damage: Damage) -> None:
         self.report("stored bytes do not verify", "set aside; asked for again from peers", damage=str(damage))

@@ -58,12 +58,12 @@ class NodeSettings(_Settings):
     identity: str = ""
     folder: Path
     host: str = "127.0.0.1"
-    port: int = Field(0, ge=0, le=65_535)
+    port: int = Field(default=0, ge=0, le=65_535)
     token: SecretStr
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
     clock: str = "wall"
-    metrics_every_s: float = Field(METRICS_EVERY_S, gt=0)
+    metrics_every_s: float = Field(default=METRICS_EVERY_S, gt=0)
 
     @model_validator(mode="after")
     def _consistent(self) -> NodeSettings:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from streams.block import Block, BlockTooLarge, Codec, digest
+from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse
 from streams.log import Log
 from streams.metrics import Metrics
@@ -88,6 +89,7 @@ class Store:
                 await self._commit([waiting])
             return
         self._metrics.observe("admit", (asyncio.get_running_loop().time() - started_s) * 1000)
+        commit_point("sync.admitted")
         for waiting in batch:
             if not waiting.done.done():
                 waiting.done.set_result(problem)

@@ -22,7 +22,12 @@ STALLED_S = 5.0
 
 
 class LedgerSource(Protocol):
-    """The narrow view of a log that sessions need: a `streams.log.LogReader` is one."""
+    """The narrow view of a log that sessions need: a `streams.log.Log` is one."""
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what is appended here."""
+        ...
 
     def streams(self) -> list[str]:
         """The names of all streams."""
@@ -78,9 +83,8 @@ class _Arrival:
 class Exchange:
     """The sessions of one node and what they share. Not safe from several threads: call it from the one that drives the sessions."""
 
-    def __init__(self, me: Peer, origin: Origin, log: LedgerSource, roles: Mapping[str, Role]) -> None:
+    def __init__(self, me: Peer, log: LedgerSource, roles: Mapping[str, Role]) -> None:
         self.me = me
-        self.origin = origin
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
         self.partials = Partials()
         self._log = log
@@ -89,6 +93,11 @@ class Exchange:
         self._members: list[Member] = []
         self._arrivals: list[_Arrival] = []
         self._load(log.streams())
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what this node appends now."""
+        return self._log.origin
 
     def streams(self) -> list[str]:
         """All streams this node knows, sorted."""

@@ -1,0 +1,209 @@
+"""Real nodes for tests: in this process or as processes of their own, a TCP proxy to cut between them, and rows to compare."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+from pydantic import SecretStr
+
+from streams.clock import Clock, WallClock
+from streams.crash import CRASH_VARIABLE
+from streams.errors import LandfallError
+from streams.link.door import AppendDoor, ReadDoor
+from streams.log import Append
+from streams.node import KnownPeer, Node, NodeSettings, PeerAddress
+from streams.policy import LinkClass, Role
+from streams.records import Record, to_batch
+
+SINCE_AT_MS = WallClock().now_ms() // 86_400_000 * 86_400_000 - 30 * 86_400_000
+ROLES: dict[str, tuple[Role, str]] = {
+    "ship-a": ("ship", "9321483"),
+    "tokyo": ("port", "JPTYO"),
+    "singapore": ("port", "SGSIN"),
+    "sydney": ("port", "AUSYD"),
+    "hq": ("hq", ""),
+    "ducks": ("customer", "duckworks"),
+}
+
+
+def known(name: str) -> tuple[KnownPeer, ...]:
+    """What a node of the test's fleet knows of the others: their role, and that each shows its own name as token."""
+    others = [(other, *told) for other, told in ROLES.items() if other != name]
+    return tuple(KnownPeer(node=n, role=role, identity=identity, token=SecretStr(f"token-of-{n}")) for n, role, identity in others)
+
+
+def settings(name: str, folder: Path, port: int = 0, peers: Sequence[PeerAddress] = ()) -> NodeSettings:
+    role, identity = ROLES[name]
+    return NodeSettings(
+        node=name,
+        role=role,
+        identity=identity,
+        folder=folder / name,
+        port=port,
+        token=SecretStr(f"door-of-{name}"),
+        known=known(name),
+        peers=tuple(peers),
+    )
+
+
+def address(source: str, target: str, url: str, link: LinkClass = "lan") -> PeerAddress:
+    return PeerAddress(node=target, url=url, link=link, token=SecretStr(f"token-of-{source}"))
+
+
+async def started(name: str, folder: Path, clock: Clock | None = None) -> Node:
+    node = Node(settings(name, folder), clock or WallClock())
+    await node.start()
+    return node
+
+
+def readings(first: int, count: int, topic: str = "MSKU1234565") -> Append:
+    """Readings a second apart, numbered from `first`, whose values do not compress."""
+    chance = random.Random(first)
+    rows = [Record(topic, "TRK-1", SINCE_AT_MS + 1000 * at, {"return_c": chance.gauss(4, 9)}) for at in range(first, first + count)]
+    return Append("containers", to_batch(rows))
+
+
+async def until(condition: Callable[[], bool], deadline_s: float = 20.0) -> float:
+    """Wait until the condition holds; returns the seconds that took. Raises AssertionError at the deadline."""
+    began_s = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began_s < deadline_s, "the deadline passed"
+        await asyncio.sleep(0.002)
+    return time.monotonic() - began_s
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+class Station:
+    """A node as a process of its own, which a test may kill and start again."""
+
+    def __init__(self, name: str, folder: Path, links: dict[str, str]) -> None:
+        self.name, self.folder, self.links = name, folder, links
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: Popen[bytes] | None = None
+        self.writer = AppendDoor(self.url, f"door-of-{name}", timeout_s=10)
+        self.reader = ReadDoor(self.url, f"door-of-{name}", timeout_s=10)
+
+    def start(self, crash_at: str | None = None) -> None:
+        folder = self.folder / self.name
+        folder.mkdir(parents=True, exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if name != CRASH_VARIABLE}
+        if crash_at:
+            environment[CRASH_VARIABLE] = crash_at
+        told = (folder / "told.txt").open("ab")
+        arguments = [sys.executable, "-m", "tests.node.station", self.name, str(self.folder), str(self.port), json.dumps(self.links)]
+        self.process = Popen(arguments, env=environment, stderr=told, stdout=told)
+        told.close()
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.wait()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.terminate()
+        return self.wait()
+
+    def wait(self, timeout_s: float = 20.0) -> int:
+        assert self.process is not None
+        return self.process.wait(timeout_s)
+
+    def ready(self) -> bool:
+        try:
+            return bool(self.reader.health())
+        except LandfallError:
+            return False
+
+    def rows(self, stream: str) -> dict[tuple[str, int], str]:
+        """Every row of the stream by its coordinates, all its fields as text."""
+        rows = list(self.reader.read(stream, limit=100_000))
+        found = {(row["origin"], row["offset"]): json.dumps(row, sort_keys=True) for row in rows}
+        assert len(found) == len(rows), "no row is told twice"
+        return found
+
+
+@contextmanager
+def stations(*all_: Station) -> Iterator[None]:
+    """Start them all, and kill what is left of them in the end."""
+    try:
+        for one in all_:
+            one.start()
+        yield
+    finally:
+        for one in all_:
+            one.kill()
+
+
+class Proxy:
+    """A TCP proxy that counts bytes, and cuts its connections when told, or after so many bytes."""
+
+    def __init__(self, target_port: int) -> None:
+        self._target_port = target_port
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.carried_bytes = 0
+        self.cut_after_bytes: int | None = None
+        self.cuts = 0
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        self.cut()
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, there_writer}
+        for source, target in ((reader, there_writer), (there_reader, writer)):
+            task = asyncio.create_task(self._carry(source, target))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(4096):
+                self.carried_bytes += len(data)
+                if self.cut_after_bytes is not None and self.carried_bytes >= self.cut_after_bytes:
+                    self.cut_after_bytes = None
+                    self.cuts += 1
+                    return self.cut()
+                target.write(data)
+                await target.drain()
+        except ConnectionError:
+            pass  # cut
+        finally:
+            target.transport.abort()
+            self._writers.discard(target)

@@ -1,0 +1,98 @@
+"""Goal: nodes over real sockets find each other, keep one session per peer, refuse strangers in words, and follow what the ship decides."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from streams.errors import NotAllowed
+from streams.link.dialling import Dialler
+from streams.log import Append
+from streams.node import PeerAddress
+from streams.records import Record, to_batch
+from tests.node.fleet import Proxy, address, readings, started, until
+
+
+async def test_what_a_ship_has_reaches_the_port_and_an_alert_in_no_time(tmp_path: Path) -> None:
+    ship, tokyo = await started("ship-a", tmp_path), await started("tokyo", tmp_path)
+    await ship.append([readings(0, 20_000)])
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
+    await ship.append([Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": "1"})]))])
+    assert await until(lambda: tokyo.log.position("alerts") == ship.log.position("alerts")) < 1.0
+    assert tokyo.log.history("MSKU1234565").rows.num_rows == 20_001
+    assert ship.health()["peers"]["tokyo"]["sent_records"] >= 20_000
+    await ship.stop()
+    await tokyo.stop()
+
+
+async def test_the_ship_chooses_its_links_at_run_time(tmp_path: Path) -> None:
+    ship, tokyo, hq = await started("ship-a", tmp_path), await started("tokyo", tmp_path), await started("hq", tmp_path)
+    ship.link([address("ship-a", "hq", hq.url, "satellite")])
+    await until(lambda: "hq" in ship.links.status())
+    await ship.append([readings(0, 10), Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": "1"})]))])
+    await until(lambda: hq.log.position("alerts") == ship.log.position("alerts"))
+    assert not hq.log.position("containers"), "readings wait for port"
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: set(ship.links.status()) == {"tokyo"})
+    await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
+    for node in (ship, tokyo, hq):
+        await node.stop()
+
+
+async def test_two_that_dial_each_other_keep_one_session(tmp_path: Path) -> None:
+    tokyo, hq = await started("tokyo", tmp_path), await started("hq", tmp_path)
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    hq.link([address("hq", "tokyo", tokyo.url)])
+    await tokyo.append([readings(0, 10)])
+    await hq.append([Append("registry", to_batch([Record("port/JPTYO", body={"type": "port"})]))])
+    await until(lambda: hq.log.position("containers") == tokyo.log.position("containers"))
+    await until(lambda: hq.log.position("registry") == tokyo.log.position("registry"))
+    await asyncio.sleep(0)
+    assert list(tokyo.links.status()) == ["hq"]
+    assert list(hq.links.status()) == ["tokyo"]
+    await tokyo.stop()
+    await hq.stop()
+
+
+@pytest.mark.parametrize(("node", "token"), [("tokyo", "wrong"), ("stranger", "token-of-stranger"), ("hq", "token-of-tokyo")])
+async def test_a_stranger_is_refused_in_a_sentence(tmp_path: Path, node: str, token: str) -> None:
+    hq = await started("singapore", tmp_path)
+    dialler = Dialler(node)
+    with pytest.raises(NotAllowed, match="is not known at 'singapore', or shows a wrong token"):
+        await dialler.dial(hq.url, token, "lan")
+    await dialler.close()
+    await hq.stop()
+
+
+async def test_back_off_ends_the_moment_a_link_comes_up(tmp_path: Path) -> None:
+    ship, tokyo = await started("ship-a", tmp_path), await started("tokyo", tmp_path)
+    proxy = Proxy(int(tokyo.url.rpartition(":")[2]))
+    nowhere = PeerAddress(node="tokyo", url="http://127.0.0.1:1", link="port", token=SecretStr("token-of-ship-a"))
+    ship.link([nowhere])
+    await until(lambda: ship.metrics.body(0, 0)["counts"].get("link.tokyo.dial_failed", 0) >= 3)
+    began_s = time.monotonic()
+    ship.link([address("ship-a", "tokyo", await proxy.start(), "port")])
+    await until(lambda: "tokyo" in ship.links.status())
+    assert time.monotonic() - began_s < 1.0
+    await ship.stop()
+    await tokyo.stop()
+    await proxy.stop()
+
+
+async def test_a_cut_link_is_taken_up_again_and_goes_on(tmp_path: Path) -> None:
+    ship, tokyo = await started("ship-a", tmp_path), await started("tokyo", tmp_path)
+    await ship.append([readings(0, 60_000)])
+    proxy = Proxy(int(tokyo.url.rpartition(":")[2]))
+    proxy.cut_after_bytes = 150_000
+    ship.link([address("ship-a", "tokyo", await proxy.start(), "port")])
+    await until(lambda: proxy.cuts == 1)
+    await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
+    assert tokyo.log.history("MSKU1234565").rows.equals(ship.log.history("MSKU1234565").rows)
+    await ship.stop()
+    await tokyo.stop()
+    await proxy.stop()
