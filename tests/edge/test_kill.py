@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +10,8 @@ import pytest
 
 from cargo.identifiers import make_container
 from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, free_port, ship, wait
+from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship, wait
+from tests.intake.mosquitto import mosquitto
 
 BOXES, SPEAKS = 20, 15
 MINUTE_MS = 60_000
@@ -75,31 +72,14 @@ def test_the_endpoint_loses_and_repeats_nothing(tmp_path: Path, point: str) -> N
         assert process.stop() == 0
 
 
-@contextmanager
-def mosquitto(folder: Path) -> Iterator[int]:
-    """A real Mosquitto that keeps what its subscribers have not acknowledged; its port."""
-    port = free_port()
-    config = folder / "mosquitto.conf"
-    config.write_text(
-        f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\n"
-    )
-    path = f"{os.environ['PATH']}:/usr/sbin"
-    broker = subprocess.Popen(["mosquitto", "-c", str(config)], env={**os.environ, "PATH": path}, stderr=subprocess.DEVNULL)
-    try:
-        yield port
-    finally:
-        broker.terminate()
-        broker.wait()
-
-
 @pytest.mark.parametrize("point", POINTS)
 def test_behind_a_broker_nothing_is_lost_or_repeated(tmp_path: Path, point: str) -> None:
-    with mosquitto(tmp_path) as port, fleet_clock(NOW_MS) as clock:
-        more = f'[intake.broker]\nport = {port}\nclient_id = "ship"\n'
+    with mosquitto(tmp_path) as broker, fleet_clock(NOW_MS) as clock:
+        more = f'[intake.broker]\nport = {broker.port}\nclient_id = "ship"\n'
         with ship(tmp_path, more, clock, endpoint=False) as process:
             process.start(f"{point}:1")
             wait(lambda: ((process.status() or {}).get("intake") or {}).get("broker_connected") is True, process.tail)
-            with Gateway(port, messages()) as gateway:
+            with Gateway(broker.port, messages()) as gateway:
                 wait(gateway.done, process.tail)
                 wait(process.dead, process.tail)
             process.start()

@@ -1,0 +1,58 @@
+"""A real Mosquitto for tests: started on a port of its own, killed and started again as a test likes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+STARTED_WITHIN_S = 10.0
+
+
+class Mosquitto:
+    """The broker with the settings `intake.broker` asks for: it keeps whatever its subscribers have not acknowledged."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self._config = folder / "mosquitto.conf"
+        self._config.write_text(
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"
+            f"set_tcp_nodelay true\npersistence true\npersistence_location {folder}/\nautosave_interval 1\nuser root\n"
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; returns once it listens."""
+        environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}  # where Debian keeps it
+        self._process = subprocess.Popen(["mosquitto", "-c", str(self._config)], env=environment, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + STARTED_WITHIN_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert time.monotonic() < end, "mosquitto does not listen"
+                time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End it in good order: its state is on disk."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+
+@contextmanager
+def mosquitto(folder: Path) -> Iterator[Mosquitto]:
+    """A running Mosquitto."""
+    broker = Mosquitto(folder)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
