@@ -58,6 +58,11 @@ class GroupCommitter:
         self._arrived.set()
         return await caller.answer
 
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that wait or are on their way to the disk."""
+        return self._rows
+
     async def close(self) -> None:
         """Everything that waits is committed; later appends raise Misuse. Does not close the log."""
         self._closed = True

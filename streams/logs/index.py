@@ -21,6 +21,7 @@ from streams.logs.frames import Opening, Produced
 from streams.ranges import RangeSet
 from streams.words import Origin
 
+INDEX_NAME = "index.sqlite"
 PIECES_PAGE = 512
 BUSY_S = 30.0
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -46,8 +47,10 @@ class LineState(msgspec.Struct, array_like=True, frozen=True):
 class IndexReader:
     """Looks things up. Safe from any thread, and from processes other than the log's."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
+        self._path = path
+        self._file = path.stat().st_ino
         self._lock = threading.Lock()
         self._line_ids: dict[LineKey, int] = {}
 
@@ -55,7 +58,7 @@ class IndexReader:
     def open(cls, path: Path) -> IndexReader:
         """Reads the index at `path` beside its writer, without ever blocking it."""
         uri = f"{path.absolute().as_uri()}?mode=ro"
-        return cls(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S))
+        return cls(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S), path)
 
     def close(self) -> None:
         """Release the database."""
@@ -78,6 +81,13 @@ class IndexReader:
                 return self._load()
             finally:
                 self._connection.execute("ROLLBACK")
+
+    def replaced(self) -> bool:
+        """Whether the log has built its index anew since this one was opened, so that nothing new will be seen here."""
+        try:
+            return self._path.stat().st_ino != self._file
+        except FileNotFoundError:
+            return False  # the new one is about to take its place
 
     def version(self) -> int:
         """A number that changes with every commit of another connection."""

@@ -38,10 +38,6 @@ _REFUSALS = (
 class IndexWriter(IndexReader):
     """Writes the index, one transaction for each list of changes. The log's lock guards it."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        super().__init__(connection)
-        self._path = path
-
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
         """The index at `path`, empty when there was none. Raises IndexDamaged when what is there is of another version or damaged."""

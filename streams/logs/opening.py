@@ -14,7 +14,7 @@ from streams.logs.book import Book, Change, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.frames import FoundFrame, Hole, find_frames
-from streams.logs.index import UNREADABLE, IndexDamaged
+from streams.logs.index import INDEX_NAME, UNREADABLE, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.segments import mapped, segment_numbers, segment_path
 from streams.logs.topics import topic_hashes
@@ -48,8 +48,11 @@ def lock_folder(folder: Path) -> int:
 
 
 def open_folder(folder: Path, disk: Disk, codec: Codec, on_damage: Callable[[Damage], None]) -> Opened:
-    """Brings the index up to the segments: from its mark on, or wholly when it is missing, damaged, or ahead of them."""
-    segments, path = folder / "segments", folder / "index.sqlite"
+    """Brings the index up to the segments: from its mark on, or wholly when it is missing, damaged, or ahead of them.
+
+    Raises RetryLater when the disk is full.
+    """
+    segments, path = folder / "segments", folder / INDEX_NAME
     doubt = None
     if path.exists():
         try:
@@ -58,9 +61,19 @@ def open_folder(folder: Path, disk: Disk, codec: Codec, on_damage: Callable[[Dam
             doubt = str(problem)
         except IndexDamaged:
             pass  # built anew below, from the segments alone
-        remove_index(path)
-    opened = _Replay(segments, codec, on_damage, IndexWriter.open_for(path, disk), whole=True).run()
+    opened = _rebuilt(folder, disk, codec, on_damage)
     return replace(opened, doubt=doubt or opened.doubt)
+
+
+def _rebuilt(folder: Path, disk: Disk, codec: Codec, on_damage: Callable[[Damage], None]) -> Opened:
+    """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other."""
+    path, beside = folder / INDEX_NAME, folder / f"new-{INDEX_NAME}"
+    remove_index(beside)
+    opened = _Replay(folder / "segments", codec, on_damage, IndexWriter.open_for(beside, disk), whole=True).run()
+    opened.index.close()
+    remove_index(path)
+    beside.rename(path)
+    return replace(opened, index=IndexWriter.open_for(path, disk))
 
 
 def placed_blocks(frame: FoundFrame, data: memoryview, segment: int, codec: Codec) -> Iterator[PlacedBlock]:

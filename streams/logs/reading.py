@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from streams.errors import Corrupt, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, History
 from streams.logs.book import Line, LineKey, Lines, Piece
-from streams.logs.index import REBUILT, IndexDamaged, IndexReader
+from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.segments import read_span
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import may_hold, topic_hash
@@ -33,15 +34,18 @@ class FileLogReader:
         """Raises FileNotFoundError when `folder` holds no log yet."""
         self._folder = folder / "segments"
         self._codec = codec
-        index = folder / "index.sqlite"
-        if not index.exists():
+        self._index_path = folder / INDEX_NAME
+        if not self._index_path.exists():
             raise FileNotFoundError(f"no log in {folder}")
-        self._index = IndexReader.open(index)
+        self._index = IndexReader.open(self._index_path)
+        self._retired: list[IndexReader] = []
+        self._view_lock = threading.Lock()
         self._seen: tuple[int, Lines, Mapping[str, Position]] | None = None
 
     def close(self) -> None:
         """Releases the files."""
-        self._index.close()
+        for index in (*self._retired, self._index):
+            index.close()
 
     def streams(self) -> list[str]:
         """The names of all streams this copy knows, sorted."""
@@ -124,11 +128,15 @@ class FileLogReader:
         return self._view()[2]
 
     def _view(self) -> tuple[int, Lines, Mapping[str, Position]]:
-        version = self._index.version()
-        if self._seen is None or self._seen[0] != version:
-            book = self._index.load()
-            self._seen = (version, book.lines, book.positions)
-        return self._seen
+        with self._view_lock:
+            if self._index.replaced():
+                self._retired.append(self._index)  # another thread may be looking something up in it
+                self._index, self._seen = IndexReader.open(self._index_path), None
+            version = self._index.version()
+            if self._seen is None or self._seen[0] != version:
+                book = self._index.load()
+                self._seen = (version, book.lines, book.positions)
+            return self._seen
 
     def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
         """Called for a piece whose block does not verify."""

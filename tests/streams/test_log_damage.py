@@ -163,7 +163,7 @@ def test_bits_anywhere_in_the_index(written: tuple[Path, FileLog], tmp_path: Pat
     truth = content(copy, ["containers"])
     data = (folder / "log" / "index.sqlite").read_bytes()
     used = [at for at, byte in enumerate(data) if byte]
-    for number in range(100):
+    for number in range(40):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
         flip(spoiled / "log" / "index.sqlite", chance.choice(used), chance.randrange(8))
