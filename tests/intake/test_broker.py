@@ -1,4 +1,4 @@
-"""Goal: behind a real Mosquitto the subscription comes back by itself, takes what the endpoint takes, and loses nothing to a small queue."""
+"""Goal: behind a real Mosquitto the subscription comes back by itself, takes what the endpoint takes, loses nothing to a small queue."""
 
 from __future__ import annotations
 
