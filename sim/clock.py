@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sim.arrays import HOUR_MS, MINUTE_MS, SECOND_MS
+from sim.arrays import HOUR_MS, SECOND_MS
 from sim.pace import Pace
 from sim.settings import SPEED_MAX
 from sim.story import Chapter
@@ -19,7 +19,7 @@ JUMP_SPEED_LANDING = 600.0
 JUMP_BEFORE_MS = 30 * SECOND_MS
 """A jump ends so long before its chapter begins."""
 LEAD_WALL_S = 0.5
-LEAD_MS_MIN, LEAD_MS_MAX, JUMP_LEAD_MS_MAX = 2 * SECOND_MS, 30 * MINUTE_MS, 2 * HOUR_MS
+LEAD_MS_MIN, LEAD_MS_MAX = 2 * SECOND_MS, 6 * HOUR_MS
 """How far the clock may be ahead of what is acknowledged: half a second of the wall, within these bounds of fleet time."""
 
 ClockState = Literal["running", "paused", "jumping", "waiting", "ended"]
@@ -159,8 +159,7 @@ class StoryClock:
         return min(self._pace.speed, max(left_s, self._speed, JUMP_SPEED_LANDING))
 
     def _lead_ms(self) -> float:
-        most = LEAD_MS_MAX if self._target_ms is None else JUMP_LEAD_MS_MAX
-        return min(max(self._effective() * LEAD_WALL_S * 1_000, LEAD_MS_MIN), most)
+        return min(max(self._effective() * LEAD_WALL_S * 1_000, LEAD_MS_MIN), LEAD_MS_MAX)
 
     def _settle(self) -> None:
         """Make this instant the new beginning, before the speed changes."""

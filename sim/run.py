@@ -58,6 +58,7 @@ class Simulation:
         self._publisher = Publisher(INTAKES, {door.at: door for door in settings.intakes}, self._wall)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
         self._acknowledged_ms = progress.fleet_at_ms
+        self._played_ms = progress.fleet_at_ms - 1
 
     def play(self, stop: threading.Event) -> None:
         """Publish what the clock has come to, let the clock go on with what is acknowledged, until `stop` is set; keep the progress."""
@@ -65,9 +66,9 @@ class Simulation:
         try:
             while not stop.is_set():
                 self._publisher.turn(TURN_S)
-                horizon_ms = min(self.clock.now_ms(), self._free_before_ms() - 1)
-                self.tape.play(horizon_ms)
-                self._acknowledged_ms = self.tape.acknowledged_before_ms(horizon_ms)
+                self._played_ms = min(self.clock.now_ms(), self._free_before_ms() - 1)
+                self.tape.play(self._played_ms)
+                self._acknowledged_ms = self.tape.acknowledged_before_ms(self._played_ms)
                 self.clock.confirm(self._acknowledged_ms)
                 if self._wall.monotonic_s() - saved_s >= SAVE_EVERY_S:
                     saved_s = self._wall.monotonic_s()
@@ -80,10 +81,9 @@ class Simulation:
     def _drain(self) -> None:
         """Wait a little for what is under way, so that the next start need not send it again."""
         deadline_s = self._wall.monotonic_s() + DRAIN_S
-        horizon_ms = self._acknowledged_ms - 1
         while self.tape.acknowledged < self.tape.published and self._wall.monotonic_s() < deadline_s:
             self._publisher.turn(TURN_S)
-            self._acknowledged_ms = self.tape.acknowledged_before_ms(horizon_ms)
+            self._acknowledged_ms = self.tape.acknowledged_before_ms(self._played_ms)
 
     def _free_before_ms(self) -> int:
         return self.clerk.free_before_ms() if self.clerk else NEVER_MS
