@@ -14,7 +14,7 @@ from sim.story import Chapter
 from streams.clock import Clock
 from streams.errors import Misuse
 
-JUMP_SPEED_MAX = 100_000.0
+JUMP_SPEED_START = 20_000.0
 JUMP_SPEED_LANDING = 600.0
 JUMP_BEFORE_MS = 30 * SECOND_MS
 """A jump ends so long before its chapter begins."""
@@ -110,7 +110,7 @@ class StoryClock:
             if self._fleet_at_ms > chapter.begins_at_ms:
                 raise Misuse(f"chapter {chapter.id} is behind us: the story only runs forward", hint="begin anew with --fresh")
             self._target_ms = chapter.begins_at_ms - JUMP_BEFORE_MS
-            self._pace = Pace(JUMP_SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_LANDING))
+            self._pace = Pace(SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_START))
 
     def view(self) -> dict[str, Any]:
         """What `GET /clock` tells: `FleetTime`'s fields, and what a person wants to know. `speed` is 0 while time stands still."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 SLOWER, FASTER = 0.8, 1.25
 JUDGE_S = 0.25
 SHARE_MIN = 0.05
-"""Never slower than this share of the wish: what is held longer stands still anyway, and should be back soon."""
+"""Never slower than this share of the speed it began with: what is held longer stands still anyway, and should be back soon."""
 
 
 class Pace:
@@ -17,6 +17,7 @@ class Pace:
     def __init__(self, wished: float, now_s: float, start: float | None = None) -> None:
         self.wished = wished
         self.speed = wished if start is None else min(start, wished)
+        self._least = SHARE_MIN * self.speed
         self._judged_s = now_s
         self._held = False
 
@@ -26,5 +27,5 @@ class Pace:
         if now_s - self._judged_s < JUDGE_S:
             return
         wanted = self.speed * (SLOWER if self._held else FASTER)
-        self.speed = min(self.wished, max(wanted, SHARE_MIN * self.wished))
+        self.speed = min(self.wished, max(wanted, self._least))
         self._judged_s, self._held = now_s, False
