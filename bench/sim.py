@@ -1,0 +1,112 @@
+"""How fast the simulator is: readings made as columns, written as payloads, and published until a real Mosquitto has acknowledged them.
+
+`python -m bench.sim [boxes]` makes the whole voyage of the demo. Prints one JSON object; rates are readings per second on one core each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+from sim.publish import Publisher
+from sim.readings import payloads
+from sim.sensors import Sensors
+from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
+from sim.stages import INTAKES
+from sim.tape import PIECE_MS, Tape
+from sim.truth import Truth
+from sim.world import build_world
+from streams.clock import WallClock
+
+STARTED_WITHIN_S = 10.0
+PUBLISHED_READINGS = 200_000
+
+
+def made(sensors: Sensors) -> dict[str, float]:
+    """The voyage made piece by piece: as columns, and as columns and payloads."""
+    times = sensors.world.timeline
+    readings = payload_bytes = 0
+    columns_s = written_s = 0.0
+    for since in range(times.begins_at_ms, times.ends_at_ms, PIECE_MS):
+        began_s = time.perf_counter()
+        piece = sensors.heard(since, since + PIECE_MS)
+        made_s = time.perf_counter()
+        payload_bytes += sum(map(len, payloads(piece, sensors.devices)))
+        columns_s += made_s - began_s
+        written_s += time.perf_counter() - began_s
+        readings += len(piece)
+    return {
+        "readings": readings,
+        "made_per_s": round(readings / columns_s),
+        "made_and_written_per_s": round(readings / written_s),
+        "payload_bytes": round(payload_bytes / readings, 1),
+    }
+
+
+def published(sensors: Sensors, folder: Path, port: int) -> dict[str, float]:
+    """The tape played flat out, truth included, until so many readings are acknowledged."""
+    doors = {place: IntakeDoor(at=place, port=port) for place in INTAKES}
+    publisher = Publisher(INTAKES, doors, WallClock())
+    tape = Tape(sensors, Truth(folder, sensors), publisher, BEGINS_AT_MS)
+    began_s, cpu_s = time.perf_counter(), time.process_time()
+    while tape.acknowledged < PUBLISHED_READINGS:
+        publisher.turn(0.02)
+        tape.play(sensors.world.timeline.ends_at_ms)
+        tape.acknowledged_before_ms(sensors.world.timeline.ends_at_ms)
+    seconds, cpu = time.perf_counter() - began_s, time.process_time() - cpu_s
+    publisher.close()
+    return {"published_per_s": round(tape.acknowledged / seconds), "publisher_cpu_us": round(cpu / tape.acknowledged * 1e6, 1)}
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def answered(port: int) -> None:
+    """Returns once something listens on `port`."""
+    deadline_s = time.monotonic() + STARTED_WITHIN_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.02)
+
+
+def main() -> None:
+    """Measure and print."""
+    boxes = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+    sensors = Sensors(build_world(1, boxes, BEGINS_AT_MS), CADENCES["demo"])
+    port = free_port()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        config = folder / "mosquitto.conf"
+        config.write_text(
+            f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\n"
+        )
+        program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin") or "mosquitto"
+        with subprocess.Popen([program, "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
+            try:
+                answered(port)
+                figures = {"boxes": boxes, **made(sensors), **published(sensors, folder, port)}
+            finally:
+                broker.kill()
+    print(json.dumps({"machine": f"{platform.machine()}, {os.cpu_count()} cores", **figures}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
