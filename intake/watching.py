@@ -1,9 +1,10 @@
 """The watch over a node's own log: cargo's pure rules run on what has been appended, their alerts and events appended exactly once.
 
-The watch is a consumer of the streams it hears. What a step made and the Positions it was made from are committed together, so after a
-crash it is neither lost nor made twice. Its memory is kept in a snapshot file now and then, never in the log; at start the steps since the
-snapshot are taken again, cut exactly as the `consumers` stream says they were cut, and what they make is known to be in the log already. A
-snapshot that is missing, damaged or ahead of the log costs time only: then every step the log still holds is taken again.
+The watch is a consumer of the streams it hears; of readings it takes only those its own node took in. What a step made and the Positions it
+was made from are committed together, so after a crash it is neither lost nor made twice. Its memory is kept in a snapshot file now and
+then, never in the log; at start the steps since the snapshot are taken again, cut exactly as the `consumers` stream says they were cut, and
+what they make is known to be in the log already. A snapshot that is missing, damaged or ahead of the log costs time only: then every step
+the log still holds is taken again.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Watching:
             while True:
                 await grown.wait()
                 grown.clear()
-                while await self._step(sink):
+                while await self._step(log, sink):
                     pass
         finally:
             unsubscribe()
@@ -118,10 +119,10 @@ class Watching:
         learn(state, self._known)
         return state
 
-    async def _step(self, sink: Sink) -> bool:
+    async def _step(self, log: Log, sink: Sink) -> bool:
         """One step; False when there was nothing to read."""
         async with self._stepping:
-            made = await asyncio.to_thread(self._read_and_judge)
+            made = await asyncio.to_thread(self._read_and_judge, log)
             if made is None:
                 return False
             commit_point("watch.judged")
@@ -132,8 +133,11 @@ class Watching:
                 commit_point("watch.snapshot")
             return True
 
-    def _read_and_judge(self) -> _Step | None:
-        polled = {stream: consumer.poll(ROWS_AT_ONCE_MAX) for stream, consumer in self._consumers.items()}
+    def _read_and_judge(self, log: Log) -> _Step | None:
+        polled = {
+            stream: _own_rows(log, stream, consumer.position()) if stream in STREAMS else consumer.poll(ROWS_AT_ONCE_MAX)
+            for stream, consumer in self._consumers.items()
+        }
         if all(polled[stream].position == consumer.position() for stream, consumer in self._consumers.items()):
             return None
         started_s = self._clock.monotonic_s()
@@ -239,6 +243,19 @@ def _heard(batch: Batch) -> Iterator[Heard]:
 
 def _floor(log: Log, stream: str) -> Position:
     return Position({origin: one.floor for origin, one in log.ledger(stream).items()})
+
+
+def _own_rows(log: Log, stream: str, position: Position) -> Polled:
+    """What follows `position` of the readings that this very node took in: those it has from others are for others to watch over."""
+    batches: list[Batch] = []
+    room = ROWS_AT_ONCE_MAX
+    for origin, end in log.position(stream).items():
+        if origin.node == log.node and room and end > position[origin]:
+            until = min(end, position[origin] + room)
+            batches += log.run(stream, origin, position[origin], until)
+            room -= until - position[origin]
+            position = position.advanced(origin, until)
+    return Polled(tuple(batches), position)
 
 
 def _between(log: Log, stream: str, since: Position, until: Position) -> Iterator[Batch]:

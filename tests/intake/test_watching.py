@@ -136,3 +136,27 @@ async def test_a_registry_entry_that_does_not_read_is_reported_and_left_out(tmp_
     await aboard.watch()
     assert aboard.reports == ["a registry entry does not read"] * 2
     aboard.log.close()
+
+
+async def test_readings_of_other_nodes_are_left_to_them(tmp_path: Path) -> None:
+    elsewhere = FileLog(tmp_path / "else", tmp_path / "else-marker", "port-b", BlockCodec(), StillClock(UNTIL_MS))
+    readings = voyage()
+    said = [Record(one.topic, one.device, one.device_at_ms, one.signals) for one in readings if "." not in one.topic]
+    elsewhere.append([Append("containers", to_batch(said))])
+    aboard = Aboard(tmp_path / "aboard")
+    aboard.log.admit(list(elsewhere.blocks("containers", elsewhere.origin, 0, len(said))))
+    aboard.told()
+    aboard.append([one for one in readings if "." in one.topic])
+    committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
+    watching = Watching(settings, aboard.folder, aboard.clock, metrics := Metrics("ship"), print, (f"aboard/{SHIP}",))
+    running = asyncio.create_task(watching.run(aboard.log, committer))
+    ours = len(readings) - len(said) + len(Sea().entries())
+    await eventually(lambda: metrics.body(0, 0)["counts"].get("watch_readings") == ours or running.done())
+    muster = await watching.muster()
+    assert muster["total"] == 24
+    assert "heard" not in json.dumps(muster["reasons"])
+    running.cancel()
+    await asyncio.wait([running])
+    await committer.close()
+    aboard.log.close()
+    elsewhere.close()
