@@ -65,7 +65,7 @@ def _check(records: pa.RecordBatch) -> int:
     rows, columns = records.num_rows, records.num_columns
     if not rows > 0 or columns > COLUMNS_MAX:
         raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {columns}")
-    if rows > BLOCK_RECORDS_MAX or rows * columns > CELLS_MAX // 2 or records.nbytes > TEXT_BYTES_MAX:
+    if rows > BLOCK_RECORDS_MAX or rows * columns > CELLS_MAX // 4 or records.nbytes > TEXT_BYTES_MAX:
         raise BlockTooLarge(f"{rows} rows of {columns} columns and {records.nbytes} bytes are too much for one block")
     for field in records.schema:
         if field.type not in TYPES:

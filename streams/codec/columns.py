@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from streams.codec.bits import BitReader, BitWriter
-from streams.codec.numbers import read_floats, read_ints, write_floats, write_ints
+from streams.codec.neighbours import RAW, NeighbourReader, NeighbourWriter, as_decimals, from_decimals
 from streams.codec.texts import read_texts, write_texts
 from streams.codec.wire import Bools, Ints, Reader, Writer
 from streams.errors import Corrupt, Misuse
@@ -17,51 +15,69 @@ TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
 _BOOL, _INT, _FLOAT, _TEXT = range(4)
 
 
-@dataclass(frozen=True, slots=True)
+_HAS_NULLS = 4
+_DECIMALS = 8
+
+
 class ColumnWriter:
     """Writes columns whose rows are those of `topic_codes`, in the same order."""
 
-    writer: Writer
-    bits: BitWriter
-    topic_codes: Ints
+    def __init__(self, writer: Writer, bits: BitWriter, topic_codes: Ints) -> None:
+        self._writer, self._bits, self._topic_codes = writer, bits, topic_codes
+        self._neighbours = NeighbourWriter(writer)
 
     def write(self, column: pa.Array) -> None:
         """One column: its type, which rows are null, and the values of the others. Not for a column of nothing but nulls."""
         kind = type_number(column.type)
-        self.writer.varint(kind)
         known = known_rows(column)
-        self.bits.write(~known)
         values = column.drop_null() if column.null_count else column
+        if kind == _TEXT:
+            self._head(kind, known, 0)
+            write_texts(self._writer, values, self._topic_codes[known])
+            return
+        plain = values.to_numpy(zero_copy_only=False)
+        decimals, whole = as_decimals(plain) if kind == _FLOAT else (0, plain)
+        self._head(kind, known, decimals)
         if kind == _BOOL:
-            self.bits.write(values.to_numpy(zero_copy_only=False))
-        elif kind == _INT:
-            write_ints(self.writer, values.to_numpy(zero_copy_only=False))
-        elif kind == _FLOAT:
-            write_floats(self.writer, values.to_numpy(zero_copy_only=False))
+            self._bits.write(plain)
+        elif whole is None:
+            self._neighbours.write_raw(plain)
         else:
-            write_texts(self.writer, values, self.topic_codes[known])
+            self._neighbours.write(whole, decimals, known)
+
+    def _head(self, kind: int, known: Bools, decimals: int) -> None:
+        has_nulls = not known.all()
+        self._writer.varint(kind + _HAS_NULLS * has_nulls + _DECIMALS * decimals)
+        if has_nulls:
+            self._bits.write(~known)
 
 
-@dataclass(frozen=True, slots=True)
 class ColumnReader:
     """Reads what a ColumnWriter wrote."""
 
-    reader: Reader
-    bits: BitReader
-    topic_codes: Ints
+    def __init__(self, reader: Reader, bits: BitReader, topic_codes: Ints) -> None:
+        self._reader, self._bits, self._topic_codes = reader, bits, topic_codes
+        self._neighbours = NeighbourReader(reader)
 
     def read(self) -> pa.Array:
         """One column. Raises Corrupt for one of nothing but nulls, which no writer writes."""
-        kind = self.reader.below(len(TYPES), "a column's type")
-        nulls = self.bits.read(self.reader.rows)
+        head = self._reader.below(_DECIMALS * (RAW + 1), "the head of a column")
+        kind, has_nulls, decimals = head % _HAS_NULLS, head // _HAS_NULLS % 2, head // _DECIMALS
+        nulls = self._bits.read(self._reader.rows) if has_nulls else np.zeros(self._reader.rows, np.bool_)
         count = len(nulls) - int(nulls.sum())
         if count == 0:
             raise Corrupt("a column of nothing but nulls")
+        return spread(self._values(kind, decimals, count, nulls), nulls)
+
+    def _values(self, kind: int, decimals: int, count: int, nulls: Bools) -> pa.Array:
         if kind == _TEXT:
-            return spread(read_texts(self.reader, count, self.topic_codes[~nulls]), nulls)
+            return read_texts(self._reader, count, self._topic_codes[~nulls])
         if kind == _BOOL:
-            return spread(pa.array(self.bits.read(count)), nulls)
-        return spread(pa.array(read_ints(self.reader, count) if kind == _INT else read_floats(self.reader, count)), nulls)
+            return pa.array(self._bits.read(count))
+        if decimals == RAW:
+            return pa.array(self._neighbours.read_raw(count))
+        whole = self._neighbours.read(count)
+        return pa.array(from_decimals(whole, decimals) if kind == _FLOAT else whole)
 
 
 def spread(values: pa.Array, nulls: Bools) -> pa.Array:

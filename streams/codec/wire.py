@@ -12,7 +12,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-CELLS_MAX = 1 << 26
+CELLS_MAX = 1 << 25
 """Rows times columns of one block: what decoding it may allocate, times 8 bytes."""
 TEXT_BYTES_MAX = 1 << 28
 """UTF-8 bytes of all texts of one block, repeats counted."""

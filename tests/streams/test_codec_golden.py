@@ -1,0 +1,79 @@
+"""Goal: a block written by any version is read by all later ones. The bytes of each codec version are pinned here for good.
+
+A golden file is never written anew: a change of the encoding is a new codec number with files of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from streams.block import Block
+from streams.codec import BlockCodec
+from streams.records import Record, Value, to_batch
+from streams.words import Coordinates, Origin
+from tests.streams.logkit import NOW_MS, SHIP, stamped
+
+FOLDER = Path(__file__).parent / "golden"
+CODEC = BlockCodec()
+CONTAINERS = ["MSKU1234565", "CSQU3054383", "TGHU7590530", "9321483.location", "MSKU1234567"]
+
+
+def few() -> pa.RecordBatch:
+    """Every kind of column there is, in a handful of rows."""
+    signals: list[dict[str, Value]] = [
+        {"return_c": 4.2, "supply_c": 3.9, "power_on": True, "battery_mv": 3912, "gateway": "GW-3", "raw": math.pi},
+        {"return_c": -0.5, "supply_c": -0.6, "power_on": False, "battery_mv": -(1 << 63), "raw": -0.0},
+        {"gateway": "é ☃", "note": ""},
+        {},
+        {"return_c": 1e300, "latitude_deg": 35.44321, "longitude_deg": 139.63802},
+    ]
+    return to_batch(
+        [
+            Record(
+                topic,
+                f"TRK-{place:05}" if place else None,
+                NOW_MS + 977 * place if place != 3 else None,
+                given,
+                {"place": place} if place % 2 else None,
+            )
+            for place, (topic, given) in enumerate(zip(CONTAINERS, signals, strict=True))
+        ]
+    )
+
+
+def many() -> pa.RecordBatch:
+    """Enough rows for storage by topic, with a source and a neighbour that predicts."""
+    return to_batch(
+        [
+            Record(
+                CONTAINERS[place % 3],
+                f"TRK-{place % 3:05}",
+                NOW_MS + 60_000 * place,
+                {"supply_c": (place * 7 % 30) / 10, "return_c": (place * 7 % 30 + 8 + place % 2) / 10, "rssi_dbm": -70 - place % 9},
+                source=Coordinates("containers", Origin("ship-b", 77), place * 2),
+            )
+            for place in range(1500)
+        ]
+    )
+
+
+CASES = {"few": few, "many": many}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_of_codec_1_are_read(name: str) -> None:
+    block = Block.from_bytes((FOLDER / f"codec-1-{name}.block").read_bytes())
+    rows = stamped(CASES[name](), first=41)
+    assert (block.stream, block.origin, block.first, block.codec) == ("containers", SHIP, 41, 1)
+    assert CODEC.decode(block).select(rows.schema.names).to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_codec_1_writes_these_very_bytes(name: str) -> None:
+    """With the libraries of the lock. Where only a library's choices changed and the old are still read, a file may join them."""
+    block = CODEC.encode("containers", SHIP, stamped(CASES[name](), first=41))
+    assert block.to_bytes() == (FOLDER / f"codec-1-{name}.block").read_bytes()
