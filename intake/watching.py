@@ -217,6 +217,14 @@ class Watching:
         return at
 
     def _keep_snapshot(self) -> None:
+        """Over a full disk the snapshot before stays good: it only is older."""
+        self._snapshot_at_s = self._clock.monotonic_s()
+        try:
+            self._write_snapshot()
+        except OSError as problem:
+            self._report("the watch's snapshot can not be written", "the one before is kept", problem=str(problem))
+
+    def _write_snapshot(self) -> None:
         positions = {stream: consumer.position().to_json() for stream, consumer in self._consumers.items()}
         data = msgspec.msgpack.encode(_Snapshot(positions, self._committed.to_json(), self._state.to_bytes()))
         draft = self._file.with_suffix(".draft")
@@ -225,7 +233,6 @@ class Watching:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._file)
-        self._snapshot_at_s = self._clock.monotonic_s()
 
 
 def _records(made: Sequence[Made]) -> pa.RecordBatch:

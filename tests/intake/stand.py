@@ -25,7 +25,7 @@ from streams.clock import Clock, WallClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.log import Log
-from streams.logs.files import FileLog
+from streams.logs.files import FileLog, FileLogOptions
 from streams.metrics import Metrics
 from streams.records import StoredRecord
 from streams.words import Position
@@ -35,6 +35,7 @@ AT = 1_777_593_600_000
 BOX = "MSKU1234565"
 OPEN = EndpointSettings(port=0, anonymous_publish=("landfall/#",))
 USUAL = PipelineSettings()
+ORDINARY = FileLogOptions()
 TOPIC = f"landfall/containers/{BOX}/reading"
 
 
@@ -68,10 +69,11 @@ async def stand(
     settings: EndpointSettings = OPEN,
     pipeline_settings: PipelineSettings = USUAL,
     clock: Clock | None = None,
+    options: FileLogOptions = ORDINARY,
 ) -> AsyncIterator[Stand]:
     """An endpoint over a log in `folder`; both end with the block."""
     clock = clock or WallClock()
-    log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock)
+    log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock, options)
     metrics = Metrics("ship")
     committer = GroupCommitter(log)
     pipeline = Pipeline(committer, log, "ship-a", clock, metrics, pipeline_settings)

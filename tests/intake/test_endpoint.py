@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import hashlib
 import socket
 import struct
@@ -12,6 +13,9 @@ from pathlib import Path
 import argon2
 import paho.mqtt.client as mqtt
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
@@ -19,7 +23,9 @@ from pydantic import SecretStr
 
 from intake.packets import packet
 from intake.settings import EndpointSettings, GatewayLogin, PipelineSettings
+from streams.logs.files import FileLogOptions
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
+from tests.streams.logkit import FullDisk
 
 READINGS = 300
 CONNECT_311 = packet(0x10, b"\0\4MQTT\4\2\0\x3c\0\2it")
@@ -294,3 +300,63 @@ async def test_an_mqtt_5_client_may_ask_for_the_will_when_it_leaves(tmp_path: Pa
         client.disconnect(ReasonCode(PacketTypes.DISCONNECT, "Disconnect with will message"))
         await eventually(lambda: len(one.rows("containers")) == 1)
         client.loop_stop()
+
+
+async def test_over_a_full_disk_nothing_is_acknowledged_and_nothing_forgotten(tmp_path: Path) -> None:
+    disk = FullDisk()
+    small = PipelineSettings(pending_readings_max=50, batch_readings_max=20, retry_ms=10)
+    async with stand(tmp_path, pipeline_settings=small, options=FileLogOptions(disk=disk)) as one:
+        disk.writes_left = 0
+        with Publisher(one.endpoint.port) as publisher:
+            for n in range(READINGS):
+                publisher.publish(TOPIC, payload(n))
+            await eventually(lambda: one.counts().get("intake_append_retries", 0) >= 3)
+            assert publisher.acknowledged == {}
+            disk.writes_left = None
+            await asyncio.to_thread(publisher.wait, lambda p: len(p.acknowledged) == READINGS)
+        assert [row.record.device_at_ms for row in one.rows("containers")] == [AT + n * 1_000 for n in range(READINGS)]
+
+
+async def test_over_tls(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    settings = EndpointSettings(port=0, anonymous_publish=("landfall/#",), tls_certificate=certificate, tls_key=key)
+    async with stand(tmp_path, settings) as one:
+        command = [
+            "mosquitto_pub",
+            "-h",
+            "localhost",
+            "-p",
+            str(one.endpoint.port),
+            "--cafile",
+            str(certificate),
+            "-q",
+            "1",
+            "-t",
+            TOPIC,
+            "-l",
+        ]
+        await asyncio.to_thread(subprocess.run, command, input=payload(0), check=True, timeout=DEADLINE_S, capture_output=True)
+        assert len(one.rows("containers")) == 1
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate for localhost and its key, as PEM files."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files[1].write_bytes(key.private_bytes(encoding, form, serialization.NoEncryption()))
+    return files
