@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, false, func, literal, null, or_, select, true
+from sqlalchemy import JSON, BigInteger, ColumnElement, Select, String, and_, cast, false, func, literal, null, or_, select, true
+from sqlalchemy.types import TypeEngine
 
 from hq.api.accounts import Role
 from hq.serving import models as m
@@ -206,8 +207,8 @@ class Sight:
         rows = _of(
             *(known.c.container.label("number"), s.place_kind, s.place_id, s.latitude_deg, s.longitude_deg, s.at_ms),
             s.body["signals"].label("signals"),
-            *(null().label("booking"), null().label("customer")) if crew else (booked.c.booking, booked.c.customer),
-            null().label("until_at_ms"),
+            *(_null(String).label("booking"), _null(String).label("customer")) if crew else (booked.c.booking, booked.c.customer),
+            _null(BigInteger).label("until_at_ms"),
         )
         rows = rows.select_from(known).outerjoin(s, s.container == known.c.container)
         if crew:
@@ -250,7 +251,13 @@ class Sight:
     def _records(self, model: type[m.Event] | type[m.AlertChange], number: str, kind: str) -> Rows:
         rows = _of(
             *(model.order_at_ms, model.stream, model.origin, model.offset, literal(kind).label("kind")),
-            *(null().label("device"), null().label("device_at_ms"), model.received_at_ms, null().label("signals"), model.body),
+            *(
+                _null(String).label("device"),
+                _null(BigInteger).label("device_at_ms"),
+                model.received_at_ms,
+                _null(JSON).label("signals"),
+                model.body,
+            ),
         )
         return rows.where(model.topic == number, self._may_follow(number))
 
@@ -264,6 +271,10 @@ class Sight:
 
 def _of(*columns: Any) -> Rows:
     return select(*columns)
+
+
+def _null(kind: type[TypeEngine[Any]]) -> ColumnElement[Any]:
+    return cast(null(), kind)
 
 
 def _whether(right: bool) -> ColumnElement[bool]:

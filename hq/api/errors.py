@@ -71,6 +71,10 @@ def add_handlers(app: FastAPI) -> None:
             body["rebuilding"] = {"since_wall_at_ms": problem.since_wall_at_ms if isinstance(problem, Rebuilding) else None}
         return JSONResponse(body, 503, {"Retry-After": str(RETRY_AFTER_S)})
 
+    @app.exception_handler(Exception)
+    def _broken(_: Request, __: Exception) -> JSONResponse:
+        return JSONResponse({"error": "Something here is broken; it is in the API's log.", "hint": "Tell whoever runs it."}, 500)
+
     @app.exception_handler(NotAllowed)
     def _forbidden(_: Request, problem: NotAllowed) -> JSONResponse:
         return JSONResponse({"error": problem.args[0], "hint": problem.hint}, 403)

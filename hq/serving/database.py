@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,18 +13,19 @@ from typing import Any
 import orjson
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
+from hq.serving.models import Base
 from streams.errors import Misuse, RetryLater
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000
 READERS_MAX = 16
 _GONE_STATES = {"42P01", "3D000", "3F000", "57P01", "57P03", "08006", "08003", "08001"}
-_GONE_WORDS = ("no such table", "unable to open database", "readonly database", "disk i/o error", "no such column", "does not exist")
+_GONE_WORDS = ("no such table", "unable to open database", "readonly database", "disk i/o error", "no such column")
 
 
 class DatabaseGone(RetryLater):
@@ -97,6 +99,9 @@ class ServingDatabase:
         self._engine.dispose()
         try:
             with self._engine.connect() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text("CREATE SCHEMA IF NOT EXISTS public"))
+                _drop_what_is_left(connection)
                 migrate(connection)
         except DBAPIError as problem:
             _raise_if_gone(problem)
@@ -163,6 +168,16 @@ def migrate(connection: Connection) -> None:
     connection.commit()
 
 
+def _drop_what_is_left(connection: Connection) -> None:
+    """Where some of the tables are missing the others go too: only all of them together say what the log says."""
+    wanted = set(Base.metadata.tables)
+    there = set(inspect(connection).get_table_names())
+    if there & wanted and wanted - there:
+        for name in sorted(there & (wanted | {"alembic_version"})):
+            connection.execute(text(f"DROP TABLE {connection.dialect.identifier_preparer.quote(name)}"))
+    connection.commit()
+
+
 def _to_json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
@@ -183,8 +198,9 @@ def _inode(url: URL) -> int:
 
 def _raise_if_gone(problem: DBAPIError) -> None:
     state = getattr(problem.orig, "sqlstate", None)
-    lost = isinstance(problem, OperationalError | ProgrammingError) and any(word in str(problem.orig).lower() for word in _GONE_WORDS)
-    if state in _GONE_STATES or lost or problem.connection_invalidated:
+    lost = isinstance(problem.orig, sqlite3.OperationalError) and any(word in str(problem.orig).lower() for word in _GONE_WORDS)
+    away = isinstance(problem, OperationalError) and state is None and not isinstance(problem.orig, sqlite3.Error)
+    if state in _GONE_STATES or lost or away or problem.connection_invalidated:
         raise DatabaseGone("the serving database is gone, or not whole", hint="nothing to do: the projector makes it again") from problem
 
 
@@ -198,3 +214,5 @@ def _make_postgres_database(url: URL) -> None:
                 connection.execute(text(f"CREATE DATABASE {name}"))
     except OperationalError as problem:
         raise DatabaseGone("the database server does not answer", hint="start PostgreSQL, or mend database_url") from problem
+    finally:
+        server.dispose()

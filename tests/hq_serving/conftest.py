@@ -11,11 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from sqlalchemy import select
 
 from hq.api.accounts import Account, Accounts
 from hq.api.app import create_app
 from hq.api.settings import ApiSettings
-from hq.serving.database import ServingDatabase
+from hq.serving.database import ServingDatabase, ServingReader
+from hq.serving.models import Base
 from hq.serving.projecting import Projector
 from hq.serving.routes import routes
 from streams.clock import FleetClock, FleetTime
@@ -63,17 +65,27 @@ def sqlite_url(folder: Path, name: str = "serving") -> str:
     return f"sqlite:///{folder}/{name}.db"
 
 
-def settings_for(fleet: Fleet, folder: Path, door_url: str = "http://127.0.0.1:9") -> ApiSettings:
+def table_rows(url: str) -> dict[str, list[str]]:
+    """All rows of all tables but the one that says when the store was built."""
+    reader = ServingReader(url)
+    with reader.snapshot() as connection:
+        tables = [table for table in Base.metadata.sorted_tables if table.name != "projection"]
+        rows = {table.name: sorted(str(row) for row in connection.execute(select(table))) for table in tables}
+    reader.close()
+    return rows
+
+
+def settings_for(fleet: Fleet, folder: Path, door: str = "http://127.0.0.1:9", database_url: str = "") -> ApiSettings:
     """An API's settings over the fleet's store in `folder`, with everyone's account made."""
     accounts = Accounts(folder / "accounts.db")
     for account in ACCOUNTS:
         accounts.add(account, PASSWORD)
     return ApiSettings.model_validate(
         {
-            "database_url": sqlite_url(folder),
+            "database_url": database_url or sqlite_url(folder),
             "accounts": folder / "accounts.db",
             "log": fleet.hq_dir,
-            "door": door_url,
+            "door": door,
             "token": "door",
             "jwt_secret": "a secret of at least thirty-two characters",
             "metrics_every_s": 3600,

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from hq.serving import models as m
 from hq.serving.database import DatabaseGone, ServingReader
-from hq.serving.models import Base
 from streams.records import Record
-from tests.hq_serving.conftest import make_projector, project, sqlite_url
+from tests.hq_serving.conftest import make_projector, project, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, SHIP, Fleet, booking, fill
-
-
-def content(url: str) -> dict[str, list[Any]]:
-    """All rows of all tables but the one that says when it was built."""
-    reader = ServingReader(url)
-    with reader.snapshot() as connection:
-        tables = {
-            table.name: sorted(map(str, connection.execute(select(table)).all()))
-            for table in Base.metadata.sorted_tables
-            if table.name != "projection"
-        }
-    reader.close()
-    return tables
 
 
 def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
@@ -34,9 +19,9 @@ def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
     fill(fleet)
     url = sqlite_url(tmp_path)
     assert project(make_projector(fleet, url)) > 0
-    before = content(url)
+    before = table_rows(url)
     assert project(make_projector(fleet, url)) == 0
-    assert content(url) == before
+    assert table_rows(url) == before
     assert before["rejected"] == []
     reader = ServingReader(url)
     with reader.snapshot() as connection:
@@ -72,7 +57,7 @@ def test_small_steps_and_one_step_give_the_same(fleet: Fleet, tmp_path: Path) ->
     fill(fleet)
     project(make_projector(fleet, sqlite_url(tmp_path, "whole")))
     project(make_projector(fleet, sqlite_url(tmp_path, "cut"), step_records_max=1))
-    assert content(sqlite_url(tmp_path, "cut")) == content(sqlite_url(tmp_path, "whole"))
+    assert table_rows(sqlite_url(tmp_path, "cut")) == table_rows(sqlite_url(tmp_path, "whole"))
 
 
 def test_a_later_version_of_a_booking_replaces_its_spans(fleet: Fleet, tmp_path: Path) -> None:
@@ -109,7 +94,7 @@ def test_a_record_that_does_not_read_is_set_aside(fleet: Fleet, tmp_path: Path) 
     fleet.append("hq", "registry", [Record("moon/1", body={"type": "moon", "id": "1", "version": 1, "at_ms": 1, "by": "x", "value": {}})])
     fleet.state("container", DUCKS[0], ("quay", "SGSIN"))
     project(make_projector(fleet, sqlite_url(tmp_path)))
-    told = content(sqlite_url(tmp_path))
+    told = table_rows(sqlite_url(tmp_path))
     assert len(told["rejected"]) == 3
     assert len(told["container_state"]) == 1
 
@@ -121,7 +106,7 @@ def test_a_deleted_database_is_made_again_identical(fleet: Fleet, tmp_path: Path
     one = make_projector(fleet, url)
     one.start()
     one.step()
-    before = content(url)
+    before = table_rows(url)
     reader = ServingReader(url)
     with reader.snapshot() as connection:
         assert connection.execute(select(m.Projection.ready_wall_at_ms)).scalar() is not None
@@ -132,7 +117,7 @@ def test_a_deleted_database_is_made_again_identical(fleet: Fleet, tmp_path: Path
         one.step()
     one.start()
     one.step()
-    assert content(url) == before
+    assert table_rows(url) == before
     with reader.snapshot() as connection:
         assert connection.execute(select(func.count()).select_from(m.Reading)).scalar() == 36
     reader.close()

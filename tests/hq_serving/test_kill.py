@@ -1,0 +1,124 @@
+"""The projector as a process: killed between any two commits it loses and doubles nothing; it ends cleanly; the API rides it out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hq.serving.database import DatabaseGone
+from streams.crash import CRASH_VARIABLE
+from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
+from tests.hq_serving.fleet import DUCKS, PLACES, Fleet, fill
+
+ROOT = Path(__file__).resolve().parents[2]
+STARTED_S_MAX = 30
+
+
+def start(fleet: Fleet, folder: Path, step_records_max: int = 20_000, crash_at: str = "", port: int = 0) -> subprocess.Popen[bytes]:
+    """`landfall projector` on the fleet's log, with its settings from a file as an operator has them."""
+    places = "\n".join(f'{node} = "{place}"' for node, place in PLACES.items())
+    (folder / "projector.toml").write_text(
+        f'log = "{fleet.hq_dir}"\ndatabase_url = "{sqlite_url(folder)}"\npoll_interval_s = 0.02\n'
+        f"step_records_max = {step_records_max}\nhealth_port = {port}\n[places]\n{places}\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
+    environment |= {CRASH_VARIABLE: crash_at} if crash_at else {}
+    command = [sys.executable, "-m", "landfall", "projector", "--config", str(folder / "projector.toml")]
+    with (folder / "projector.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log)
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Waits for a condition, with a deadline."""
+    deadline = time.monotonic() + STARTED_S_MAX
+    while not true():
+        assert time.monotonic() < deadline, f"waited {STARTED_S_MAX} s for {what}"
+        time.sleep(0.02)
+
+
+def rows_or_none(url: str) -> dict[str, Any]:
+    try:
+        return table_rows(url)
+    except DatabaseGone:
+        return {}
+
+
+def test_killed_after_any_commit_it_goes_on(fleet: Fleet, tmp_path: Path) -> None:
+    """SIGKILL after the first, second, third … commit of each new process, until all is there: the rows are those of an undisturbed run."""
+    fill(fleet)
+    undisturbed = tmp_path / "undisturbed"
+    undisturbed.mkdir()
+    project(make_projector(fleet, sqlite_url(undisturbed)))
+    wanted = table_rows(sqlite_url(undisturbed))
+    for passage in (1, 2, 3, 1):
+        process = start(fleet, tmp_path, step_records_max=10, crash_at=f"projector.step:{passage}")
+        assert process.wait(STARTED_S_MAX) == -signal.SIGKILL
+        assert rows_or_none(sqlite_url(tmp_path)) != wanted, "killed too late to mean anything"
+    process = start(fleet, tmp_path, step_records_max=10)
+    until(lambda: rows_or_none(sqlite_url(tmp_path)) == wanted, "all rows")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STARTED_S_MAX) == 0
+    assert table_rows(sqlite_url(tmp_path)) == wanted
+
+
+def test_the_database_deleted_while_all_runs(fleet: Fleet, tmp_path: Path) -> None:
+    """Projector and API run; the file goes, with or without its companions: the API says 503 and then gives the very answers of before."""
+    fill(fleet)
+    process = start(fleet, tmp_path)
+    url = sqlite_url(tmp_path)
+    with api_of(settings_for(fleet, tmp_path)) as client:
+        headers = log_in(client, "donald")
+
+        def told() -> Any:
+            answer = client.get(f"/api/containers/{DUCKS[0]}/timeline", headers=headers)
+            assert answer.status_code in (200, 503), answer.text
+            return answer.json()["items"] if answer.status_code == 200 else None
+
+        until(lambda: told() is not None, "the first answer")
+        before, rows = told(), table_rows(url)
+        for companions in (False, True):
+            (tmp_path / "serving.db").unlink()
+            if companions:
+                for name in ("serving.db-wal", "serving.db-shm"):
+                    (tmp_path / name).unlink(missing_ok=True)
+            until(lambda: told() == before, "the answers of before")
+            assert table_rows(url) == rows
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STARTED_S_MAX) == 0
+
+
+def test_health_and_new_records(fleet: Fleet, tmp_path: Path, unused_port: int) -> None:
+    """/healthz answers 200 once the store is whole; what is appended later is there a moment after."""
+    process = start(fleet, tmp_path, port=unused_port)
+
+    def healthy() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/healthz", timeout=2) as answer:
+                return bool(json.load(answer)["whole"])
+        except OSError:
+            return False
+
+    until(healthy, "health")
+    fleet.readings("ship-one", DUCKS[:1], count=4)
+    until(lambda: len(rows_or_none(sqlite_url(tmp_path)).get("reading", [])) == 4, "the new readings")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STARTED_S_MAX) == 0
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
