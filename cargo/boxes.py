@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -9,10 +10,14 @@ import msgspec
 
 from cargo.beats import Habit, grace_ms
 from cargo.heard import Value
-from cargo.lost import FREE_FALL_MS, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, State
+from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, State
 from cargo.rules import RuleMemory
 from cargo.voyage import Voyage
 
+LATELY_READINGS = 4_000
+LATELY_READINGS_MIN = 50
+MISSED_MAX = 5
+CHANCE_MAX = 1e-4
 RSSI_BUCKET_MS = 6 * 3_600_000
 RSSI_BUCKETS = 5
 RSSI_SLIDE_DB = 6.0
@@ -24,10 +29,32 @@ BATTERY_LOW_MV = 3_300
 
 
 class Gateway(msgspec.Struct):
-    """One gateway: when it last passed a reading on, and since when it hears again after an outage (UTC ms)."""
+    """One gateway: when it last passed a reading on, and since when it hears again after an outage (UTC ms).
+
+    `came` and `missed`: how many readings of regular boxes came lately, and how many were lost on the air.
+    """
 
     heard_at_ms: int = 0
     back_at_ms: int = 0
+    came: int = 0
+    missed: int = 0
+
+    def note(self, gap_ms: int, interval_ms: int) -> None:
+        """Takes in a regular box's gap between two readings: all intervals of it but one were missed."""
+        self.came += 1
+        self.missed += min(MISSED_MAX, max(0, round(gap_ms / interval_ms) - 1))
+        if self.came >= LATELY_READINGS:
+            self.came, self.missed = self.came // 2, self.missed // 2
+
+    def patience(self) -> int:
+        """After how many missed intervals a silence is no longer chance: 2 on a clean radio, more the more readings are lost on the air.
+
+        So many that chance alone does it once in 10,000.
+        """
+        if self.came < LATELY_READINGS_MIN or not self.missed:
+            return INTERVALS_MISSING
+        share = min(0.5, self.missed / (self.came + self.missed))
+        return max(INTERVALS_MISSING, math.ceil(math.log(CHANCE_MAX) / math.log(share)))
 
 
 class Box(msgspec.Struct, omit_defaults=True):
@@ -49,6 +76,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     aboard: bool = False
     aboard_at_ms: int = 0
     told: list[str] = []
+    felt: dict[str, int] = {}
     state: State = "ONBOARD"
     due_at_ms: int = 0
     shock: tuple[float, int] | None = None

@@ -16,16 +16,19 @@ QUORUM = 31
 SOUND_MS = 20 * 60_000
 """A reading this little behind the trusted clock is taken at its word: the clock itself may stand for 15 minutes between two readings."""
 LOCKSTEP_MS = 5 * 60_000
-LOCKSTEP_RUN_MS = 30 * 60_000
+LOCKSTEP_RUN_MS = 2 * 3_600_000
+LOCKSTEP_READINGS = 3
 
 
 class DeviceClock(msgspec.Struct):
-    """What is known of one device's clock: when it was last sound, by how much it is behind (0: sound), the last lag seen and when (ms)."""
+    """What is known of one device's clock: when it was last sound, by how much it is behind (0: sound), and the lag (ms) it has shown
+    since when, in how many readings."""
 
     sound_at_ms: int = 0
     behind_ms: int = 0
     lag_ms: int = 0
     lag_at_ms: int = 0
+    lag_readings: int = 0
 
 
 class EventClock(msgspec.Struct):
@@ -66,18 +69,17 @@ class EventClock(msgspec.Struct):
         lag = self.now_at_ms - heard.order_at_ms
         if lag <= SOUND_MS:
             clock.sound_at_ms = max(clock.sound_at_ms, heard.order_at_ms)
-            clock.behind_ms = clock.lag_ms = clock.lag_at_ms = 0
+            clock.behind_ms = clock.lag_ms = clock.lag_at_ms = clock.lag_readings = 0
             return heard.order_at_ms
         if clock.behind_ms:
             clock.behind_ms = min(clock.behind_ms, lag)
         elif not clock.sound_at_ms or self._in_lockstep(clock, lag):
             clock.behind_ms = lag
-        elif not clock.lag_at_ms or abs(lag - clock.lag_ms) > LOCKSTEP_MS:
-            clock.lag_ms, clock.lag_at_ms = lag, self.now_at_ms
         return heard.order_at_ms + clock.behind_ms
 
     def _in_lockstep(self, clock: DeviceClock, lag: int) -> bool:
-        """Whether the lag stayed the same while time went on: the clock is wrong, the readings are not late."""
+        """Whether the lag stayed the same for hours while time went on: the clock is wrong, the readings are neither late nor repeats."""
         if not clock.lag_at_ms or abs(lag - clock.lag_ms) > LOCKSTEP_MS:
-            return False
-        return self.now_at_ms - clock.lag_at_ms >= LOCKSTEP_RUN_MS
+            clock.lag_ms, clock.lag_at_ms, clock.lag_readings = lag, self.now_at_ms, 0
+        clock.lag_readings += 1
+        return clock.lag_readings >= LOCKSTEP_READINGS and self.now_at_ms - clock.lag_at_ms >= LOCKSTEP_RUN_MS

@@ -25,7 +25,7 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
         return
     if box.fixes:
         box.judge_fixes(state.memory.voyage)
-    if box.state == "ONBOARD" and not box.shock and at_ms < state.missed_one_at_ms(box, at_ms, 1):
+    if box.state == "ONBOARD" and not box.shock and at_ms < state.missed_at_ms(box, at_ms, 1):
         wake_next(state, box, at_ms)
         return
     decision = decide(case_of(state, box, at_ms), state.settings.weights)
@@ -42,8 +42,8 @@ def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
         short = at_ms - state.silent_ms(box, at_ms) + SHORTCUT_SILENCE_MS + 1
         if short > at_ms:
             state.wake(box, short)
-    first = state.missed_one_at_ms(box, at_ms, 1)
-    second = state.missed_one_at_ms(box, at_ms, 2)
+    first = state.missed_at_ms(box, at_ms, 1)
+    second = state.missed_at_ms(box, at_ms, state.patience(box))
     patience = OUTAGE_AGAIN_MS if box.state == "GATEWAY_OUTAGE" else AGAIN_MS_MIN
     again = at_ms + min(max(patience, state.interval_ms(box, at_ms) // 2, state.silent_ms(box, at_ms) // 4), AGAIN_MS_MAX)
     state.wake(box, first if first > at_ms else second if second > at_ms else again)
@@ -65,7 +65,9 @@ def armed(state: WatchState, box: Box) -> bool:
 def case_of(state: WatchState, box: Box, at_ms: int) -> Case:
     """The case of one box as of `at_ms`. What only an open case needs is gathered only then."""
     bare = _bare_case(state, box, at_ms)
-    serious = bare.silent_ms >= 2 * bare.interval_ms + bare.grace_ms or (bare.silent_ms > SHORTCUT_SILENCE_MS and shortcut_armed(bare))
+    serious = bare.silent_ms >= bare.patience * bare.interval_ms + bare.grace_ms or (
+        bare.silent_ms > SHORTCUT_SILENCE_MS and shortcut_armed(bare)
+    )
     return _full_case(state, box, bare) if serious else bare
 
 
@@ -82,17 +84,24 @@ def _bare_case(state: WatchState, box: Box, at_ms: int) -> Case:
         heard_share=None,
         at_sea=state.memory.voyage.at_sea,
         leaving=state.discharges(box.number),
+        patience=state.patience(box),
         on_deck=state.stowage.on_deck(box.number),
         exposed=False,
-        shock=box.shock,
-        free_fall=box.free_fall,
+        shock=box.shock if box.shock is not None and _since_sailing(state, box.shock[1]) else None,
+        free_fall=box.free_fall if box.free_fall is not None and _since_sailing(state, box.free_fall[1]) else None,
     )
+
+
+def _since_sailing(state: WatchState, at_ms: int) -> bool:
+    """Whether a blow was felt on this leg: what happened at the berth was handling."""
+    return at_ms >= state.memory.voyage.sailed_at_ms
 
 
 def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     now, heard = bare.now_at_ms, box.heard_at_ms
     roll, roll_at, growing = state.memory.voyage.roll(heard - ROLL_WINDOW_MS, min(now, heard + min(bare.interval_ms, MOTION_SPAN_MS_MAX)))
     gateway = state.memory.gateways.get(box.gateway)
+    group = silent_together(state, box, now)
     alive = gateway is not None and now - gateway.heard_at_ms <= bare.interval_ms + bare.grace_ms
     return Case(
         now_at_ms=now,
@@ -102,16 +111,17 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         interval_ms=bare.interval_ms,
         grace_ms=bare.grace_ms,
         gateway_alive=alive,
-        heard_share=heard_share(state, box, now, bare.interval_ms) if alive else None,
+        heard_share=heard_share(state, box, now, bare.interval_ms, group) if alive else None,
         at_sea=bare.at_sea,
         leaving=bare.leaving,
+        patience=bare.patience,
         on_deck=bare.on_deck,
         exposed=state.stowage.exposed(box.number),
-        shock=box.shock,
-        free_fall=box.free_fall,
+        shock=bare.shock,
+        free_fall=bare.free_fall,
         tilt=box.tilt,
         tilt_lasts_ms=box.tilt[1] - box.tilt_from_ms if box.tilt is not None else 0,
-        group=silent_together(state, box, now),
+        group=group,
         roll_deg=roll,
         roll_growing=growing,
         roll_at_ms=roll_at,
@@ -122,15 +132,15 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     )
 
 
-def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> float | None:
+def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int, group: tuple[str, ...]) -> float | None:
     """Of the gateway's other boxes that speak as often as this one, the share that has missed nothing. None for fewer than 5 of them.
 
-    Boxes already known as lost are left out: they are explained.
+    Boxes already known as lost, and those that fell silent with it as its neighbours, are left out: an outage would silence others too.
     """
     due = heard = 0
     for number in state.on_gateway.get(box.gateway, ()):
         other = state.memory.boxes[number]
-        if other is box or not other.aboard or other.state in GONE_STATES:
+        if other is box or not other.aboard or other.state in GONE_STATES or number in group:
             continue
         habit = state.interval_ms(other, at_ms)
         if habit <= interval_ms * LIKE_INTERVAL:
@@ -140,14 +150,16 @@ def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> fl
 
 
 def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
-    """The boxes of its stack and beside it, itself included, that are silent beyond their interval and fell silent within 2 minutes of
-    it."""
+    """The boxes of its stack and beside it, itself included, that fell silent within 2 minutes of it.
+
+    Each for longer than its gateway's losses on the air explain.
+    """
     found = []
     for number in state.stowage.near(box.number):
         other = state.memory.boxes.get(number)
         if other is None or not other.heard_at_ms or abs(other.heard_at_ms - box.heard_at_ms) > GROUP_WINDOW_MS:
             continue
-        if other is box or other.state in GONE_STATES or at_ms >= state.missed_one_at_ms(other, at_ms, 2):
+        if other.state in GONE_STATES or at_ms >= state.missed_at_ms(other, at_ms, state.patience(other)):
             found.append(number)
     return tuple(found)
 
@@ -181,7 +193,7 @@ def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
     if decision.state in {"MISSING", "PROBABLE_OVERBOARD"}:
         for number in state.stowage.near(box.number):
             other = state.memory.boxes.get(number)
-            if other is not None and other is not box and other.state in {"MISSING", "DEVICE_FAULT"}:
+            if other is not None and other is not box and other.state in {"MISSING", "DEVICE_FAULT", "GATEWAY_OUTAGE"}:
                 state.wake(other, at_ms)
 
 

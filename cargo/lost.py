@@ -95,7 +95,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `newest_at_ms`, the time of its last message; `tilt_lasts_ms`: how long the tilt was above 30°, the ship's roll taken off.
     `heard_share`: of the gateway's other boxes that were due in the silence, how many were heard (None: too few were due). `fixes_nm`:
     the last positions' distances
-    from the ship's track, in order.
+    from the ship's track, in order. `patience`: how many missed intervals make it missing, two or more where the radio loses much.
     """
 
     now_at_ms: int
@@ -120,6 +120,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     roll_at_ms: int = 0
     sockets: tuple[str, ...] = ()
     fixes_nm: tuple[float, ...] = ()
+    patience: int = INTERVALS_MISSING
     battery_low: bool = False
     rssi_sliding: bool = False
 
@@ -166,7 +167,7 @@ def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float) -> Stat
     count = missed(case)
     if count < INTERVALS_LATE:
         return "ONBOARD"
-    if count < INTERVALS_MISSING:
+    if count < case.patience:
         return "LATE"
     if case.leaving:
         return "DISCHARGED"

@@ -78,7 +78,7 @@ def expect_aboard(state: WatchState, at_ms: int) -> None:
             box = state.box(number)
             if not box.heard_at_ms:
                 box.waiting_from_ms = max(box.waiting_from_ms, at_ms)
-            state.wake(box, state.missed_one_at_ms(box, at_ms, 1))
+            state.wake(box, state.missed_at_ms(box, at_ms, 1))
 
 
 def heard_on_quay(state: WatchState, box: Box, at_ms: int) -> None:

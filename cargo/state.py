@@ -12,7 +12,7 @@ from cargo.boxes import Box, Gateway
 from cargo.errors import Unreadable
 from cargo.event_time import EventClock
 from cargo.heard import Heard
-from cargo.lost import WEIGHTS, Weights
+from cargo.lost import INTERVALS_MISSING, WEIGHTS, Weights
 from cargo.outcome import Outcome, Place
 from cargo.registry import LoadList, Port, Stowed
 from cargo.rules import Limits
@@ -199,7 +199,12 @@ class WatchState:
         back = gateway.back_at_ms if gateway is not None else 0
         return at_ms - max(box.base_ms(), back, self.memory.deaf_until_ms)
 
-    def missed_one_at_ms(self, box: Box, at_ms: int, intervals: int) -> int:
+    def patience(self, box: Box) -> int:
+        """How many intervals it must miss to be missing, by how much its gateway loses on the air."""
+        gateway = self.memory.gateways.get(box.gateway)
+        return INTERVALS_MISSING if gateway is None else gateway.patience()
+
+    def missed_at_ms(self, box: Box, at_ms: int, intervals: int) -> int:
         """When it will have missed so many intervals, if it stays silent."""
         interval = self.interval_ms(box, at_ms)
         return at_ms - self.silent_ms(box, at_ms) + intervals * interval + grace_ms(interval)

@@ -214,8 +214,11 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
         return
     heard_at = max(at_ms, settled) if late and settled - at_ms <= SOUND_MS else at_ms
     _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)))
-    if before > max(state.memory.gateways[box.gateway].back_at_ms, state.memory.deaf_until_ms):
-        box.habit.note(at_ms - before, storm=state.memory.voyage.storm(at_ms))
+    gateway, storm = state.memory.gateways[box.gateway], state.memory.voyage.storm(at_ms)
+    if before > max(gateway.back_at_ms, state.memory.deaf_until_ms):
+        if (regular := box.habit.storm_ms if storm else box.habit.calm_ms) and at_ms - before > regular // 2:
+            gateway.note(at_ms - before, regular)
+        box.habit.note(at_ms - before, storm=storm)
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
     if not box.aboard and not box.first_at_ms:
         box.first_at_ms = heard_at
@@ -223,7 +226,7 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
         _aboard_again(state, box, heard_at)
     else:
         heard_on_quay(state, box, heard_at)
-        state.wake(box, state.missed_one_at_ms(box, heard_at, 2))
+        state.wake(box, state.missed_at_ms(box, heard_at, 2))
 
 
 def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
@@ -261,13 +264,10 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
     where = Where(box.number, place.ship, state.slot_text(box.number), place.ship is not None and state.memory.voyage.at_sea)
     changes: list[Alert] = judge_reading(state.settings.limits, box.rules, where, at_ms, signals)
     state.outcome.alerts += [change.made() for change in changes]
-    shock = signals.get("shock_g")
-    if shock is not None and float(shock) > SHOCK_G:
-        state.outcome.events.append(
-            event(place, box.number, "X_SHOCK", at_ms, place=place.port or state.memory.voyage.berth or None, shock_g=shock)
-        )
-    fall = signals.get("free_fall_ms")
-    if fall is not None and int(fall) >= FREE_FALL_MS:
-        state.outcome.events.append(
-            event(place, box.number, "X_FREE_FALL", at_ms, place=place.port or state.memory.voyage.berth or None, free_fall_ms=fall)
-        )
+    blows = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
+    for code, signal, least in blows:
+        value = signals.get(signal)
+        if value is not None and float(value) >= least and at_ms > box.felt.get(code, 0):
+            box.felt[code] = at_ms
+            port = place.port or state.memory.voyage.berth or None
+            state.outcome.events.append(event(place, box.number, code, at_ms, place=port, **{signal: value}))

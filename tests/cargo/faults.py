@@ -44,7 +44,8 @@ def wrong_clocks(readings: Iterable[Heard], hours_off: float, seed: int) -> list
         return chance.randrange(-12 * HOUR_MS, 12 * HOUR_MS) if far else chance.randrange(-30 * SECOND_MS, 30 * SECOND_MS)
 
     return [
-        heard if "." in heard.topic else stamped(heard, (heard.device_at_ms or 0) + offset(heard.device), heard.received_at_ms) for heard in readings
+        heard if "." in heard.topic else stamped(heard, (heard.device_at_ms or 0) + offset(heard.device), heard.received_at_ms)
+        for heard in readings
     ]
 
 
@@ -56,7 +57,8 @@ def without(readings: Iterable[Heard], hit: Callable[[Heard], bool], begins_ms: 
 def held_back(readings: Iterable[Heard], hit: Callable[[Heard], bool], begins_ms: int, ends_ms: int) -> list[Heard]:
     """What `hit` chooses in that span comes in one heap at its end: a gateway that stored and forwarded."""
     out = [
-        stamped(heard, heard.device_at_ms or 0, ends_ms) if begins_ms <= heard.received_at_ms < ends_ms and hit(heard) else heard for heard in readings
+        stamped(heard, heard.device_at_ms or 0, ends_ms) if begins_ms <= heard.received_at_ms < ends_ms and hit(heard) else heard
+        for heard in readings
     ]
     return sorted(out, key=lambda heard: heard.received_at_ms)
 

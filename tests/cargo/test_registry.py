@@ -1,0 +1,136 @@
+"""The registry: what does not hold is refused in words, and the fold and its questions do not depend on the order of the records."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from cargo.bookings import Registry
+from cargo.errors import Unreadable
+from cargo.registry import BookedContainer, Booking, Customer, Entry, LoadList, entry_body, parse_entry, parse_value
+from tests.cargo.sea import SHIP, Sea, number
+
+DUCK, OTHER = number(1), number(2)
+
+
+def booking(version: int = 1, until: int | None = 2_000, shipper: str = "duckworks", box: str = DUCK) -> Entry:
+    """Version `version` of a booking of one box, seen from 1,000 to `until`."""
+    value = Booking("B1", shipper, "toyshop", "toy ducks", "JPTYO", "SGSIN", containers=(BookedContainer(box, 1_000, until),))
+    return Entry("booking", "B1", version, version, "clerk", value)
+
+
+def test_values_come_back_as_they_were_written() -> None:
+    """Goal: what HQ writes, everyone reads: every type, through JSON."""
+    values: list[tuple[str, dict[str, Any]]] = [
+        ("customer", {"name": "Duckworks", "colour": [255, 200, 0], "role": "shipper"}),
+        ("custody", {"at": f"ship/{SHIP}", "since_at_ms": 5}),
+        ("ship", {"imo": SHIP, "name": "Big Blue Tokyo", "call_sign": "7JBB", "mmsi": "431000001", "flag": "JP", "capacity_boxes": 2_000}),
+        ("port", {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 35.6, "longitude_deg": 139.8, "radius_nm": 5.0}),
+        ("story", {"title": "A", "text": "Tokyo", "look": "the map", "at_ms": 1}),
+        ("booking", msgspec.to_builtins(booking().value)),
+        ("load_list", msgspec.to_builtins(Sea(boxes=9).load_list())),
+    ]
+    for kind, value in values:
+        entry = Entry(kind, "x", 1, 5, "clerk", parse_value(kind, value))
+        assert parse_entry(msgspec.json.encode(entry_body(entry))) == entry
+    assert {kind for kind, _ in values} == set(Entry.TYPES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "word"),
+    [
+        ("cargo", {}, "registry has no"),
+        ("port", {"locode": "Tokyo", "name": "Tokyo", "latitude_deg": 1, "longitude_deg": 1, "radius_nm": 5}, "LOCODE"),
+        ("port", {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 91, "longitude_deg": 1, "radius_nm": 5}, "nowhere"),
+        ("customer", {"name": "X", "colour": [1, 2], "role": "shipper"}, "colour"),
+        ("customer", {"name": "X", "colour": [1, 2, 300], "role": "shipper"}, "colour"),
+        ("customer", {"name": "X", "colour": [1, 2, 3], "role": "shipper", "nose": 1}, "nose"),
+        ("custody", {"at": "ship/123", "since_at_ms": 1}, "custody"),
+        ("load_list", {"ship": "123"}, "port"),
+    ],
+)
+def test_what_does_not_hold_is_refused_by_name(kind: str, value: dict[str, Any], word: str) -> None:
+    """Goal: a clerk who mistypes is told which field and why."""
+    with pytest.raises(Unreadable, match=word):
+        parse_value(kind, value)
+
+
+def test_a_booking_of_an_impossible_box_is_refused() -> None:
+    """Goal: rights are never given over a number that is none, or for a span that ends before it begins."""
+    value = msgspec.to_builtins(booking().value)
+    value["containers"] = [{"container": "DUCU0000018", "from_at_ms": 1, "until_at_ms": None}]
+    with pytest.raises(Unreadable, match="ISO 6346"):
+        parse_value("booking", value)
+    value["containers"] = [{"container": DUCK, "from_at_ms": 2, "until_at_ms": 1}]
+    with pytest.raises(Unreadable, match="ends after"):
+        parse_value("booking", value)
+
+
+def test_a_load_list_agrees_with_itself() -> None:
+    """Goal: loaded boxes are aboard, discharged ones are not, none stands twice."""
+    value = msgspec.to_builtins(Sea(boxes=4).load_list())
+    for change, word in [
+        ({"load": [number(99)]}, "is aboard"),
+        ({"discharge": [number(1)]}, "not aboard"),
+        ({"aboard": value["aboard"] * 2}, "once"),
+    ]:
+        with pytest.raises(Unreadable, match=word):
+            parse_value("load_list", {**value, **change})
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"type":"port"}', '{"type":"x","id":"1","version":1,"at_ms":1,"by":"a","value":{}}'])
+def test_a_record_that_is_none_is_refused(text: str) -> None:
+    """Goal: hostile bytes end in Unreadable, nothing else."""
+    with pytest.raises(Unreadable):
+        parse_entry(text)
+
+
+def test_a_customer_sees_its_box_for_the_time_of_its_booking_and_nothing_else() -> None:
+    """Goal: from stuffing to stripping, the end not included; default deny."""
+    registry = Registry([booking()])
+    assert [registry.may_see("duckworks", DUCK, at) for at in (999, 1_000, 1_999, 2_000)] == [False, True, True, False]
+    assert not registry.may_see("other", DUCK, 1_500)
+    assert not registry.may_see("toyshop", DUCK, 1_500)
+    assert not registry.may_see("duckworks", OTHER, 1_500)
+    assert Registry([booking(until=None)]).may_see("duckworks", DUCK, 1 << 50)
+
+
+def test_a_later_version_takes_the_earlier_one_s_rights_away() -> None:
+    """Goal: a box moved out of a booking is no longer its customer's to see."""
+    registry = Registry([booking(), booking(version=2, box=OTHER)])
+    assert not registry.may_see("duckworks", DUCK, 1_500)
+    assert registry.may_see("duckworks", OTHER, 1_500)
+    assert registry.spans_of("duckworks") == [BookedContainer(OTHER, 1_000, 2_000)]
+
+
+def test_the_fold_does_not_depend_on_order_or_repeats() -> None:
+    """Goal: any node that has the same records has the same registry."""
+    entries = [
+        booking(),
+        booking(2, until=None),
+        booking(3, shipper="other"),
+        Entry("customer", "duckworks", 1, 1, "x", Customer("D", (1, 2, 3), "s")),
+    ]
+    wanted = Registry(entries).entries()
+    for seed in range(20):
+        shuffled = random.Random(seed).sample(entries * 2, 8)
+        assert Registry(shuffled).entries() == wanted
+
+
+def test_load_lists_by_ship_time_and_port() -> None:
+    """Goal: what is aboard at a time is the list of the last call she left."""
+    first = Sea(boxes=4).load_list()
+    second = msgspec.structs.replace(
+        first, port="SGSIN", call=2, aboard=(), load=(), discharge=tuple(first.load), departs_at_ms=first.departs_at_ms + 10
+    )
+    registry = Registry(Entry("load_list", listed.id, 1, 1, "x", listed) for listed in (second, first))
+    assert registry.load_lists(SHIP) == [first, second]
+    assert registry.load_list_at(SHIP, first.departs_at_ms - 1) is None
+    assert registry.load_list_at(SHIP, first.departs_at_ms) == first
+    assert registry.load_list_at(SHIP, second.departs_at_ms) == second
+    assert registry.calls_at("SGSIN") == [second]
+    assert registry.get(LoadList, f"{SHIP}/1") == first
+    assert registry.get(Booking, "B1") is None

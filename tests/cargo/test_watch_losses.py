@@ -1,0 +1,179 @@
+"""Losses: found at once when they were felt, after the missed intervals when they were not, told once, and taken back when wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from cargo.identifiers import Slot
+from cargo.outcome import Outcome
+from tests.cargo.faults import of_boxes, without
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, told, watch
+
+STORM_MS = SAILS_MS + 20 * HOUR_MS
+LOSS_MS = STORM_MS + HOUR_MS + 17 * SECOND_MS
+FOR_EVER = 1 << 62
+LOST = range(6)
+
+
+def stormy(lost: range = LOST, untracked: frozenset[int] = frozenset()) -> Sea:
+    """A storm on the second day, in which these boxes fall silent."""
+    return Sea(
+        boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={at: [(LOSS_MS, FOR_EVER)] for at in lost}, untracked=untracked
+    )
+
+
+def probable(made: Outcome) -> dict[str, int]:
+    """The boxes raised as lost, and after how many ms."""
+    return {record.topic: record.at_ms - LOSS_MS for record in told(made.alerts, rule="lost_container", state="raised")}
+
+
+def test_a_loss_with_shock_and_fall_is_raised_a_minute_after_the_last_word() -> None:
+    """Goal: six boxes slide off: each is raised 60 s of silence later, nothing else aboard is."""
+    sea = stormy()
+    blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS + at * 700)]
+    _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, blows))
+    raised = probable(made)
+    assert set(raised) == {number(at) for at in LOST}
+    assert all(60 * SECOND_MS < after < 70 * SECOND_MS for after in raised.values())
+    assert not told(made.alerts, state="retracted")
+
+
+def test_without_shock_and_fall_the_same_silence_is_not_raised_at_once() -> None:
+    """Goal: the alert follows from the readings: take the blows out, and after a minute there is none."""
+    sea = stormy()
+    _, made = watch(sea, sea.readings(LOSS_MS + 110 * SECOND_MS))
+    assert not probable(made)
+
+
+def test_with_blows_but_no_silence_nothing_is_raised() -> None:
+    """Goal: take the silence out, and the alert vanishes, though boxes were shaken hard."""
+    sea = stormy(lost=range(0))
+    blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS + at * 700)]
+    _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, blows))
+    assert not probable(made)
+    assert len(told(made.events, event="X_SHOCK")) == len(LOST)
+
+
+def test_a_loss_nobody_felt_is_found_after_the_missed_intervals() -> None:
+    """Goal: a stack silent together, a rolling ship, outboard: at most three expected intervals (a minute each, in the storm)."""
+    sea = stormy()
+    _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS))
+    raised = probable(made)
+    assert set(raised) == {number(at) for at in LOST}
+    assert max(raised.values()) <= 3 * MINUTE_MS + 10 * SECOND_MS
+
+
+def test_in_calm_water_a_silent_stack_is_missing_and_not_lost() -> None:
+    """Goal: without motion, shock or anything else, silence stays silence."""
+    sea = Sea(boxes=96, silent={at: [(LOSS_MS, FOR_EVER)] for at in range(3)})
+    _, made = watch(sea, sea.readings(LOSS_MS + 10 * HOUR_MS))
+    assert not probable(made)
+    assert {record.topic for record in told(made.events, event="X_MISSING")} == {number(at) for at in range(3)}
+
+
+def test_what_falls_together_is_one_incident() -> None:
+    """Goal: one incident with its bays, its window, the place, and the boxes without tracker that stood in the same stacks."""
+    sea = stormy(lost=range(1, 6), untracked=frozenset({0, 50}))
+    blows = [heard for at in range(1, 6) for heard in fall(sea, at, LOSS_MS + at * 700)]
+    _, made = watch(sea, sea.readings(STORM_MS + 4 * HOUR_MS, blows))
+    lost = told(made.alerts, rule="lost_container", state="raised")
+    incidents = told(made.alerts, rule="incident")
+    assert len({record.body["incident_id"] for record in lost}) == 1
+    assert {record.topic for record in incidents} == {f"{SHIP}.log"}
+    assert len({record.body["alert_id"] for record in incidents}) == 1
+    assert [record.body["state"] for record in incidents] == ["raised"] + ["updated"] * (len(incidents) - 1)
+    last = incidents[-1].body
+    assert last["incident"]["containers"] == sorted(number(at) for at in range(1, 6))
+    assert last["incident"]["at_risk"] == [number(0)]
+    assert last["incident"]["bays"] == [2]
+    assert last["incident"]["from_at_ms"] == LOSS_MS + 700
+    assert last["title"] == "5 containers probably overboard"
+
+
+def test_two_ends_of_the_ship_are_two_incidents() -> None:
+    """Goal: a cluster is a neighbourhood: bays far apart are told apart."""
+    sea = Sea(
+        boxes=192, tiers=3, rows=8, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={at: [(LOSS_MS, FOR_EVER)] for at in (0, 180)}
+    )
+    assert abs(Slot.parse(sea.stowed(0).slot).bay - Slot.parse(sea.stowed(180).slot).bay) > 4
+    _, made = watch(sea, sea.readings(STORM_MS + 4 * HOUR_MS, [*fall(sea, 0, LOSS_MS), *fall(sea, 180, LOSS_MS)]))
+    assert len({record.body["incident_id"] for record in told(made.alerts, rule="lost_container")}) == 2
+
+
+def test_the_place_is_where_the_ship_was_then() -> None:
+    """Goal: the position is interpolated at the time of the loss and says it is an estimate; the evidence is all there."""
+    sea = stormy(lost=range(1))
+    _, made = watch(sea, sea.readings(STORM_MS + 4 * HOUR_MS, fall(sea, 0, LOSS_MS)))
+    (alert,) = told(made.alerts, rule="lost_container", state="raised")
+    north_nm = (LOSS_MS - SAILS_MS) / HOUR_MS * 15.0
+    assert alert.body["position"]["latitude_deg"] == pytest.approx(35.6 + north_nm / 60, abs=1e-4)
+    assert alert.body["position"]["basis"] == "ESTIMATED"
+    assert alert.body["position"]["at_ms"] == LOSS_MS
+    assert {piece["family"] for piece in alert.body["evidence"]} == {"presence", "kinematic", "motion", "slot"}
+    assert alert.body["slot"] == sea.stowed(0).slot
+    assert (alert.body["status"], alert.body["severity"]) == ("PROBABLE_OVERBOARD", "CRITICAL")
+
+
+def test_a_box_heard_again_is_found_and_its_alert_retracted() -> None:
+    """Goal: hearing refutes: the box's alert and its incident's are taken back, and the muster counts it again."""
+    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={0: [(LOSS_MS, LOSS_MS + HOUR_MS)]})
+    _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, fall(sea, 0, LOSS_MS)))
+    assert [record.body["state"] for record in told(made.alerts, rule="lost_container")] == ["raised", "retracted"]
+    assert [record.body["state"] for record in told(made.alerts, rule="incident")] == ["raised", "retracted"]
+    assert len({record.body["alert_id"] for record in told(made.alerts, rule="lost_container")}) == 1
+    assert len(told(made.events, event="X_FOUND")) == 1
+    assert told(made.events, event="X_MUSTER")[-1].body["accounted"] == 96
+
+
+def test_the_muster_counts_the_lost_and_the_rest() -> None:
+    """Goal: 96 of 96, then 90 of 96, with the six named and their bay."""
+    sea = stormy()
+    blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS)]
+    _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, blows))
+    musters = [record.body for record in told(made.events, event="X_MUSTER")]
+    assert musters[0]["why"] == "departure"
+    assert (musters[0]["accounted"], musters[0]["instrumented"]) == (96, 96)
+    assert {body["why"] for body in musters} == {"departure", "six_hours", "change"}
+    last = musters[-1]
+    assert (last["accounted"], last["total"]) == (90, 96)
+    assert sorted(last["gone"]) == sorted(number(at) for at in LOST)
+    assert last["bays"]["002"] == [18, 24]
+
+
+def test_one_box_of_a_lost_stack_that_still_speaks_is_not_lost() -> None:
+    """Goal: the box that stayed aboard is not swept along with its stack."""
+    sea = stormy()
+    rest = without(sea.readings(STORM_MS + 4 * HOUR_MS), of_boxes(7), 0, 0)
+    _, made = watch(sea, rest)
+    assert number(7) not in probable(made)
+
+
+def test_a_fallen_stack_that_stays_aboard_is_told_as_such() -> None:
+    """Goal: tilted for minutes and still heard: a stack is down, nobody is overboard; upright again clears it."""
+    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)])
+    upright = [sea.says(3, STORM_MS - HOUR_MS + 5, tilt_deg=1.0)]
+    lying = [sea.says(3, LOSS_MS + minute * MINUTE_MS, tilt_deg=80.0) for minute in range(30)]
+    righted = [sea.says(3, LOSS_MS + 2 * HOUR_MS, tilt_deg=2.0)]
+    _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, [*upright, *lying, *righted]))
+    assert not probable(made)
+    assert [record.body["state"] for record in told(made.alerts, rule="stack_down")] == ["raised", "cleared"]
+    assert {record.topic for record in told(made.alerts, rule="stack_down")} == {number(3)}
+
+
+def test_its_own_position_gives_a_drifting_box_away() -> None:
+    """Goal: a box with its own satellite link, far off the ship's track and farther each time, is overboard though it still speaks."""
+    sea = Sea(boxes=96, silent={0: [(LOSS_MS, FOR_EVER)]})
+    fixes = [sea.says(0, LOSS_MS + hour * HOUR_MS, latitude_deg=41.0, longitude_deg=139.8, accuracy_m=10.0) for hour in range(1, 6)]
+    _, made = watch(sea, sea.readings(LOSS_MS + 7 * HOUR_MS, fixes))
+    assert set(probable(made)) == {number(0)}
+
+
+def test_a_box_whose_positions_follow_the_ship_is_aboard() -> None:
+    """Goal: fixes on the track, with a clock some minutes off, are no evidence."""
+    sea = Sea(boxes=96)
+    fixes = [
+        sea.says(0, at_ms + 10 * MINUTE_MS, latitude_deg=35.6 + (at_ms - SAILS_MS) / HOUR_MS * 0.25, longitude_deg=139.8, accuracy_m=10.0)
+        for at_ms in range(SAILS_MS + HOUR_MS, SAILS_MS + 20 * HOUR_MS, HOUR_MS)
+    ]
+    _, made = watch(sea, sea.readings(SAILS_MS + 22 * HOUR_MS, fixes))
+    assert not probable(made)

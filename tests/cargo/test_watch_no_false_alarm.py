@@ -1,0 +1,133 @@
+"""All that looks like a loss and is none: dead devices, outages, wrong clocks, late heaps, the end of a storm, the discharge list."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cargo.heard import Heard
+from cargo.outcome import Outcome
+from tests.cargo.faults import held_back, jittered, lossy, of_boxes, of_gateway, repeated, without, wrong_clocks
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, number, told, watch
+
+STORM_MS = SAILS_MS + 12 * HOUR_MS
+STORM_ENDS_MS = STORM_MS + 2 * HOUR_MS
+END_MS = STORM_ENDS_MS + 6 * HOUR_MS
+FOR_EVER = 1 << 62
+
+
+def quiet(made: Outcome) -> bool:
+    """Whether no box was ever raised as lost."""
+    return not told(made.alerts, rule="lost_container") and not told(made.alerts, rule="incident")
+
+
+def stormy(boxes: int = 120, seed: int = 1) -> Sea:
+    """A ship that rolls 26° for two hours."""
+    return Sea(boxes=boxes, seed=seed, storms=[(STORM_MS, STORM_ENDS_MS)])
+
+
+@pytest.mark.parametrize("minute", [0, 30, 119, 200])
+def test_a_device_that_dies_in_or_after_a_storm(minute: int) -> None:
+    """Goal: one dead tracker, even outboard in a storm, is missing and no more."""
+    sea = stormy()
+    sea.silent = {0: [(STORM_MS + minute * MINUTE_MS, FOR_EVER)], 77: [(STORM_MS + minute * MINUTE_MS, FOR_EVER)]}
+    _, made = watch(sea, sea.readings(END_MS))
+    assert quiet(made)
+    assert {record.topic for record in told(made.events, event="X_MISSING")} >= {number(0), number(77)}
+
+
+@pytest.mark.parametrize("length_min", [4, 20, 60, 119])
+@pytest.mark.parametrize("begins_min", [-30, 20])
+def test_a_gateway_that_dies_in_a_storm(begins_min: int, length_min: int) -> None:
+    """Goal: whole stacks silent in the same minute on a rolling ship, all of one gateway: an outage."""
+    sea = stormy()
+    begins = STORM_MS + begins_min * MINUTE_MS
+    readings = without(sea.readings(END_MS), of_gateway("GW-1"), begins, begins + length_min * MINUTE_MS)
+    _, made = watch(sea, readings)
+    assert quiet(made)
+    assert not told(made.events, event="X_MISSING")
+
+
+def test_every_gateway_out_at_once_and_a_deaf_node() -> None:
+    """Goal: when nothing at all is heard, ship's own sensors included, the node was deaf and blames nobody."""
+    sea = stormy()
+    out = without(sea.readings(END_MS), lambda heard: "gateway" in heard.signals, STORM_MS + HOUR_MS, STORM_MS + 100 * MINUTE_MS)
+    assert quiet(watch(sea, out)[1])
+    deaf = without(sea.readings(END_MS), lambda heard: True, STORM_MS + HOUR_MS, STORM_ENDS_MS + 4 * HOUR_MS)
+    _, made = watch(sea, deaf)
+    assert quiet(made)
+    assert not told(made.events, event="X_MISSING")
+
+
+def test_a_jump_of_days() -> None:
+    """Goal: the demo's clock leaps ahead: nobody has fallen silent."""
+    sea = Sea(boxes=60)
+    readings = without(sea.readings(SAILS_MS + 60 * HOUR_MS), lambda heard: True, SAILS_MS + 6 * HOUR_MS, SAILS_MS + 50 * HOUR_MS)
+    _, made = watch(sea, readings)
+    assert quiet(made)
+    assert not told(made.events, event="X_MISSING")
+
+
+def test_a_gateway_that_stores_and_forwards() -> None:
+    """Goal: an hour of readings comes in one heap: late data alarms nobody, and finds nobody lost."""
+    sea = stormy()
+    readings = held_back(sea.readings(END_MS), of_gateway("GW-2"), STORM_MS + HOUR_MS, STORM_ENDS_MS)
+    assert quiet(watch(sea, readings)[1])
+
+
+def test_boxes_in_the_hold_silent_for_a_day() -> None:
+    """Goal: dry boxes below deck that speak daily are not due."""
+    hold = frozenset(range(60, 120))
+    sea = Sea(boxes=120, storms=[(STORM_MS, STORM_ENDS_MS)], hold=hold, reefer_every=1_000)
+    readings = without(sea.readings(END_MS), of_boxes(*hold), SAILS_MS + HOUR_MS // 2, SAILS_MS + 19 * HOUR_MS)
+    _, made = watch(sea, readings)
+    assert quiet(made)
+    assert not told(made.events, event="X_MISSING")
+
+
+def test_clocks_off_by_hours_in_a_storm() -> None:
+    """Goal: a tenth of the clocks hours off: their boxes are heard when they are heard."""
+    sea = stormy()
+    _, made = watch(sea, wrong_clocks(sea.readings(END_MS), 0.1, seed=3))
+    assert quiet(made)
+    assert not told(made.events, event="X_MISSING")
+
+
+def test_hard_handling_before_the_ship_sails() -> None:
+    """Goal: crane shocks and even a fall in port, then silence until the ship has sailed, are handling."""
+    sea = Sea(boxes=60, silent={5: [(SAILS_MS - 20 * MINUTE_MS, FOR_EVER)]})
+    at_ms = SAILS_MS - 21 * MINUTE_MS
+    _, made = watch(
+        sea, sea.readings(SAILS_MS + 8 * HOUR_MS, [sea.says(5, at_ms, shock_g=11.1), sea.says(5, at_ms + SECOND_MS, free_fall_ms=700)])
+    )
+    assert quiet(made)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_voyage_with_every_fault_at_once(seed: int) -> None:
+    """Goal: deaths, outages, repeats, losses on the air, wrong clocks, arrival out of order, a storm: zero boxes raised."""
+    chance = random.Random(seed)
+    sea = stormy(boxes=240, seed=seed)
+    sea.silent = {at: [(START_MS + chance.randrange(END_MS - START_MS), FOR_EVER)] for at in chance.sample(range(240), 12)}
+    _, made = watch(sea, _faulty(sea, seed, END_MS))
+    assert quiet(made)
+
+
+def test_a_day_of_two_thousand_boxes_with_every_fault() -> None:
+    """Goal: the demo's ship, a day at sea with half an hour of 26°: 0 PROBABLE, and the dead devices that were due are missing."""
+    chance = random.Random(7)
+    storm = SAILS_MS + 12 * HOUR_MS
+    sea = Sea(boxes=2_000, rows=16, tiers=5, seed=7, storms=[(storm, storm + HOUR_MS // 2)])
+    dead = chance.sample(range(2_000), 20)
+    sea.silent = {at: [(SAILS_MS + chance.randrange(6, 18) * HOUR_MS, FOR_EVER)] for at in dead}
+    _, made = watch(sea, _faulty(sea, 7, SAILS_MS + 24 * HOUR_MS))
+    assert quiet(made)
+    assert {record.topic for record in told(made.events, event="X_MISSING")} >= {number(at) for at in dead}
+
+
+def _faulty(sea: Sea, seed: int, end_ms: int) -> list[Heard]:
+    readings = without(sea.readings(end_ms), of_gateway("GW-1"), STORM_MS - HOUR_MS, STORM_MS + 25 * MINUTE_MS)
+    readings = held_back(readings, of_gateway("GW-3"), STORM_MS + HOUR_MS, STORM_MS + 100 * MINUTE_MS)
+    readings = wrong_clocks(lossy(readings, 0.005, seed), 0.01, seed)
+    return jittered(repeated(readings, 0.006, seed), 5 * SECOND_MS, seed)

@@ -1,0 +1,138 @@
+"""The outcome depends on what was measured and on nothing else: not on batches, repeats, restarts, or an order disturbed within the
+lateness."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cargo.alerts import AlertBook
+from cargo.errors import Unreadable
+from cargo.heard import Heard
+from cargo.outcome import Outcome, Place
+from cargo.state import WatchSettings, WatchState
+from cargo.watch import advance, learn, step
+from tests.cargo.faults import held_back, jittered, of_gateway, repeated, without, wrong_clocks
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, join, settings, told, watch
+
+STORM_MS = SAILS_MS + 8 * HOUR_MS
+LOSS_MS = STORM_MS + 30 * MINUTE_MS
+END_MS = STORM_MS + 4 * HOUR_MS
+
+
+def eventful(seed: int = 1) -> tuple[Sea, list[Heard]]:
+    """A voyage in which much happens: a storm, a loss, a box found again, a dead device, an outage, a door, a warm reefer."""
+    lost = {
+        35: [(SAILS_MS + 3 * HOUR_MS, SAILS_MS + 5 * HOUR_MS)],
+        0: [(LOSS_MS, 1 << 62)],
+        1: [(LOSS_MS, LOSS_MS + HOUR_MS)],
+        2: [(LOSS_MS, 1 << 62)],
+        40: [(SAILS_MS + 5 * HOUR_MS, 1 << 62)],
+    }
+    sea = Sea(boxes=72, seed=seed, storms=[(STORM_MS, STORM_MS + HOUR_MS)], silent=lost)
+    blows = [heard for at in (0, 1, 2) for heard in fall(sea, at, LOSS_MS + at * SECOND_MS)]
+    door = [sea.says(31, SAILS_MS + 6 * HOUR_MS, door_open=True), sea.says(31, SAILS_MS + 7 * HOUR_MS, door_open=False)]
+    warm = [sea.says(35, SAILS_MS + 3 * HOUR_MS + at * 20 * MINUTE_MS, setpoint_c=4.0, supply_c=9.0) for at in range(6)]
+    readings = without(sea.readings(END_MS, [*blows, *door, *warm]), of_gateway("GW-2"), SAILS_MS + HOUR_MS, SAILS_MS + 5 * HOUR_MS)
+    return sea, readings
+
+
+def flat(made: Outcome) -> list[tuple[str, int, str]]:
+    """All that was made, comparable."""
+    return [(record.topic, record.at_ms, repr(record.body)) for record in [*made.events, *made.alerts]]
+
+
+def test_much_happens_in_the_eventful_voyage() -> None:
+    """Goal: what follows compares something: every kind of record is made."""
+    sea, readings = eventful()
+    _, made = watch(sea, readings)
+    events = {"LOAD", "ARRI", "DEPA", "X_MUSTER", "X_MISSING", "X_PROBABLE_OVERBOARD", "X_FOUND"}
+    assert {record.body["event"] for record in made.events} >= events
+    assert {record.body["rule"] for record in made.alerts} >= {"lost_container", "incident", "temperature", "door_open", "shock"}
+    ids = [record.body["event_id"] for record in made.events]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1_000])
+def test_batches_change_nothing(batch: int) -> None:
+    """Goal: however the readings are cut, the same records come out in the same order."""
+    sea, readings = eventful()
+    assert flat(watch(sea, readings, batch)[1]) == flat(watch(sea, readings)[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_repeats_change_nothing(seed: int) -> None:
+    """Goal: a third of all readings come again, at once or up to an hour later."""
+    sea, readings = eventful()
+    assert flat(watch(sea, repeated(readings, 0.3, seed))[1]) == flat(watch(sea, readings)[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_order_within_the_lateness_changes_nothing(seed: int) -> None:
+    """Goal: readings overtake each other by up to 10 s, the allowed lateness."""
+    sea, readings = eventful()
+    assert flat(watch(sea, jittered(readings, 10 * SECOND_MS, seed))[1]) == flat(watch(sea, readings)[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_restarts_change_nothing(seed: int) -> None:
+    """Goal: the watch is taken down and up again from its snapshot at any moment, also in the middle of a loss, and goes on as if never
+    stopped."""
+    sea, readings = eventful(seed)
+    chance = random.Random(seed)
+    wanted, made = flat(watch(sea, readings)[1]), Outcome()
+    state = WatchState(settings())
+    join(made, learn(state, sea.entries()))
+    at = 0
+    while at < len(readings):
+        upto = at + chance.choice([1, 3, 50, 400])
+        join(made, step(state, readings[at:upto]))
+        state, at = WatchState.from_bytes(state.to_bytes(), settings()), upto
+    join(made, advance(state, END_MS + state.settings.lateness_ms))
+    assert flat(made) == wanted
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_of_it_together(seed: int) -> None:
+    """Goal: repeats, disturbed order, odd batches: still the same."""
+    sea, readings = eventful(seed)
+    disturbed = jittered(repeated(readings, 0.1, seed), 9 * SECOND_MS, seed)
+    assert flat(watch(sea, disturbed, 77)[1]) == flat(watch(sea, readings)[1])
+
+
+def test_wrong_clocks_and_late_heaps_change_no_verdict() -> None:
+    """Goal: beyond the lateness the records may differ in their times, but the same boxes are lost, found and missing."""
+
+    def verdicts(rows: list[Heard]) -> set[tuple[str, str, str]]:
+        made = watch(sea, rows)[1]
+        lost = {("alert", record.topic, record.body["state"]) for record in told(made.alerts, rule="lost_container")}
+        return lost | {("event", record.topic, record.body["event"]) for record in told(made.events, event="X_MISSING")}
+
+    sea, readings = eventful()
+    wanted = verdicts(readings)
+    assert verdicts(wrong_clocks(readings, 0.0, 5)) == wanted
+    assert verdicts(held_back(readings, of_gateway("GW-1"), STORM_MS + HOUR_MS, STORM_MS + 2 * HOUR_MS)) == wanted
+
+
+def test_shore_runs_the_same_watch_and_agrees() -> None:
+    """Goal: the alerts' ids name rule, topic and first evidence, not the node, so that two watches over the same readings raise the same
+    alert."""
+    sea, readings = eventful()
+    here = watch(sea, readings)[1]
+    state = WatchState(WatchSettings(Place("shore-tokyo", ship=SHIP)))
+    there = learn(state, sea.entries())
+    join(there, step(state, readings))
+    join(there, advance(state, END_MS + state.settings.lateness_ms))
+    both = AlertBook((record.topic, record.body) for record in [*there.alerts, *here.alerts]).standing()
+    assert both == AlertBook((record.topic, record.body) for record in here.alerts).standing()
+
+
+def test_a_snapshot_of_another_place_or_no_snapshot_is_refused() -> None:
+    """Goal: a watch is never continued from what is not its own."""
+    sea, readings = eventful()
+    state, _ = watch(sea, readings[:500])
+    with pytest.raises(Unreadable, match="rebuild the watch"):
+        WatchState.from_bytes(state.to_bytes(), WatchSettings(Place("port-jptyo", port="JPTYO")))
+    with pytest.raises(Unreadable, match="does not read"):
+        WatchState.from_bytes(b"{}", settings())
