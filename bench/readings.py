@@ -27,7 +27,7 @@ def container_numbers(count: int, rng: np.random.Generator) -> list[str]:
 def fleet_readings(containers: int, hours: int, seed: int = 7) -> pa.RecordBatch:
     """One reading an hour of each container, in the order of the device times: each device at its own second of the hour, give or take 2 s.
 
-    A third are reefers whose air follows the set point with noise and defrosts; doors stay shut; all sail together, positions to 1e-5 degrees.
+    Air follows the set point with noise and defrosts; doors stay shut; all sail together, positions to 1e-5 degrees.
     """
     rng = np.random.default_rng(seed)
     topics, trackers = container_numbers(containers, rng), rng.permutation(100_000)[:containers]
