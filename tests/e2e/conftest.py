@@ -1,0 +1,22 @@
+"""One voyage for all end-to-end tests: stopped before B and C and looked at, then played to its end while its processes are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.played import Played, play
+from tests.e2e.voyage import Voyage
+
+
+@pytest.fixture(scope="session")
+def voyage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Voyage]:
+    voyage = Voyage(tmp_path_factory.mktemp("voyage") / "fleet")
+    yield voyage
+    voyage.shut()
+
+
+@pytest.fixture(scope="session")
+def played(voyage: Voyage) -> Played:
+    return play(voyage)

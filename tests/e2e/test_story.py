@@ -1,0 +1,126 @@
+"""Goal: each sentence of the story holds, seen from outside on real processes that were killed on the way."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from landfall.demo.fleet import QUAYS, SHIP_NODES
+from streams.records import StoredRecord
+from tests.e2e.played import FIRST, SECOND, SHORE, Played, losses_at
+
+DUCKWORKS, MERLION = "duckworks", "merlion"
+FIRST_IMO, SECOND_IMO = (ship.imo for ship in SHIP_NODES.values())
+
+pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
+
+
+def bodies(rows: list[StoredRecord], **wanted: Any) -> list[dict[str, Any]]:
+    """Bodies (with their topic) in which every wanted field has its value."""
+    found = [{"topic": row.record.topic, **(row.record.body or {})} for row in rows]
+    return [body for body in found if all(body.get(name) == value for name, value in wanted.items())]
+
+
+def causes(played: Played) -> list[dict[str, Any]]:
+    """What the simulator knows went wrong."""
+    lines = (played.voyage.fleet.folder / "sim" / "truth" / "causes.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def fallen(played: Played) -> set[str]:
+    """The containers that truly fell."""
+    return {cause["container"] for cause in causes(played) if cause["cause"] == "overboard"}
+
+
+def booked(played: Played, customer: str) -> dict[str, tuple[int, int | None]]:
+    """The customer's containers and their spans, by HQ's registry."""
+    latest: dict[str, dict[str, Any]] = {}
+    for body in bodies(played.voyage.rows("hq", "registry"), type="booking"):
+        latest[body["id"]] = body["value"]
+    spans = [span for booking in latest.values() if booking["shipper"] == customer for span in booking["containers"]]
+    return {span["container"]: (span["from_at_ms"], span["until_at_ms"]) for span in spans}
+
+
+def test_singapore_knows_what_tokyo_loaded_before_the_ship_arrives(played: Played) -> None:
+    events = played.singapore_before["events"]
+    assert not bodies(events, event="ARRI", place="SGSIN", ship=FIRST_IMO)
+    loaded = {body["topic"] for body in bodies(events, event="LOAD", place="JPTYO", ship=FIRST_IMO)}
+    lists = bodies(played.singapore_before["registry"], type="load_list", id=f"{FIRST_IMO}/1")
+    listed = {box["container"] for box in lists[-1]["value"]["aboard"] if box.get("tracker", True)}
+    assert listed
+    assert loaded == listed
+
+
+def test_tokyo_and_sydney_have_the_passages_readings_after_singapore(played: Played) -> None:
+    ship = next(origin for origin in played.passage["hq"] if origin.node == FIRST)
+    assert played.passage["singapore"][ship] > 0
+    for port in ("tokyo", "sydney", "hq"):
+        assert played.passage[port][ship] == played.passage["singapore"][ship]
+
+
+def test_the_alert_crosses_the_satellite_while_readings_wait_for_port(played: Played) -> None:
+    at_hq, aboard = played.held_back
+    ship = next(origin for origin in aboard if origin.node == FIRST)
+    assert at_hq[ship] < aboard[ship]
+
+
+def test_headquarters_and_all_ports_have_the_loss_and_no_other(played: Played) -> None:
+    lost = fallen(played)
+    assert len(lost) == 7
+    assert {node: losses_at(played.voyage, node) for node in SHORE} == dict.fromkeys(SHORE, lost)
+
+
+def test_the_map_shows_the_lost_where_they_fell(played: Played) -> None:
+    shown = {box["container"]: box["position"] for box in played.voyage.api("operations").get("/api/map")["lost"]}
+    assert shown.keys() == fallen(played)
+    assert all(-34.5 < position["latitude_deg"] < -32.5 and 151 < position["longitude_deg"] < 153.5 for position in shown.values())
+
+
+def test_a_history_is_continuous_over_ships_and_quays(played: Played) -> None:
+    """A duck that waited on Singapore's quay for the second ship: heard in Tokyo, aboard, in Singapore, aboard again."""
+    heard = defaultdict(list)
+    for row in played.voyage.rows("hq", "containers"):
+        heard[row.record.topic].append((row.order_at_ms, row.coordinates.origin.node))
+    ways = {topic: list(dict.fromkeys(node for _, node in sorted(rows))) for topic, rows in heard.items()}
+    travelled = [topic for topic, way in ways.items() if way == ["tokyo", FIRST, "singapore", SECOND]]
+    assert travelled
+    assert set(travelled) <= booked(played, DUCKWORKS).keys()
+    api = played.voyage.api("operations")
+    timeline = api.all(f"/api/containers/{travelled[0]}/timeline", limit=500)
+    shown = [item["at_ms"] for item in timeline if item["kind"] == "reading"]
+    assert shown == [at_ms for at_ms, _ in sorted(heard[travelled[0]])]
+    codes = [item["body"]["event"] for item in timeline if item["kind"] == "event" and item["body"]["event"] in ("LOAD", "DISC")]
+    assert codes == ["LOAD", "DISC", "LOAD"]
+
+
+def test_in_port_sensors_tell_left_behind_new_and_still_aboard(played: Played) -> None:
+    calls = played.voyage.api("operations").get("/api/ports/SGSIN")["calls"]
+    call = next(call for call in calls if call["ship"] == FIRST_IMO)
+    lists = bodies(played.voyage.rows("hq", "registry"), type="load_list", id=f"{FIRST_IMO}/{call['call']}")
+    planned = lists[-1]["value"]
+    assert set(call["discharged"]["containers"]) == set(planned["discharge"])
+    assert set(call["loaded"]["containers"]) | set(call["left_behind"]["containers"]) >= set(planned["load"])
+    assert call["muster"]["accounted"] > 0
+    assert call["muster"]["accounted"] <= call["muster"]["total"] == len(planned["aboard"])
+
+
+def test_each_owner_sees_its_boxes_and_no_other(played: Played) -> None:
+    everything = {box["number"] for box in played.voyage.api("operations").all("/api/containers", limit=500)}
+    for customer in (DUCKWORKS, MERLION):
+        own = booked(played, customer).keys()
+        api = played.voyage.api(customer)
+        assert {box["number"] for box in api.all("/api/containers", limit=500)} == own
+        assert {alert["topic"] for alert in api.all("/api/alerts", state="all", limit=500)} <= own
+        assert {box["container"] for box in api.get("/api/map")["lost"]} == own & fallen(played)
+        foreign = sorted(everything - own)[0]
+        unknown = api.ask("/api/containers/MSKU1234565")
+        answer = api.ask(f"/api/containers/{foreign}")
+        assert (answer.status_code, sorted(answer.json())) == (404, sorted(unknown.json()))
+
+
+def test_processes_died_on_the_way(played: Played) -> None:
+    assert len(played.killed) >= 3
+    assert set(QUAYS) & set(played.killed) or "albatross" in played.killed

@@ -1,0 +1,192 @@
+"""One voyage of the demo's fleet with real processes, run fast, killed now and then, and looked at from outside."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+from rich.console import Console
+
+from landfall.demo.fleet import Doors, Fleet, Story
+from landfall.demo.run import Demo, prepare
+from sim.truth import published
+from streams.codec import BlockCodec
+from streams.logs.files import FileLogReader
+from streams.records import StoredRecord
+from streams.words import Position
+
+SHORT = Story(seed=7, boxes=60, cadence="short", speed=20_000.0)
+DEADLINE_S = 240.0
+POLL_S = 0.2
+PROJECTED = ("containers", "ships", "events", "alerts", "registry", "states", "customers/")
+
+
+class Voyage:
+    """The fleet under way. `shut` when it is no longer wanted."""
+
+    def __init__(self, folder: Path, story: Story = SHORT) -> None:
+        prepare(folder, fresh=True)
+        self.fleet = Fleet(folder, story, free_doors())
+        self._stopping = threading.Event()
+        self.demo = Demo(self.fleet, Console(quiet=True), self._stopping)
+        self.demo.start()
+        self._watcher = threading.Thread(target=self.demo.watch, name="watcher")
+        self._watcher.start()
+
+    def shut(self) -> None:
+        """Stop everything cleanly."""
+        self._stopping.set()
+        self._watcher.join()
+        self.demo.stop()
+
+    def kill(self, process: str) -> None:
+        """SIGKILL; the watcher starts it again."""
+        self.demo.supervisor.running[process].send_signal(signal.SIGKILL)
+
+    def clock(self) -> dict[str, Any]:
+        """What the fleet's clock tells."""
+        told: dict[str, Any] = httpx.get(self.fleet.clock_url, trust_env=False).raise_for_status().json()
+        return told
+
+    def control(self, **action: Any) -> None:
+        """Pause, resume, speed, jump."""
+        httpx.post(self.fleet.clock_url.replace("/clock", "/control"), json=action, trust_env=False).raise_for_status()
+
+    def to_chapter(self, chapter: str) -> None:
+        """Run as fast as it goes to just before a chapter, and stand still there."""
+        self.control(action="speed", speed=1.0)
+        self.control(action="jump", chapter=chapter)
+        until(f"the jump to {chapter} is over", lambda: self.clock()["state"] not in ("jumping", "waiting"))
+        self.control(action="pause")
+
+    def play_to_the_end(self) -> None:
+        """Run on at the story's speed until it is over."""
+        self.control(action="speed", speed=self.fleet.story.speed)
+        self.control(action="resume")
+        until("the story is over", lambda: self.clock()["state"] == "ended")
+
+    def api(self, username: str, password: str = "landfall-demo") -> Api:
+        """The API with this person's rights."""
+        return Api(self.fleet.api_url, username, password)
+
+    def log(self, node: str) -> FileLogReader:
+        """A node's log, read from this process."""
+        return FileLogReader(self.fleet.folder / node / "log", BlockCodec())
+
+    def rows(self, node: str, stream: str) -> list[StoredRecord]:
+        """Every record of a stream that a node has, up to its Position."""
+        log = self.log(node)
+        try:
+            return [row for batch in log.read(stream, Position()) for row in batch.rows()]
+        finally:
+            log.close()
+
+    def position(self, node: str, stream: str) -> Position:
+        """How far a node has a stream."""
+        log = self.log(node)
+        try:
+            return log.position(stream)
+        finally:
+            log.close()
+
+    def truth(self) -> pa.Table:
+        """Every message the simulator published, repeats among them."""
+        return published(self.fleet.folder / "sim" / "truth")
+
+    def caught_up(self) -> bool:
+        """Whether Spark and the projector have worked off all that headquarters' log holds."""
+        log = self.log("hq")
+        try:
+            told = [row.record.body or {} for batch in log.latest("metrics", "analytics") for row in batch.rows()]
+            reached = {stream: Position.from_json(position) for stream, position in told[-1]["positions"].items()} if told else {}
+            if not reached or not all(position.reaches(log.position(stream)) for stream, position in reached.items()):
+                return False
+            held = {stream: sum(one.held.count() for one in log.ledger(stream).values()) for stream in log.streams()}
+        finally:
+            log.close()
+        answer = self.api("operations").ask("/api/status")
+        projected = {one["stream"]: one["records"] for one in answer.json()["streams"]} if answer.is_success else {}
+        return bool(projected) and all(held[stream] == projected.get(stream) for stream in held if stream.startswith(PROJECTED))
+
+
+class Api:
+    """Headquarters' API as one person sees it."""
+
+    def __init__(self, url: str, username: str, password: str) -> None:
+        self._client = httpx.Client(base_url=url, trust_env=False, timeout=30)
+        answer = self._client.post("/api/token", data={"username": username, "password": password}).raise_for_status()
+        self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+    def get(self, path: str, **query: Any) -> dict[str, Any]:
+        """A JSON answer; raises for any status but 2xx."""
+        told: dict[str, Any] = self.ask(path, **query).raise_for_status().json()
+        return told
+
+    def ask(self, path: str, **query: Any) -> httpx.Response:
+        """The answer, whatever its status."""
+        return self._client.get(path, params=query)
+
+    def all(self, path: str, **query: Any) -> list[dict[str, Any]]:
+        """All items of a listing, page by page."""
+        items: list[dict[str, Any]] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = self.get(path, **query, **cursor)
+            items += page["items"]
+            if page["next"] is None:
+                return items
+            cursor = {"cursor": page["next"]}
+
+
+def until(what: str, condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
+    """Wait until `condition` holds; fails the test with `what` when it does not in time."""
+    began = time.monotonic()
+    while time.monotonic() - began < deadline_s:
+        if condition():
+            return
+        threading.Event().wait(POLL_S)
+    raise AssertionError(f"after {deadline_s:.0f} s it is still not so that {what}")
+
+
+@contextmanager
+def killing(voyage: Voyage, processes: tuple[str, ...], seed: int, every_s: float) -> Iterator[list[str]]:
+    """While the block runs, one process after another, in an order drawn by `seed`, dies by SIGKILL; gives who died."""
+    done, killed, chance = threading.Event(), list[str](), random.Random(seed)
+
+    def work() -> None:
+        waiting: list[str] = []
+        while not done.wait(every_s):
+            waiting = waiting or chance.sample(processes, len(processes))
+            killed.append(waiting.pop())
+            voyage.kill(killed[-1])
+
+    thread = threading.Thread(target=work, name="killer")
+    thread.start()
+    try:
+        yield killed
+    finally:
+        done.set()
+        thread.join()
+
+
+def free_doors() -> Doors:
+    """Ports of this machine that nobody listens on now."""
+    default = Doors()
+    sockets = [socket.socket() for _ in range(len(default.node) + len(default.mqtt) + 5)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    free = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    node = {name: free.pop() for name in default.node}
+    mqtt = {name: free.pop() for name in default.mqtt}
+    return Doors(node, mqtt, *free)
