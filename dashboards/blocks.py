@@ -1,0 +1,61 @@
+"""Boxes drawn as a stack of little containers beside their ship or quay: one block stands for so many boxes, coloured by customer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+BLOCKS_MAX = 60
+ROWS = 5
+BLOCK_WIDTH_PX, BLOCK_HEIGHT_PX = 9, 6
+BOXES_PER_BLOCK = (1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+ABOVE_PX, BELOW_PX = -22, 18
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: whose, its colour, and where it stands from its place's mark on the screen (pixels, right and down)."""
+
+    customer: str
+    colour: tuple[int, int, int]
+    offset_px: tuple[float, float]
+
+
+def boxes_per_block(places: Sequence[Mapping[str, Any]]) -> int:
+    """How many boxes one block stands for, the same on the whole map, so that the fullest place has at most BLOCKS_MAX of them."""
+    fullest = max((place["boxes"] for place in places), default=0)
+    return next((each for each in BOXES_PER_BLOCK if fullest <= each * BLOCKS_MAX), BOXES_PER_BLOCK[-1])
+
+
+def stack(place: Mapping[str, Any], per_block: int) -> list[Block]:
+    """The blocks of one place, column by column, customer by customer; each customer has at least one. A ship's stand above its mark, a
+    quay's below."""
+    owned = [group for group in place["groups"] if not group["ended"]]
+    blocks = [group for group in owned for _ in range(math.ceil(group["boxes"] / per_block))]
+    columns = math.ceil(len(blocks) / ROWS)
+    above = place["place"]["kind"] == "ship"
+    drawn = []
+    for at, group in enumerate(blocks):
+        column, row = divmod(at, ROWS)
+        right = (column - (columns - 1) / 2) * BLOCK_WIDTH_PX
+        down = ABOVE_PX - row * BLOCK_HEIGHT_PX if above else BELOW_PX + row * BLOCK_HEIGHT_PX
+        red, green, blue = group["colour"]
+        drawn.append(Block(group["customer"] or "", (red, green, blue), (right, float(down))))
+    return drawn
+
+
+def legend(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Whose colour is whose: `customer, name, colour, boxes` over all places, the most boxes first; boxes nobody has booked last."""
+    owners: dict[str, dict[str, Any]] = {}
+    for place in places:
+        for group in place["groups"]:
+            if group["ended"]:
+                continue
+            known = owners.setdefault(
+                group["customer"] or "",
+                {"customer": group["customer"], "name": group["name"] or "No booking now", "colour": group["colour"], "boxes": 0},
+            )
+            known["boxes"] += group["boxes"]
+    return sorted(owners.values(), key=lambda one: (one["customer"] is None, -one["boxes"], one["name"]))

@@ -1,0 +1,137 @@
+"""The pages' way to headquarters' API: every question is asked with the viewer's own token, and every refusal has a sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from dashboards import words
+
+Answer = dict[str, Any]
+PAGES_MAX = 20
+PAGE_ROWS = 500
+
+
+class Trouble(Exception):
+    """The API gave no answer that a page could show. `hint` says what the viewer can do."""
+
+    def __init__(self, message: str, hint: str = "", status: int | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.status = status
+
+
+class LoggedOut(Trouble):
+    """The viewer's token no longer holds: log in again."""
+
+
+class NotThere(Trouble):
+    """There is no such thing among those the viewer may see."""
+
+
+class ComingBack(Trouble):
+    """The API, or its database, is away or being built; the same question may be answered in a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who has logged in. `token` is the only thing that gives rights; role and customer only choose which pages are shown."""
+
+    token: str
+    role: str
+    name: str
+    customer: str | None = None
+    ship: str | None = None
+
+    @property
+    def is_customer(self) -> bool:
+        """Whether the viewer gets the portal instead of the fleet."""
+        return self.role == "customer"
+
+    @property
+    def is_operations(self) -> bool:
+        """Whether the viewer may move the clock and acknowledge alerts."""
+        return self.role == "operations"
+
+
+class ApiClient:
+    """Questions to the API, each on its own. Safe from any thread; keeps connections open, and nothing of what was answered."""
+
+    def __init__(self, api_url: str, timeout_s: float, transport: httpx.BaseTransport | None = None) -> None:
+        self._http = httpx.Client(base_url=api_url.rstrip("/") + "/api", timeout=timeout_s, transport=transport, trust_env=False)
+
+    def log_in(self, username: str, password: str) -> Viewer:
+        """The viewer with this username and password. Raises LoggedOut when they are not right, else as `get`."""
+        told = self._asked("POST", "/token", data={"username": username, "password": password})
+        return Viewer(told["access_token"], told["role"], told["name"], told.get("customer"), told.get("ship"))
+
+    def get(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
+        """The answer to one question. Raises LoggedOut, NotThere, ComingBack, or Trouble for any other refusal."""
+        wanted = {name: value for name, value in parameters.items() if value is not None}
+        return self._asked("GET", path, headers=_bearer(viewer), params=wanted)
+
+    def post(self, viewer: Viewer, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        """The answer to something the viewer does. Raises as `get`."""
+        return self._asked("POST", path, headers=_bearer(viewer), json=dict(body or {}))
+
+    def all_items(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
+        """The first page's answer with the `items` of all pages, at most PAGES_MAX of PAGE_ROWS; `complete` says whether that was all."""
+        answer = self.get(viewer, path, limit=PAGE_ROWS, **parameters)
+        items, cursor = list(answer["items"]), answer.get("next")
+        for _ in range(PAGES_MAX - 1):
+            if cursor is None:
+                break
+            more = self.get(viewer, path, limit=PAGE_ROWS, cursor=cursor, **parameters)
+            items, cursor = items + more["items"], more.get("next")
+        return {**answer, "items": items, "complete": cursor is None}
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def _asked(self, method: str, path: str, **how: Any) -> Answer:
+        try:
+            answer = self._http.request(method, path, **how)
+        except httpx.TimeoutException as problem:
+            raise ComingBack("Headquarters' API does not answer in time.", "The page asks again by itself.") from problem
+        except httpx.TransportError as problem:
+            raise ComingBack("Headquarters' API can not be reached.", "See whether it runs; the page asks again by itself.") from problem
+        return _understood(answer)
+
+
+def address(*parts: str) -> str:
+    """A path of the API of these parts, each written so that it stays one part."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _bearer(viewer: Viewer) -> dict[str, str]:
+    return {"Authorization": f"Bearer {viewer.token}"}
+
+
+def _understood(answer: httpx.Response) -> Answer:
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise Trouble(f"What answers at {answer.url.host} is not headquarters' API.", "Mend api_url in the settings.", answer.status_code)
+    if answer.is_success:
+        return body
+    message, hint = str(body.get("error") or f"The API answered {answer.status_code}."), str(body.get("hint") or "")
+    match answer.status_code:
+        case 401:
+            raise LoggedOut(message, hint, 401)
+        case 404:
+            raise NotThere(message, hint, 404)
+        case 503:
+            raise ComingBack(message, _since(body) or hint, 503)
+    raise Trouble(message, hint, answer.status_code)
+
+
+def _since(body: Mapping[str, Any]) -> str:
+    since = (body.get("rebuilding") or {}).get("since_wall_at_ms")
+    return f"It has been building itself again from the log since {words.moment(since)}; this page comes back by itself." if since else ""

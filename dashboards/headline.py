@@ -1,0 +1,87 @@
+"""The strip at the head of every page: the fleet's clock, the muster, alerts, readings, and how old all of it is. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dashboards import words
+from dashboards.markup import Tile
+
+Answer = Mapping[str, Any]
+STILL_WALL_MS = 45_000
+"""Spark speaks with every micro-batch and its metrics; nothing for this long by the wall's clock means that it stands still."""
+READING_STREAMS = ("containers", "ships")
+
+
+def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
+    """What operations sees, from answers of `/api/fleet` and `/api/status`."""
+    counts, now = fleet["counts"], fleet["clock"]["now_at_ms"]
+    readings = [stream for stream in status["streams"] if stream["stream"] in READING_STREAMS]
+    newest = max((stream["received_at_ms"] for stream in readings), default=None)
+    return [
+        clock_tile(fleet),
+        muster_tile(counts),
+        alerts_tile(counts),
+        Tile(
+            "Readings received",
+            words.number(sum(stream["records"] for stream in readings)),
+            f"newest {words.age(newest, now)}",
+        ),
+        spark_tile(status),
+    ]
+
+
+def customer_tiles(fleet: Answer) -> list[Tile]:
+    """What a customer sees: its own boxes and alerts."""
+    counts = fleet["counts"]
+    where = f"{words.number(counts['on_ship'])} aboard ships · {words.number(counts['on_quay'])} on quays"
+    return [clock_tile(fleet), Tile("Your containers", words.number(counts["boxes"]), where), alerts_tile(counts), as_of_tile(fleet)]
+
+
+def clock_tile(answer: Answer) -> Tile:
+    """The one clock of the fleet."""
+    clock = answer["clock"]
+    stands = clock["speed"] == 0
+    return Tile("Fleet clock", words.moment(clock["now_at_ms"]), words.speed(clock["speed"]), "warning" if stands else "plain")
+
+
+def muster_tile(counts: Answer) -> Tile:
+    """How many boxes are where they can be named: aboard a ship or on a quay, by their own sensors' last word."""
+    accounted, boxes, lost = counts["on_ship"] + counts["on_quay"], counts["boxes"], counts["lost"]
+    unheard = boxes - accounted - lost
+    notes = [f"{words.number(lost)} overboard"] if lost else []
+    notes += [f"{words.number(unheard)} not heard yet"] if unheard else []
+    tone = "alert" if lost else "good" if not unheard else "plain"
+    return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes) or "every box", tone)
+
+
+def alerts_tile(counts: Answer) -> Tile:
+    """Open alerts."""
+    count = counts["open_alerts"]
+    return Tile("Alerts open", words.number(count), "none to look at" if not count else "see the alerts", "alert" if count else "good")
+
+
+def spark_tile(status: Answer) -> Tile:
+    """How old Spark's results are: histories, states, hours and customers' streams."""
+    told = status["spark"]
+    tone = "alert" if still_since(status) else "plain"
+    wall = f"{words.span(told['wall_age_ms'])} by the wall" if told["wall_age_ms"] is not None else "has not spoken yet"
+    return Tile("Spark's results", words.ago(told["age_ms"]), wall, tone)
+
+
+def as_of_tile(answer: Answer) -> Tile:
+    """What time an answer is true for."""
+    at_ms = answer["as_of_at_ms"]
+    return Tile("As of", words.age(at_ms, answer["clock"]["now_at_ms"]), words.moment(at_ms))
+
+
+def still_since(status: Answer) -> str | None:
+    """The sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on."""
+    told = status["spark"]
+    if told["wall_age_ms"] is None:
+        return "Spark has not spoken yet: states, histories and customers' streams are empty."
+    if told["wall_age_ms"] < STILL_WALL_MS:
+        return None
+    since = f"since {words.moment(told['at_ms'])} (fleet), {words.span(told['wall_age_ms'])} by the wall's clock"
+    return f"Spark stands still {since}. Places and states are as old as that; alerts still come."

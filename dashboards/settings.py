@@ -1,0 +1,21 @@
+"""What the pages are told at their start."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl
+
+
+class DashboardSettings(BaseModel):
+    """Settings of `landfall dashboards`.
+
+    `api_url`: headquarters' API, asked with each viewer's own token. `refresh_s`: how often a live page asks again, in seconds of the
+    wall's clock. `api_timeout_s`: how long an answer is waited for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    api_url: HttpUrl = HttpUrl("http://127.0.0.1:8780")
+    host: str = "127.0.0.1"
+    port: int = Field(default=8501, ge=1, le=65_535)
+    refresh_s: float = Field(default=2.0, ge=0.5, le=60.0)
+    api_timeout_s: float = Field(default=10.0, gt=0.0, le=60.0)

@@ -1,0 +1,238 @@
+"""From the API's rows to rows of text that tables show: every number with its unit, every datum with its age. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dashboards import markup, theme, words
+from dashboards.markup import Column
+
+Row = Mapping[str, Any]
+Names = Mapping[str, str]
+Texts = dict[str, str]
+STALE_WALL_MS = 60_000
+"""A process that has said nothing for so long by the wall's clock is looked at first."""
+
+CONTAINERS = {
+    "number": "Container",
+    "where": "Where",
+    "heard": "Last heard",
+    "control": "Temperature",
+    "setpoint": "Setpoint",
+    "booking": "Booking",
+    "alert": "Alerts",
+}
+LOST = (
+    Column("number", "Container", mono=True),
+    Column("slot", "Slot"),
+    Column("cargo", "Cargo"),
+    Column("heard", "Last heard", right=True),
+    Column("position", "Estimated position"),
+    Column("chance", "Lost", right=True),
+    Column("state", "State", markup=True),
+)
+EVIDENCE = (
+    Column("family", "Evidence"),
+    Column("detail", "What was seen"),
+    Column("at", "When, UTC", right=True),
+    Column("weight", "Weight", right=True),
+)
+DUE_IN = (
+    Column("ship", "Ship"),
+    Column("from", "From"),
+    Column("sailed", "Sailed", right=True),
+    Column("boxes", "Boxes for here", right=True),
+)
+LINKS = (
+    Column("node", "Node"),
+    Column("peer", "Peer"),
+    Column("rtt", "Round trip", right=True),
+    Column("backlog", "Waiting to go", right=True),
+    Column("sent", "Sent", right=True),
+    Column("received", "Received", right=True),
+    Column("age", "As of", right=True),
+)
+PROCESSES = (
+    Column("node", "Node"),
+    Column("process", "Process"),
+    Column("word", "Last word", markup=True),
+    Column("fleet", "In fleet time", right=True),
+    Column("counts", "What it has done since it started"),
+)
+STREAMS = (Column("stream", "Stream"), Column("records", "Records", right=True), Column("newest", "Newest", right=True))
+
+
+def names_of(fleet: Row) -> dict[str, str]:
+    """Ships' names by IMO number and ports' by UN/LOCODE, from an answer that has both."""
+    ships = {ship["imo"]: ship["name"] or f"IMO {ship['imo']}" for ship in fleet["ships"]}
+    return ships | {port["locode"]: port["name"] for port in fleet["ports"]}
+
+
+def signal(container: Row, name: str) -> Any:
+    """The last value of one signal of a container, or None."""
+    told = container["signals"].get(name)
+    return told["value"] if told else None
+
+
+def control_air(container: Row) -> tuple[str, Any]:
+    """The temperature that counts, and its name: supply above a setpoint of -10 °C, return at or below; ambient for dry boxes."""
+    setpoint = signal(container, "setpoint_c")
+    name = "ambient" if setpoint is None else "supply" if setpoint > -10 else "return"
+    return name, signal(container, f"{name}_c")
+
+
+def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
+    """Where a container is, or that it is overboard, or where it was when the customer's right ended."""
+    if container["number"] in lost:
+        return words.status(lost[container["number"]]["status"])
+    told = words.place(container["place"], names)
+    return f"{told} (right ended)" if container["ended"] else told
+
+
+def container_rows(items: Iterable[Row], lost: Mapping[str, Row], alarmed: Mapping[str, int], names: Names) -> list[Texts]:
+    """Rows of CONTAINERS. `lost`: boxes overboard by number; `alarmed`: open alerts by number."""
+    rows = []
+    for item in items:
+        air, value = control_air(item)
+        rows.append(
+            {
+                "number": item["number"],
+                "where": where(item, lost, names),
+                "heard": words.ago(item["age_ms"]),
+                "control": f"{words.measured(value, '°C')} {air}" if value is not None else words.NOTHING,
+                "setpoint": words.measured(signal(item, "setpoint_c"), "°C"),
+                "booking": item["booking"] or words.NOTHING,
+                "alert": words.counted(alarmed[item["number"]], "open alert") if item["number"] in alarmed else "",
+            }
+        )
+    return rows
+
+
+def alarmed_of(alerts: Iterable[Row]) -> dict[str, int]:
+    """How many open alerts each topic has."""
+    found: dict[str, int] = {}
+    for alert in alerts:
+        if alert["open"]:
+            found[alert["topic"]] = found.get(alert["topic"], 0) + 1
+    return found
+
+
+def lost_rows(alerts: Iterable[Row], boxes: Mapping[str, Row], now_at_ms: int) -> list[Texts]:
+    """Rows of LOST for the alerts of one incident's boxes. `boxes`: answers of `/api/containers/{number}` by number, as far as known."""
+    rows = []
+    for alert in alerts:
+        known = boxes.get(alert["topic"], {})
+        booking, box = known.get("booking") or {}, known.get("container") or {}
+        at = alert["position"]
+        basis = f" ({(at['basis'] or 'basis unknown').lower()})" if at else ""
+        rows.append(
+            {
+                "number": alert["topic"],
+                "slot": words.slot(alert["slot"]),
+                "cargo": _cargo(booking),
+                "heard": words.age(box.get("at_ms"), now_at_ms) if box else words.NOTHING,
+                "position": words.position(at) + basis,
+                "chance": words.likelihood(alert["posterior"]),
+                "state": state_pill(alert),
+            }
+        )
+    return rows
+
+
+def _cargo(booking: Row) -> str:
+    if not booking:
+        return words.NOTHING
+    dangerous = f", UN {booking['un_number']}" if booking.get("un_number") else ""
+    return f"{booking['cargo']}{dangerous}"
+
+
+def state_pill(alert: Row) -> str:
+    """An alert's state in a frame: open, acknowledged by whom, or how it ended."""
+    if not alert["open"]:
+        return markup.pill(alert["state"], "muted")
+    if alert["acknowledged_by"]:
+        return markup.pill(f"acknowledged by {alert['acknowledged_by']}", "accent")
+    return markup.pill("open", theme.SEVERITY_TONES.get(alert["severity"], "warning"))
+
+
+def evidence_rows(alert: Row) -> list[Texts]:
+    """Rows of EVIDENCE, the strongest first, in plain words."""
+    return [
+        {
+            "family": words.FAMILIES.get(piece["family"], words.rule(piece["family"])),
+            "detail": piece.get("detail") or words.SIGNALS.get(piece["signal"], words.rule(piece["signal"])),
+            "at": words.stamp(piece["at_ms"]),
+            "weight": words.weight(piece["weight"]) if piece.get("weight") is not None else words.NOTHING,
+        }
+        for piece in alert["evidence"]
+    ]
+
+
+def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Texts]:
+    """Rows of DUE_IN."""
+    return [
+        {
+            "ship": names.get(due["ship"], due["ship"]),
+            "from": names.get(due["from"], due["from"]),
+            "sailed": words.age(due["sailed_at_ms"], now_at_ms),
+            "boxes": words.number(due["boxes"]["count"]),
+        }
+        for due in due_in
+    ]
+
+
+def link_rows(processes: Iterable[Row]) -> list[Texts]:
+    """Rows of LINKS from what the nodes' processes measure of their sessions (gauges `link.<peer>.<what>`)."""
+    rows = []
+    for told in processes:
+        peers: dict[str, dict[str, float]] = {}
+        for name, value in told["gauges"].items():
+            if name.startswith("link.") and name.count(".") >= 2:
+                peer, _, what = name.removeprefix("link.").rpartition(".")
+                peers.setdefault(peer, {})[what] = value
+        for peer, measured in sorted(peers.items()):
+            rows.append(
+                {
+                    "node": told["node"],
+                    "peer": peer,
+                    "rtt": words.measured(measured.get("rtt_ms"), "ms", 0),
+                    "backlog": words.counted(int(measured["backlog_records"]), "record")
+                    if "backlog_records" in measured
+                    else words.NOTHING,
+                    "sent": words.size(measured.get("sent_bytes")),
+                    "received": words.size(measured.get("received_bytes")),
+                    "age": words.ago(told["wall_age_ms"]),
+                }
+            )
+    return rows
+
+
+def process_rows(processes: Iterable[Row]) -> list[Texts]:
+    """Rows of PROCESSES: ages by the wall's clock, and in the fleet's time."""
+    rows = []
+    for told in processes:
+        stale = told["wall_age_ms"] is None or told["wall_age_ms"] > STALE_WALL_MS
+        counts = sorted(told["counts"].items(), key=lambda item: (-item[1], item[0]))[:4]
+        rows.append(
+            {
+                "node": told["node"],
+                "process": told["process"],
+                "word": markup.pill(words.ago(told["wall_age_ms"]), "warning" if stale else "good"),
+                "fleet": words.ago(told["age_ms"]),
+                "counts": " · ".join(f"{words.number(count)} {name.replace('_', ' ')}" for name, count in counts) or words.NOTHING,
+            }
+        )
+    return rows
+
+
+def stream_rows(streams: Sequence[Row], now_at_ms: int) -> list[Texts]:
+    """Rows of STREAMS, the largest first."""
+    return [
+        {
+            "stream": told["stream"],
+            "records": words.number(told["records"]),
+            "newest": words.age(told["received_at_ms"], now_at_ms),
+        }
+        for told in sorted(streams, key=lambda one: (-one["records"], one["stream"]))
+    ]

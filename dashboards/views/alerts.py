@@ -1,0 +1,97 @@
+"""The alerts desk: one incident for a cluster of losses, with each box's evidence in plain words; then everything else that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from dashboards import markup, tables, theme, words
+from dashboards.client import NotThere, address
+from dashboards.views import parts, session
+
+Answer = Mapping[str, Any]
+BOXES_ASKED_MAX = 60
+WHICH = {"Open": "open", "Closed": "closed", "All": "all"}
+
+
+def show() -> None:
+    """The page; it asks again by itself."""
+    st.fragment(_live, run_every=session.settings().refresh_s * 2)()
+
+
+def _live() -> None:
+    with session.telling_trouble():
+        incidents = session.ask("/incidents")
+        fleet = session.ask("/fleet")
+        names, now = tables.names_of(fleet), fleet["clock"]["now_at_ms"]
+        alerts = session.ask_all("/alerts")["items"]
+        parts.heading("Incidents", f"boxes lost together are one incident · {parts.as_of(incidents)}")
+        for incident in incidents["items"]:
+            _incident(incident, [alert for alert in alerts if alert["incident_id"] == incident["incident_id"]], names, now)
+        if not incidents["items"]:
+            st.html(markup.paragraph("No box has been lost.", muted=True))
+        parts.heading("Alerts", "of single boxes: temperature, power, door, shock")
+        which = st.segmented_control("Which", list(WHICH), default="Open", key="alerts-which", label_visibility="collapsed")
+        single = [alert for alert in alerts if not alert["incident_id"] and _wanted(alert, WHICH[which or "Open"])]
+        parts.alert_list(single, names, now, "desk")
+
+
+def _wanted(alert: Answer, which: str) -> bool:
+    return which == "all" or alert["open"] == (which == "open")
+
+
+def _incident(incident: Answer, alerts: Sequence[Answer], names: Mapping[str, str], now_at_ms: int) -> None:
+    is_open = incident["open_alerts"] > 0
+    tone = "alert" if is_open else "muted"
+    boxes = sorted((alert for alert in alerts if not alert["incident"]), key=lambda alert: str(alert["slot"] or "~"))
+    waiting = [alert["alert_id"] for alert in alerts if alert["open"] and not alert["acknowledged_by"]]
+    with st.container(border=True, key=f"incident-{incident['incident_id']}"):
+        text, button = st.columns([6, 1.25], vertical_alignment="center")
+        text.html(_incident_head(incident, names, tone, now_at_ms))
+        if waiting and session.logged_in().is_operations:
+            label = f"Acknowledge {len(waiting)}"
+            key = f"acknowledge-{incident['incident_id']}"
+            button.button(label, key=key, type="primary", on_click=parts.acknowledge, args=(waiting,), width="stretch")
+        known = _known_boxes(boxes)
+        st.html(markup.table(tables.LOST, tables.lost_rows(boxes, known, now_at_ms), "The boxes' own alerts have not come yet."))
+        if incident["at_risk"]:
+            names_at_risk = ", ".join(incident["at_risk"])
+            st.html(markup.paragraph(f"At risk beside them, without a tracker of their own: {names_at_risk}"))
+        _evidence(incident, boxes)
+
+
+def _incident_head(incident: Answer, names: Mapping[str, str], tone: str, now_at_ms: int) -> str:
+    ship = names.get(incident["ship"] or "", incident["ship"] or "")
+    status = markup.pill(words.status(incident["status"]), tone)
+    where = words.position(incident["position"])
+    at = f"{ship} · {where} · raised {words.age(incident['raised_at_ms'], now_at_ms)}, {words.moment(incident['raised_at_ms'])}"
+    title = f'<span style="font-size:1.25rem;font-weight:650;color:{theme.TONES[tone]}">{markup.escape(incident["title"])}</span>'
+    return f'{title} &nbsp;{status}<p class="lf-note">{markup.escape(at)}<br>{markup.escape(incident["detail"])}</p>'
+
+
+def _evidence(incident: Answer, boxes: Sequence[Answer]) -> None:
+    """Why each of the boxes counts as lost: one at a time, the viewer's choice."""
+    by_number = {alert["topic"]: alert for alert in boxes}
+    if not by_number:
+        return
+    numbers = list(by_number)
+    chosen = st.pills("Evidence for", numbers, default=numbers[0], key=f"evidence-{incident['incident_id']}")
+    alert = by_number.get(chosen or numbers[0], boxes[0])
+    st.html(markup.table(tables.EVIDENCE, tables.evidence_rows(alert), "No evidence came with this alert."))
+    chance = f"Probability of a loss: {words.likelihood(alert['posterior'])}. Each family counts once; silence alone never decides."
+    st.html(markup.paragraph(chance, muted=True))
+    if st.button(f"Open {alert['topic']}", key=f"open-{incident['incident_id']}", icon=":material/package_2:"):
+        session.open_container(alert["topic"])
+
+
+def _known_boxes(boxes: Sequence[Answer]) -> dict[str, Answer]:
+    """What the API says of these boxes; those it does not know are left out."""
+    known: dict[str, Answer] = {}
+    for alert in boxes[:BOXES_ASKED_MAX]:
+        try:
+            known[alert["topic"]] = session.ask(address("containers", alert["topic"]))
+        except NotThere:
+            continue
+    return known

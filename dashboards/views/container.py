@@ -1,0 +1,150 @@
+"""One container: where it is and how old that is, its temperatures, its milestones over ships and quays, its alerts, its track."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from dashboards import charts, history, layers, markup, tables, theme, words
+from dashboards.client import NotThere, address
+from dashboards.views import parts, session
+
+Answer = Mapping[str, Any]
+MAP_HEIGHT_PX, MAP_WIDTH_PX = 300, 480
+REFRESH_FACTOR = 3
+SIGNALS = {
+    "setpoint_c": ("Setpoint", "°C", 1),
+    "supply_c": ("Supply air", "°C", 1),
+    "return_c": ("Return air", "°C", 1),
+    "ambient_c": ("Ambient", "°C", 1),
+    "humidity_pct": ("Humidity", "% RH", 0),
+    "o2_pct": ("Oxygen", "%", 1),
+    "co2_pct": ("Carbon dioxide", "%", 1),
+    "battery_mv": ("Battery", "mV", 0),
+    "rssi_dbm": ("Radio signal", "dBm", 0),
+    "shock_g": ("Last shock", "g", 1),
+    "tilt_deg": ("Tilt", "°", 0),
+}
+SWITCHES = {"power_on": ("Power", "on", "off"), "defrosting": ("Defrosting", "yes", "no"), "door_open": ("Door", "open", "closed")}
+
+
+def show(number: str) -> None:
+    """The page; it asks again by itself."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("All containers", icon=":material/arrow_back:"):
+            del st.query_params["container"]
+            st.rerun()
+        st.html(f'<div class="lf-heading"><span class="lf-mono">{markup.escape(number)}</span></div>')
+    st.fragment(_live, run_every=session.settings().refresh_s * REFRESH_FACTOR)(number)
+
+
+def _live(number: str) -> None:
+    with session.telling_trouble():
+        try:
+            told = session.ask(address("containers", number))
+        except NotThere as problem:
+            st.html(markup.banner(str(problem), "warning", problem.hint))
+            return
+        timeline = session.ask_all(address("containers", number, "timeline"))
+        fleet = session.ask("/map")
+        names, now = tables.names_of(fleet), told["clock"]["now_at_ms"]
+        lost = {box["container"]: box for box in fleet["lost"]}
+        st.html(markup.strip(_tiles(told, lost, names, now)))
+        wide, side = st.columns([2.15, 1], gap="medium")
+        with wide:
+            _chart(timeline["items"])
+            _papers(told, timeline, names)
+        with side:
+            _where_map(told, timeline["items"], fleet, lost, now)
+            parts.heading("Milestones", f"newest first, {parts.as_of(told)}")
+            st.html(markup.lines(history.milestones(timeline["items"], names)) or markup.paragraph("None yet.", muted=True))
+        if told["alerts"]:
+            parts.heading("Open alerts", words.counted(len(told["alerts"]), "alert"))
+            parts.alert_list(told["alerts"], names, now, "container-alert")
+
+
+def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], now_at_ms: int) -> list[markup.Tile]:
+    box = told["container"]
+    air, value = tables.control_air(box)
+    spoke = box["signals"].get(f"{air}_c")
+    overboard = box["number"] in lost
+    place_note = words.slot(lost[box["number"]]["slot"]) if overboard else f"heard {words.ago(box['age_ms'])}"
+    tiles = [
+        markup.Tile("Now", tables.where(box, lost, names), place_note, "alert" if overboard else "plain"),
+        markup.Tile("Last heard", words.ago(box["age_ms"]), words.moment(box["at_ms"]), "alert" if overboard else "plain"),
+        markup.Tile(f"{air.capitalize()} air", words.measured(value, "°C"), words.age(spoke["at_ms"] if spoke else None, now_at_ms)),
+    ]
+    if told["booking"]:
+        booking = told["booking"]
+        way = f"{names.get(booking['from'], booking['from'])} → {names.get(booking['to'], booking['to'])}"
+        tiles.append(markup.Tile("Booking", booking["reference"], f"{booking['cargo']} · {way}"))
+    alerts = len(told["alerts"])
+    tiles.append(markup.Tile("Open alerts", words.number(alerts), "", "alert" if alerts else "good"))
+    return tiles
+
+
+def _chart(items: Sequence[Answer]) -> None:
+    points = history.temperatures(items)
+    bands, shocks = history.bands(items), history.shocks(items)
+    note = "UTC; bands: defrost and power off; triangles: shocks of 2 g and more" if bands or shocks else "UTC"
+    parts.heading("Temperatures", note)
+    if not points:
+        st.html(markup.paragraph("No temperature has been heard.", muted=True))
+        return
+    st.vega_lite_chart(charts.temperature_chart(points, bands, shocks), width="stretch", theme=None, key="temperatures")
+
+
+def _papers(told: Answer, timeline: Answer, names: Mapping[str, str]) -> None:
+    left, right = st.columns(2, gap="medium")
+    now = told["clock"]["now_at_ms"]
+    with left:
+        parts.heading("Sensors' last words", "each with its own age")
+        columns = (markup.Column("what", "Signal"), markup.Column("value", "Value", right=True), markup.Column("age", "Age", right=True))
+        st.html(markup.table(columns, _signal_rows(told["container"], now), "Nothing has been heard."))
+    with right:
+        parts.heading("Papers and record", "booking, custody, completeness")
+        st.html(markup.facts(_facts(told, names) | history.completeness(timeline["items"])))
+        if not timeline["complete"]:
+            st.html(markup.paragraph("Only the beginning of a very long history is shown.", muted=True))
+
+
+def _signal_rows(box: Answer, now_at_ms: int) -> list[dict[str, str]]:
+    rows = []
+    for name, (what, unit, places) in SIGNALS.items():
+        if told := box["signals"].get(name):
+            value = words.measured(told["value"], unit, places)
+            rows.append({"what": what, "value": value, "age": words.age(told["at_ms"], now_at_ms)})
+    for name, (what, yes, no) in SWITCHES.items():
+        if told := box["signals"].get(name):
+            rows.append({"what": what, "value": yes if told["value"] else no, "age": words.age(told["at_ms"], now_at_ms)})
+    return rows
+
+
+def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
+    facts: dict[str, str] = {}
+    if booking := told["booking"]:
+        facts |= {"Booking": booking["reference"], "Cargo": booking["cargo"], "Consignee": booking["consignee"] or words.NOTHING}
+        if booking["un_number"]:
+            facts["Dangerous goods"] = f"UN {booking['un_number']}"
+        for span in booking["containers"]:
+            facts["Stuffed"] = f"{words.stamp(span['from_at_ms'])} UTC"
+            facts["Stripped"] = f"{words.stamp(span['until_at_ms'])} UTC" if span["until_at_ms"] else "not yet planned"
+    if custody := told["custody"]:
+        facts["Custody by the papers"] = f"{words.custody(custody['at'], names)}, since {words.stamp(custody['since_at_ms'])} UTC"
+    return facts
+
+
+def _where_map(told: Answer, items: Sequence[Answer], fleet: Answer, lost: Mapping[str, Answer], now_at_ms: int) -> None:
+    box, own = told["container"], history.track(items)
+    spot = layers.spot_of(box, fleet, lost)
+    parts.heading("Where it went", f"{words.counted(len(own), 'position')} of its own")
+    drawn = layers.container_layers(own, spot, box["number"] in lost, words.ago(box["age_ms"]))
+    camera = layers.camera_for([*own, *([spot] if spot else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)
+    st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key=f"track-{box['number']}", alt="Map of the container's way")
+    if spot:
+        at = {"longitude_deg": spot[0], "latitude_deg": spot[1]}
+        st.html(markup.paragraph(f"{words.position(at)} · {words.age(box['at_ms'], now_at_ms)}", muted=True))
+    else:
+        st.html(f'<p style="color:{theme.MUTED}">Its place is not known yet.</p>')

@@ -1,0 +1,78 @@
+"""Find a container by its number or its booking, with help when a number was misread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from dashboards import markup, words
+from dashboards.client import Answer, NotThere, address
+from dashboards.views import container, parts, session
+
+CANDIDATES_ASKED = 20
+LIST_REFRESH_FACTOR = 3
+
+
+def show() -> None:
+    """The page of one container when the address names one, else the search."""
+    number = st.query_params.get("container")
+    if number:
+        container.show(number)
+        return
+    parts.heading("Containers", "by number, or the beginning of one, or by booking")
+    by_number, by_booking = st.columns(2)
+    wanted = by_number.text_input("Container number", placeholder="for example BBLU 100 008 8", key="wanted-number")
+    booking = by_booking.text_input("Booking", placeholder="for example BB-2605-0001", key="wanted-booking")
+    with session.telling_trouble():
+        if wanted.strip() and not booking.strip():
+            _open_or_help(wanted.strip())
+    st.fragment(_listed, run_every=session.settings().refresh_s * LIST_REFRESH_FACTOR)(wanted.strip(), booking.strip())
+
+
+def _open_or_help(wanted: str) -> None:
+    """Open the container of this number; else say what is wrong with the number, and which it may have been."""
+    check = session.ask(address("check", wanted))
+    if check["valid"]:
+        try:
+            found = session.ask(address("containers", check["number"]))
+        except NotThere as problem:
+            st.html(markup.banner(f"{check['number']}: {problem}", "warning", problem.hint))
+            return
+        session.open_container(found["container"]["number"])
+    if check["number"] and len(check["number"]) >= 10:
+        _help(check)
+
+
+def _help(check: Answer) -> None:
+    st.html(markup.banner(f"{check['number']} is no container number: {check['problem']}.", "warning"))
+    known = [number for number in check["candidates"][:CANDIDATES_ASKED] if _is_there(number)]
+    if known:
+        st.html(markup.paragraph("Did you mean …?"))
+        with st.container(horizontal=True, gap="small"):
+            for number in known:
+                st.button(number, key=f"meant-{number}", icon=":material/package_2:", on_click=_choose, args=(number,))
+    elif check["candidates"]:
+        st.html(
+            markup.paragraph(f"One slip away: {', '.join(check['candidates'][:6])}; none of these is among those you may see.", muted=True)
+        )
+
+
+def _choose(number: str) -> None:
+    st.query_params["container"] = number
+
+
+def _is_there(number: str) -> bool:
+    return bool(session.ask("/containers", q=number, limit=1)["items"])
+
+
+def _listed(wanted: str, booking: str) -> None:
+    with session.telling_trouble():
+        told = session.ask("/map")
+        found = session.ask("/containers", q=wanted or None, booking=booking or None, limit=parts.LISTED_MAX)
+        items: Sequence[Answer] = found["items"]
+        more = f", the first {words.number(parts.LISTED_MAX)} by number" if found["next"] else ""
+        st.html(
+            markup.paragraph(f"{words.counted(len(items), 'container')}{more} · {parts.as_of(found)} · choose one to open it", muted=True)
+        )
+        parts.container_list(items, told, "containers-found")

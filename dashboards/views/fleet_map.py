@@ -1,0 +1,123 @@
+"""The live fleet map: ships on their way, boxes where they are, alerts and losses; beside it the story and the clock's controls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import streamlit as st
+
+from dashboards import blocks, chapters, layers, markup, tables, theme, words
+from dashboards.client import Trouble, address
+from dashboards.views import parts, session
+
+HEIGHT_PX = 700
+SPEEDS = (60, 600, 2_000, 4_000, 10_000)
+_CAMERA, _FLIGHT, _BEAT = "map_camera", "map_flight", "map_beat"
+Answer = Mapping[str, Any]
+
+
+def show() -> None:
+    """The page; it asks again by itself and keeps the viewer's pan and zoom."""
+    st.fragment(_live, run_every=session.settings().refresh_s)()
+
+
+def _live() -> None:
+    st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
+    with session.telling_trouble():
+        told = session.ask("/map")
+        wide, side = st.columns([3.1, 1], gap="small")
+        with side:
+            _side(told)
+        with wide:
+            _map(told)
+
+
+def _map(told: Answer) -> None:
+    now = told["clock"]["now_at_ms"]
+    camera = st.session_state.get(_CAMERA, layers.PACIFIC)
+    drawn = layers.deck(layers.fleet_layers(told, now, st.session_state[_BEAT]), camera, st.session_state.get(_FLIGHT, 0))
+    st.pydeck_chart(drawn, height=HEIGHT_PX, key="fleet-map", alt="Map of the fleet: ships, ports, containers and alerts")
+    st.html(_legend(told))
+
+
+def _legend(told: Answer) -> str:
+    """Whose colour is whose, how many boxes a block stands for, and how old the places are."""
+    owners = "".join(
+        f"<span>{markup.swatch(owner['colour'], owner['name'])} <span class='lf-muted'>{words.number(owner['boxes'])}</span></span>"
+        for owner in blocks.legend(told["places"])
+    )
+    boxes = words.counted(blocks.boxes_per_block(_located(told)), "box", "boxes")
+    note = f"One block is up to {boxes} of one customer: above a ship aboard, below a port on its quay. Places {parts.as_of(told)}."
+    return f'<div class="lf-legend">{owners}</div><p class="lf-note">{escape(note)} Point at anything for more.</p>'
+
+
+def _located(told: Answer) -> list[Answer]:
+    return [place for place in told["places"] if place["place"]]
+
+
+def _side(told: Answer) -> None:
+    story, incidents = session.ask("/story")["items"], session.ask("/incidents")["items"]
+    for chapter in story[-1:]:
+        _chapter(chapter, told, incidents)
+    if session.logged_in().is_operations:
+        _controls(told)
+    for chapter in reversed(story[:-1]):
+        with st.expander(f"{chapter['chapter']} · {chapter['title']}"):
+            _chapter(chapter, told, incidents)
+
+
+def fly(longitude: float, latitude: float, zoom: float) -> None:
+    """The map goes there, once; the viewer moves on from there."""
+    st.session_state[_CAMERA] = {"longitude": longitude, "latitude": latitude, "zoom": zoom}
+    st.session_state[_FLIGHT] = st.session_state.get(_FLIGHT, 0) + 1
+
+
+def _chapter(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> None:
+    port = chapters.port_of(chapter, told["ports"])
+    answer = _port(port["locode"]) if port else None
+    facts = chapters.measured(chapter, answer, incidents, tables.names_of(told))
+    body = markup.paragraph(chapter["text"])
+    body += f"<ul class='lf-list'>{''.join(f'<li>{escape(fact)}</li>' for fact in facts)}</ul>" if facts else ""
+    body += f'<p><span class="lf-muted">Where to look.</span> {escape(chapter["look"])}</p>'
+    tone = "alert" if chapters.incident_of(chapter, incidents) else "accent"
+    told_at = f"told {words.age(chapter['at_ms'], told['clock']['now_at_ms'])}"
+    st.html(markup.card(f"{chapter['chapter']} · {chapter['title']}", body, tone, told_at))
+    with st.container(horizontal=True, gap="small"):
+        for look in chapters.looks(chapter, told, incidents):
+            where = (look.longitude, look.latitude, look.zoom)
+            st.button(look.title, icon=":material/my_location:", key=f"fly-{chapter['chapter']}-{look.title}", on_click=fly, args=where)
+
+
+def _port(locode: str) -> Answer | None:
+    try:
+        return session.ask(address("ports", locode))
+    except Trouble:
+        return None
+
+
+def _controls(told: Answer) -> None:
+    speed = told["clock"]["speed"]
+    with st.container(border=True, key="clock-controls"):
+        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock</div>')
+        with st.container(horizontal=True, gap="small"):
+            if speed == 0:
+                st.button("Resume", icon=":material/play_arrow:", on_click=session.do, args=("/clock",), kwargs={"action": "resume"})
+            else:
+                st.button("Pause", icon=":material/pause:", on_click=session.do, args=("/clock",), kwargs={"action": "pause"})
+            for chapter in ("A", "B", "C"):
+                st.button(
+                    f"To {chapter}",
+                    key=f"jump-{chapter}",
+                    help=f"Run flat out to just before chapter {chapter}",
+                    on_click=session.do,
+                    args=("/clock",),
+                    kwargs={"action": "jump", "chapter": chapter},
+                )
+        chosen = st.segmented_control(
+            "Speed", SPEEDS, format_func=lambda times: f"{times:,}×", key="clock-speed", label_visibility="collapsed"
+        )
+        if chosen and chosen != st.session_state.get("clock-speed-sent"):
+            st.session_state["clock-speed-sent"] = chosen
+            session.do("/clock", action="speed", speed=chosen)

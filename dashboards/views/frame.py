@@ -1,0 +1,83 @@
+"""What surrounds every page: the style, the navigation by role, the strip with the fleet's clock, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import streamlit as st
+from streamlit.navigation.page import Page
+
+from dashboards import headline, markup
+from dashboards.client import Viewer
+from dashboards.views import alerts, containers, fleet_map, login, portal, ports, session, sync
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page: its name in the address, its title and icon, what shows it, and whether customers have it."""
+
+    name: str
+    title: str
+    icon: str
+    show: Callable[[], None]
+    for_customers: bool = False
+    for_staff: bool = True
+
+
+PLACES = (
+    Place("map", "Fleet map", ":material/map:", fleet_map.show),
+    Place("portal", "Your cargo", ":material/inventory_2:", portal.show, for_customers=True, for_staff=False),
+    Place("containers", "Containers", ":material/package_2:", containers.show, for_customers=True),
+    Place("alerts", "Alerts desk", ":material/notifications_active:", alerts.show),
+    Place("ports", "Ports", ":material/anchor:", ports.show),
+    Place("sync", "Sync & health", ":material/sync:", sync.show),
+)
+BRAND = Path(__file__).parents[1] / "static" / "brand.png"
+
+
+def show() -> None:
+    """The whole of what a tab shows."""
+    st.html(markup.STYLE)
+    st.logo(str(BRAND), size="large")
+    who = session.viewer()
+    if who is None:
+        _pages(PLACES, login.show, position="hidden").run()
+        return
+    places = [place for place in PLACES if (place.for_customers if who.is_customer else place.for_staff)]
+    page = _pages(places, None, position="top")
+    _head(who)
+    page.run()
+
+
+def _pages(places: tuple[Place, ...] | list[Place], instead: Callable[[], None] | None, position: Literal["top", "hidden"]) -> Page:
+    made = {
+        place.name: st.Page(instead or place.show, title=place.title, icon=place.icon, url_path=place.name, default=at == 0)
+        for at, place in enumerate(places)
+    }
+    session.keep_pages(made)
+    return st.navigation(list(made.values()), position=position)
+
+
+def _head(who: Viewer) -> None:
+    st.fragment(_strip, run_every=session.settings().refresh_s)()
+    with st.container(key="who"), st.popover(who.name, icon=":material/account_circle:"):
+        st.caption(f"Logged in as {who.name} ({who.role})")
+        if st.button("Log out", icon=":material/logout:", width="stretch"):
+            session.leave("You have logged out.")
+            st.rerun()
+
+
+def _strip() -> None:
+    who = session.logged_in()
+    with session.telling_trouble():
+        fleet = session.ask("/fleet")
+        if who.is_customer:
+            st.html(markup.strip(headline.customer_tiles(fleet)))
+            return
+        status = session.ask("/status")
+        st.html(markup.strip(headline.fleet_tiles(fleet, status)))
+        if still := headline.still_since(status):
+            st.html(markup.banner(still, "alert"))

@@ -1,0 +1,83 @@
+"""Pieces that several pages share: the names of ships and ports, a list of containers to open, a list of alerts to take note of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from dashboards import markup, tables, theme, words
+from dashboards.client import address
+from dashboards.views import session
+
+Answer = Mapping[str, Any]
+ALERTS_SHOWN = 40
+LISTED_MAX = 200
+
+
+def heading(title: str, note: str) -> None:
+    """A page's or section's title, with a sentence under it."""
+    st.html(f'<div class="lf-heading">{markup.escape(title)}<span class="lf-note">{markup.escape(note)}</span></div>')
+
+
+def as_of(answer: Answer) -> str:
+    """What time an answer is true for, in words."""
+    return f"as of {words.age(answer['as_of_at_ms'], answer['clock']['now_at_ms'])}"
+
+
+def container_list(items: Sequence[Answer], told: Answer, key: str) -> None:
+    """Containers in a table; choosing one opens its page. `told`: an answer of `/api/map`, for names, losses and alerts."""
+    lost = {box["container"]: box for box in told["lost"]}
+    rows = tables.container_rows(items, lost, tables.alarmed_of(told["alerts"]), tables.names_of(told))
+    if not rows:
+        st.html(markup.paragraph("No container.", muted=True))
+        return
+    columns = {heading: [row[name] for row in rows] for name, heading in tables.CONTAINERS.items()}
+    chosen = st.dataframe(
+        columns,
+        key=key,
+        hide_index=True,
+        width="stretch",
+        height=min(560, 38 + 35 * len(rows)),
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    picked = chosen["selection"]["rows"]
+    if picked and picked[0] < len(rows):
+        session.open_container(rows[picked[0]]["number"])
+
+
+def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -> None:
+    """One alert: what, where, since when, and the button to take note of it."""
+    text, button = st.columns([6.2, 1], vertical_alignment="center")
+    place = names.get(alert["ship"] or "", "")
+    about = "" if "." in alert["topic"] else f'<span class="lf-mono">{markup.escape(alert["topic"])}</span> · '
+    facts = " · ".join(part for part in (place, f"raised {words.age(alert['raised_at_ms'], now_at_ms)}", alert["detail"] or "") if part)
+    tone = theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["open"] else "muted"
+    title = f"{markup.pill(alert['severity'].lower(), tone)} {tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
+    with text:
+        st.html(
+            f'<div class="lf-card" style="--tone:{theme.TONES[tone]}">{title}<p class="lf-note">{about}{markup.escape(facts)}</p></div>'
+        )
+    if session.logged_in().is_operations and alert["open"] and not alert["acknowledged_by"]:
+        button.button("Acknowledge", key=f"{key}-{alert['alert_id']}", on_click=acknowledge, args=([alert["alert_id"]],), width="stretch")
+    if alert["evidence"]:
+        with st.expander(f"Evidence: {words.counted(len(alert['evidence']), 'piece')}", icon=":material/fact_check:"):
+            st.html(markup.table(tables.EVIDENCE, tables.evidence_rows(alert), ""))
+
+
+def acknowledge(alert_ids: Sequence[str]) -> None:
+    """Take note of alerts, by the viewer's name, for every node to see."""
+    for alert_id in alert_ids:
+        session.do(address("alerts", alert_id, "acknowledge"))
+
+
+def alert_list(alerts: Sequence[Answer], names: Mapping[str, str], now_at_ms: int, key: str) -> None:
+    """Alerts one under the other, at most ALERTS_SHOWN."""
+    for alert in alerts[:ALERTS_SHOWN]:
+        alert_card(alert, names, now_at_ms, key)
+    if len(alerts) > ALERTS_SHOWN:
+        st.html(markup.paragraph(f"and {words.counted(len(alerts) - ALERTS_SHOWN, 'older alert')}", muted=True))
+    if not alerts:
+        st.html(markup.paragraph("No alert.", muted=True))

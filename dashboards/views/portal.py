@@ -1,0 +1,83 @@
+"""The customer's portal: its boxes on the map, its bookings with their conditions, its alerts; nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from dashboards import layers, markup, tables, words
+from dashboards.views import parts, session
+
+Answer = Mapping[str, Any]
+MAP_HEIGHT_PX, MAP_WIDTH_PX = 430, 900
+_BEAT, _CAMERA = "portal_beat", "portal_camera"
+
+
+def show() -> None:
+    """The page: the map asks again by itself, the list below it a little less often."""
+    refresh_s = session.settings().refresh_s
+    st.fragment(_map_and_alerts, run_every=refresh_s)()
+    st.fragment(_bookings, run_every=refresh_s * 3)()
+
+
+def _map_and_alerts() -> None:
+    st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
+    with session.telling_trouble():
+        told = session.ask("/map")
+        now = told["clock"]["now_at_ms"]
+        wide, side = st.columns([2.1, 1], gap="medium")
+        with wide:
+            camera = st.session_state.get(_CAMERA) or layers.camera_over(told["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
+            st.session_state[_CAMERA] = camera
+            drawn = layers.fleet_layers(told, now, st.session_state[_BEAT])
+            st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
+            st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(told)}.", muted=True))
+        with side:
+            parts.heading("Alerts", "about your boxes")
+            alerts = session.ask("/alerts")["items"]
+            parts.alert_list(alerts, tables.names_of(told), now, "portal")
+
+
+def _bookings() -> None:
+    with session.telling_trouble():
+        bookings = session.ask_all("/bookings")["items"]
+        boxes = session.ask_all("/containers")
+        told = session.ask("/map")
+        parts.heading("Bookings", f"{words.counted(len(bookings), 'booking')} · {parts.as_of(boxes)}")
+        st.html(markup.table(COLUMNS, booking_rows(bookings, boxes["items"], tables.names_of(told)), "No booking yet."))
+        parts.heading("Containers", "choose one to open it")
+        references = [booking["reference"] for booking in bookings]
+        chosen = st.selectbox("Booking", ["All bookings", *references], key="portal-booking", label_visibility="collapsed")
+        parts.container_list([box for box in boxes["items"] if chosen in ("All bookings", box["booking"])], told, "portal-boxes")
+
+
+COLUMNS = (
+    markup.Column("reference", "Booking", mono=True),
+    markup.Column("cargo", "Cargo"),
+    markup.Column("way", "From and to"),
+    markup.Column("setpoint", "Setpoint", right=True),
+    markup.Column("boxes", "Boxes", right=True),
+    markup.Column("ended", "Delivered", right=True),
+    markup.Column("heard", "Newest word", right=True),
+)
+
+
+def booking_rows(bookings: Sequence[Answer], boxes: Sequence[Answer], names: Mapping[str, str]) -> list[dict[str, str]]:
+    """Rows of COLUMNS."""
+    rows = []
+    for booking in bookings:
+        ages = [box["age_ms"] for box in boxes if box["booking"] == booking["reference"] and box["age_ms"] is not None]
+        rows.append(
+            {
+                "reference": booking["reference"],
+                "cargo": booking["cargo"],
+                "way": f"{names.get(booking['from'], booking['from'])} → {names.get(booking['to'], booking['to'])}",
+                "setpoint": words.measured(booking["setpoint_c"], "°C"),
+                "boxes": words.number(len(booking["containers"])),
+                "ended": words.number(sum(box["ended"] for box in booking["containers"])),
+                "heard": words.ago(min(ages, default=None)),
+            }
+        )
+    return rows

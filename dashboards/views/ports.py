@@ -1,0 +1,141 @@
+"""A port's view: what is due in before the ship arrives, what stands on the quay, and each call's list against what the sensors say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from dashboards import markup, tables, words
+from dashboards.client import address
+from dashboards.views import parts, session
+
+Answer = Mapping[str, Any]
+LISTS = (
+    ("to_discharge", "To discharge"),
+    ("discharged", "Discharged, heard on the quay"),
+    ("to_load", "To load"),
+    ("loaded", "Loaded, confirmed aboard"),
+    ("left_behind", "Left behind"),
+    ("new_aboard", "New aboard, not on the list"),
+)
+NUMBERS_SHOWN = 60
+
+
+def show() -> None:
+    """The page; it asks again by itself."""
+    st.fragment(_live, run_every=session.settings().refresh_s * 2)()
+
+
+def _live() -> None:
+    with session.telling_trouble():
+        fleet = session.ask("/fleet")
+        names = tables.names_of(fleet)
+        locodes = [port["locode"] for port in fleet["ports"]]
+        if not locodes:
+            st.html(markup.paragraph("The registry knows no port yet.", muted=True))
+            return
+        default = "SGSIN" if "SGSIN" in locodes else locodes[0]
+        chosen = st.segmented_control(
+            "Port", locodes, default=default, format_func=lambda locode: names[locode], key="port", label_visibility="collapsed"
+        )
+        told = session.ask(address("ports", chosen or default))
+        _port(told, names)
+
+
+def _port(told: Answer, names: Mapping[str, str]) -> None:
+    now = told["clock"]["now_at_ms"]
+    st.html(markup.strip(_tiles(told)))
+    left, right = st.columns([1, 1.25], gap="medium")
+    with left:
+        parts.heading("Due in", "by the load list of the last port each ship has sailed from")
+        st.html(
+            markup.table(
+                tables.DUE_IN, tables.due_in_rows(told["due_in"], names, now), "No ship is on her way here with boxes for this port."
+            )
+        )
+        for due in told["due_in"]:
+            _numbers(f"Aboard {names.get(due['ship'], due['ship'])} for here", due["boxes"])
+        parts.heading("On the quay", f"by their own sensors · {parts.as_of(told)}")
+        _numbers("On the quay now", told["on_quay"])
+    with right:
+        parts.heading("Calls", "the list against what was heard, the last first")
+        for call in told["calls"]:
+            _call(call, names, now)
+        if not told["calls"]:
+            st.html(markup.paragraph("No call has a load list yet.", muted=True))
+
+
+def _tiles(told: Answer) -> list[markup.Tile]:
+    last = next((call for call in told["calls"] if call["arrived_at_ms"] is not None), None)
+    port = told["port"]
+    due = sum(due["boxes"]["count"] for due in told["due_in"])
+    tiles = [
+        markup.Tile(port["locode"], port["name"], words.position(port)),
+        markup.Tile("Due in", words.counted(due, "box", "boxes"), words.counted(len(told["due_in"]), "ship")),
+        markup.Tile("On the quay", words.counted(told["on_quay"]["count"], "box", "boxes"), parts.as_of(told)),
+    ]
+    if last:
+        left_behind, new = last["left_behind"]["count"], last["new_aboard"]["count"]
+        tiles.append(
+            markup.Tile("Left behind", words.counted(left_behind, "box", "boxes"), "last call", "warning" if left_behind else "good")
+        )
+        tiles.append(markup.Tile("New aboard", words.counted(new, "box", "boxes"), "not on the list", "warning" if new else "good"))
+        tiles.append(
+            markup.Tile(
+                "Confirmed aboard",
+                f"{words.number(last['loaded']['count'])} of {words.number(last['to_load']['count'])}",
+                "of what was to be loaded",
+                "good" if last["loaded"]["count"] == last["to_load"]["count"] else "plain",
+            )
+        )
+    return tiles
+
+
+def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
+    ship = names.get(call["ship"], call["ship"])
+    columns = (markup.Column("what", "What"), markup.Column("boxes", "Boxes", right=True))
+    rows = [{"what": title, "boxes": words.number(call[key]["count"])} for key, title in LISTS]
+    body = markup.paragraph(_when(call, now_at_ms), muted=True) + markup.table(columns, rows, "")
+    if muster := call["muster"]:
+        body += markup.paragraph(_muster(muster, now_at_ms))
+    tone = "warning" if call["left_behind"]["count"] or call["new_aboard"]["count"] else "accent"
+    st.html(markup.card(f"{ship}, call {call['call']}", body, tone))
+    with st.expander("Numbers of these boxes"):
+        for key, title in LISTS:
+            if call[key]["count"]:
+                st.html(f"<p><b>{title}</b></p>{_spelled(call[key])}")
+
+
+def _when(call: Answer, now_at_ms: int) -> str:
+    if call["sailed_at_ms"] is not None:
+        return f"arrived {words.stamp(call['arrived_at_ms'])}, sailed {words.stamp(call['sailed_at_ms'])} UTC"
+    if call["arrived_at_ms"] is not None:
+        return f"in port since {words.stamp(call['arrived_at_ms'])} UTC, sails {words.stamp(call['departs_at_ms'])} UTC by the list"
+    left = (call["departs_at_ms"] or now_at_ms) - now_at_ms
+    return f"expected: the list is here before the ship; she sails again in {words.span(left)} by the list"
+
+
+def _muster(muster: Answer, now_at_ms: int) -> str:
+    parts_told = [
+        f"Muster {words.age(muster['at_ms'], now_at_ms)}: {words.number(muster['accounted'])} of {words.number(muster['instrumented'])}"
+    ]
+    parts_told[0] += " with a tracker accounted for"
+    untracked = (muster["total"] or 0) - (muster["instrumented"] or 0)
+    parts_told += [f"{words.counted(untracked, 'box', 'boxes')} without tracker"] if untracked else []
+    for key in ("missing", "late", "gone"):
+        parts_told += [f"{words.number(len(muster[key]))} {key}"] if muster[key] else []
+    return "; ".join(parts_told) + "."
+
+
+def _numbers(title: str, named: Answer) -> None:
+    with st.expander(f"{title}: {words.counted(named['count'], 'box', 'boxes')}"):
+        st.html(_spelled(named))
+
+
+def _spelled(named: Answer) -> str:
+    shown = named["containers"][:NUMBERS_SHOWN]
+    more = named["count"] - len(shown)
+    text = " &ensp;".join(f'<span class="lf-mono">{markup.escape(number)}</span>' for number in shown)
+    return f'<p style="line-height:1.75">{text or "none"}{f" and {words.number(more)} more" if more else ""}</p>'

@@ -1,0 +1,104 @@
+"""One browser tab's session: who has logged in, how it asks the API, and what it shows when there is no answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import streamlit as st
+
+from dashboards import markup
+from dashboards.client import Answer, ApiClient, ComingBack, LoggedOut, Trouble, Viewer
+from dashboards.settings import DashboardSettings
+
+_VIEWER, _PARTING, _PAGES = "viewer", "parting_words", "pages"
+
+
+@cache
+def settings() -> DashboardSettings:
+    """What this process was told: the one argument after Streamlit's own."""
+    return DashboardSettings.model_validate_json(sys.argv[1])
+
+
+@cache
+def client() -> ApiClient:
+    """The process's connections to the API, which every viewer shares; rights come with each question's token."""
+    return ApiClient(str(settings().api_url), settings().api_timeout_s)
+
+
+def viewer() -> Viewer | None:
+    """Who has logged in in this tab."""
+    found = st.session_state.get(_VIEWER)
+    return found if isinstance(found, Viewer) else None
+
+
+def logged_in() -> Viewer:
+    """Who has logged in; ends the run of the script when nobody has."""
+    if (found := viewer()) is None:
+        st.stop()
+    return found
+
+
+def enter(who: Viewer) -> None:
+    """From now on this tab is `who`'s."""
+    st.session_state[_VIEWER] = who
+    st.session_state.pop(_PARTING, None)
+
+
+def leave(words: str = "") -> None:
+    """Forget everything of this tab's viewer; the login page says `words`."""
+    st.session_state.clear()
+    st.session_state[_PARTING] = words
+
+
+def parting_words() -> str:
+    """Why the viewer before had to leave."""
+    return str(st.session_state.get(_PARTING, ""))
+
+
+def ask(path: str, **parameters: Any) -> Answer:
+    """The API's answer to the viewer. A token that no longer holds leads back to the login page; else raises as `ApiClient.get`."""
+    try:
+        return client().get(logged_in(), path, **parameters)
+    except LoggedOut:
+        leave("Your session has ended: please log in again.")
+        st.rerun()
+
+
+def ask_all(path: str, **parameters: Any) -> Answer:
+    """As `ask`, all pages of a list."""
+    try:
+        return client().all_items(logged_in(), path, **parameters)
+    except LoggedOut:
+        leave("Your session has ended: please log in again.")
+        st.rerun()
+
+
+def do(path: str, **body: Any) -> None:
+    """Do something as the viewer. A refusal is shown as a passing note."""
+    try:
+        client().post(logged_in(), path, body)
+    except Trouble as problem:
+        st.toast(f"{problem} {problem.hint}", icon=":material/error:")
+
+
+@contextmanager
+def telling_trouble() -> Iterator[None]:
+    """Inside it, a question without an answer becomes a sentence on the page instead of an end of it."""
+    try:
+        yield
+    except Trouble as problem:
+        st.html(markup.banner(str(problem), "warning" if isinstance(problem, ComingBack) else "alert", problem.hint))
+
+
+def keep_pages(pages: dict[str, Any]) -> None:
+    """The pages this viewer has, by name, so that one can lead to another."""
+    st.session_state[_PAGES] = pages
+
+
+def open_container(number: str) -> None:
+    """Leave this page for the one of a container; its address can be shared."""
+    st.switch_page(st.session_state[_PAGES]["containers"], query_params={"container": number})

@@ -1,0 +1,54 @@
+"""Sync and health: how old each part's last word is, what the links carry and what still waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from dashboards import headline, markup, tables, words
+from dashboards.views import parts, session
+
+Answer = Mapping[str, Any]
+
+
+def show() -> None:
+    """The page; it asks again by itself."""
+    st.fragment(_live, run_every=session.settings().refresh_s)()
+
+
+def _live() -> None:
+    with session.telling_trouble():
+        status = session.ask("/status")
+        now = status["clock"]["now_at_ms"]
+        st.html(markup.strip([headline.spark_tile(status), _projector_tile(status), *_sums(status)]))
+        parts.heading("Links", "each node's sessions with its peers, as that node last measured them")
+        empty = "No node has told of a link: satellite and port links are measured while a session lasts."
+        st.html(markup.table(tables.LINKS, tables.link_rows(status["processes"]), empty))
+        left, right = st.columns([1.6, 1], gap="medium")
+        with left:
+            parts.heading("Processes", "ages by the wall's clock")
+            st.html(markup.table(tables.PROCESSES, tables.process_rows(status["processes"]), "No process has spoken."))
+        with right:
+            parts.heading("Streams at headquarters", "records in the serving store, ages in fleet time")
+            st.html(markup.table(tables.STREAMS, tables.stream_rows(status["streams"], now), "Nothing has come yet."))
+
+
+def _projector_tile(status: Answer) -> markup.Tile:
+    told = status["projector"]
+    wall = told["wall_age_ms"]
+    tone = "alert" if wall is None or wall > headline.STILL_WALL_MS else "good"
+    return markup.Tile("Serving store", words.ago(told["age_ms"]), f"caught up {words.ago(wall)} by the wall", tone)
+
+
+def _sums(status: Answer) -> list[markup.Tile]:
+    processes = status["processes"]
+    late = sum(1 for told in processes if told["wall_age_ms"] is None or told["wall_age_ms"] > tables.STALE_WALL_MS)
+    waiting = sum(value for told in processes for name, value in told["gauges"].items() if name.endswith(".backlog_records"))
+    nodes = len({told["node"] for told in processes})
+    return [
+        markup.Tile("Processes", words.number(len(processes)), f"on {words.counted(nodes, 'node')}"),
+        markup.Tile("Silent for a minute", words.number(late), "by the wall's clock", "warning" if late else "good"),
+        markup.Tile("Waiting to go", words.counted(round(waiting), "record"), "over all links"),
+    ]

@@ -1,0 +1,224 @@
+"""Numbers, ages, places and codes as a person reads them; every one with its unit. Pure functions; "–" where nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+NOTHING = "–"
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+
+EVENTS: dict[str, str] = {
+    "LOAD": "Loaded",
+    "DISC": "Discharged",
+    "GTIN": "In through the gate",
+    "GTOT": "Out through the gate",
+    "STUF": "Stuffed",
+    "STRP": "Stripped",
+    "INSP": "Inspected",
+    "ARRI": "Ship arrived",
+    "DEPA": "Ship departed",
+    "X_SHOCK": "Shock",
+    "X_TILT": "Tilted",
+    "X_FREE_FALL": "Free fall",
+    "X_MUSTER": "Muster",
+    "X_MISSING": "Missing",
+    "X_LEFT_BEHIND": "Left behind",
+    "X_PROBABLE_OVERBOARD": "Probably overboard",
+    "X_LOST_OVERBOARD": "Lost overboard",
+    "X_FOUND": "Found",
+}
+STATUSES: dict[str, str] = {
+    "LATE": "Late",
+    "MISSING": "Missing",
+    "PROBABLE_OVERBOARD": "Probably overboard",
+    "CONFIRMED_LOST": "Lost overboard",
+    "REPORTED_INITIAL": "Lost, reported",
+    "REPORTED_FINAL": "Lost, final report sent",
+    "FOUND": "Found",
+    "COLLAPSED_ON_BOARD": "Collapsed on board",
+    "DEVICE_FAULT": "Device fault",
+}
+FAMILIES: dict[str, str] = {
+    "presence": "Silence",
+    "kinematic": "Its own movement",
+    "group": "Its neighbours",
+    "motion": "The ship's motion",
+    "slot": "Where it stood",
+    "power": "Power of the stack",
+    "position": "Its position",
+    "contra": "Against a loss",
+    "incident": "The incident",
+}
+SIGNALS: dict[str, str] = {
+    "silence": "silent for longer than expected",
+    "shock": "a shock above 4 g",
+    "free_fall": "free fall",
+    "tilt": "a tilt that lasted",
+    "silent_together": "neighbours fell silent together",
+    "roll": "the ship rolled heavily",
+    "exposed": "on deck, outboard or aft",
+    "hold": "stowed in the hold",
+    "sockets": "reefers of the stack lost power together",
+    "fix": "its own position drifts off the ship's track",
+    "battery": "its battery was nearly empty",
+    "rssi": "its signal had been fading",
+    "gateway": "its gateway heard too little",
+    "discharge": "being loaded or discharged",
+    "in_port": "the ship lies in port",
+    "heard_again": "heard again",
+}
+BASES: dict[str, str] = {"ACTUAL": "measured", "ESTIMATED": "estimated from the ship's track", "DISCOVERED": "where it was discovered"}
+
+
+def span(duration_ms: float) -> str:
+    """A duration in its two largest units: `12 s`, `4 min 5 s`, `3 h 12 min`, `2 d 4 h`. Negative ones count as none."""
+    left = max(0, int(duration_ms))
+    for size, unit, part, part_unit in ((DAY_MS, "d", HOUR_MS, "h"), (HOUR_MS, "h", MINUTE_MS, "min"), (MINUTE_MS, "min", SECOND_MS, "s")):
+        if left >= size:
+            rest = left % size // part
+            return f"{left // size} {unit} {rest} {part_unit}" if rest else f"{left // size} {unit}"
+    return f"{left // SECOND_MS} s"
+
+
+def ago(age_ms: float | None) -> str:
+    """An age: `3 h 12 min ago`; `just now` under a second, ahead of the clock too; `never` for None."""
+    if age_ms is None:
+        return "never"
+    return "just now" if age_ms < SECOND_MS else f"{span(age_ms)} ago"
+
+
+def age(at_ms: int | None, now_at_ms: int) -> str:
+    """How long ago `at_ms` (UTC ms) was at `now_at_ms`."""
+    return ago(None if at_ms is None else now_at_ms - at_ms)
+
+
+def moment(at_ms: int | None) -> str:
+    """A time as `1 May 2026, 14:05 UTC`."""
+    if at_ms is None:
+        return NOTHING
+    when = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+
+
+def stamp(at_ms: int | None) -> str:
+    """A time as tables show it: `1 May 14:05:09`, always UTC."""
+    if at_ms is None:
+        return NOTHING
+    when = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{when.day} {when:%b %H:%M:%S}"
+
+
+def number(value: float | None) -> str:
+    """A whole number with separators: `1,993`."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def counted(value: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: `1 box`, `1,993 boxes`."""
+    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+
+
+def measured(value: Any, unit: str, places: int = 1) -> str:
+    """A measured number with its unit, a true minus sign, and `places` after the point: `−18.2 °C`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return NOTHING
+    return f"{value:,.{places}f} {unit}".rstrip().replace("-", "−")
+
+
+def latitude(degrees: float) -> str:
+    """`33°52.1′S`."""
+    return _angle(degrees, 2, "NS")
+
+
+def longitude(degrees: float) -> str:
+    """`151°12.4′E`; any turn of the globe is taken off first."""
+    return _angle((degrees + 180) % 360 - 180, 3, "EW")
+
+
+def position(where: Mapping[str, Any] | None) -> str:
+    """A `{"latitude_deg", "longitude_deg"}` as seafarers write it: `33°52.1′S 151°12.4′E`."""
+    if not where or where.get("latitude_deg") is None or where.get("longitude_deg") is None:
+        return NOTHING
+    return f"{latitude(where['latitude_deg'])} {longitude(where['longitude_deg'])}"
+
+
+def _angle(degrees: float, width: int, sides: str) -> str:
+    tenths = round(abs(degrees) * 600)
+    return f"{tenths // 600:0{width}d}°{tenths % 600 / 10:04.1f}′{sides[0] if degrees >= 0 else sides[1]}"
+
+
+def speed(times: float) -> str:
+    """How fast the fleet's clock runs beside the wall's: `1,440× real time`, `paused`."""
+    return "paused" if times == 0 else f"{times:,.0f}× real time" if times >= 10 else f"{times:g}× real time"
+
+
+def size(count: float | None) -> str:
+    """Bytes in decimal units: `12.3 MB`."""
+    if count is None:
+        return NOTHING
+    for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= limit:
+            return f"{count / limit:,.1f} {unit}"
+    return f"{count:,.0f} B"
+
+
+def likelihood(posterior: float | None) -> str:
+    """A probability: `99.97 %`; never rounded up to certainty."""
+    if posterior is None:
+        return NOTHING
+    percent = posterior * 100
+    if percent > 99.99:
+        return "> 99.99 %"
+    return f"{percent:.2f} %" if percent >= 99 else f"{percent:.0f} %" if percent >= 1 else "< 1 %"
+
+
+def weight(value: float) -> str:
+    """A log10 likelihood ratio as what it says: `1,000 times likelier if lost`, `against: 10,000 times`."""
+    times = 10 ** abs(value)
+    told = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
+    if value == 0:
+        return "opens the case"
+    return f"{told}× for a loss" if value > 0 else f"{told}× against a loss"
+
+
+def slot(text: str | None) -> str:
+    """A slot `BBBRRTT` in words: `bay 074 · row 02 · tier 82, on deck`."""
+    if not text:
+        return NOTHING
+    if len(text) != 7 or not text.isdigit():
+        return text
+    bay, row, tier = text[:3], text[3:5], text[5:]
+    return f"bay {bay} · row {row} · tier {tier}, {'on deck' if int(tier) >= 82 else 'in the hold'}"
+
+
+def event(code: str) -> str:
+    """What a DCSA code, or one of ours, means."""
+    return EVENTS.get(code, code.removeprefix("X_").replace("_", " ").capitalize())
+
+
+def status(code: str | None) -> str:
+    """What a box's status means."""
+    return NOTHING if not code else STATUSES.get(code, code.replace("_", " ").capitalize())
+
+
+def rule(code: str) -> str:
+    """A rule's name in words: `return_high` is `Return high`."""
+    return code.replace("_", " ").capitalize()
+
+
+def place(where: Mapping[str, Any] | None, names: Mapping[str, str]) -> str:
+    """A `{"kind", "id"}` in words; `names` gives ships' and ports' names by their ids."""
+    if not where:
+        return "Not heard of yet"
+    name = names.get(str(where["id"]), str(where["id"]))
+    return f"Aboard {name}" if where["kind"] == "ship" else f"On the quay in {name}"
+
+
+def custody(at: str | None, names: Mapping[str, str]) -> str:
+    """Where the papers say a box is: `ship/<imo>`, `quay/<locode>` or `delivered`."""
+    if not at:
+        return NOTHING
+    kind, _, identity = at.partition("/")
+    return "Delivered" if not identity else place({"kind": kind, "id": identity}, names)
