@@ -34,11 +34,15 @@ class Transport(Protocol):
 
 
 class Wire:
-    """A WebSocket, opened by either side. `send` returns when the message has left our own queue, so that the next can still be chosen."""
+    """A WebSocket, opened by either side. `send` returns when the message has left our own queue, so that the next can still be chosen.
+
+    `sent_bytes` and `received_bytes` count its frames, headers included.
+    """
 
     def __init__(self, socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:
         self._socket = socket_
         self._transport = transport
+        self._dialled = isinstance(socket_, ClientWebSocketResponse)
         self.sent_bytes = 0
         self.received_bytes = 0
         _tune(socket_, transport)
@@ -64,7 +68,7 @@ class Wire:
             await self._socket.send_bytes(data)
         except (ConnectionError, RuntimeError):
             return False
-        self.sent_bytes += len(data)
+        self.sent_bytes += _framed(len(data), masked=self._dialled)
         return True
 
     async def messages(self) -> AsyncIterator[bytes]:
@@ -72,7 +76,7 @@ class Wire:
         async for message in self._socket:
             if message.type is not WSMsgType.BINARY:
                 return
-            self.received_bytes += len(message.data)
+            self.received_bytes += _framed(len(message.data), masked=not self._dialled)
             yield message.data
 
     async def close(self) -> None:
@@ -87,6 +91,12 @@ class Wire:
         """Cut the link at once."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.abort()
+
+
+def _framed(payload_bytes: int, masked: bool) -> int:
+    """The size of a WebSocket frame (RFC 6455, 5.2)."""
+    header_bytes = 2 if payload_bytes < 126 else 4 if payload_bytes < 65_536 else 10
+    return payload_bytes + header_bytes + (4 if masked else 0)
 
 
 def _tune(socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:

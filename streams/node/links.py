@@ -221,11 +221,13 @@ def _status(live: _Live, clock: Clock) -> dict[str, Any]:
     session, wire = live.drive.session, live.wire
     return {
         "link": live.link,
+        "open": session.open,
         "rtt_ms": None if session.rtt_s is None else round(session.rtt_s * 1000, 1),
         "sent_bytes": wire.sent_bytes,
         "received_bytes": wire.received_bytes,
         "sent_records": session.sender.sent_records,
         "received_records": session.receiver.received_records,
         "resumed_bytes": session.sender.resumed_bytes,
+        "unacknowledged_records": session.sender.unacknowledged_records(),
         "backlog_records": session.sender.backlog_records(clock.monotonic_s()),
     }

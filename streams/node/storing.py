@@ -17,7 +17,7 @@ from streams.metrics import Metrics
 from streams.records import concat
 from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
 
-JOINED_RECORDS = 4_096
+JOINED_RECORDS = 16_384
 """Blocks of fewer records than this are joined with their neighbours before they are sent, when more of the same is to be sent."""
 JOINED_BLOCKS_MAX = 512
 ADMIT_BYTES_MAX = 16 << 20

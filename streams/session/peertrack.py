@@ -27,6 +27,7 @@ class PeerTrack:
 
     `settled`: what the peer needs no more, by its own word. `busy`: being read here or on its way, not yet acknowledged. `unreadable`: what
     our own log could not give. `live_from`: offsets from here on are the newest, the others backlog.
+    `linger_until_s`: a few new records wait until then for more of their kind.
     """
 
     settled: RangeSet = field(default_factory=RangeSet)
@@ -34,6 +35,7 @@ class PeerTrack:
     unreadable: RangeSet = field(default_factory=RangeSet)
     waits: list[Wait] = field(default_factory=list)
     live_from: int = 0
+    linger_until_s: float = 0.0
 
     def settle(self, ranges: RangeSet) -> None:
         """The peer has these. Raises Corrupt when it makes us remember too much."""
@@ -45,6 +47,11 @@ class PeerTrack:
         """Leave these alone for a while. Beyond PEER_RANGES_MAX of them the oldest is forgotten."""
         self.waits.append(Wait(first, end, until_s, claimed))
         del self.waits[:-PEER_RANGES_MAX]
+
+    def linger(self, now_s: float, for_s: float) -> None:
+        """Something new has come: let it wait for more, but no longer than `for_s` after the first."""
+        if now_s >= self.linger_until_s:
+            self.linger_until_s = now_s + for_s
 
     def unclaim(self, first: int, end: int) -> None:
         """The peer's claims within these offsets are void."""
@@ -64,6 +71,7 @@ class PeerTrack:
         """Whether some of these are to be left alone."""
         return any(w.first < end and first < w.end for w in self.waits)
 
-    def next_wait_s(self) -> float | None:
-        """When the first of the waits is over."""
-        return min((w.until_s for w in self.waits), default=None)
+    def next_wait_s(self, now_s: float) -> float | None:
+        """When the first of the waits is over; None when there is none."""
+        waits = [w.until_s for w in self.waits]
+        return min([*waits, self.linger_until_s] if self.linger_until_s > now_s else waits, default=None)

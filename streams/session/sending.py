@@ -21,6 +21,9 @@ TRANSFERS_MAX = 1_024
 LIVE_RECORDS = 8_192
 """Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog."""
 LOAD_RECORDS_MAX = 131_072
+LINGER_S = 0.05
+"""How long a few new readings wait for more of their kind, so that a block is more than its header; what is more urgent never waits."""
+LINGER_RECORDS = 1_000
 CLAIM_S = 30.0
 LATER_S = 2.0
 DAMAGED_MAX = 8
@@ -159,12 +162,14 @@ class Sender:
             wait_s = LATER_S if code == "later" else CLAIM_S
             self.track(transfer.key).wait(transfer.first, transfer.end, now_s + wait_s, claimed=code == "elsewhere")
 
-    def wake_s(self) -> float | None:
+    def wake_s(self, now_s: float) -> float | None:
         """When something held back may go; None when nothing is."""
-        waits = [
-            wait for key in {key for slot in self._slots for key in slot.todo} if (wait := self._tracks[key].next_wait_s()) is not None
-        ]
-        return min(waits, default=None)
+        waits = (self._tracks[key].next_wait_s(now_s) for key in self._todo())
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def unacknowledged_records(self) -> int:
+        """How many records are read or sent, and not yet known to be durable at the peer."""
+        return sum(track.busy.count() for track in self._tracks.values() if track.busy)
 
     def backlog_records(self, now_s: float) -> int:
         """How many records the peer still lacks, as far as known here; for metrics."""
@@ -180,10 +185,11 @@ class Sender:
             held = self._held(key)
             wanted = track.wanted(held, now_s)
             mine = wanted.within(track.live_from, held.end()) if slot.live else wanted.within(0, min(track.live_from, held.end()))
-            if mine:
+            lingers = slot.live and now_s < track.linger_until_s and mine.count() < LINGER_RECORDS
+            if mine and not lingers:
                 slot.todo[key] = None  # at the end: each takes its turn
                 return self._load(key, mine)
-            if track.waits:
+            if track.waits or lingers:
                 slot.todo[key] = None
         return None
 

@@ -126,7 +126,7 @@ class Session:
 
     def wake_s(self) -> float:
         """When `tick` is due, in the seconds of `now_s`."""
-        waits = [self._liveness.wake_s(), self._sender.wake_s()]
+        waits = [self._liveness.wake_s(), self._sender.wake_s(self._now_s())]
         return min(wait for wait in waits if wait is not None)
 
     def effects(self) -> list[Effect]:
@@ -186,7 +186,9 @@ class Session:
             raise Corrupt("a session begins with Hello")
         match message:
             case m.Begin():
-                self._receiver.begin(message, self._track(message.track), self._now_s())
+                key = self._track(message.track)
+                self._receiver.begin(message, key, self._now_s())
+                self._sender.settle(key, RangeSet([(message.first, message.end)]))  # who sends it has it: no echo
             case m.Fragment():
                 self._receiver.fragment(message, self._now_s())
             case m.Cancel():
