@@ -20,7 +20,7 @@ from hq.serving.database import ServingDatabase, ServingReader
 from hq.serving.models import Base
 from hq.serving.projecting import Projector
 from hq.serving.routes import routes
-from streams.clock import FleetClock, FleetTime
+from streams.clock import FleetClock, FleetTime, StillClock
 from streams.codec import BlockCodec
 from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
@@ -44,10 +44,10 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     one.close()
 
 
-def make_projector(fleet: Fleet, url: str, step_records_max: int = 20_000) -> Projector:
+def make_projector(log: Path, url: str, step_records_max: int = 20_000) -> Projector:
     """A projector of headquarters' log into the store at `url`."""
-    reader = FileLogReader(fleet.hq_dir, BlockCodec())
-    return Projector(reader, ServingDatabase(url), fleet.clock, Metrics("projector"), routes(PLACES), step_records_max)
+    reader = FileLogReader(log, BlockCodec())
+    return Projector(reader, ServingDatabase(url), StillClock(NOW_MS), Metrics("projector"), routes(PLACES), step_records_max)
 
 
 def project(one: Projector) -> int:
@@ -75,8 +75,8 @@ def table_rows(url: str) -> dict[str, list[str]]:
     return rows
 
 
-def settings_for(fleet: Fleet, folder: Path, door: str = "http://127.0.0.1:9", database_url: str = "") -> ApiSettings:
-    """An API's settings over the fleet's store in `folder`, with everyone's account made."""
+def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", database_url: str = "") -> ApiSettings:
+    """An API's settings over the log and the store in `folder`, with everyone's account made."""
     accounts = Accounts(folder / "accounts.db")
     for account in ACCOUNTS:
         accounts.add(account, PASSWORD)
@@ -84,7 +84,7 @@ def settings_for(fleet: Fleet, folder: Path, door: str = "http://127.0.0.1:9", d
         {
             "database_url": database_url or sqlite_url(folder),
             "accounts": folder / "accounts.db",
-            "log": fleet.hq_dir,
+            "log": log,
             "door": door,
             "token": "door",
             "jwt_secret": "a secret of at least thirty-two characters",

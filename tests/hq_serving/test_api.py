@@ -23,8 +23,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("api")
     fleet = Fleet(folder)
     fill(fleet)
-    project(make_projector(fleet, sqlite_url(folder)))
-    with api_of(settings_for(fleet, folder)) as one:
+    project(make_projector(fleet.hq_dir, sqlite_url(folder)))
+    with api_of(settings_for(fleet.hq_dir, folder)) as one:
         yield one
     fleet.close()
 
@@ -177,12 +177,12 @@ def test_crew_sees_its_ship_and_no_customer(client: httpx.Client) -> None:
 def test_before_there_is_a_store_the_api_says_so(tmp_path: Path) -> None:
     """503 with a sentence and when to ask again; logging in works meanwhile."""
     fleet = Fleet(tmp_path)
-    with api_of(settings_for(fleet, tmp_path)) as client:
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
         headers = log_in(client, "mira")
         answer = client.get("/api/map", headers=headers)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert answer.json()["rebuilding"] == {"since_wall_at_ms": None}
         assert client.get("/healthz").status_code == 200
-        project(make_projector(fleet, sqlite_url(tmp_path)))
+        project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
         assert client.get("/api/map", headers=headers).status_code == 200
     fleet.close()

@@ -98,8 +98,8 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, http
             fleet = Fleet(folder)
             stack.callback(fleet.close)
             fill(fleet, foreign=foreign)
-            project(make_projector(fleet, sqlite_url(folder)))
-            clients[foreign] = stack.enter_context(api_of(settings_for(fleet, folder)))
+            project(make_projector(fleet.hq_dir, sqlite_url(folder)))
+            clients[foreign] = stack.enter_context(api_of(settings_for(fleet.hq_dir, folder)))
         yield clients
 
 
@@ -126,7 +126,7 @@ def ask(client: httpx.Client, method: str, path: str, probe: Probe, headers: dic
 def test_every_endpoint_has_a_probe(tmp_path: Path) -> None:
     """A new endpoint without a probe in this file fails here."""
     fleet = Fleet(tmp_path)
-    assert routes_of(create_app(settings_for(fleet, tmp_path), still_clock())) == PROBES.keys()
+    assert routes_of(create_app(settings_for(fleet.hq_dir, tmp_path), still_clock())) == PROBES.keys()
     fleet.close()
 
 

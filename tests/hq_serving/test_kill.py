@@ -59,7 +59,7 @@ def test_killed_after_any_commit_it_goes_on(fleet: Fleet, tmp_path: Path) -> Non
     fill(fleet)
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
-    project(make_projector(fleet, sqlite_url(undisturbed)))
+    project(make_projector(fleet.hq_dir, sqlite_url(undisturbed)))
     wanted = table_rows(sqlite_url(undisturbed))
     for passage in (1, 2, 3, 1):
         process = start(fleet, tmp_path, step_records_max=10, crash_at=f"projector.step:{passage}")
@@ -77,7 +77,7 @@ def test_the_database_deleted_while_all_runs(fleet: Fleet, tmp_path: Path) -> No
     fill(fleet)
     process = start(fleet, tmp_path)
     url = sqlite_url(tmp_path)
-    with api_of(settings_for(fleet, tmp_path)) as client:
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
         headers = log_in(client, "donald")
 
         def told() -> Any:

@@ -52,9 +52,9 @@ def test_postgresql_and_sqlite_hold_and_answer_the_same(server: str, fleet: Flee
     fill(fleet)
     urls = (sqlite_url(tmp_path), server.format("same"))
     for url in urls:
-        project(make_projector(fleet, url))
+        project(make_projector(fleet.hq_dir, url))
     assert table_rows(urls[1]) == table_rows(urls[0])
-    settings = [settings_for(fleet, tmp_path, database_url=url) for url in urls]
+    settings = [settings_for(fleet.hq_dir, tmp_path, database_url=url) for url in urls]
     clock = still_clock()
     with api_of(settings[0], clock) as one, api_of(settings[1], clock) as other:
         for username in ("mira", "donald", "crew"):
@@ -68,7 +68,7 @@ def test_a_dropped_database_is_made_again_identical(server: str, fleet: Fleet, h
     fill(fleet)
     name = f"dropped{len(how)}"
     url = server.format(name)
-    one = make_projector(fleet, url)
+    one = make_projector(fleet.hq_dir, url)
     one.start()
     one.step()
     before = table_rows(url)

@@ -18,9 +18,9 @@ def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
     """What the logs hold is in the store, field by field, and projecting again adds nothing."""
     fill(fleet)
     url = sqlite_url(tmp_path)
-    assert project(make_projector(fleet, url)) > 0
+    assert project(make_projector(fleet.hq_dir, url)) > 0
     before = table_rows(url)
-    assert project(make_projector(fleet, url)) == 0
+    assert project(make_projector(fleet.hq_dir, url)) == 0
     assert table_rows(url) == before
     assert before["rejected"] == []
     reader = ServingReader(url)
@@ -55,15 +55,15 @@ def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
 def test_small_steps_and_one_step_give_the_same(fleet: Fleet, tmp_path: Path) -> None:
     """How the work is cut makes no difference to the rows."""
     fill(fleet)
-    project(make_projector(fleet, sqlite_url(tmp_path, "whole")))
-    project(make_projector(fleet, sqlite_url(tmp_path, "cut"), step_records_max=1))
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path, "whole")))
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path, "cut"), step_records_max=1))
     assert table_rows(sqlite_url(tmp_path, "cut")) == table_rows(sqlite_url(tmp_path, "whole"))
 
 
 def test_a_later_version_of_a_booking_replaces_its_spans(fleet: Fleet, tmp_path: Path) -> None:
     """A box taken off a booking is no longer its customer's."""
     fill(fleet)
-    one = make_projector(fleet, sqlite_url(tmp_path))
+    one = make_projector(fleet.hq_dir, sqlite_url(tmp_path))
     project(one)
     fleet.register(("booking", "BK-1", booking("BK-1", "ducks", [(DUCKS[0], NOW_MS, None)])), version=2)
     project(one)
@@ -79,7 +79,7 @@ def test_an_acknowledged_alert_keeps_who_did_it(fleet: Fleet, tmp_path: Path) ->
     fill(fleet)
     fleet.alert("hq", DUCKS[3], "a-duck", state="acknowledged", at_ms=NOW_MS + 1, by="Mira", incident_id="i-1")
     fleet.alert("ship-one", FOREIGN[0], "a-foreign", state="retracted", at_ms=NOW_MS + 2, incident_id="i-1")
-    project(make_projector(fleet, sqlite_url(tmp_path)))
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
     reader = ServingReader(sqlite_url(tmp_path))
     with reader.snapshot() as connection:
         assert connection.execute(select(m.Alert.acknowledged_by).where(m.Alert.alert_id == "a-duck")).scalar() == "Mira"
@@ -93,7 +93,7 @@ def test_a_record_that_does_not_read_is_set_aside(fleet: Fleet, tmp_path: Path) 
     fleet.append("hq", "states", [Record("X", body={"kind": "container"}), Record("Y")])
     fleet.append("hq", "registry", [Record("moon/1", body={"type": "moon", "id": "1", "version": 1, "at_ms": 1, "by": "x", "value": {}})])
     fleet.state("container", DUCKS[0], ("quay", "SGSIN"))
-    project(make_projector(fleet, sqlite_url(tmp_path)))
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
     told = table_rows(sqlite_url(tmp_path))
     assert len(told["rejected"]) == 3
     assert len(told["container_state"]) == 1
@@ -103,7 +103,7 @@ def test_a_deleted_database_is_made_again_identical(fleet: Fleet, tmp_path: Path
     """The file goes while projector and reader have it open: the reader says so, and afterwards all is as it was."""
     fill(fleet)
     url = sqlite_url(tmp_path)
-    one = make_projector(fleet, url)
+    one = make_projector(fleet.hq_dir, url)
     one.start()
     one.step()
     before = table_rows(url)

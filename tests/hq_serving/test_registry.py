@@ -1,0 +1,212 @@
+"""What is written through the API: registry entries and acknowledgements, into the log of a real node, once however often they are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cargo.bookings import Registry
+from cargo.registry import LoadList, parse_entry
+from hq.api.accounts import Account, Accounts
+from hq.serving.projecting import Projector
+from streams.codec import BlockCodec
+from streams.errors import Misuse
+from streams.link.door import AppendDoor
+from streams.log import Append
+from streams.logs.files import FileLogReader
+from streams.node.node import Node
+from streams.node.settings import NodeSettings
+from streams.records import Record, to_batch
+from streams.words import Position
+from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
+from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, OTHER_SHIP, SHIP, booking, customer, port, ship
+
+
+@contextmanager
+def running_node(folder: Path) -> Iterator[str]:
+    """A real headquarters node, its door's URL given, until the block ends."""
+    settings = NodeSettings.model_validate({"node": "hq", "role": "hq", "folder": folder, "token": "door", "metrics_every_s": 3600})
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def make() -> Node:
+        node = Node(settings)
+        await node.start()
+        return node
+
+    node = asyncio.run_coroutine_threadsafe(make(), loop).result(30)
+    try:
+        yield node.url
+    finally:
+        asyncio.run_coroutine_threadsafe(node.stop(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class Headquarters:
+    """A node, an API over its log, and what one reads there."""
+
+    def __init__(self, folder: Path, client: httpx.Client, door: str) -> None:
+        self.folder, self.client, self.door = folder, client, door
+        self.clerk = log_in(client, "cleo")
+
+    def write(self, *entries: tuple[str, str, Any], headers: dict[str, str] | None = None) -> httpx.Response:
+        body = {"entries": [{"type": kind, "id": id_, "value": value} for kind, id_, value in entries]}
+        return self.client.post("/api/registry", json=body, headers=headers or self.clerk)
+
+    def bodies(self, stream: str) -> list[dict[str, Any]]:
+        reader = FileLogReader(self.folder / "log", BlockCodec())
+        return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
+
+    def projector(self) -> Projector:
+        return make_projector(self.folder / "log", sqlite_url(self.folder))
+
+
+@pytest.fixture
+def hq(tmp_path: Path) -> Iterator[Headquarters]:
+    with running_node(tmp_path) as door, api_of(settings_for(tmp_path / "log", tmp_path, door)) as client:
+        yield Headquarters(tmp_path, client, door)
+
+
+def load_list(call: int, aboard: list[str], load: list[str]) -> dict[str, Any]:
+    boxes = [
+        {
+            "container": one,
+            "slot": f"0{2 * at + 2:02d}0282",
+            "size_type": "22G1",
+            "pol": "JPTYO",
+            "pod": "SGSIN",
+            "booking": "BK-1",
+            "tracker": True,
+        }
+        for at, one in enumerate(aboard)
+    ]
+    times = {"departs_at_ms": NOW_MS + call}
+    return {"ship": SHIP, "port": "JPTYO", "call": call, "aboard": boxes, "load": load, "discharge": [], **times}
+
+
+def test_entries_are_durable_versioned_and_written_once(hq: Headquarters) -> None:
+    """The answer comes after the log has it; the same again changes nothing; another value is the next version."""
+    entries = [("customer", "ducks", customer("Duckworks", (1, 2, 3))), ("port", "SGSIN", port("SGSIN", "Singapore", 1.26, 103.8))]
+    first = hq.write(*entries).json()
+    assert (first["written"], first["unchanged"], [one["version"] for one in first["entries"]]) == (2, 0, [1, 1])
+    assert [(one["type"], one["id"], one["version"], one["by"]) for one in hq.bodies("registry")] == [
+        ("customer", "ducks", 1, "Cleo"),
+        ("port", "SGSIN", 1, "Cleo"),
+    ]
+    again = hq.write(*entries).json()
+    assert (again["written"], again["unchanged"]) == (0, 2)
+    changed = hq.write(("customer", "ducks", customer("Duck Works", (1, 2, 3))), *entries).json()
+    assert changed["written"] == 0, "of entries that come twice the last counts, and that one stands already"
+    changed = hq.write(*entries, ("customer", "ducks", customer("Duck Works", (1, 2, 3)))).json()
+    assert [one["version"] for one in changed["entries"]] == [2, 1, 2]
+    assert len(hq.bodies("registry")) == 3
+
+
+def test_all_problems_are_told_together_and_nothing_is_written(hq: Headquarters) -> None:
+    """One good entry among bad ones is not written either; every bad one is named with its reason."""
+    answer = hq.write(
+        ("customer", "ducks", customer("Duckworks", (1, 2, 3))),
+        ("customer", "loud", customer("Loud", (1, 2, 300))),
+        ("moon", "1", {}),
+        ("booking", "BK-2", booking("BK-1", "ducks", [])),
+        ("booking", "BK-3", booking("BK-3", "ducks", [("MSKU0000000", 1, None)])),
+        ("custody", "MSKU0000000", {"at": "delivered", "since_at_ms": 1}),
+        ("customer", "a b", customer("Spaced", (1, 2, 3))),
+    )
+    assert answer.status_code == 422
+    problems = answer.json()["problems"]
+    assert [(one["entry"], one["id"]) for one in problems] == [
+        *[(1, "loud"), (2, "1"), (3, "BK-2"), (4, "BK-3"), (5, "MSKU0000000"), (6, "a b")],
+    ]
+    assert all(one["problem"] for one in problems)
+    assert hq.bodies("registry") == []
+
+
+def test_only_clerks_and_operations_write(hq: Headquarters) -> None:
+    """Customer and crew are refused, with or without good entries."""
+    for username in ("donald", "crew"):
+        assert hq.write(("customer", "x", customer("X", (1, 2, 3))), headers=log_in(hq.client, username)).status_code == 403
+    assert hq.bodies("registry") == []
+
+
+def test_a_ship_is_told_what_concerns_her_and_no_more(hq: Headquarters) -> None:
+    """Her own entry, all ports, her load lists, her boxes' bookings less the boxes elsewhere: in the registry's form."""
+    boxes = [(number, NOW_MS, None) for number in (DUCKS[0], DUCKS[1], DUCKS[2])]
+    hq.write(
+        ("port", "JPTYO", port("JPTYO", "Tokyo", 35.6, 139.8)),
+        ("ship", SHIP, ship(SHIP, "One")),
+        ("ship", OTHER_SHIP, ship(OTHER_SHIP, "Two")),
+    )
+    hq.write(("port", "SGSIN", port("SGSIN", "Singapore", 1.26, 103.8)), ("customer", "ducks", customer("Duckworks", (1, 2, 3))))
+    hq.write(
+        ("booking", "BK-1", booking("BK-1", "ducks", boxes)), ("booking", "BK-9", booking("BK-9", "machines", [(FOREIGN[0], NOW_MS, None)]))
+    )
+    hq.write(("load_list", f"{SHIP}/1", load_list(1, list(DUCKS[:2]), list(DUCKS[:2]))))
+    told = hq.bodies(f"aboard/{SHIP}")
+    assert [(one["type"], one["id"]) for one in told] == [
+        *[("port", "JPTYO"), ("ship", SHIP), ("port", "SGSIN"), ("load_list", f"{SHIP}/1"), ("booking", "BK-1")],
+    ]
+    assert [box["container"] for box in told[-1]["value"]["containers"]] == list(DUCKS[:2])
+    registry = Registry(parse_entry(json.dumps(one)) for one in told)
+    assert registry.load_lists(SHIP) == [parse_entry(json.dumps(told[3])).value]
+    assert isinstance(registry.load_lists(SHIP)[0], LoadList)
+    hq.write(("booking", "BK-1", booking("BK-1", "ducks", boxes[1:])))
+    assert [box["container"] for box in hq.bodies(f"aboard/{SHIP}")[-1]["value"]["containers"]] == [DUCKS[1]]
+    assert {one["type"] for one in hq.bodies(f"aboard/{OTHER_SHIP}")} == {"ship", "port"}
+
+
+def test_while_the_node_is_away_nothing_is_said_to_be_written(tmp_path: Path) -> None:
+    """503 while it is away; when it is back the same request is written, once; an API started anew knows what stands."""
+    entry = ("customer", "ducks", customer("Duckworks", (1, 2, 3)))
+    with running_node(tmp_path) as door:
+        port_number = int(door.rpartition(":")[2])
+    settings = settings_for(tmp_path / "log", tmp_path, f"http://127.0.0.1:{port_number}")
+    with api_of(settings) as client:
+        away = Headquarters(tmp_path, client, "").write(entry)
+        assert (away.status_code, away.headers["retry-after"]) == (503, "1")
+    with running_node(tmp_path) as door:
+        for wanted in (1, 0):
+            with api_of(settings.model_copy(update={"door": door})) as client:
+                assert Headquarters(tmp_path, client, door).write(entry).json()["written"] == wanted
+
+
+def test_an_alert_is_acknowledged_by_name_once(hq: Headquarters) -> None:
+    """The record goes to `alerts` with who; a second click changes nothing; customers may not; an unknown alert is not found."""
+    body = {"alert_id": "a-1", "rule": "lost", "severity": "CRITICAL", "state": "raised", "at_ms": NOW_MS, "title": "Lost", "ship": SHIP}
+    AppendDoor(hq.door, "door").append([Append("alerts", to_batch([Record(DUCKS[0], body=body)]))])
+    project(hq.projector())
+    crew = log_in(hq.client, "crew")
+    first = hq.client.post("/api/alerts/a-1/acknowledge", headers=crew).json()
+    assert (first["alert_id"], first["acknowledged_by"]) == ("a-1", "Crew of One")
+    project(hq.projector())
+    assert hq.client.post("/api/alerts/a-1/acknowledge", headers=log_in(hq.client, "mira")).json()["acknowledged_by"] == "Crew of One"
+    assert [(one["state"], one.get("by")) for one in hq.bodies("alerts")] == [("raised", None), ("acknowledged", "Crew of One")]
+    assert hq.client.get("/api/alerts", headers=crew).json()["items"][0]["acknowledged_by"] == "Crew of One"
+    assert hq.client.post("/api/alerts/a-1/acknowledge", headers=log_in(hq.client, "donald")).status_code == 403
+    assert hq.client.post("/api/alerts/a-2/acknowledge", headers=crew).status_code == 404
+
+
+def test_accounts_check_themselves(tmp_path: Path) -> None:
+    """A customer's account names its customer, a crew's its ship; passwords have a length; adding again replaces."""
+    accounts = Accounts(tmp_path / "accounts.db")
+    for role, whose in (("customer", {}), ("crew", {}), ("operations", {"customer": "ducks"}), ("pirate", {})):
+        with pytest.raises(Misuse):
+            Account("x", role, "X", **whose)  # type: ignore[arg-type]
+    with pytest.raises(Misuse):
+        accounts.add(Account("mira", "operations", "Mira"), "short")
+    accounts.add(Account("mira", "operations", "Mira"), PASSWORD)
+    accounts.add(Account("mira", "clerk", "Mira"), PASSWORD + "!")
+    assert accounts.verify("mira", PASSWORD) is None
+    assert accounts.verify("mira", PASSWORD + "!") == Account("mira", "clerk", "Mira")
+    assert Accounts(tmp_path / "accounts.db").get("mira") == Account("mira", "clerk", "Mira")
