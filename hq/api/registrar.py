@@ -1,22 +1,19 @@
 """The registry's one way in: entries are checked, compared with what stands, and appended with their versions through the node's door.
 
-What a ship needs to know of an entry goes to her stream `aboard/<imo>` in the same commit, and nothing else does.
+The node tells each ship what concerns her.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from cargo.bookings import Registry
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container
 from cargo.outcome import Made
-from cargo.registry import Booking, Entry, LoadList, Port, RegistryValue, Ship, entry_body, parse_entry, parse_value
+from cargo.registry import Entry, RegistryValue, entry_body, parse_entry, parse_value
 from streams.clock import Clock
 from streams.errors import LandfallError
 from streams.link.door import AppendDoor
@@ -68,7 +65,6 @@ class Registrar:
     door: AppendDoor
     clock: Clock
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _registry: Registry = field(default_factory=Registry)
     _standing: dict[str, Entry] = field(default_factory=dict)
     _position: Position = field(default_factory=Position)
 
@@ -113,55 +109,18 @@ class Registrar:
         self._position = self._position.merged(end)
 
     def _learn(self, entry: Entry) -> None:
-        if self._registry.learn(entry):
+        known = self._standing.get(entry.topic)
+        if known is None or known.version < entry.version:
             self._standing[entry.topic] = entry
 
     def _append(self, entries: Sequence[Entry]) -> None:
-        appends = self._appends(entries)
         try:
-            self.door.append(appends)
-        except LandfallError:  # whether it is in the log, the log says: the fold begins anew
-            self._registry, self._standing, self._position = Registry(), {}, Position()
+            self.door.append([Append(STREAM, to_batch([_record(entry) for entry in entries]))])
+        except LandfallError:  # whether it is in the log, the log says: what stands is read anew
+            self._standing, self._position = {}, Position()
             raise
-
-    def _appends(self, entries: Sequence[Entry]) -> list[Append]:
         for entry in entries:
             self._learn(entry)
-        aboard: dict[str, dict[str, Entry]] = {}
-        for entry in entries:
-            for ship, told in self._told_aboard(entry):
-                aboard.setdefault(ship, {})[told.topic] = told
-        appends = [Append(STREAM, to_batch([_record(entry) for entry in entries]))]
-        return appends + [
-            Append(f"aboard/{ship}", to_batch([_record(one) for one in told.values()])) for ship, told in sorted(aboard.items())
-        ]
-
-    def _told_aboard(self, entry: Entry) -> Iterator[tuple[str, Entry]]:
-        """Which ships are told what because of `entry`: herself, all ports, her load lists, her boxes' bookings without other boxes."""
-        match entry.value:
-            case Ship():
-                yield entry.value.imo, entry
-                yield from ((entry.value.imo, port) for port in self._standing.values() if isinstance(port.value, Port))
-            case Port():
-                yield from ((ship, entry) for ship in self._registry.all(Ship))
-            case LoadList():
-                yield entry.value.ship, entry
-                for booking in {box.booking for box in entry.value.aboard if box.booking}:
-                    if (standing := self._standing.get(f"booking/{booking}")) is not None:
-                        yield entry.value.ship, _only(standing, {box.container for box in entry.value.aboard})
-            case Booking():
-                booked = {box.container for box in entry.value.containers}
-                for ship in self._registry.all(Ship):
-                    aboard = {box.container for listed in self._registry.load_lists(ship)[-1:] for box in listed.aboard}
-                    if booked & aboard:
-                        yield ship, _only(entry, aboard)
-
-
-def _only(entry: Entry, containers: set[str]) -> Entry:
-    """A booking's entry with only these boxes."""
-    assert isinstance(entry.value, Booking)
-    boxes = tuple(box for box in entry.value.containers if box.container in containers)
-    return msgspec.structs.replace(entry, value=msgspec.structs.replace(entry.value, containers=boxes))
 
 
 def _record(entry: Entry) -> Record:

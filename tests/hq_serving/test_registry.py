@@ -13,8 +13,6 @@ from typing import Any
 import httpx
 import pytest
 
-from cargo.bookings import Registry
-from cargo.registry import LoadList, parse_entry
 from hq.api.accounts import Account, Accounts
 from hq.serving.projecting import Projector
 from streams.codec import BlockCodec
@@ -27,7 +25,7 @@ from streams.node.settings import NodeSettings
 from streams.records import Record, to_batch
 from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
-from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, OTHER_SHIP, SHIP, booking, customer, port, ship
+from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port
 
 
 @contextmanager
@@ -78,23 +76,6 @@ def hq(tmp_path: Path) -> Iterator[Headquarters]:
         yield Headquarters(tmp_path, client, door)
 
 
-def load_list(call: int, aboard: list[str], load: list[str]) -> dict[str, Any]:
-    boxes = [
-        {
-            "container": one,
-            "slot": f"0{2 * at + 2:02d}0282",
-            "size_type": "22G1",
-            "pol": "JPTYO",
-            "pod": "SGSIN",
-            "booking": "BK-1",
-            "tracker": True,
-        }
-        for at, one in enumerate(aboard)
-    ]
-    times = {"departs_at_ms": NOW_MS + call}
-    return {"ship": SHIP, "port": "JPTYO", "call": call, "aboard": boxes, "load": load, "discharge": [], **times}
-
-
 def test_entries_are_durable_versioned_and_written_once(hq: Headquarters) -> None:
     """The answer comes after the log has it; the same again changes nothing; another value is the next version."""
     entries = [("customer", "ducks", customer("Duckworks", (1, 2, 3))), ("port", "SGSIN", port("SGSIN", "Singapore", 1.26, 103.8))]
@@ -138,32 +119,6 @@ def test_only_clerks_and_operations_write(hq: Headquarters) -> None:
     for username in ("donald", "crew"):
         assert hq.write(("customer", "x", customer("X", (1, 2, 3))), headers=log_in(hq.client, username)).status_code == 403
     assert hq.bodies("registry") == []
-
-
-def test_a_ship_is_told_what_concerns_her_and_no_more(hq: Headquarters) -> None:
-    """Her own entry, all ports, her load lists, her boxes' bookings less the boxes elsewhere: in the registry's form."""
-    boxes = [(number, NOW_MS, None) for number in (DUCKS[0], DUCKS[1], DUCKS[2])]
-    hq.write(
-        ("port", "JPTYO", port("JPTYO", "Tokyo", 35.6, 139.8)),
-        ("ship", SHIP, ship(SHIP, "One")),
-        ("ship", OTHER_SHIP, ship(OTHER_SHIP, "Two")),
-    )
-    hq.write(("port", "SGSIN", port("SGSIN", "Singapore", 1.26, 103.8)), ("customer", "ducks", customer("Duckworks", (1, 2, 3))))
-    hq.write(
-        ("booking", "BK-1", booking("BK-1", "ducks", boxes)), ("booking", "BK-9", booking("BK-9", "machines", [(FOREIGN[0], NOW_MS, None)]))
-    )
-    hq.write(("load_list", f"{SHIP}/1", load_list(1, list(DUCKS[:2]), list(DUCKS[:2]))))
-    told = hq.bodies(f"aboard/{SHIP}")
-    assert [(one["type"], one["id"]) for one in told] == [
-        *[("port", "JPTYO"), ("ship", SHIP), ("port", "SGSIN"), ("load_list", f"{SHIP}/1"), ("booking", "BK-1")],
-    ]
-    assert [box["container"] for box in told[-1]["value"]["containers"]] == list(DUCKS[:2])
-    registry = Registry(parse_entry(json.dumps(one)) for one in told)
-    assert registry.load_lists(SHIP) == [parse_entry(json.dumps(told[3])).value]
-    assert isinstance(registry.load_lists(SHIP)[0], LoadList)
-    hq.write(("booking", "BK-1", booking("BK-1", "ducks", boxes[1:])))
-    assert [box["container"] for box in hq.bodies(f"aboard/{SHIP}")[-1]["value"]["containers"]] == [DUCKS[1]]
-    assert {one["type"] for one in hq.bodies(f"aboard/{OTHER_SHIP}")} == {"ship", "port"}
 
 
 def test_while_the_node_is_away_nothing_is_said_to_be_written(tmp_path: Path) -> None:
