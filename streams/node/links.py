@@ -176,7 +176,7 @@ class Links:
         running = asyncio.create_task(live.drive.run(), name=f"session with {name}")
         self._running.add(running)
         try:
-            sentence = await asyncio.shield(running)
+            await asyncio.wait((running,))
         except asyncio.CancelledError:
             live.drive.close("this link is not wanted any more")
             await asyncio.wait((running,), timeout=FAREWELLS_S)
@@ -186,12 +186,18 @@ class Links:
             self._running.discard(running)
             if self._live.get(name) is live:
                 del self._live[name]
+            self._tell_left(name, live, running)
+
+    def _tell_left(self, name: str, live: _Live, running: asyncio.Task[str]) -> None:
+        if running.done() and not running.cancelled() and (problem := running.exception()):
+            self._report("a session failed on this side", "session ended", peer=name, problem=repr(problem))
         session, wire = live.drive.session, live.wire
         told.info(
-            "left %s: %s; sent %s records, received %s; %s bytes out, %s in",
+            "left %s: %s; sent %s records up to %s, received %s; %s bytes out, %s in",
             name,
-            sentence,
+            live.drive.sentence,
             f"{session.sender.sent_records:,}",
+            session.sender.sent_up_to() or "nothing",
             f"{session.receiver.received_records:,}",
             f"{wire.sent_bytes:,}",
             f"{wire.received_bytes:,}",

@@ -191,17 +191,20 @@ class Node:
         return store
 
     def _begin(self, name: str, work: Background) -> None:
-        async def watched() -> None:
-            try:
-                await work()
-                raise RuntimeError(f"background work '{name}' of node '{self.settings.node}' has ended by itself")
-            except Exception as problem:  # the node's main loop: it ends, says why, and is started again by whoever keeps it
-                told.exception("background work '%s' failed: the node stops", name)
-                self._failure = self._failure or problem
-                self.report(f"background work '{name}' failed", "the node stops", problem=str(problem))
-                self._stopping.set()
+        async def run() -> None:
+            await work()
 
-        self._tasks[name] = asyncio.create_task(watched(), name=name)
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():
+                return
+            problem = task.exception() or RuntimeError(f"background work '{name}' of node '{self.settings.node}' has ended by itself")
+            told.error("background work '%s' failed: the node stops", name, exc_info=problem)
+            self.report(f"background work '{name}' failed", "the node stops", problem=str(problem))
+            self._failure = self._failure or problem
+            self._stopping.set()
+
+        self._tasks[name] = asyncio.create_task(run(), name=name)
+        self._tasks[name].add_done_callback(ended)
 
     async def _end(self, names: Collection[str]) -> None:
         tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]

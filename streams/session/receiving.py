@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
+from streams.log import PeerKnowsMore
 from streams.policy import Lane, lane_of
 from streams.session.effects import Admit, Report
 from streams.session.exchange import Exchange, Member
@@ -111,7 +112,7 @@ class Receiver:
             self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=True)
             return self._end(number, Ack([number]))
         self._drop(incoming)
-        if isinstance(problem, RetryLater):
+        if isinstance(problem, RetryLater | PeerKnowsMore):  # no room now, or a new generation is being opened
             return self._reject(number, "later")
         self._found_corrupt(incoming, str(problem))
 

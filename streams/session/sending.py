@@ -72,6 +72,7 @@ class Sender:
         self._numbers = 0
         self.damaged = 0
         self.sent_records = 0
+        self._sent_up_to: dict[Key, int] = {}
         self.resumed_bytes = 0
 
     def track(self, key: Key) -> PeerTrack:
@@ -148,6 +149,7 @@ class Sender:
         if transfer:
             self.track(transfer.key).settle(RangeSet([(transfer.first, transfer.end)]))
             self.sent_records += transfer.end - transfer.first
+            self._sent_up_to[transfer.key] = max(transfer.end, self._sent_up_to.get(transfer.key, 0))
             self._end(transfer)
 
     def rejected(self, number: int, code: RejectCode, now_s: float) -> None:
@@ -166,6 +168,10 @@ class Sender:
         """When something held back may go; None when nothing is."""
         waits = (self._tracks[key].next_wait_s(now_s) for key in self._todo())
         return min((wait for wait in waits if wait is not None), default=None)
+
+    def sent_up_to(self) -> str:
+        """For people: per stream that went out, the largest offset the peer has made durable, `containers:tokyo@1a2b:1204`."""
+        return ", ".join(f"{stream}:{origin}:{end - 1}" for (stream, origin), end in sorted(self._sent_up_to.items())[:8])
 
     def unacknowledged_records(self) -> int:
         """How many records are read or sent, and not yet known to be durable at the peer."""

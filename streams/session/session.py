@@ -188,7 +188,7 @@ class Session:
             case m.Begin():
                 key = self._track(message.track)
                 self._receiver.begin(message, key, self._now_s())
-                self._sender.settle(key, RangeSet([(message.first, message.end)]))  # who sends it has it: no echo
+                self._peer_has(key, RangeSet([(message.first, message.end)]))  # who sends it has it: no echo
             case m.Fragment():
                 self._receiver.fragment(message, self._now_s())
             case m.Cancel():
@@ -304,7 +304,7 @@ class Session:
             self._effects.append(OldCopy(key[0], key[1], ranges.end()))
 
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
-        if self._terms.incoming(key):
+        if self._terms.incoming(key) and key[1] != self._exchange.origin:
             for first, end in ranges.without(self._exchange.settled(key)):
                 self._effects.append(DeclareGone(key[0], key[1], first, end, reason))
 

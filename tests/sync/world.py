@@ -30,7 +30,8 @@ READ_S = 0.001
 class MemoryLog:
     """A log in memory whose blocks keep the cuts they came with. What is committed survives a `crash` of its node, nothing else does."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
         self.rows: dict[Key, dict[int, bytes]] = {}
         self.cuts: dict[Key, list[tuple[int, int]]] = {}
         self.ledgers: dict[str, dict[Origin, OriginLedger]] = {}
@@ -117,12 +118,12 @@ class Station:
         self.world = world
         self.me = Peer(name, role, identity)
         self.origin = Origin(name, 1)
-        self.log = MemoryLog()
+        self.log = MemoryLog(self.origin)
         self.reports: list[Report] = []
         self.start()
 
     def start(self) -> None:
-        self.exchange = Exchange(self.me, self.origin, self.log, {n: s.me.role for n, s in self.world.stations.items()})
+        self.exchange = Exchange(self.me, self.log, {n: s.me.role for n, s in self.world.stations.items()})
 
     def append(self, stream: str, rows: list[bytes]) -> None:
         self.log.append(stream, self.origin, rows)

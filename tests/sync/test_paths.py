@@ -1,0 +1,104 @@
+"""Goal: over whatever paths a block could come, it is sent to each node once, and echoes nowhere; what raced is a no-op."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from streams.policy import SATELLITE
+from tests.sync.world import World, rows
+
+PORTS = ("tokyo", "singapore", "sydney", "hq")
+CYCLE = [("tokyo", "singapore"), ("singapore", "sydney"), ("sydney", "hq"), ("hq", "tokyo"), ("tokyo", "sydney"), ("singapore", "hq")]
+ROW_BYTES = 400
+
+
+def _mesh(world: World) -> None:
+    for name in PORTS:
+        world.station(name, "hq" if name == "hq" else "port")
+    for a, b in CYCLE:
+        world.connect(a, b, latency_s=0.03)
+    world.run(2.0)
+
+
+def _data_sent(world: World) -> int:
+    return sum(sum(connection.sent.values()) for connection in world.connections)
+
+
+def test_a_backlog_does_not_echo() -> None:
+    world = World(1)
+    world.station("ship-a", "ship", "9321483").append("containers", rows(random.Random(1), 2_000, ROW_BYTES))
+    world.station("tokyo")
+    connection = world.connect("ship-a", "tokyo")
+    world.run_until(lambda: world.complete("tokyo"))
+    world.run(5.0)
+    assert connection.sent["tokyo"] < 1_000
+    assert connection.sent["ship-a"] < 2_000 * ROW_BYTES * 1.05
+
+
+def test_on_a_mesh_each_gets_each_block_about_once() -> None:
+    world = World(2)
+    _mesh(world)
+    chance = random.Random(2)
+    quiet = _data_sent(world)
+    for _ in range(60):
+        world.stations[chance.choice(PORTS)].append("containers", rows(chance, 50, ROW_BYTES))
+        world.run(0.3)
+    world.run_until(lambda: all(world.complete(name) for name in PORTS))
+    least = 60 * 50 * ROW_BYTES * (len(PORTS) - 1)
+    assert _data_sent(world) - quiet < least * 1.25
+    assert sum(station.log.twice for station in world.stations.values()) < 60 * 0.2
+
+
+def test_who_lacks_much_fetches_from_several_at_once() -> None:
+    world = World(3)
+    tokyo, singapore = world.station("tokyo"), world.station("singapore")
+    chance = random.Random(3)
+    for _ in range(40):
+        tokyo.append("containers", rows(chance, 100, ROW_BYTES))
+    world.connect("tokyo", "singapore", rate_bytes_s=1e7)
+    world.run_until(lambda: world.complete("singapore"))
+    assert singapore.log.rows
+    world.station("hq", "hq")
+    from_tokyo = world.connect("hq", "tokyo", rate_bytes_s=1e5)
+    from_singapore = world.connect("hq", "singapore", rate_bytes_s=1e5)
+    took_s = world.run_until(lambda: world.complete("hq"))
+    whole_bytes = 4_000 * ROW_BYTES
+    assert took_s < whole_bytes / 1e5 * 0.75, "quicker than one alone could"
+    assert from_tokyo.sent["tokyo"] + from_singapore.sent["singapore"] < whole_bytes * 1.2
+    assert min(from_tokyo.sent["tokyo"], from_singapore.sent["singapore"]) > whole_bytes * 0.25
+
+
+def test_an_alert_over_satellite_and_over_port_is_one_alert() -> None:
+    world = World(4)
+    ship, hq = world.station("ship-a", "ship", "9321483"), world.station("hq", "hq")
+    world.station("tokyo")
+    world.connect("ship-a", "hq", SATELLITE, latency_s=0.3)
+    world.connect("ship-a", "tokyo", latency_s=0.02)
+    world.connect("tokyo", "hq", latency_s=0.02)
+    world.run(3.0)
+    ship.append("alerts", [b"overboard"])
+    took_s = world.run_until(lambda: world.complete("hq") and world.complete("tokyo"))
+    assert took_s < 0.2, "by the quicker of the two paths"
+    world.run(5.0)
+    assert len(hq.log.rows["alerts", ship.origin]) == 1
+    world.check()
+
+
+@pytest.mark.parametrize("stream", ["alerts", "events", "containers"])
+def test_a_peer_that_dies_with_a_block_half_sent_does_not_hold_it_back(stream: str) -> None:
+    world = World(5)
+    tokyo, singapore, hq = world.station("tokyo"), world.station("singapore"), world.station("hq", "hq")
+    chance = random.Random(5)
+    tokyo.append(stream, rows(chance, 500, ROW_BYTES))
+    first = world.connect("tokyo", "singapore", rate_bytes_s=1e7)
+    world.run_until(lambda: world.complete("singapore"))
+    slow = world.connect("tokyo", "hq", rate_bytes_s=2e4)
+    world.run(1.0)
+    world.connect("singapore", "hq", rate_bytes_s=1e6)
+    world.run(1.0)
+    world.cut(slow)
+    world.cut(first)
+    assert world.run_until(lambda: world.complete("hq")) < 2.0
+    assert hq.log.rows == singapore.log.rows
