@@ -33,7 +33,7 @@ class Power:
 
 
 def power_of(world: World) -> Power:
-    """Power of every box: cut for 0.5 to 2.5 h around each time it is lifted on or off a ship, and for good when it has been stripped."""
+    """Power of every box: cut for 0.5 to 2.5 h around each time it is lifted on or off a ship."""
     chance, stages, boxes = world.chance, world.stages, world.boxes
     lifted_at_ms = np.full(stages.starts_at_ms.shape, NEVER_MS, dtype=np.int64)
     aboard = stages.state == State.SHIP
@@ -46,8 +46,7 @@ def power_of(world: World) -> Power:
     after = chance.between("power on", 20, 100, box.ravel(), column.ravel()).reshape(box.shape) * MINUTE_MS
     off = np.where(lifted, lifted_at_ms - before.astype(np.int64), NEVER_MS)
     on = np.where(lifted, lifted_at_ms + after.astype(np.int64), NEVER_MS)
-    stripped = np.where(boxes.reefer, boxes.stripped_at_ms, NEVER_MS)[:, None]
-    return Power(np.hstack([off, stripped]), np.hstack([on, np.full_like(stripped, NEVER_MS)]))
+    return Power(off, on)
 
 
 def defrosting(chance: Chance, boxes: Ints, at_ms: Ints) -> Flags:

@@ -149,9 +149,9 @@ class Sensors:
         }
 
     def _cooled(self, box: Ints, at_ms: Ints, outside: Floats) -> dict[str, Floats]:
-        """What only reefers report; NaN for dry boxes. Once stripped, only that the power is off."""
+        """What only reefers report; NaN for dry boxes. Once stripped and unplugged they report no more of it."""
         chance, setpoint = self.world.chance, self.world.boxes.setpoint_c[box]
-        reefer, gases = self.world.boxes.reefer[box], self._gases[box]
+        gases = self._gases[box]
         off_for_ms = self.power.off_for_ms(box, at_ms)
         defrosts = defrosting(chance, box, at_ms) & (off_for_ms == 0)
         setpoint = np.where(at_ms < self.world.boxes.stripped_at_ms[box], setpoint, np.nan)
@@ -159,7 +159,7 @@ class Sensors:
         return {
             "setpoint_c": setpoint,
             **air(chance, setpoint, outside, off_for_ms, defrosts, (box, at_ms)),
-            "power_on": np.where(reefer, off_for_ms == 0, np.nan),
+            "power_on": np.where(np.isnan(setpoint), np.nan, off_for_ms == 0),
             "defrosting": np.where(np.isnan(setpoint), np.nan, defrosts),
             "o2_pct": np.where(gases, np.round(5.0 + 0.3 * chance.normal("o2", box, at_ms), 1), np.nan),
             "co2_pct": np.where(gases, np.round(3.0 + 0.3 * chance.normal("co2", box, at_ms), 1), np.nan),

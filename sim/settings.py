@@ -34,7 +34,7 @@ class Cadence(_Frozen):
 
 CADENCES: dict[str, Cadence] = {
     "demo": Cadence(),
-    "short": Cadence(report_ms=6 * HOUR_MS, dry_at_sea_every=2, gnss_every=2, location_ms=HOUR_MS, environment_ms=HOUR_MS),
+    "short": Cadence(report_ms=6 * HOUR_MS, dry_at_sea_every=2, gnss_every=2, location_ms=30 * MINUTE_MS, environment_ms=HOUR_MS),
 }
 """`demo`: DOMAIN.md 6, dry boxes at sea every 2 h. `short`: the same story with a tenth of the readings per box, for end-to-end tests."""
 
