@@ -6,7 +6,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from streams.errors import Corrupt, RetryLater
@@ -61,7 +61,11 @@ class SegmentWriter:
         self._disk = disk
         self.number = number
         self.end = end
+        is_new = not segment_path(folder, number).exists()
         self._descriptor = disk.open_to_append(segment_path(folder, number))
+        if is_new:
+            for above in (folder, folder.parent, folder.parent.parent):  # a file is as lasting as its names
+                disk.sync_folder(above)
         self._torn = True
         self._mend()
 
@@ -95,9 +99,12 @@ class SegmentWriter:
         self._mend()
 
     def roll(self) -> None:
-        """Go on in a new segment."""
-        descriptor = self._disk.open_to_append(segment_path(self._folder, self.number + 1))
-        self._disk.sync_folder(self._folder)
+        """Go on in a new segment. Raises OSError; then the old one goes on."""
+        with ExitStack() as undo:
+            descriptor = self._disk.open_to_append(segment_path(self._folder, self.number + 1))
+            undo.callback(os.close, descriptor)
+            self._disk.sync_folder(self._folder)
+            undo.pop_all()
         os.close(self._descriptor)
         self._descriptor = descriptor
         self.number += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -276,6 +277,22 @@ def test_the_latest_row_of_a_topic(make: Maker) -> None:
     [latest] = log.latest("containers", "box-3")
     assert (latest.records.num_rows, latest.records.column(OFFSET)[0].as_py()) == (1, 3)
     assert log.latest("containers", "nobody") == []
+
+
+def test_many_threads_append_and_read_at_once(make: Maker) -> None:
+    log = make("ship-a")
+    threads = 4
+
+    def work(thread: int) -> None:
+        for commit in range(25):
+            append_rows(log, rows(3, start=1000 * thread + 3 * commit))
+            found = offsets(log, "containers", log.origin)
+            assert found == list(range(len(found)))
+
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, thread) for thread in range(threads)]:
+            done.result(60)
+    assert sorted(numbers(log)) == [1000 * thread + number for thread in range(threads) for number in range(75)]
 
 
 def test_changes_are_told_once_they_are_durable(make: Maker) -> None:

@@ -215,7 +215,7 @@ def test_an_index_of_another_version_is_built_anew(written: tuple[Path, FileLog]
 
 
 def test_segments_roll_and_replay_in_order(tmp_path: Path) -> None:
-    options = FileLogOptions(WriteLimits(segment_bytes=2000))
+    options = FileLogOptions(WriteLimits(segment_bytes=1000))
     log = open_log(tmp_path, options=options)
     for commit in range(30):
         append_rows(log, rows(ROWS, start=commit * ROWS))

@@ -58,6 +58,21 @@ def test_full_at_every_write_of_an_append(tmp_path: Path, writes: int, disk: typ
     log.close()
 
 
+def test_what_was_refused_is_not_there_after_a_restart_either(tmp_path: Path) -> None:
+    """The frame was synced and the index then found the disk full: who was told to retry later must not find the rows there twice."""
+    full = FullDisk()
+    log = open_log(tmp_path, options=FileLogOptions(disk=full))
+    append_rows(log, rows(10))
+    for writes in range(3):
+        full.writes_left = writes
+        with pytest.raises(RetryLater):
+            append_rows(log, rows(10, start=10))
+    log = reopened(log, tmp_path)
+    assert numbers(log) == list(range(10))
+    assert append_rows(log, rows(10, start=10)) == 10
+    log.close()
+
+
 def test_full_while_admitting_trimming_and_declaring(tmp_path: Path) -> None:
     source = open_log(tmp_path / "port", "port-b")
     append_rows(source, rows(30))
