@@ -190,6 +190,8 @@ def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
     elif decision.state == "MISSING":
         _missing(state, box, decision)
         state.recount(at_ms)
+    elif before == "MISSING" and decision.state in {"ONBOARD", "LATE"}:
+        _not_missing(state, box, at_ms)
     if decision.state in {"MISSING", "PROBABLE_OVERBOARD"}:
         for number in state.stowage.near(box.number):
             other = state.memory.boxes.get(number)
@@ -222,6 +224,12 @@ def _discharged(state: WatchState, box: Box) -> None:
     at_ms = box.heard_at_ms or box.waiting_from_ms
     made = event(state.settings.place, box.number, "DISC", at_ms, place=listed.port, call=listed.call, listed=True, basis="list")
     state.outcome.events.append(made)
+
+
+def _not_missing(state: WatchState, box: Box, at_ms: int) -> None:
+    """It was heard, or was not due after all (a storm's end, an outage)."""
+    state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, gateway=box.gateway or None, status="MISSING"))
+    state.recount(at_ms)
 
 
 def refuted(state: WatchState, box: Box, at_ms: int) -> None:

@@ -63,22 +63,28 @@ class RuleMemory(msgspec.Struct, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Whose reading it is, and where the box was: number, ship (IMO) or None, slot or None, whether the ship is at sea."""
+    """Whose reading it is, and where the box was: number, ship (IMO) or None, slot or None, whether the ship is at sea.
+
+    `laden`: whether a booking covers it now, so that its climate matters (True when nothing is known of its bookings).
+    """
 
     container: str
     ship: str | None
     slot: str | None
     at_sea: bool
+    laden: bool = True
 
 
 def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, signals: Mapping[str, Value]) -> list[Alert]:
     """The changes of alerts that follow from one reading, which comes in order of the box's time. Updates `memory`; a repeat changes
     nothing."""
     changes: list[Alert] = []
-    if not signals.keys().isdisjoint(_TEMPERATURE):
+    if where.laden and not signals.keys().isdisjoint(_TEMPERATURE):
         changes += _temperature(limits, memory, where, at_ms, signals)
     if "power_on" in signals:
-        changes += _switch(memory, where, at_ms, _Switch("power_off", not signals["power_on"], limits.power_off_ms, "power off"))
+        changes += _switch(
+            memory, where, at_ms, _Switch("power_off", where.laden and not signals["power_on"], limits.power_off_ms, "power off")
+        )
     if "door_open" in signals:
         changes += _switch(memory, where, at_ms, _Switch("door_open", bool(signals["door_open"]) and where.at_sea, 0, "door open at sea"))
     if "shock_g" in signals or "shock" in memory.episodes:

@@ -14,7 +14,7 @@ from cargo.event_time import EventClock
 from cargo.heard import Heard
 from cargo.lost import INTERVALS_MISSING, WEIGHTS, Weights
 from cargo.outcome import Outcome, Place
-from cargo.registry import LoadList, Port, Stowed
+from cargo.registry import BookedContainer, LoadList, Port, Stowed
 from cargo.rules import Limits
 from cargo.stowage import Stowage
 from cargo.voyage import Voyage
@@ -37,7 +37,7 @@ class WatchSettings:
     place: Place
     lateness_ms: int = 10_000
     historical_ms: int = 30 * 60_000
-    deaf_ms: int = 45 * 60_000
+    deaf_ms: int = 2 * HOUR_MS
     reefer_interval_ms: int = HOUR_MS
     dry_interval_ms: int = 24 * HOUR_MS
     quay_interval_ms: int = HOUR_MS
@@ -80,6 +80,7 @@ class Memory(msgspec.Struct):
     gateways: dict[str, Gateway] = {}
     lists: dict[str, LoadList] = {}
     ports: dict[str, Port] = {}
+    bookings: dict[str, tuple[BookedContainer, ...]] = {}
     incidents: dict[str, Incident] = {}
     pending: list[tuple[int, Heard]] = []
 
@@ -106,7 +107,10 @@ class WatchState:
         self._reefers: frozenset[str] = frozenset()
         self._loads: dict[str, frozenset[str]] = {}
         self._discharges: dict[str, frozenset[str]] = {}
+        self._booked: dict[str, dict[str, list[BookedContainer]]] = {}
         self.restow()
+        for id_, boxes in self.memory.bookings.items():
+            self._index(id_, boxes)
         for number in sorted(self.memory.boxes):
             box = self.memory.boxes[number]
             self.on_gateway.setdefault(box.gateway, {})[number] = None
@@ -141,6 +145,18 @@ class WatchState:
                 aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
         self.stowage = Stowage(aboard.values())
         self._reefers = frozenset(number for number, box in aboard.items() if box.is_reefer)
+
+    def book(self, id_: str, boxes: tuple[BookedContainer, ...]) -> None:
+        """The booking is now of these boxes and spans."""
+        for box in self.memory.bookings.get(id_, ()):
+            self._booked[box.container].pop(id_, None)
+        self.memory.bookings[id_] = boxes
+        self._index(id_, boxes)
+
+    def laden(self, number: str, at_ms: int) -> bool:
+        """Whether a booking covers the box then; True when no booking of it was ever known."""
+        booked = self._booked.get(number)
+        return booked is None or any(span.covers(at_ms) for spans in booked.values() for span in spans)
 
     def current_list(self) -> LoadList | None:
         """The load list of the call she is at, else of the last one."""
@@ -208,6 +224,10 @@ class WatchState:
         """When it will have missed so many intervals, if it stays silent."""
         interval = self.interval_ms(box, at_ms)
         return at_ms - self.silent_ms(box, at_ms) + intervals * interval + grace_ms(interval)
+
+    def _index(self, id_: str, boxes: tuple[BookedContainer, ...]) -> None:
+        for box in boxes:
+            self._booked.setdefault(box.container, {}).setdefault(id_, []).append(box)
 
     def _nominal_ms(self, number: str) -> int:
         if self.settings.place.port is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping
 
@@ -20,6 +21,7 @@ STORM_ROLL_DEG = 8.0
 STORM_WIND_MS = 17.2
 """Beaufort 8."""
 STORM_LASTS_MS = 3 * 60_000
+SPEED_KN_UNKNOWN = 25.0
 RUN_ON_MS_MAX = 30 * 60_000
 GROWING_DEG = 2.0
 
@@ -127,13 +129,28 @@ class Voyage(msgspec.Struct):
         return self.track[-1].at_ms if self.track else 0
 
     def off_track_nm(self, at_ms: int, latitude_deg: float, longitude_deg: float, slack_ms: int) -> float:
-        """How far a position is from where the ship was within `slack_ms` of the instant: what no wrong clock up to so much explains."""
+        """How far a position surely is from where the ship was within `slack_ms` of the instant (nautical miles).
+
+        It is what neither a clock wrong by so much nor a turn between two fixes explains; infinite when her track is not known there.
+        """
         nearest = float("inf")
         for step in range(-10, 11):
-            where = self.position_at(at_ms + slack_ms * step // 10)
+            then_ms = at_ms + slack_ms * step // 10
+            where = self.position_at(then_ms)
             if where is not None:
-                nearest = min(nearest, distance_nm(latitude_deg, longitude_deg, *where))
-        return nearest
+                nearest = min(nearest, distance_nm(latitude_deg, longitude_deg, *where) - self._bulge_nm(then_ms))
+        return max(0.0, nearest)
+
+    def _bulge_nm(self, at_ms: int) -> float:
+        """How far from the straight line between the fixes around it her way may have led: at her speed she can have run longer than it."""
+        after = bisect_right(self.track, at_ms, key=lambda fix: fix.at_ms)
+        if not 0 < after < len(self.track):
+            return 0.0
+        start, end = self.track[after - 1], self.track[after]
+        speed_kn = max(SPEED_KN_UNKNOWN if fix.speed_kn is None else fix.speed_kn for fix in (start, end)) * 1.05
+        run_nm = speed_kn * (end.at_ms - start.at_ms) / 3_600_000
+        straight_nm = distance_nm(start.latitude_deg, start.longitude_deg, end.latitude_deg, end.longitude_deg)
+        return math.sqrt(max(0.0, run_nm**2 - straight_nm**2)) / 2
 
     def _call(self, fix: Fix, ports: Mapping[str, Port]) -> Call | None:
         speed = 0.0 if fix.speed_kn is None else fix.speed_kn

@@ -21,7 +21,7 @@ from cargo.lost import DECIDED_BY_PEOPLE, FREE_FALL_MS, SHOCK_G, State
 from cargo.muster import muster_event
 from cargo.outcome import Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
-from cargo.registry import Entry, LoadList, Port
+from cargo.registry import Booking, Entry, LoadList, Port
 from cargo.rules import Where, judge_reading
 from cargo.state import PENDING_MAX, WatchState
 
@@ -63,6 +63,8 @@ def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
     for entry in entries:
         if isinstance(entry.value, Port):
             memory.ports[entry.value.locode] = entry.value
+        elif isinstance(entry.value, Booking):
+            state.book(entry.id, entry.value.containers)
         elif isinstance(entry.value, LoadList) and (entry.value.ship == place.ship or entry.value.port == place.port):
             memory.lists[entry.value.id] = entry.value
             state.restow()
@@ -261,7 +263,8 @@ def _were_due(state: WatchState, gateway: str, since_ms: int, until_ms: int) -> 
 def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value]) -> None:
     """The rules on one reading, and the blows that are events."""
     place = state.settings.place
-    where = Where(box.number, place.ship, state.slot_text(box.number), place.ship is not None and state.memory.voyage.at_sea)
+    at_sea = place.ship is not None and state.memory.voyage.at_sea
+    where = Where(box.number, place.ship, state.slot_text(box.number), at_sea, state.laden(box.number, at_ms))
     changes: list[Alert] = judge_reading(state.settings.limits, box.rules, where, at_ms, signals)
     state.outcome.alerts += [change.made() for change in changes]
     blows = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
