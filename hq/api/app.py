@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from hq.api.accounts import Accounts
 from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registry, session, status
 from hq.api.errors import add_handlers
+from hq.api.measuring import Failures, Measured
 from hq.api.registrar import Registrar
 from hq.api.services import Services
 from hq.api.settings import ApiSettings
@@ -36,15 +37,16 @@ _ABOUT = "Ships, containers, alerts. Every answer says the fleet's time (`clock`
 def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
     """The API over the settings' store, on the fleet's time of `clock`. Its parts are made and released with the application's life."""
 
+    metrics, failures = Metrics(PROCESS), Failures(PROCESS)
+
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         reader = ServingReader(settings.database_url)
-        metrics = Metrics(PROCESS)
         door = AppendDoor(settings.door, settings.token.get_secret_value())
         registrar = Registrar(FileLogReader(settings.log, BlockCodec()), door, clock)
-        app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar, metrics)
+        app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar)
         stop = threading.Event()
-        teller = threading.Thread(target=_keep_telling, args=(Teller(door, metrics, clock, settings.metrics_every_s), stop), name="teller")
+        teller = threading.Thread(target=_keep_telling, args=(Teller(door, metrics, clock, settings.metrics_every_s), failures, stop))
         teller.start()
         yield
         stop.set()
@@ -52,7 +54,8 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
         reader.close()
 
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life)
-    add_handlers(app)
+    app.add_middleware(Measured, metrics=metrics)
+    add_handlers(app, lambda reason, request: failures.add(reason, request, clock.now_ms()))
     for part in (session, fleet, containers, alerts, bookings, ports, registry, status):
         app.include_router(part.router, prefix="/api")
 
@@ -92,6 +95,8 @@ class _Server(uvicorn.Server):
                 signal.signal(wanted, handler)
 
 
-def _keep_telling(teller: Teller, stop: threading.Event) -> None:
+def _keep_telling(teller: Teller, failures: Failures, stop: threading.Event) -> None:
     while not stop.wait(teller.interval_s):
-        teller.tell()
+        waiting = failures.waiting()
+        if teller.tell(waiting):
+            failures.told(waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -47,8 +48,8 @@ def not_for_you(what: str) -> ApiError:
     return ApiError(403, f"Your account may not {what}.", "Log in with an account that may.")
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Every error of `app` gets the one shape."""
+def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
+    """Every error of `app` gets the one shape; `broke` hears of each nobody thought of: why, and which request."""
 
     @app.exception_handler(ApiError)
     def _told(_: Request, problem: ApiError) -> JSONResponse:
@@ -72,7 +73,8 @@ def add_handlers(app: FastAPI) -> None:
         return JSONResponse(body, 503, {"Retry-After": str(RETRY_AFTER_S)})
 
     @app.exception_handler(Exception)
-    def _broken(_: Request, __: Exception) -> JSONResponse:
+    def _broken(request: Request, problem: Exception) -> JSONResponse:
+        broke(repr(problem), f"{request.method} {request.url.path}")
         return JSONResponse({"error": "Something here is broken; it is in the API's log.", "hint": "Tell whoever runs it."}, 500)
 
     @app.exception_handler(NotAllowed)

@@ -21,7 +21,6 @@ from hq.api.settings import ApiSettings
 from hq.serving.database import ServingReader
 from hq.serving.freshness import Freshness, freshness
 from streams.clock import FleetClock
-from streams.metrics import Metrics
 
 _BEARER = OAuth2PasswordBearer(tokenUrl="/api/token", auto_error=False)
 
@@ -35,7 +34,6 @@ class Services:
     accounts: Accounts
     clock: FleetClock
     registrar: Registrar
-    metrics: Metrics
 
 
 @dataclass(frozen=True, slots=True)

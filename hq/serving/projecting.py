@@ -59,6 +59,7 @@ class Projector:
         self._noted_at_s = float("-inf")
         self._whole = False
         self.database.prepare()
+        commit_point("projector.prepared")
 
     def step(self) -> int:
         """Project what is new, at most `step_records_max` records, in one transaction; returns how many they were.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from streams.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 
 PASSWORD = "quack quack"
+STARTED_S_MAX = 30
 ACCOUNTS = (
     Account("mira", "operations", "Mira"),
     Account("cleo", "clerk", "Cleo"),
@@ -58,6 +59,14 @@ def project(one: Projector) -> int:
         taken += step
     one.database.close()
     return taken
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Waits for a condition, with a deadline."""
+    deadline = time.monotonic() + STARTED_S_MAX
+    while not true():
+        assert time.monotonic() < deadline, f"waited {STARTED_S_MAX} s for {what}"
+        time.sleep(0.02)
 
 
 def sqlite_url(folder: Path, name: str = "serving") -> str:

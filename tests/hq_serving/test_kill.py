@@ -8,21 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from hq.serving.database import DatabaseGone
 from streams.crash import CRASH_VARIABLE
-from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
+from tests.hq_serving.conftest import STARTED_S_MAX, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, until
 from tests.hq_serving.fleet import DUCKS, PLACES, Fleet, fill
 
 ROOT = Path(__file__).resolve().parents[2]
-STARTED_S_MAX = 30
 
 
 def start(fleet: Fleet, folder: Path, step_records_max: int = 20_000, crash_at: str = "", port: int = 0) -> subprocess.Popen[bytes]:
@@ -39,14 +37,6 @@ def start(fleet: Fleet, folder: Path, step_records_max: int = 20_000, crash_at: 
         return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log)
 
 
-def until(true: Callable[[], bool], what: str) -> None:
-    """Waits for a condition, with a deadline."""
-    deadline = time.monotonic() + STARTED_S_MAX
-    while not true():
-        assert time.monotonic() < deadline, f"waited {STARTED_S_MAX} s for {what}"
-        time.sleep(0.02)
-
-
 def rows_or_none(url: str) -> dict[str, Any]:
     try:
         return table_rows(url)
@@ -61,8 +51,8 @@ def test_killed_after_any_commit_it_goes_on(fleet: Fleet, tmp_path: Path) -> Non
     undisturbed.mkdir()
     project(make_projector(fleet.hq_dir, sqlite_url(undisturbed)))
     wanted = table_rows(sqlite_url(undisturbed))
-    for passage in (1, 2, 3, 1):
-        process = start(fleet, tmp_path, step_records_max=10, crash_at=f"projector.step:{passage}")
+    for passage in ("prepared:1", "step:1", "step:2", "prepared:1", "step:3", "step:1"):
+        process = start(fleet, tmp_path, step_records_max=10, crash_at=f"projector.{passage}")
         assert process.wait(STARTED_S_MAX) == -signal.SIGKILL
         assert rows_or_none(sqlite_url(tmp_path)) != wanted, "killed too late to mean anything"
     process = start(fleet, tmp_path, step_records_max=10)
@@ -122,3 +112,25 @@ def unused_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def test_the_api_as_a_process(fleet: Fleet, tmp_path: Path, unused_port: int) -> None:
+    """`landfall api` is healthy, answers, and ends with code 0 on SIGTERM."""
+    settings = settings_for(fleet.hq_dir, tmp_path)
+    lines = [f'{name} = "{getattr(settings, name)}"' for name in ("database_url", "accounts", "log", "door")]
+    lines += ['token = "door"', f'jwt_secret = "{settings.jwt_secret.get_secret_value()}"', f"port = {unused_port}"]
+    (tmp_path / "api.toml").write_text("\n".join(lines))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
+    with (tmp_path / "api.log").open("ab") as log:
+        command = [sys.executable, "-m", "landfall", "api", "--config", str(tmp_path / "api.toml")]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log)
+
+    def healthy() -> bool:
+        try:
+            return bool(httpx.get(f"http://127.0.0.1:{unused_port}/healthz", trust_env=False).status_code == 200)
+        except httpx.TransportError:
+            return False
+
+    until(healthy, "health")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STARTED_S_MAX) == 0, (tmp_path / "api.log").read_text()

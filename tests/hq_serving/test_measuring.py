@@ -1,0 +1,67 @@
+"""The API and the projector tell of themselves: metrics and failures arrive in the node's log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hq.api.measuring import FAILURES_KEPT_MAX, Failures
+from hq.serving.projector import PROCESS
+from hq.serving.rejects import untold
+from hq.telling import Teller
+from streams.clock import StillClock
+from streams.link.door import AppendDoor
+from streams.metrics import Metrics
+from streams.records import Record
+from tests.hq_serving.conftest import api_of, make_projector, project, settings_for, sqlite_url, until
+from tests.hq_serving.fleet import NOW_MS, Fleet
+from tests.hq_serving.test_registry import Headquarters, running_node
+
+
+def test_requests_are_counted_and_broken_ones_told(tmp_path: Path) -> None:
+    """A request that breaks is answered in the one shape, counted, and told to `exceptions` with what was asked."""
+    with running_node(tmp_path) as door:
+        settings = settings_for(tmp_path / "log", tmp_path, door).model_copy(update={"metrics_every_s": 0.05})
+        with api_of(settings) as client:
+            hq = Headquarters(tmp_path, client, door)
+            project(hq.projector())
+            (tmp_path / "accounts.db").write_bytes(b"this is no database, however one looks at it" * 100)
+            broken = client.get("/api/map", headers=hq.clerk)
+            assert (broken.status_code, set(broken.json())) == (500, {"error", "hint"})
+            until(lambda: bool(hq.bodies("exceptions")), "the failure in the log")
+            until(lambda: hq.bodies("metrics")[-1]["counts"].get("answers_5xx") == 1, "its count")
+            told = hq.bodies("exceptions")
+    assert [(one["outcome"], "DatabaseError" in one["reason"]) for one in told] == [("left out", True)]
+    assert json.loads(json.dumps(told[0]))["payload_bytes"] == len("GET /api/map")
+
+
+def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
+    """What the projector set aside goes to `exceptions`; told again by a later process it changes nothing."""
+    fleet.append("hq", "states", [Record("X", body={"kind": "container"}), Record("Y")])
+    one = make_projector(fleet.hq_dir, sqlite_url(tmp_path))
+    project(one)
+    with running_node(tmp_path / "node") as door:
+        for _ in range(2):
+            one.start()
+            with one.database.transaction() as connection:
+                appends, told = untold(connection, {}, PROCESS, NOW_MS)
+                assert untold(connection, told, PROCESS, NOW_MS) == ([], told)
+            assert Teller(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).tell(appends)
+            one.database.close()
+        with api_of(settings_for(tmp_path / "node" / "log", tmp_path, door)) as client:
+            reasons = [body["reason"] for body in Headquarters(tmp_path / "node", client, door).bodies("exceptions")]
+    assert len(reasons) == 2
+    assert "about X does not read" in reasons[0]
+
+
+def test_a_node_that_is_away_is_told_later(tmp_path: Path) -> None:
+    """Nothing breaks, nothing is lost but what the limit says."""
+    failures = Failures("api")
+    for number in range(FAILURES_KEPT_MAX + 1):
+        failures.add("broke", f"GET /{number}", NOW_MS)
+    waiting = failures.waiting()
+    assert len(waiting) == FAILURES_KEPT_MAX
+    assert not Teller(AppendDoor("http://127.0.0.1:9", "door"), Metrics("api"), StillClock(NOW_MS), 1.0).tell(waiting)
+    failures.add("broke", "GET /last", NOW_MS)
+    failures.told(waiting)
+    assert [one.sequence for one in failures.waiting()] == [FAILURES_KEPT_MAX + 2]
