@@ -35,8 +35,11 @@ class Paper:
     value: dict[str, Any]
 
 
-def paperwork(world: World) -> list[Paper]:
-    """Every entry of the story, in the order in which it is written; what is due at one time is in the order of these lines."""
+def paperwork(world: World, pile_ms: int = HOUR_MS) -> list[Paper]:
+    """Every entry of the story, in the order in which it is written; what is due at one time is in the order of these lines.
+
+    Boxes that change hands pile up for `pile_ms` of fleet time before they are written down.
+    """
     begins_at_ms = world.timeline.begins_at_ms
     papers = [
         *(_paper(begins_at_ms, "customer", who.id, Customer(who.name, who.colour, who.role)) for who in world.companies.all),
@@ -47,7 +50,7 @@ def paperwork(world: World) -> list[Paper]:
         *_ships(world),
         *_bookings(world),
         *_load_lists(world),
-        *_custody(world),
+        *_custody(world, pile_ms),
         *_chapters(world),
     ]
     in_time = (paper for paper in papers if paper.due_at_ms <= world.timeline.ends_at_ms)
@@ -139,15 +142,14 @@ def _aboard(world: World, voyage: int, call: Call) -> dict[str, Stowed]:
     return aboard
 
 
-def _custody(world: World) -> Iterator[Paper]:
-    """Who answers for each box; written down at the end of the hour in which it changed hands. A loss is not known here."""
+def _custody(world: World, pile_ms: int) -> Iterator[Paper]:
+    """Who answers for each box. A loss is not known here."""
     begins_at_ms = world.timeline.begins_at_ms
     for stage in world.stages.each():
         if stage.state in (State.QUAY, State.SHIP, State.ROAD):
             at = "delivered" if stage.state is State.ROAD else INTAKES[stage.place]
-            hour_at_ms = -(-stage.from_at_ms // HOUR_MS) * HOUR_MS
             first = stage.from_at_ms < begins_at_ms + HOUR_MS
-            due_at_ms = begins_at_ms if first else hour_at_ms
+            due_at_ms = begins_at_ms if first else -(-stage.from_at_ms // pile_ms) * pile_ms
             yield _paper(due_at_ms, "custody", world.boxes.numbers[stage.box], Custody(at, stage.from_at_ms))
 
 

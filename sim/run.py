@@ -54,7 +54,7 @@ class Simulation:
         self._truth.begin()
         times = world.timeline
         self.clock = StoryClock(times.ends_at_ms, chapters(times), progress.fleet_at_ms, progress.setting, self._wall)
-        self.clerk = Clerk(paperwork(world), settings.api, progress.papers) if settings.api else None
+        self.clerk = Clerk(paperwork(world, self.sensors.cadence.report_ms), settings.api, progress.papers) if settings.api else None
         self._publisher = Publisher(INTAKES, {door.at: door for door in settings.intakes}, self._wall)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
         self._acknowledged_ms = progress.fleet_at_ms
