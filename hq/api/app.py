@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from hq.api.accounts import Accounts
 from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registry, session, status
 from hq.api.errors import add_handlers
+from hq.api.examples import add_examples
 from hq.api.measuring import Failures, Measured
 from hq.api.registrar import Registrar
 from hq.api.services import Services
@@ -58,6 +59,8 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
     add_handlers(app, lambda reason, request: failures.add(reason, request, clock.now_ms()))
     for part in (session, fleet, containers, alerts, bookings, ports, registry, status):
         app.include_router(part.router, prefix="/api")
+
+    add_examples(app)
 
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> JSONResponse:

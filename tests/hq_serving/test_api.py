@@ -11,6 +11,7 @@ import httpx
 import jwt
 import pytest
 
+from hq.api.examples import EXAMPLES
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
 
@@ -186,3 +187,33 @@ def test_before_there_is_a_store_the_api_says_so(tmp_path: Path) -> None:
         project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
         assert client.get("/api/map", headers=headers).status_code == 200
     fleet.close()
+
+
+def shape(value: Any) -> Any:
+    """The fields of an answer, however deep; of a list those of its first element; of signals and the like nothing."""
+    if isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value):
+        free = {"signals", "counts", "gauges", "histograms", "reasons", "incident"}
+        return {name: shape(one) if name not in free else None for name, one in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value and isinstance(value[0], dict) else []
+    return None
+
+
+def matches(example: Any, real: Any) -> bool:
+    """Whether both have the same fields wherever both have something."""
+    if isinstance(example, dict) and isinstance(real, dict):
+        return example.keys() == real.keys() and all(matches(example[name], real[name]) for name in example)
+    if isinstance(example, list) and isinstance(real, list):
+        return not example or not real or matches(example[0], real[0])
+    return True
+
+
+@pytest.mark.parametrize(("method", "path"), EXAMPLES)
+def test_examples_are_like_real_answers(client: httpx.Client, staff: Headers, method: str, path: str) -> None:
+    """The docs' example of each endpoint has the fields of a real answer, and `/openapi.json` shows it."""
+    address = path.replace("{number}", DUCKS[3]).replace("{reference}", "BK-1").replace("{locode}", "SGSIN")
+    answer = client.request(method, address, headers=staff)
+    assert answer.status_code == 200
+    assert matches(shape(EXAMPLES[method, path]), shape(answer.json())), (shape(EXAMPLES[method, path]), shape(answer.json()))
+    shown = client.get("/openapi.json").json()["paths"][path][method]["responses"]["200"]["content"]["application/json"]
+    assert shown["example"] == EXAMPLES[method, path]

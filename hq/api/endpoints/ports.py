@@ -45,11 +45,10 @@ def port(ask: Asking, locode: str) -> Fields:
 def due_in(lists: list[Fields], locode: str, now_at_ms: int) -> list[Fields]:
     """By ship: the boxes aboard, by the list of the last port she has sailed from, that are to come off at `locode`."""
     sailed = {row["ship"]: row for row in lists if row["departs_at_ms"] <= now_at_ms}
-    done = {row["ship"] for row in lists if row["port"] == locode and row["departs_at_ms"] <= now_at_ms}
     expected = []
     for ship, row in sorted(sailed.items()):
         boxes = [box["container"] for box in row["value"]["aboard"] if box["pod"] == locode]
-        if boxes and not (row["port"] == locode and ship in done):
+        if boxes and row["port"] != locode:
             expected.append({"ship": ship, "from": row["port"], "sailed_at_ms": row["departs_at_ms"], "boxes": named(boxes)})
     return expected
 

@@ -46,4 +46,5 @@ def _age(look: Look, at_ms: int | None, wall_at_ms: int | None) -> Fields:
 def _process(row: Fields, look: Look) -> Fields:
     body = row["body"]
     told = {name: body.get(name, {}) for name in ("counts", "gauges", "histograms")}
-    return {"node": row["node"], "process": row["process"], **_age(look, row["at_ms"], row["wall_at_ms"]), **told}
+    age = _age(look, row["at_ms"], row["wall_at_ms"])
+    return {"node": row["node"], "process": row["process"], **age, "problem": body.get("problem"), **told}

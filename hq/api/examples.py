@@ -1,0 +1,192 @@
+"""An example answer of each endpoint, for the docs at `/docs`. A test holds their fields to those of real answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+Fields = dict[str, Any]
+_AT = 1_777_593_600_000
+_FRAME: Fields = {"clock": {"now_at_ms": _AT, "speed": 3600.0}, "as_of_at_ms": _AT - 3_000}
+_BOX, _IMO = "MSKU1234565", "9321483"
+_PLACE = {"kind": "ship", "id": _IMO}
+_NAMED = {"count": 1, "containers": [_BOX]}
+_PORT = {"locode": "SGSIN", "name": "Singapore", "latitude_deg": 1.26, "longitude_deg": 103.8, "radius_nm": 5.0}
+_AGE = {"at_ms": _AT - 3_000, "wall_at_ms": _AT - 1, "age_ms": 3_000, "wall_age_ms": 1}
+_SHIP: Fields = {
+    "imo": _IMO,
+    "name": "Big Blue One",
+    "call_sign": "9V1234",
+    "mmsi": "563012345",
+    "flag": "SG",
+    "capacity_boxes": 2000,
+    "position": {"latitude_deg": -33.1, "longitude_deg": 153.2, "at_ms": _AT - 60_000, "age_ms": 60_000},
+    "speed_kn": 16.2,
+    "course_deg": 191.0,
+    "roll_deg": 3.5,
+    "track": [[153.3, -32.9, _AT - 120_000], [153.2, -33.1, _AT - 60_000]],
+}
+_FELL = {"latitude_deg": -33.9, "longitude_deg": 151.3, "basis": "ESTIMATED", "at_ms": _AT - 90_000}
+_LOST: Fields = {
+    "container": _BOX,
+    "alert_id": "5f0c",
+    "status": "PROBABLE_OVERBOARD",
+    "slot": "0740282",
+    "ship": _IMO,
+    "raised_at_ms": _AT - 90_000,
+    "customer": "duckworks",
+    "colour": [240, 200, 40],
+    "position": _FELL,
+}
+_ALERT: Fields = {
+    "alert_id": "5f0c",
+    "topic": _BOX,
+    "rule": "lost",
+    "severity": "CRITICAL",
+    "state": "raised",
+    "status": "PROBABLE_OVERBOARD",
+    "detail": "shock of 6.1 g, then silence",
+    "ship": _IMO,
+    "incident_id": "77aa",
+    "slot": "0740282",
+    "posterior": 0.99,
+    "raised_at_ms": _AT - 90_000,
+    "changed_at_ms": _AT - 80_000,
+    "acknowledged_by": None,
+    "title": "Probably overboard",
+    "position": _FELL,
+    "evidence": [{"family": "kinematic", "signal": "shock_g", "weight": 3.0, "detail": "6.1 g", "at_ms": _AT - 95_000}],
+    "incident": None,
+    "open": True,
+}
+_CONTAINER: Fields = {
+    "number": _BOX,
+    "place": _PLACE,
+    "position": None,
+    "at_ms": _AT - 600_000,
+    "age_ms": 600_000,
+    "booking": "BK-2041",
+    "customer": "duckworks",
+    "until_at_ms": None,
+    "ended": False,
+    "signals": {"return_c": {"value": 4.2, "at_ms": _AT - 600_000}},
+}
+_BOOKING: Fields = {
+    "reference": "BK-2041",
+    "consignee": "Toys of London",
+    "cargo": "toy ducks",
+    "from": "JPTYO",
+    "to": "GBLON",
+    "setpoint_c": None,
+    "un_number": None,
+    "customer": "duckworks",
+    "version": 1,
+    "containers": [{"container": _BOX, "from_at_ms": _AT - 86_400_000, "until_at_ms": None, "ended": False}],
+}
+_INCIDENT: Fields = {
+    "incident_id": "77aa",
+    "ship": _IMO,
+    "status": "PROBABLE_OVERBOARD",
+    "severity": "CRITICAL",
+    "title": "7 boxes overboard",
+    "detail": "bays 74 to 76",
+    "open_alerts": 8,
+    "containers": [_BOX],
+    "at_risk": [],
+    "bays": [74, 76],
+    "raised_at_ms": _AT - 90_000,
+    "changed_at_ms": _AT,
+    "position": {"latitude_deg": -33.9, "longitude_deg": 151.3},
+}
+_GROUP = {"customer": "duckworks", "name": "Duckworks", "colour": [240, 200, 40], "ended": False, "boxes": 40}
+_RECORD: Fields = {
+    "kind": "reading",
+    "at_ms": _AT - 600_000,
+    "received_at_ms": _AT - 599_000,
+    "device": "TRK-00412",
+    "device_at_ms": _AT - 600_000,
+    "signals": {"return_c": 4.2, "power_on": True},
+    "body": None,
+}
+_MUSTER: Fields = {
+    "at_ms": _AT,
+    "total": 1842,
+    "instrumented": 1800,
+    "accounted": 1800,
+    "reasons": {"heard": 1800, "not_instrumented": 42},
+    "not_on_list": [],
+    "not_heard_since_loading": [],
+    "missing": [],
+    "late": [],
+    "gone": [],
+}
+_CALL: Fields = {
+    "ship": _IMO,
+    "call": 2,
+    "departs_at_ms": _AT,
+    "arrived_at_ms": _AT - 80_000_000,
+    "sailed_at_ms": None,
+    **dict.fromkeys(("to_load", "to_discharge", "loaded", "discharged", "left_behind", "new_aboard"), _NAMED),
+    "muster": _MUSTER,
+}
+_PROCESS: Fields = {"node": "hq", "process": "analytics", **_AGE, "problem": None, "counts": {"records": 1}, "gauges": {}, "histograms": {}}
+_PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
+_COUNTS = {"boxes": 2000, "lost": 7, "open_alerts": 8, "on_ship": 1400, "on_quay": 593}
+
+EXAMPLES: dict[tuple[str, str], Fields] = {
+    ("get", "/api/clock"): {"clock": _FRAME["clock"]},
+    ("get", "/api/fleet"): {**_FRAME, "ships": [{**_SHIP, "boxes": 1400, "heard_at_ms": _AT}], "ports": [_PORT], "counts": _COUNTS},
+    ("get", "/api/map"): {
+        **_FRAME,
+        "ships": [_SHIP],
+        "ports": [_PORT],
+        "places": [_PLACED],
+        "lost": [_LOST],
+        "alerts": [_ALERT],
+        "bounds": {"south": -33.9, "west": 103.8, "north": 1.26, "east": 153.2},
+    },
+    ("get", "/api/containers"): {**_FRAME, "items": [_CONTAINER], "next": "WyJNU0tVMTIzNDU2NSJd"},
+    ("get", "/api/containers/{number}"): {
+        **_FRAME,
+        "container": _CONTAINER,
+        "booking": _BOOKING,
+        "custody": {"at": f"ship/{_IMO}", "since_at_ms": _AT},
+        "alerts": [_ALERT],
+    },
+    ("get", "/api/containers/{number}/timeline"): {**_FRAME, "number": _BOX, "items": [_RECORD], "next": None},
+    ("get", "/api/alerts"): {**_FRAME, "items": [_ALERT], "next": None},
+    ("get", "/api/incidents"): {**_FRAME, "items": [_INCIDENT], "next": None},
+    ("get", "/api/bookings"): {**_FRAME, "items": [_BOOKING], "next": None},
+    ("get", "/api/bookings/{reference}"): {**_FRAME, "booking": _BOOKING},
+    ("get", "/api/ports/{locode}"): {
+        **_FRAME,
+        "port": _PORT,
+        "due_in": [{"ship": _IMO, "from": "JPTYO", "sailed_at_ms": _AT, "boxes": _NAMED}],
+        "on_quay": _NAMED,
+        "calls": [_CALL],
+    },
+    ("get", "/api/story"): {**_FRAME, "items": [{"chapter": "A", "title": "Tokyo", "text": "…", "look": "map", "at_ms": _AT}]},
+    ("get", "/api/status"): {
+        **_FRAME,
+        "spark": _AGE,
+        "projector": _AGE,
+        "processes": [_PROCESS],
+        "streams": [{"stream": "containers", "records": 120_000, "received_at_ms": _AT}],
+    },
+}
+
+
+def add_examples(app: FastAPI) -> None:
+    """`/openapi.json` of `app` shows the examples."""
+
+    def openapi() -> Fields:
+        if app.openapi_schema is None:
+            schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            for (method, path), example in EXAMPLES.items():
+                schema["paths"][path][method]["responses"]["200"]["content"]["application/json"]["example"] = example
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
