@@ -37,6 +37,7 @@ from tests.sim.test_publish import logged, truth
 TIMES = timeline(BEGINS_AT_MS)
 CHAPTERS = {chapter.id: chapter for chapter in chapters(TIMES)}
 DEADLINE_S = 60.0
+LOOK_EVERY_S = 0.1
 
 
 def free_port() -> int:
@@ -71,6 +72,7 @@ class Remote:
         told: dict[str, Any] = {}
 
         async def looked() -> bool:
+            await asyncio.sleep(LOOK_EVERY_S)
             try:
                 told.update(await self.clock())
             except httpx.TransportError:
