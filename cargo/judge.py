@@ -25,9 +25,11 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
         return
     if box.fixes:
         box.judge_fixes(state.memory.voyage)
-    if box.state == "ONBOARD" and not box.shock and at_ms < state.missed_at_ms(box, at_ms, 1):
-        wake_next(state, box, at_ms)
-        return
+    if box.state == "ONBOARD" and box.shock is None:
+        first = state.missed_at_ms(box, at_ms, 1)
+        if at_ms < first:
+            state.wake(box, first)
+            return
     decision = decide(case_of(state, box, at_ms), state.settings.weights)
     if decision.state != box.state and not (box.state == "COLLAPSED_ON_BOARD" and decision.state in {"ONBOARD", "LATE"}):
         _turn(state, box, at_ms, decision)
@@ -102,7 +104,8 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     roll, roll_at, growing = state.memory.voyage.roll(heard - ROLL_WINDOW_MS, min(now, heard + min(bare.interval_ms, MOTION_SPAN_MS_MAX)))
     gateway = state.memory.gateways.get(box.gateway)
     group = silent_together(state, box, now)
-    alive = gateway is not None and now - gateway.heard_at_ms <= bare.interval_ms + bare.grace_ms
+    never = not box.heard_at_ms
+    alive = never or (gateway is not None and now - gateway.heard_at_ms <= bare.interval_ms + bare.grace_ms)
     return Case(
         now_at_ms=now,
         newest_at_ms=bare.newest_at_ms,
@@ -111,7 +114,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         interval_ms=bare.interval_ms,
         grace_ms=bare.grace_ms,
         gateway_alive=alive,
-        heard_share=heard_share(state, box, now, bare.interval_ms, group) if alive else None,
+        heard_share=heard_share(state, box, now, bare.interval_ms, group) if alive and not never else None,
         at_sea=bare.at_sea,
         leaving=bare.leaving,
         patience=bare.patience,

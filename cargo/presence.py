@@ -3,6 +3,7 @@ behind."""
 
 from __future__ import annotations
 
+from cargo.beats import grace_ms
 from cargo.boxes import Box
 from cargo.outcome import event
 from cargo.registry import LoadList
@@ -105,7 +106,8 @@ def judge_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
         return
     gone_at = at_ms - state.silent_ms(box, at_ms) + max(GATE_OUT_MS_MIN, GATE_OUT_INTERVALS * state.interval_ms(box, at_ms))
     gateway = state.memory.gateways.get(box.gateway)
-    deaf = gateway is None or gateway.heard_at_ms <= box.heard_at_ms
+    interval = state.interval_ms(box, at_ms)
+    deaf = gateway is None or at_ms - gateway.heard_at_ms > interval + grace_ms(interval)
     if at_ms < gone_at or deaf:
         state.wake(box, gone_at if at_ms < gone_at else at_ms + HOUR_MS)
         return

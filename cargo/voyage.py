@@ -134,12 +134,14 @@ class Voyage(msgspec.Struct):
         It is what neither a clock wrong by so much nor a turn between two fixes explains; infinite when her track is not known there.
         """
         nearest = float("inf")
-        for step in range(-10, 11):
+        for step in sorted(range(-10, 11), key=abs):
             then_ms = at_ms + slack_ms * step // 10
             where = self.position_at(then_ms)
             if where is not None:
                 nearest = min(nearest, distance_nm(latitude_deg, longitude_deg, *where) - self._bulge_nm(then_ms))
-        return max(0.0, nearest)
+                if nearest <= 0:
+                    return 0.0
+        return nearest
 
     def _bulge_nm(self, at_ms: int) -> float:
         """How far from the straight line between the fixes around it her way may have led: at her speed she can have run longer than it."""
