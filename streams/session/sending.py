@@ -122,7 +122,6 @@ class Sender:
         key = (load.stream, load.origin)
         track = self.track(key)
         track.busy.remove(load.first, load.end)
-        self.work(key)
         unread = RangeSet([(load.first, loaded.first if loaded else load.end)] if loaded is None or loaded.first > load.first else [])
         track.unreadable.update(unread.common(self._held(key)))
         if loaded and not track.settled.covers(loaded.first, loaded.end):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from streams.policy import LAN, SATELLITE, Peer, Role
-from streams.session import Session, Terms
+from streams.session import Report, Session, Terms, receiving, sending
 from streams.session import messages as m
 from streams.words import Origin
 from tests.sync.world import Station, World, block_of, rows
@@ -225,3 +225,32 @@ def test_silence_ends_a_session() -> None:
     liar.world.clock.advance(0.2)
     liar.session.tick()
     assert liar.session.closed
+
+
+def test_a_block_of_other_bytes_than_announced_is_not_taken() -> None:
+    liar = Liar()
+    liar.greet()
+    liar.say(_begin(liar, "containers", "hq"))
+    assert [message.code for message in liar.answers() if isinstance(message, m.Reject)] == ["damaged"]
+    reports = [effect for effect in liar.session.effects() if isinstance(effect, Report)]
+    assert [report.details["peer"] for report in reports] == ["liar"]
+
+
+def test_a_customer_brings_nothing() -> None:
+    liar = Liar("customer", "ducks")
+    liar.greet()
+    liar.say(_begin(liar, "customers/ducks", "hq"))
+    assert "may not bring" in liar.refusal()
+
+
+def test_a_long_session_does_not_use_up_what_a_peer_may_have_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "WINDOW_BYTES", 30_000)
+    monkeypatch.setattr(receiving, "UNDURABLE_BYTES_MAX", 100_000)
+    world = World(10)
+    ship, tokyo = world.station("ship-a", "ship", "9321483"), world.station("tokyo")
+    for _ in range(80):
+        ship.append("containers", rows(random.Random(10), 50, 100))
+    connection = world.connect("ship-a", "tokyo")
+    world.run_until(lambda: world.complete("tokyo"))
+    assert not any(session.closed for session in connection.ends.values())
+    assert not tokyo.reports

@@ -14,11 +14,11 @@ CYCLE = [("tokyo", "singapore"), ("singapore", "sydney"), ("sydney", "hq"), ("hq
 ROW_BYTES = 400
 
 
-def _mesh(world: World) -> None:
+def _mesh(world: World, latency_s: float) -> None:
     for name in PORTS:
         world.station(name, "hq" if name == "hq" else "port")
     for a, b in CYCLE:
-        world.connect(a, b, latency_s=0.03)
+        world.connect(a, b, latency_s=latency_s)
     world.run(2.0)
 
 
@@ -37,9 +37,10 @@ def test_a_backlog_does_not_echo() -> None:
     assert connection.sent["ship-a"] < 2_000 * ROW_BYTES * 1.05
 
 
-def test_on_a_mesh_each_gets_each_block_about_once() -> None:
+@pytest.mark.parametrize("latency_s", [0.005, 0.03, 0.1])
+def test_on_a_mesh_each_gets_each_block_about_once(latency_s: float) -> None:
     world = World(2)
-    _mesh(world)
+    _mesh(world, latency_s)
     chance = random.Random(2)
     quiet = _data_sent(world)
     for _ in range(60):
@@ -47,8 +48,8 @@ def test_on_a_mesh_each_gets_each_block_about_once() -> None:
         world.run(0.3)
     world.run_until(lambda: all(world.complete(name) for name in PORTS))
     least = 60 * 50 * ROW_BYTES * (len(PORTS) - 1)
-    assert _data_sent(world) - quiet < least * 1.25
-    assert sum(station.log.twice for station in world.stations.values()) < 60 * 0.2
+    assert _data_sent(world) - quiet < least * 1.1
+    assert sum(station.log.twice for station in world.stations.values()) == 0
 
 
 def test_who_lacks_much_fetches_from_several_at_once() -> None:
