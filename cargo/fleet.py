@@ -1,0 +1,128 @@
+"""Rules that need the whole fleet: one container's reports from every ship and quay, in order of time, judged together (by Spark, ashore).
+
+Pure functions over ordered reports; what they find are alerts with ids any run gives again. Late data is judged like all other: who calls
+decides what is news (DESIGN 8: late data corrects histories and raises no new alarm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cargo.alerts import Alert, AlertState, alert_id
+from cargo.geo import distance_nm
+from cargo.lost import Evidence
+
+HOUR_MS = 3_600_000
+SPEED_KN_MAX = 80.0
+"""Beyond a lorry's and a ship's speed; boxes do not fly."""
+SLACK_NM = 5.0
+TWO_SHIPS_MS = HOUR_MS
+MISSING_AT_DISCHARGE_MS = 6 * HOUR_MS
+SILENT_MS = 49 * HOUR_MS
+"""Two of the longest intervals (24 h at sea) and an hour."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Report:
+    """One report of a container: its order time (UTC ms), who heard it (`ship/<imo>` or `quay/<locode>`), and where it was, when it said
+    so."""
+
+    at_ms: int
+    heard_by: str
+    latitude_deg: float | None = None
+    longitude_deg: float | None = None
+
+
+def impossible_speed(container: str, reports: Sequence[Report]) -> list[Alert]:
+    """An alert for each pair of successive positions of one container that no ship or lorry runs between (80 kn, 5 nm of slack).
+
+    `reports` in order of time. The evidence names both reports: one of them is of another container, or a lie.
+    """
+    found = []
+    for first, second in pairwise(report for report in reports if report.latitude_deg is not None and report.longitude_deg is not None):
+        hours = (second.at_ms - first.at_ms) / HOUR_MS
+        run_nm = distance_nm(*_where(first), *_where(second))
+        if run_nm > SLACK_NM + SPEED_KN_MAX * hours:
+            detail = f"{run_nm:.0f} nm in {hours:.1f} h between {first.heard_by} and {second.heard_by}"
+            proof = Evidence("position", "speed", 0.0, detail, second.at_ms)
+            found.append(_alert("impossible_speed", container, second.at_ms, f"{container}: impossible speed", proof))
+    return found
+
+
+def two_ships(container: str, reports: Sequence[Report]) -> list[Alert]:
+    """An alert for each time two ships report one container within the hour, the first again after the second: two devices claim one
+    number.
+
+    A box that is carried from one ship to the other is none: then the first falls silent. `reports` in order of time.
+    """
+    found = []
+    aboard = [report for report in reports if report.heard_by.startswith("ship/")]
+    last_by: dict[str, int] = {}
+    for before, now in pairwise(aboard):
+        last_by[before.heard_by] = before.at_ms
+        back_ms = now.at_ms - last_by.get(now.heard_by, -TWO_SHIPS_MS - 1)
+        if now.heard_by != before.heard_by and 0 <= back_ms <= TWO_SHIPS_MS:
+            detail = f"heard by {now.heard_by} and {before.heard_by} within {back_ms / 60_000:.0f} min"
+            proof = Evidence("presence", "two_ships", 0.0, detail, now.at_ms)
+            found.append(_alert("two_ships", container, now.at_ms, f"{container}: reported by two ships", proof))
+    return found
+
+
+def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_ms: int, reports: Iterable[Report]) -> list[Alert]:
+    """The alert of a box a ship was to put ashore at `port` when she sailed (`discharged_at_ms`), and the quay has not heard 6 hours later.
+
+    Raised once the 6 hours are over by `now_ms`; cleared by the first report from the quay, even a late one.
+    """
+    due_ms = discharged_at_ms + MISSING_AT_DISCHARGE_MS
+    if now_ms < due_ms:
+        return []
+    ashore = [report.at_ms for report in reports if report.heard_by == f"quay/{port}"]
+    if any(at_ms <= due_ms for at_ms in ashore):
+        return []
+    proof = Evidence("presence", "discharge", 0.0, f"on the discharge list of {port}, not heard on its quay", discharged_at_ms)
+    title = f"{container}: missing at discharge"
+    found = [_alert("missing_at_discharge", container, due_ms, title, proof)]
+    if ashore:
+        found.append(_alert("missing_at_discharge", container, min(ashore), title, proof, "cleared"))
+    return found
+
+
+def silent(container: str, last_at_ms: int, now_ms: int, heard_since_ms: int | None = None) -> list[Alert]:
+    """The alert of a container nobody has heard for 49 hours, cleared when it is heard again (`heard_since_ms`). It is no statement of a
+    loss."""
+    if (heard_since_ms or now_ms) - last_at_ms < SILENT_MS:
+        return []
+    proof = Evidence("presence", "silence", 0.0, f"nobody has heard it for {SILENT_MS // HOUR_MS} h", last_at_ms)
+    title = f"{container}: silent"
+    found = [_alert("silent", container, last_at_ms + SILENT_MS, title, proof)]
+    if heard_since_ms is not None:
+        found.append(_alert("silent", container, heard_since_ms, title, proof, "cleared"))
+    return found
+
+
+def judge_container(container: str, reports: Iterable[Report]) -> Iterator[Alert]:
+    """What follows from one container's reports alone: impossible speed and two ships. `reports` in any order."""
+    ordered = sorted(set(reports), key=lambda report: (report.at_ms, report.heard_by, str(report)))
+    yield from impossible_speed(container, ordered)
+    yield from two_ships(container, ordered)
+
+
+def _where(report: Report) -> tuple[float, float]:
+    return report.latitude_deg or 0.0, report.longitude_deg or 0.0
+
+
+def _alert(rule: str, container: str, at_ms: int, title: str, proof: Evidence, state: AlertState = "raised") -> Alert:
+    id_ = alert_id(rule, container, proof)
+    return Alert(
+        alert_id=id_,
+        topic=container,
+        rule=rule,
+        severity="WARNING",
+        state=state,
+        at_ms=at_ms,
+        title=title,
+        detail=proof.detail,
+        evidence=(proof,),
+    )

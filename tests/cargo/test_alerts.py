@@ -1,0 +1,93 @@
+"""Alerts as records and as they stand: steady ids, and a fold no order or repeat can upset."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cargo.alerts import Alert, AlertBook, AlertState, acknowledged, alert_id
+from cargo.lost import Evidence
+from tests.cargo.sea import number
+
+BOX = number(1)
+FIRST = Evidence("kinematic", "shock", 3.0, "a shock of 6.0 g", 1_000)
+
+
+def record(state: AlertState, at_ms: int, **more: Any) -> tuple[str, Mapping[str, Any]]:
+    """One record of the alert."""
+    id_ = alert_id("shock", BOX, FIRST)
+    alert = Alert(
+        alert_id=id_,
+        topic=BOX,
+        rule="shock",
+        severity="WARNING",
+        state=state,
+        at_ms=at_ms,
+        title="t",
+        detail="d",
+        evidence=(FIRST,),
+        **more,
+    )
+    made = alert.made()
+    return made.topic, made.body
+
+
+def test_the_body_is_the_contract_s() -> None:
+    """Goal: exactly the fields of ARCHITECTURE.md, and plain JSON."""
+    body = record("raised", 5, posterior=0.98)[1]
+    fields = "alert_id rule severity state at_ms title detail ship incident_id slot status position evidence posterior by incident"
+    assert list(body) == fields.split()
+    assert json.loads(json.dumps(body)) == body
+    assert body["evidence"] == [{"family": "kinematic", "signal": "shock", "weight": 3.0, "detail": "a shock of 6.0 g", "at_ms": 1_000}]
+
+
+def test_the_id_names_rule_topic_and_first_evidence() -> None:
+    """Goal: the same on every node and every run; another for anything else."""
+    id_ = alert_id("shock", BOX, FIRST)
+    assert id_ == alert_id("shock", BOX, Evidence("kinematic", "shock", 1.0, "other words", 1_000))
+    others = {
+        alert_id("tilt", BOX, FIRST),
+        alert_id("shock", number(2), FIRST),
+        alert_id("shock", BOX, Evidence("kinematic", "shock", 3.0, "", 1_001)),
+    }
+    assert len({id_, *others}) == 4
+
+
+STATES = st.sampled_from(["raised", "updated", "acknowledged", "cleared", "retracted"])
+
+
+@given(st.lists(st.tuples(STATES, st.integers(0, 5), st.sampled_from(["anna", "ben"])), min_size=1, max_size=8), st.randoms())
+def test_the_fold_does_not_depend_on_the_order(changes: list[tuple[AlertState, int, str]], chance: random.Random) -> None:
+    """Goal: records come over any link, in any order, more than once: every node shows the same."""
+    records = [record(state, at_ms, by=by if state == "acknowledged" else None) for state, at_ms, by in changes]
+    shuffled = records + [chance.choice(records) for _ in range(3)]
+    chance.shuffle(shuffled)
+    assert AlertBook(shuffled).standing() == AlertBook(records).standing()
+
+
+def test_an_acknowledgement_stays_when_the_alert_goes_on() -> None:
+    """Goal: an update after it does not make the crew acknowledge again; a clear ends it."""
+    book = AlertBook([record("raised", 1)])
+    (standing,) = book.standing()
+    made = acknowledged(standing, "anna", 2)
+    book.learn(made.topic, made.body)
+    book.learn(*record("updated", 3))
+    (standing,) = book.standing()
+    who_when = (standing.acknowledged_by, standing.acknowledged_at_ms, standing.raised_at_ms)
+    assert (standing.body["state"], *who_when) == ("updated", "anna", 2, 1)
+    assert standing.open
+    book.learn(*record("cleared", 4))
+    assert not book.standing()[0].open
+    assert book.get("nothing") is None
+
+
+def test_at_one_instant_the_stronger_state_stands() -> None:
+    """Goal: retracted beats cleared beats acknowledged beats updated beats raised."""
+    for weaker, stronger in [("raised", "updated"), ("updated", "acknowledged"), ("acknowledged", "cleared"), ("cleared", "retracted")]:
+        for records in ([record(weaker, 7), record(stronger, 7)], [record(stronger, 7), record(weaker, 7)]):  # type: ignore[arg-type]
+            assert AlertBook(records).standing()[0].body["state"] == stronger

@@ -1,0 +1,140 @@
+"""The rules on each reading: temperature by the control air, power, door and shock, with durations, delays and suppressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cargo.alerts import Alert
+from cargo.heard import Value
+from cargo.rules import Limits, RuleMemory, Where, control_air, judge_reading
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
+
+AT_SEA = Where(number(1), "9321483", "0020182", at_sea=True)
+ASHORE = Where(number(1), None, None, at_sea=False)
+EMPTY = Where(number(1), None, None, at_sea=False, laden=False)
+
+
+def run(readings: list[tuple[int, dict[str, Value]]], where: Where = AT_SEA, memory: RuleMemory | None = None) -> list[Alert]:
+    """The changes of alerts over readings at these minutes."""
+    memory = memory or RuleMemory()
+    changes: list[Alert] = []
+    for minute, signals in readings:
+        changes += judge_reading(Limits(), memory, where, START_MS + minute * MINUTE_MS, signals)
+    return changes
+
+
+def states(changes: list[Alert]) -> list[tuple[str, str]]:
+    """Rule and state of each change."""
+    return [(change.rule, change.state) for change in changes]
+
+
+def chilled(supply_c: float, **more: Value) -> dict[str, Value]:
+    """A reading of a box held at 4 °C by its supply air; the return air would be an excursion."""
+    return {"setpoint_c": 4.0, "supply_c": supply_c, "return_c": 12.0, **more}
+
+
+def frozen(return_c: float, **more: Value) -> dict[str, Value]:
+    """A reading of a box held at -18 °C by its return air; the supply air would be an excursion."""
+    return {"setpoint_c": -18.0, "supply_c": -30.0, "return_c": return_c, **more}
+
+
+def test_the_setpoint_chooses_the_air() -> None:
+    """Goal: supply above -10 °C, return at or below."""
+    assert [control_air(Limits(), setpoint) for setpoint in (4.0, -9.9, -10.0, -18.0)] == ["supply_c", "supply_c", "return_c", "return_c"]
+
+
+@pytest.mark.parametrize("reading", [chilled, frozen])
+def test_an_excursion_is_raised_after_an_hour_and_cleared_after_an_hour_back(reading: Any) -> None:
+    """Goal: minimum duration, clear delay, one id; start, peak and degree-minutes are told."""
+    base = 4.0 if reading is chilled else -18.0
+    out, back = reading(base + 5.0), reading(base + 0.5)
+    changes = run([(0, back), (60, out), (90, out), (119, out), (120, out), (180, back), (200, back), (240, back)])
+    assert states(changes) == [("temperature", "raised"), ("temperature", "cleared")]
+    assert [change.at_ms for change in changes] == [START_MS + 120 * MINUTE_MS, START_MS + 240 * MINUTE_MS]
+    assert len({change.alert_id for change in changes}) == 1
+    assert changes[0].evidence[0].at_ms == START_MS + 60 * MINUTE_MS
+    assert "peak +5.0" in changes[1].detail
+    assert "300 degree-minutes" in changes[1].detail
+
+
+def test_a_short_or_small_deviation_is_none() -> None:
+    """Goal: under an hour, or within the band, nobody is called."""
+    assert not run([(0, chilled(9.0)), (59, chilled(9.0)), (60, chilled(4.0)), (61, chilled(9.0)), (119, chilled(9.0))])
+    assert not run([(0, chilled(7.0)), (600, chilled(1.0))])
+
+
+def test_too_cold_counts_as_well() -> None:
+    """Goal: fruit freezes: both directions."""
+    assert states(run([(0, chilled(0.5)), (60, chilled(0.5))])) == [("temperature", "raised")]
+
+
+def test_a_new_peak_is_an_update() -> None:
+    """Goal: it grows worse: told under the same id."""
+    changes = run([(0, chilled(9.0)), (60, chilled(9.0)), (90, chilled(11.0)), (100, chilled(10.0))])
+    assert states(changes) == [("temperature", "raised"), ("temperature", "updated")]
+
+
+def test_defrosting_warms_the_return_air_by_design() -> None:
+    """Goal: suppressed while defrosting and an hour after; a warm box past that is an alarm."""
+    defrost = [
+        (0, frozen(-17.0)),
+        (10, frozen(-5.0, defrosting=True)),
+        (40, frozen(-8.0, defrosting=True)),
+        (90, frozen(-12.0)),
+        (101, frozen(-17.5)),
+    ]
+    assert not run(defrost)
+    assert states(run([(0, frozen(-5.0, defrosting=True)), (61, frozen(-5.0)), (121, frozen(-5.0))])) == [("temperature", "raised")]
+
+
+def test_a_new_setpoint_has_six_hours_to_be_reached() -> None:
+    """Goal: pulling down is no excursion; not reaching it in time is."""
+    pulling: list[tuple[int, dict[str, Value]]] = [(0, frozen(-18.0)), (60, chilled(-15.0)), (240, chilled(-6.0)), (400, chilled(3.0))]
+    assert not run(pulling)
+    assert states(run([*pulling[:3], (430, chilled(-6.0)), (500, chilled(-6.0))])) == [("temperature", "raised")]
+
+
+def test_a_power_off_is_an_alarm_past_four_hours() -> None:
+    """Goal: off at the gate or crane is normal; past the limit it is told, and cleared when power is back."""
+    assert not run([(0, {"power_on": False}), (230, {"power_on": False}), (239, {"power_on": True})])
+    changes = run([(0, {"power_on": False}), (240, {"power_on": False}), (300, {"power_on": False}), (360, {"power_on": True})])
+    assert states(changes) == [("power_off", "raised"), ("power_off", "cleared")]
+    assert "6.0 h" in changes[1].detail
+
+
+def test_an_empty_box_may_be_warm_and_off() -> None:
+    """Goal: no booking covers it: its climate is nobody's."""
+    assert not run([(0, {"power_on": False, **chilled(20.0)}), (900, {"power_on": False, **chilled(25.0)})], EMPTY)
+
+
+def test_a_door_is_an_alarm_at_sea_only() -> None:
+    """Goal: open doors ashore are work; at sea they are not."""
+    opened: list[tuple[int, dict[str, Value]]] = [(0, {"door_open": True}), (5, {"door_open": True}), (9, {"door_open": False})]
+    assert states(run(opened)) == [("door_open", "raised"), ("door_open", "cleared")]
+    assert not run(opened, ASHORE)
+
+
+def test_shocks() -> None:
+    """Goal: more than 4 g at sea or 12 g ashore; harder ones within half an hour update, a day of peace clears."""
+    assert not run([(0, {"shock_g": 4.0})])
+    assert not run([(0, {"shock_g": 11.1})], ASHORE)
+    assert states(run([(0, {"shock_g": 12.1})], ASHORE)) == [("shock", "raised")]
+    changes = run([(0, {"shock_g": 5.0}), (1, {"shock_g": 4.5}), (2, {"shock_g": 9.0}), (60, {"shock_g": 5.0}), (1_501, {"shock_g": 0.1})])
+    assert states(changes) == [("shock", "raised"), ("shock", "updated"), ("shock", "raised"), ("shock", "cleared")]
+
+
+def test_a_repeat_changes_nothing() -> None:
+    """Goal: every reading twice: the same changes."""
+    readings: list[tuple[int, dict[str, Value]]] = [
+        (0, {**chilled(9.0), "power_on": False, "door_open": True, "shock_g": 6.0}),
+        (60, {**chilled(9.5), "power_on": False, "door_open": True}),
+        (250, {**chilled(4.0), "power_on": False, "door_open": False, "shock_g": 7.0}),
+        (320, {**chilled(4.0), "power_on": True}),
+        (9_000, {"shock_g": 0.0, **chilled(4.0)}),
+    ]
+    twice = [reading for reading in readings for _ in range(2)]
+    assert run(twice) == run(readings)
+    assert len(run(readings)) == 9
+    assert HOUR_MS == 60 * MINUTE_MS
