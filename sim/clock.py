@@ -16,6 +16,8 @@ from streams.errors import Misuse
 
 JUMP_SPEED_START = 20_000.0
 JUMP_SPEED_LANDING = 600.0
+LANDING_S = 0.5
+"""A jump slows down so that at no time it would arrive sooner: who asks the time that often does not overshoot."""
 JUMP_BEFORE_MS = 30 * SECOND_MS
 """A jump ends so long before its chapter begins."""
 LEAD_WALL_S = 0.5
@@ -155,8 +157,8 @@ class StoryClock:
         """Fleet time per wall time: what the pace allows; a jump slows down towards its end, so that those who follow do not overshoot."""
         if self._target_ms is None:
             return self._pace.speed
-        left_s = (self._target_ms - self._fleet_at_ms) / 1_000
-        return min(self._pace.speed, max(left_s, self._speed, JUMP_SPEED_LANDING))
+        landing = (self._target_ms - self._fleet_at_ms) / 1_000 / LANDING_S
+        return min(self._pace.speed, max(landing, self._speed, JUMP_SPEED_LANDING))
 
     def _lead_ms(self) -> float:
         return min(max(self._effective() * LEAD_WALL_S * 1_000, LEAD_MS_MIN), LEAD_MS_MAX)
