@@ -8,21 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streams.clock import FleetClock, FleetTime
-from streams.node.fleetclock import POLL_EVERY_S, ask
+from streams.node.fleetclock import POLL_EVERY_S, ask, first_word
 
 
 @contextmanager
 def following(clock: str) -> Iterator[FleetClock]:
     """While the block runs, the clock given runs as the setting says: "wall", or as the clock at a URL, asked twice a second.
 
-    While the URL does not answer, time goes on as it last said; before its first answer, as the wall's.
+    Its first answer is waited for (RetryLater when it does not come); while it does not answer later, time goes on as it last said.
     """
-    wall_ms = time.time_ns() // 1_000_000
-    wall = FleetTime(wall_ms, wall_ms, 1.0)
     if clock == "wall":
-        yield FleetClock(wall)
+        wall_ms = time.time_ns() // 1_000_000
+        yield FleetClock(FleetTime(wall_ms, wall_ms, 1.0))
         return
-    followed = FleetClock(ask(clock) or wall)
+    followed = FleetClock(first_word(clock))
     stop = threading.Event()
     thread = threading.Thread(target=_follow, args=(followed, clock, stop), name="clock", daemon=True)
     thread.start()

@@ -15,7 +15,8 @@ from cargo.readings import Readings, read_payloads
 from intake.arrivals import Outcome, Publish
 from intake.packets import KEPT_BYTES_MAX
 from intake.routes import Route, Routes
-from streams.records import EARLY_MS_MAX, GIVEN, LATE_MS_MAX, Record, body_text, to_batch
+from streams.clock import EARLY_MS_MAX
+from streams.records import GIVEN, LATE_MS_MAX, Record, body_text, to_batch
 
 EXCEPTIONS = "exceptions"
 MQTT_TOPIC_CHARS_MAX = 400
@@ -44,8 +45,12 @@ class Prepared:
         return to_batch(self.exceptions)
 
 
-def prepare(messages: Sequence[Publish], routes: Routes, process: str, now_ms: int) -> Prepared:
-    """Decode and check `messages` at fleet time `now_ms` (UTC ms). Never raises for what they contain; repeats are still in it."""
+def prepare(messages: Sequence[Publish], routes: Routes, process: str, now_ms: int, early_ms: int = EARLY_MS_MAX) -> Prepared:
+    """Decode and check `messages` at fleet time `now_ms` (UTC ms), believing devices' clocks up to `early_ms` ahead of it.
+
+    Never raises for what they contain; repeats are still in it.
+    """
+    believed = range(now_ms - LATE_MS_MAX, now_ms + early_ms + 1)
     prepared = Prepared([Outcome.ACCEPTED] * len(messages))
     found: dict[str, list[tuple[int, Route]]] = {}
     for number, message in enumerate(messages):
@@ -62,7 +67,7 @@ def prepare(messages: Sequence[Publish], routes: Routes, process: str, now_ms: i
             number = arrived[row][0]
             _refuse(prepared, number, messages[number], Outcome[refusal.outcome.upper()], refusal.reason, process, now_ms)
         if readings.rows:
-            prepared.parts.append(_part(stream, [arrived[row] for row in readings.rows], readings, prepared.outcomes, now_ms))
+            prepared.parts.append(_part(stream, [arrived[row] for row in readings.rows], readings, prepared.outcomes, believed))
     return prepared
 
 
@@ -86,10 +91,10 @@ def _refuse(prepared: Prepared, number: int, message: Publish, outcome: Outcome,
     prepared.exceptions.append(exception_record(process, message, outcome, reason, now_ms))
 
 
-def _part(stream: str, arrived: list[tuple[int, Route]], readings: Readings, outcomes: list[Outcome], now_ms: int) -> Part:
+def _part(stream: str, arrived: list[tuple[int, Route]], readings: Readings, outcomes: list[Outcome], believed: range) -> Part:
     numbers = [number for number, _ in arrived]
     topics = [route.topic for _, route in arrived]
-    flags = _flags([route.number_valid for _, route in arrived], readings, numbers, outcomes, now_ms)
+    flags = _flags([route.number_valid for _, route in arrived], readings, numbers, outcomes, believed)
     cores: dict[int, dict[str, Any]] = {row: dict(fields) for row, fields in readings.unknown.items()}
     for row, fields in readings.refused.items():
         cores.setdefault(row, {})["refused"] = fields
@@ -107,20 +112,21 @@ def _part(stream: str, arrived: list[tuple[int, Route]], readings: Readings, out
     return Part(stream, records, numbers, identities(topics, readings.devices, readings.device_at_ms, readings.signals, core_texts))
 
 
-def _flags(valid: Sequence[bool], readings: Readings, numbers: Sequence[int], outcomes: list[Outcome], now_ms: int) -> dict[int, list[str]]:
+def _flags(
+    valid: Sequence[bool], readings: Readings, numbers: Sequence[int], outcomes: list[Outcome], believed: range
+) -> dict[int, list[str]]:
     """By row, what is to be known about it besides what it says; marks future and stale ones in `outcomes`."""
     flags: dict[int, list[str]] = {}
     if not all(valid):
         _flag(flags, (row for row, one in enumerate(valid) if not one), "check_digit")
     _flag(flags, readings.refused, "refused")
-    early, late = now_ms + EARLY_MS_MAX, now_ms - LATE_MS_MAX
     for row, at_ms in enumerate(readings.device_at_ms):
         if at_ms is None:
             _flag(flags, (row,), "no_time")
-        elif at_ms > early:
+        elif at_ms >= believed.stop:
             _flag(flags, (row,), "future")
             outcomes[numbers[row]] = Outcome.FUTURE
-        elif at_ms < late:
+        elif at_ms < believed.start:
             _flag(flags, (row,), "stale")
             outcomes[numbers[row]] = Outcome.STALE
     return flags

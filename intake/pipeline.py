@@ -73,7 +73,7 @@ class Pipeline:
                 await self._arrived.wait()
                 parcels = self._take()
                 messages = [message for _, some, _ in parcels for message in some]
-                prepared = prepare(messages, self._routes, self._process, self._clock.now_ms())
+                prepared = prepare(messages, self._routes, self._process, self._clock.now_ms(), self._clock.early_ms())
                 await self._durable.wait()
                 self._durable.clear()
                 parts = [part for whole in prepared.parts if (part := self._fresh(whole, prepared.outcomes)) is not None]

@@ -100,7 +100,14 @@ class Block:
                 raise Corrupt(f"a block says it has {head.payload_bytes} bytes of payload, but {len(data)} bytes came in all")
             payload = data[payload_at : payload_at + head.payload_bytes]
             return cls(
-                head.stream, Origin(head.node, head.generation), head.first, head.count, head.order_first_ms, head.order_last_ms, head.codec, payload
+                head.stream,
+                Origin(head.node, head.generation),
+                head.first,
+                head.count,
+                head.order_first_ms,
+                head.order_last_ms,
+                head.codec,
+                payload,
             )
         except (msgspec.MsgspecError, ValueError) as problem:
             raise Corrupt(f"a block's header does not read: {problem}") from problem

@@ -6,12 +6,21 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
+EARLY_MS_MAX = 5 * 60_000
+"""A device's clock may be so far ahead of a true one and still be believed."""
+FLEET_LAG_S = 1.0
+"""A followed fleet clock hears within this wall time that time runs otherwise: until then it may be behind by as much fleet time."""
+
 
 class Clock(Protocol):
     """What time it is. The demo and the tests pass clocks that run faster or stand still; operators run on `WallClock`."""
 
     def now_ms(self) -> int:
         """The fleet's time, integer UTC milliseconds: for records, ages and rules. May jump."""
+        ...
+
+    def early_ms(self) -> int:
+        """How far ahead of `now_ms` a device may be and be believed: EARLY_MS_MAX, and what this clock itself may be behind."""
         ...
 
     def monotonic_s(self) -> float:
@@ -25,6 +34,10 @@ class WallClock:
     def now_ms(self) -> int:
         """UTC milliseconds of the system clock."""
         return time.time_ns() // 1_000_000
+
+    def early_ms(self) -> int:
+        """EARLY_MS_MAX: the machine's clock is taken for true."""
+        return EARLY_MS_MAX
 
     def monotonic_s(self) -> float:
         """The system's monotonic clock, in seconds."""
@@ -63,6 +76,10 @@ class FleetClock:
         """The fleet's time, UTC milliseconds."""
         return self._fleet_time.at_ms(time.time_ns() // 1_000_000)
 
+    def early_ms(self) -> int:
+        """EARLY_MS_MAX, and the fleet time that passes until a change of speed is heard of."""
+        return EARLY_MS_MAX + round(max(self._fleet_time.speed, 1.0) * FLEET_LAG_S * 1000)
+
     def monotonic_s(self) -> float:
         """The system's monotonic clock, in seconds: the wall's speed, whatever the fleet's."""
         return time.monotonic()
@@ -78,6 +95,10 @@ class StillClock:
     def now_ms(self) -> int:
         """The time last set, UTC milliseconds."""
         return self.at_ms
+
+    def early_ms(self) -> int:
+        """EARLY_MS_MAX."""
+        return EARLY_MS_MAX
 
     def monotonic_s(self) -> float:
         """The monotone seconds last set."""

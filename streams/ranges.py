@@ -104,7 +104,9 @@ class RangeSet:
         _check(first, end)
         low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
         return RangeSet(
-            (max(a, first), min(b, end)) for a, b in zip(self._firsts[low:high], self._ends[low:high], strict=True) if max(a, first) < min(b, end)
+            (max(a, first), min(b, end))
+            for a, b in zip(self._firsts[low:high], self._ends[low:high], strict=True)
+            if max(a, first) < min(b, end)
         )
 
     def common(self, other: Iterable[Range]) -> RangeSet:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from streams.clock import EARLY_MS_MAX
 from streams.words import Coordinates, Origin, check_topic
 
 Value = bool | int | float | str
@@ -41,7 +42,6 @@ STAMPED = pa.schema(
 
 RESERVED = frozenset([*GIVEN.names, *SOURCE.names, *STAMPED.names])
 SIGNAL_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
-EARLY_MS_MAX = 5 * 60_000
 LATE_MS_MAX = 180 * 86_400_000
 
 
@@ -126,9 +126,9 @@ def check_given(records: pa.RecordBatch) -> pa.RecordBatch:
     return records
 
 
-def order_at_ms(device_at_ms: int | None, received_at_ms: int) -> int:
-    """The time a record is put in order by: its device's when plausible (at most 5 min ahead, 180 days behind), else the received one."""
-    if device_at_ms is not None and received_at_ms - LATE_MS_MAX <= device_at_ms <= received_at_ms + EARLY_MS_MAX:
+def order_at_ms(device_at_ms: int | None, received_at_ms: int, early_ms: int = EARLY_MS_MAX) -> int:
+    """The time a record is put in order by: its device's when plausible (at most `early_ms` ahead, 180 days behind), else the received."""
+    if device_at_ms is not None and received_at_ms - LATE_MS_MAX <= device_at_ms <= received_at_ms + early_ms:
         return device_at_ms
     return received_at_ms
 

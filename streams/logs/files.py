@@ -110,7 +110,7 @@ class FileLog(FileLogReader):
             origin = self.origin
             plan = plan_appends(appends, origin, lambda stream: self._book.line((stream, origin)).end, self._book.produced)
             if plan.rows or plan.produced:
-                blocks = list(new_blocks(self._codec, origin, plan, lambda stream: self._book.line((stream, origin)), self._clock.now_ms()))
+                blocks = list(new_blocks(self._codec, origin, plan, lambda stream: self._book.line((stream, origin)), self._clock))
                 self._writer.commit(FrameHeader(produced=tuple(plan.produced)), blocks)
         self._tell(plan.rows)
         return plan.answers

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from streams.block import Block, BlockTooLarge, Codec
+from streams.clock import EARLY_MS_MAX, Clock
 from streams.errors import Misuse
 from streams.log import Append, Appended
 from streams.logs.book import Line
 from streams.logs.frames import Produced
 from streams.logs.tables import agree
 from streams.logs.topics import topic_hashes
-from streams.records import DEVICE_AT, EARLY_MS_MAX, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, check_given, concat, signal_names
+from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, check_given, concat, signal_names
 from streams.words import Origin, check_stream
 
 BLOCK_ROWS_MAX = 65_536
@@ -66,24 +67,25 @@ def plan_appends(
     return plan
 
 
-def new_blocks(codec: Codec, origin: Origin, plan: Plan, line: Callable[[str], Line], now_ms: int) -> Iterator[NewBlock]:
-    """The plan's rows, stamped and encoded: as few blocks as the rows of each stream allow."""
+def new_blocks(codec: Codec, origin: Origin, plan: Plan, line: Callable[[str], Line], clock: Clock) -> Iterator[NewBlock]:
+    """The plan's rows, stamped by `clock` and encoded: as few blocks as the rows of each stream allow."""
+    now_ms, early_ms = clock.now_ms(), clock.early_ms()
     for stream, batches in plan.rows.items():
         before = line(stream)
         received_at_ms = max(now_ms, before.received_at_ms)
         first = before.end
         for records in _together(batches):
-            for block, topics in _encoded(codec, stream, origin, stamped(records, first, received_at_ms)):
+            for block, topics in _encoded(codec, stream, origin, stamped(records, first, received_at_ms, early_ms)):
                 yield NewBlock(block, topics, received_at_ms)
             first += records.num_rows
 
 
-def stamped(records: pa.RecordBatch, first: int, received_at_ms: int) -> pa.RecordBatch:
+def stamped(records: pa.RecordBatch, first: int, received_at_ms: int, early_ms: int = EARLY_MS_MAX) -> pa.RecordBatch:
     """`records` with STAMPED columns: offsets from `first`, the received time, the order time as `streams.records.order_at_ms` says."""
     count = records.num_rows
     column = records.column(DEVICE_AT)
     device_at = column.fill_null(received_at_ms).to_numpy(zero_copy_only=False)
-    plausible = (device_at >= received_at_ms - LATE_MS_MAX) & (device_at <= received_at_ms + EARLY_MS_MAX)
+    plausible = (device_at >= received_at_ms - LATE_MS_MAX) & (device_at <= received_at_ms + early_ms)
     columns = {
         OFFSET: pa.array(np.arange(first, first + count)),
         RECEIVED_AT: pa.array(np.full(count, received_at_ms)),

@@ -5,23 +5,36 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 import urllib.error
 import urllib.request
 
 from streams.clock import Clock, FleetClock, FleetTime, WallClock
+from streams.errors import RetryLater
 
 told = logging.getLogger("landfall.node")
 
 POLL_EVERY_S = 0.5
 POLL_TIMEOUT_S = 2.0
+FIRST_WORD_S = 60.0
 
 
 def clock_of(clock: str) -> Clock:
-    """The clock a setting names: "wall", or a URL, asked once now and to be followed (`follow`); while that is away, the wall's time."""
-    if clock == "wall":
-        return WallClock()
-    now_ms = WallClock().now_ms()
-    return FleetClock(ask(clock) or FleetTime(now_ms, now_ms, 1.0))
+    """The clock a setting names: "wall", or a URL, to be followed (`follow`) once it has told the time, which is waited for.
+
+    Raises RetryLater when it does not within FIRST_WORD_S: records stamped with another time than the fleet's could never be mended.
+    """
+    return WallClock() if clock == "wall" else FleetClock(first_word(clock))
+
+
+def first_word(url: str) -> FleetTime:
+    """How the fleet's time runs by the clock at `url`, waited for. Raises RetryLater when it tells nothing within FIRST_WORD_S."""
+    deadline_s = time.monotonic() + FIRST_WORD_S
+    while (told_ := ask(url)) is None:
+        if time.monotonic() > deadline_s:
+            raise RetryLater(f"the fleet clock at {url} does not tell the time", hint="start it first, or set the clock to 'wall'")
+        time.sleep(POLL_EVERY_S)
+    return told_
 
 
 def ask(url: str) -> FleetTime | None:

@@ -17,9 +17,9 @@ from streams.metrics import Metrics
 from streams.records import concat
 from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
 
-JOINED_RECORDS = 16_384
+JOINED_RECORDS = 65_536
 """Blocks of fewer records than this are joined with their neighbours before they are sent, when more of the same is to be sent."""
-JOINED_BLOCKS_MAX = 512
+JOINED_BLOCKS_MAX = 1_024
 ADMIT_BYTES_MAX = 16 << 20
 """Bytes of blocks made durable in one commit."""
 
