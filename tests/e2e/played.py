@@ -29,6 +29,7 @@ class Played:
     """
 
     voyage: Voyage
+    before_singapore_at_ms: int
     singapore_before: dict[str, list[StoredRecord]]
     passage: dict[str, Position]
     held_back: tuple[Position, Position]
@@ -39,6 +40,7 @@ def play(voyage: Voyage) -> Played:
     """Before B: stop and look. Before C: stop and look. On to the loss, with kills, until HQ has the alerts: stop and look. To the end."""
     voyage.to_chapter("B")
     until("Singapore has what Tokyo has", lambda: in_step(voyage, ("events", "containers"), ("tokyo", "singapore"), ("tokyo",)))
+    before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
     voyage.control(action="resume")
     with killing(voyage, KILLED, seed=1, every_s=KILL_EVERY_S) as killed:
@@ -53,7 +55,7 @@ def play(voyage: Voyage) -> Played:
     land(voyage, SECOND, "SGSIN")
     until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
     until("Spark and the projector have worked it off", voyage.caught_up)
-    return Played(voyage, before, passage, held_back, killed)
+    return Played(voyage, before_at_ms, before, passage, held_back, killed)
 
 
 def in_step(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> bool:

@@ -37,6 +37,7 @@ class Voyage:
     def __init__(self, folder: Path, story: Story = SHORT) -> None:
         prepare(folder, fresh=True)
         self.fleet = Fleet(folder, story, free_doors())
+        self._apis: dict[str, Api] = {}
         self._stopping = threading.Event()
         self.demo = Demo(self.fleet, Console(quiet=True), self._stopping)
         self.demo.start()
@@ -45,6 +46,8 @@ class Voyage:
 
     def shut(self) -> None:
         """Stop everything cleanly."""
+        for api in self._apis.values():
+            api.close()
         self._stopping.set()
         self._watcher.join()
         self.demo.stop()
@@ -75,9 +78,11 @@ class Voyage:
         self.control(action="resume")
         until("the story is over", lambda: self.clock()["state"] == "ended")
 
-    def api(self, username: str, password: str = "landfall-demo") -> Api:
+    def api(self, username: str) -> Api:
         """The API with this person's rights."""
-        return Api(self.fleet.api_url, username, password)
+        if username not in self._apis:
+            self._apis[username] = Api(self.fleet.api_url, username, "landfall-demo")
+        return self._apis[username]
 
     def log(self, node: str) -> FileLogReader:
         """A node's log, read from this process."""
@@ -126,6 +131,10 @@ class Api:
         self._client = httpx.Client(base_url=url, trust_env=False, timeout=30)
         answer = self._client.post("/api/token", data={"username": username, "password": password}).raise_for_status()
         self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._client.close()
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         """A JSON answer; raises for any status but 2xx."""
