@@ -27,9 +27,9 @@ def clock_of(clock: str) -> Clock:
     return WallClock() if clock == "wall" else FleetClock(first_word(clock))
 
 
-def first_word(url: str) -> FleetTime:
-    """How the fleet's time runs by the clock at `url`, waited for. Raises RetryLater when it tells nothing within FIRST_WORD_S."""
-    deadline_s = time.monotonic() + FIRST_WORD_S
+def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
+    """How the fleet's time runs by the clock at `url`, waited for. Raises RetryLater when it tells nothing within `within_s`."""
+    deadline_s = time.monotonic() + within_s
     while (told_ := ask(url)) is None:
         if time.monotonic() > deadline_s:
             raise RetryLater(f"the fleet clock at {url} does not tell the time", hint="start it first, or set the clock to 'wall'")
