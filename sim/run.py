@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from hq.telling import Teller
 from sim.arrays import NEVER_MS
 from sim.clerk import Clerk
 from sim.clock import Setting, StoryClock
@@ -27,7 +28,9 @@ from sim.story import chapters
 from sim.tape import Tape
 from sim.truth import Truth
 from sim.world import build_world
-from streams.clock import Clock, WallClock
+from streams.clock import Clock, FleetClock, FleetTime, WallClock
+from streams.link.door import AppendDoor
+from streams.metrics import Metrics
 
 TURN_S = 0.02
 SAVE_EVERY_S = 1.0
@@ -57,6 +60,7 @@ class Simulation:
         self.clerk = Clerk(paperwork(world, self.sensors.cadence.report_ms), settings.api, progress.papers) if settings.api else None
         self._publisher = Publisher(INTAKES, {door.at: door for door in settings.intakes}, self._wall)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
+        self.metrics = Metrics("sim")
         self._acknowledged_ms = progress.fleet_at_ms
         self._played_ms = progress.fleet_at_ms - 1
 
@@ -66,10 +70,9 @@ class Simulation:
         try:
             while not stop.is_set():
                 self._publisher.turn(TURN_S)
-                self._played_ms = min(self.clock.now_ms(), self._free_before_ms() - 1)
-                self.tape.play(self._played_ms)
-                self._acknowledged_ms = self.tape.acknowledged_before_ms(self._played_ms)
-                self.clock.confirm(self._acknowledged_ms)
+                began_s = self._wall.monotonic_s()
+                self._step()
+                self.metrics.observe("sim_step_ms", (self._wall.monotonic_s() - began_s) * 1_000)
                 if self._wall.monotonic_s() - saved_s >= SAVE_EVERY_S:
                     saved_s = self._wall.monotonic_s()
                     self._save()
@@ -77,6 +80,32 @@ class Simulation:
         finally:
             self._publisher.close()
             self._save()
+
+    def _step(self) -> None:
+        published, acknowledged = self.tape.published, self.tape.acknowledged
+        self._played_ms = min(self.clock.now_ms(), self._free_before_ms() - 1)
+        self.tape.play(self._played_ms)
+        self._acknowledged_ms = self.tape.acknowledged_before_ms(self._played_ms)
+        self.clock.confirm(self._acknowledged_ms)
+        self.metrics.count("sim_published", self.tape.published - published)
+        self.metrics.count("sim_acknowledged", self.tape.acknowledged - acknowledged)
+
+    def tell(self, stop: threading.Event) -> None:
+        """Tell the node of the metrics' door how the simulator fares, until `stop` is set. Belongs to a thread of its own."""
+        door = self._settings.metrics
+        if door is None:
+            return
+        fleet = FleetClock(self._fleet_time())
+        teller = Teller(AppendDoor(door.url, door.token.get_secret_value()), self.metrics, fleet, door.every_s)
+        while not stop.wait(door.every_s):
+            fleet.follow(self._fleet_time())
+            self.metrics.gauge("sim_behind_fleet_ms", self.clock.now_ms() - self._acknowledged_ms)
+            self.metrics.gauge("sim_papers", self.clerk.accepted if self.clerk else 0)
+            teller.tell()
+
+    def _fleet_time(self) -> FleetTime:
+        view = self.clock.view()
+        return FleetTime(view["wall_at_ms"], view["fleet_at_ms"], view["speed"])
 
     def _drain(self) -> None:
         """Wait a little for what is under way, so that the next start need not send it again."""
@@ -108,7 +137,7 @@ async def run_sim(settings: SimSettings, fresh: bool = False, stop: asyncio.Even
     simulation = Simulation(settings, fresh=fresh)
     ending = threading.Event()
     async with _told(stop) as stopping, _served(simulation.clock, settings):
-        workers = [asyncio.create_task(asyncio.to_thread(simulation.play, ending))]
+        workers = [asyncio.create_task(asyncio.to_thread(work, ending)) for work in (simulation.play, simulation.tell)]
         if simulation.clerk is not None:
             workers.append(asyncio.create_task(asyncio.to_thread(simulation.clerk.run, simulation.clock.now_ms, ending)))
         try:

@@ -58,6 +58,14 @@ class ApiDoor(_Frozen):
     password: SecretStr
 
 
+class MetricsDoor(_Frozen):
+    """The door of the node through which the simulator tells how it fares (`http://host:port`), and the token to show there."""
+
+    url: str = Field(pattern=r"^https?://[^/]+$")
+    token: SecretStr
+    every_s: float = Field(default=10.0, gt=0)
+
+
 class SimSettings(_Frozen):
     """All the simulator needs. `data` is its own folder: progress and the ground truth, which no other process reads."""
 
@@ -65,6 +73,8 @@ class SimSettings(_Frozen):
     intakes: tuple[IntakeDoor, ...]
     api: ApiDoor | None = None
     """None: no clerk; the registry is not written."""
+    metrics: MetricsDoor | None = None
+    """None: nobody is told."""
     seed: int = Field(default=1, ge=0)
     boxes: int = Field(default=2_000, ge=BOXES_MIN, le=BOXES_MAX)
     cadence: Literal["demo", "short"] = "demo"

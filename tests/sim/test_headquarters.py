@@ -1,4 +1,4 @@
-"""Goal: the real API takes every paper of the story, and what stands at its end is what the story says, papers written again or not."""
+"""Goal: headquarters takes every paper of the story, written again or not, and hears how the simulator fares."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from pydantic import SecretStr
 
 from sim.clerk import Clerk
 from sim.paperwork import paperwork
-from sim.settings import BEGINS_AT_MS, ApiDoor
+from sim.settings import BEGINS_AT_MS, ApiDoor, MetricsDoor
 from sim.world import build_world
+from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.logs.files import FileLogReader
 from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
+from tests.intake.stand import OPEN, eventually, stand
+from tests.sim.test_run import TIMES, running
+from tests.sim.test_run import settings_for as settings_of_sim
 
 
-def registry(log: Path) -> list[dict[str, Any]]:
+def bodies(log: Path, stream: str) -> list[dict[str, Any]]:
     reader = FileLogReader(log, BlockCodec())
-    return [json.loads(body) for batch in reader.read("registry", Position()) for body in batch.records.column("body").to_pylist()]
+    return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
 
 
 def test_headquarters_takes_every_paper(tmp_path: Path) -> None:
@@ -31,7 +35,21 @@ def test_headquarters_takes_every_paper(tmp_path: Path) -> None:
         door = ApiDoor(url=str(client.base_url), username="cleo", password=SecretStr(PASSWORD))
         for accepted in (0, len(papers) // 2):
             Clerk(papers, door, accepted).run(lambda: papers[-1].due_at_ms, threading.Event())
-        told = [(entry["type"], entry["id"], json.dumps(entry["value"], sort_keys=True)) for entry in registry(tmp_path / "log")]
+        told = [(entry["type"], entry["id"], json.dumps(entry["value"], sort_keys=True)) for entry in bodies(tmp_path / "log", "registry")]
         wanted = [(paper.type, paper.id, json.dumps(paper.value, sort_keys=True)) for paper in papers]
         assert set(told) <= set(wanted)
         assert {(kind, name): value for kind, name, value in told} == {(kind, name): value for kind, name, value in wanted}
+
+
+async def test_the_simulator_tells_how_it_fares(tmp_path: Path) -> None:
+    log = tmp_path / "hq" / "log"
+    with running_node(tmp_path / "hq") as node:
+        async with stand(tmp_path / "ship", OPEN, clock=StillClock(TIMES.ends_at_ms)) as ship:
+            door = MetricsDoor(url=node, token=SecretStr("door"), every_s=0.2)
+            settings = settings_of_sim(tmp_path, ship, metrics=door)
+            async with running(settings, fresh=True):
+                await eventually(lambda: any(body["counts"].get("sim_acknowledged", 0) > 0 for body in bodies(log, "metrics")))
+            told = [body for body in bodies(log, "metrics") if body["process"] == "sim"]
+            assert {"sim_behind_fleet_ms", "sim_papers"} <= told[-1]["gauges"].keys()
+            assert "sim_step_ms" in told[-1]["histograms"]
+            assert BEGINS_AT_MS <= told[-1]["at_ms"] <= TIMES.ends_at_ms
