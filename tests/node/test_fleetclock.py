@@ -57,7 +57,7 @@ async def test_the_node_follows_the_fleets_clock(tmp_path: Path) -> None:
     await node.stop()
 
 
-def test_without_an_answer_there_is_no_time_to_stamp_records_with() -> None:
+def test_a_clock_that_tells_nothing_is_not_guessed() -> None:
     with pytest.raises(RetryLater, match="does not tell the time"):
-        first_word("http://127.0.0.1:1/clock", within_s=0.01)
+        first_word("http://127.0.0.1:1/clock", within_s=0.0)
     assert isinstance(clock_of("wall"), WallClock)
