@@ -58,11 +58,6 @@ class StoryClock:
         with self._lock:
             return int(self._now())
 
-    @property
-    def ended(self) -> bool:
-        """Whether the story is over: time stands still at its end."""
-        return self.now_ms() >= self._ends_at_ms
-
     def setting(self) -> Setting:
         """Speed and pause as last set; a jump under way is not part of it."""
         with self._lock:

@@ -15,7 +15,7 @@ from sim.world import FALL_MS, World
 HANDLED_HARD_SHARE = 0.5
 """How many lifts give a shock above 2 g."""
 SEA_SHOCKS_PER_DAY = 0.07
-SHOCK_SIGNALS = ("shock_g", "tilt_deg", "free_fall_ms", "motion", "door_open", "power_on")
+HAPPENING_SIGNALS = ("shock_g", "tilt_deg", "free_fall_ms", "motion", "door_open", "power_on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Gathered:
             name: np.concatenate([part.get(name, np.full(len(at), np.nan)) for part, at in zip(self._signals, self._at, strict=True)])[
                 order
             ]
-            for name in SHOCK_SIGNALS
+            for name in HAPPENING_SIGNALS
         }
         return Happenings(at_ms[order], box[order], signals)
 

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from sim.arrays import NEVER_MS, Flags, Ints
+from sim.arrays import NEVER_MS, Ints
 from sim.places import QUAYS
 from sim.voyages import SHIPS
 
@@ -94,11 +94,6 @@ class Stages:
         """When each box first enters `state`, UTC ms; NEVER_MS when it never does. (boxes,)"""
         first: Ints = np.where(self.state == state, self.starts_at_ms, NEVER_MS).min(axis=1)
         return first
-
-    def on_voyage(self, voyage: int) -> Flags:
-        """Which boxes ever stand on the ship of `voyage`."""
-        ever: Flags = ((self.state == State.SHIP) & (self.place == voyage)).any(axis=1)
-        return ever
 
     def each(self) -> Iterator[Stage]:
         """Every stage but absence, box by box, in order of time."""
