@@ -21,12 +21,11 @@ from hq.api.registrar import Registrar
 from hq.api.services import Services
 from hq.api.settings import ApiSettings
 from hq.clock import following
+from hq.opening import opened_log
 from hq.serving.database import ServingReader
 from hq.telling import Teller
 from streams.clock import FleetClock
-from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
-from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
 
 PROCESS = "api"
@@ -44,7 +43,7 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
     async def life(app: FastAPI) -> AsyncIterator[None]:
         reader = ServingReader(settings.database_url)
         door = AppendDoor(settings.door, settings.token.get_secret_value())
-        registrar = Registrar(FileLogReader(settings.log, BlockCodec()), door, clock)
+        registrar = Registrar(opened_log(settings.log), door, clock)
         app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar)
         stop = threading.Event()
         teller = threading.Thread(target=_keep_telling, args=(Teller(door, metrics, clock, settings.metrics_every_s), failures, stop))

@@ -11,16 +11,15 @@ from typing import Any
 
 from hq.clock import following
 from hq.health import serve_health
+from hq.opening import opened_log
 from hq.serving.database import ServingDatabase
 from hq.serving.projecting import Projector
 from hq.serving.rejects import Told, untold
 from hq.serving.routes import routes
 from hq.serving.settings import ProjectorSettings
 from hq.telling import Teller
-from streams.codec import BlockCodec
 from streams.errors import RetryLater
 from streams.link.door import AppendDoor
-from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
 
 PROCESS = "projector"
@@ -38,7 +37,7 @@ def run_projector(settings: ProjectorSettings) -> None:
         clock = stack.enter_context(following(settings.clock))
         database = ServingDatabase(settings.database_url)
         stack.callback(database.close)
-        reader = FileLogReader(settings.log, BlockCodec())
+        reader = opened_log(settings.log)
         projector = Projector(reader, database, clock, metrics, routes(settings.places), settings.step_records_max)
         door = AppendDoor(settings.door, settings.token.get_secret_value()) if settings.door else None
         teller = Teller(door, metrics, clock, settings.metrics_every_s)

@@ -16,7 +16,7 @@ told = logging.getLogger("landfall.node")
 
 POLL_EVERY_S = 0.5
 POLL_TIMEOUT_S = 2.0
-FIRST_WORD_S = 60.0
+FIRST_WORD_S, FIRST_WORD_EVERY_S = 60.0, 0.1
 
 
 def clock_of(clock: str) -> Clock:
@@ -33,7 +33,7 @@ def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
     while (told_ := ask(url)) is None:
         if time.monotonic() > deadline_s:
             raise RetryLater(f"the fleet clock at {url} does not tell the time", hint="start it first, or set the clock to 'wall'")
-        time.sleep(POLL_EVERY_S)
+        time.sleep(FIRST_WORD_EVERY_S)
     return told_
 
 

@@ -1,0 +1,25 @@
+"""Headquarters' log, opened for reading by a process that may have started before the node that makes it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from streams.codec import BlockCodec
+from streams.errors import RetryLater
+from streams.logs.files import FileLogReader
+
+THERE_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.1
+
+
+def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> FileLogReader:
+    """A reader of the log in `folder`, waited for. Raises RetryLater when there is none within `within_s`."""
+    deadline_s = time.monotonic() + within_s
+    while True:
+        try:
+            return FileLogReader(folder, BlockCodec())
+        except FileNotFoundError:
+            if time.monotonic() > deadline_s:
+                raise RetryLater(f"there is no log in {folder}", hint="start headquarters' node first, or mend the setting") from None
+        time.sleep(LOOK_EVERY_S)
