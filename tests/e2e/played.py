@@ -15,7 +15,7 @@ FIRST, SECOND = SHIP_NODES
 NODES = ("hq", *QUAYS, *SHIP_NODES)
 SHORE = ("hq", *QUAYS)
 KILLED = ("albatross", "hq", "singapore", "analytics", "cormorant", "projector", "sydney")
-KILL_EVERY_S = 6.0
+KILL_EVERY_S = 8.0
 SENSED = ("containers", "ships", "events", "alerts", "registry")
 
 

@@ -169,15 +169,15 @@ def until(what: str, condition: Callable[[], bool], deadline_s: float = DEADLINE
 
 @contextmanager
 def killing(voyage: Voyage, processes: tuple[str, ...], seed: int, every_s: float) -> Iterator[list[str]]:
-    """While the block runs, one process after another, in an order drawn by `seed`, dies by SIGKILL; gives who died."""
+    """While the block runs, one process after another, in an order drawn by `seed`, dies by SIGKILL, each once; gives who died."""
     done, killed, chance = threading.Event(), list[str](), random.Random(seed)
 
     def work() -> None:
-        waiting: list[str] = []
-        while not done.wait(every_s):
-            waiting = waiting or chance.sample(processes, len(processes))
-            killed.append(waiting.pop())
-            voyage.kill(killed[-1])
+        for process in chance.sample(processes, len(processes)):
+            if done.wait(every_s):
+                return
+            killed.append(process)
+            voyage.kill(process)
 
     thread = threading.Thread(target=work, name="killer")
     thread.start()
