@@ -28,6 +28,7 @@ SHORT = Story(seed=7, boxes=60, cadence="short", speed=60.0)
 FAST = 20_000.0
 DEADLINE_S = 240.0
 POLL_S = 0.2
+FIRST_PORT, LAST_PORT = 21_000, 30_000
 PROJECTED = ("containers", "ships", "events", "alerts", "registry", "states", "customers/")
 
 
@@ -189,14 +190,15 @@ def killing(voyage: Voyage, processes: tuple[str, ...], seed: int, every_s: floa
 
 
 def free_doors() -> Doors:
-    """Ports of this machine that nobody listens on now."""
+    """Ports that nobody listens on now, below those the system hands out: a killed process finds its own free when it comes back."""
     default = Doors()
-    sockets = [socket.socket() for _ in range(len(default.node) + len(default.mqtt) + 5)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    free = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    free: list[int] = []
+    for port in range(FIRST_PORT, LAST_PORT):
+        if len(free) == len(default.node) + len(default.mqtt) + 5:
+            break
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)):
+                free.append(port)
     node = {name: free.pop() for name in default.node}
     mqtt = {name: free.pop() for name in default.mqtt}
     return Doors(node, mqtt, *free)
