@@ -99,6 +99,7 @@ class Links:
         peer = self._known.get(node)
         expected = peer.token.get_secret_value() if peer and peer.token else ""
         if peer is None or not expected or not hmac.compare_digest(expected.encode(), token.encode()):
+            self._metrics.count("links_refused")
             raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or shows a wrong token")
         return peer
 

@@ -37,13 +37,18 @@ class Announcer:
         return number
 
     def say(self, message: Message) -> None:
-        """Put one message in the queue. Raises Corrupt when the peer lets too many wait."""
+        """Put one message in the queue."""
         if isinstance(message, Ack):
             self._acks += message.transfers
         elif isinstance(message, Pong):
             self._pong = message
         else:
             self._queue.append(message)
+
+    def check(self) -> None:
+        """Raises Corrupt when the peer lets more than CONTROL_MAX messages wait. Apart from `say`: another session's news is no fault of
+        its own.
+        """
         if len(self._queue) + len(self._acks) > CONTROL_MAX:
             raise Corrupt(f"more than {CONTROL_MAX} small messages wait for a peer that does not listen")
 

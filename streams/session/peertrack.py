@@ -73,5 +73,5 @@ class PeerTrack:
 
     def next_wait_s(self, now_s: float) -> float | None:
         """When the first of the waits is over; None when there is none."""
-        waits = [w.until_s for w in self.waits]
-        return min([*waits, self.linger_until_s] if self.linger_until_s > now_s else waits, default=None)
+        ends = [*(w.until_s for w in self.waits), self.linger_until_s]
+        return min((end_s for end_s in ends if end_s > now_s), default=None)

@@ -96,6 +96,7 @@ class Session:
             if not self._greeted:
                 self._check_protocol(data)
             self._heard(m.decode(data))
+            self._announcer.check()
         except (Corrupt, NotAllowed) as problem:
             self._violated(str(problem))
 
@@ -117,6 +118,10 @@ class Session:
         if self.closed:
             return
         now_s = self._now_s()
+        try:
+            self._announcer.check()
+        except Corrupt as problem:
+            return self._violated(str(problem))
         if self._liveness.dead(now_s):
             self._close(f"{self.peer.node} has been silent for too long")
         elif not self._meeting.compared and now_s - self._opened_at_s >= self._liveness.opening_s():

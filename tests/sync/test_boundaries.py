@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from streams.policy import LAN, SATELLITE, Peer, Role
-from streams.session import Report, Session, Terms, receiving, sending
+from streams.session import Report, Session, Terms, announcing, receiving, sending
 from streams.session import messages as m
 from streams.words import Origin
 from tests.sync.world import Station, World, block_of, rows
@@ -254,3 +254,20 @@ def test_a_long_session_does_not_use_up_what_a_peer_may_have_under_way(monkeypat
     world.run_until(lambda: world.complete("tokyo"))
     assert not any(session.closed for session in connection.ends.values())
     assert not tokyo.reports
+
+
+def test_a_peer_that_does_not_listen_is_left_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcing, "CONTROL_MAX", 50)
+    liar = Liar()
+    liar.greet()
+    world, honest = liar.world, liar.honest
+    world.station("sydney")
+    connection = world.connect("sydney", "tokyo")
+    world.run(1.0)
+    for _ in range(100):
+        world.stations["sydney"].append("containers", rows(random.Random(11), 2))
+        world.run(1.0)
+        liar.say(m.Ping(1))
+    assert not any(session.closed for session in connection.ends.values())
+    assert len(honest.log.rows["containers", world.stations["sydney"].origin]) == 200
+    assert "does not listen" in liar.refusal()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 import msgspec
 
@@ -109,6 +110,7 @@ class Connection:
     up: bool = True
     busy: dict[str, bool] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
+    alarm_s: dict[str, float] = field(default_factory=dict)
 
 
 class Station:
@@ -166,7 +168,6 @@ class World:
         self.connections.append(connection)
         for name in (a, b):
             self._turn_of(connection, name)
-            self._tick(connection, name)
         return connection
 
     def cut(self, connection: Connection) -> None:
@@ -221,13 +222,18 @@ class World:
     def _waker(self, connection: Connection, name: str) -> Callable[[], None]:
         return lambda: self.after(0, lambda: self._turn_of(connection, name))
 
+    def _set_alarm(self, connection: Connection, name: str) -> None:
+        """Tick the session when it wants to be, and no earlier alarm is set already."""
+        due_s = max(connection.ends[name].wake_s(), self.clock.at_s + 0.001)
+        if due_s < connection.alarm_s.get(name, inf):
+            connection.alarm_s[name] = due_s
+            self.after(due_s - self.clock.at_s, lambda: self._tick(connection, name))
+
     def _tick(self, connection: Connection, name: str) -> None:
-        session = connection.ends[name]
-        if not connection.up or session.closed:
-            return
-        session.tick()
-        self._turn_of(connection, name)
-        self.after(max(0.001, session.wake_s() - self.clock.at_s), lambda: self._tick(connection, name))
+        connection.alarm_s[name] = inf
+        if connection.up and not connection.ends[name].closed:
+            connection.ends[name].tick()
+            self._turn_of(connection, name)
 
     def _turn_of(self, connection: Connection, name: str) -> None:
         """Carry out what the session asks, and send its next message when the line is free."""
@@ -239,7 +245,7 @@ class World:
         data = connection.ends[name].next_message()
         self._carry_out(connection, name)
         if data is None:
-            return
+            return self._set_alarm(connection, name)
         connection.busy[name] = True
         connection.sent[name] = connection.sent.get(name, 0) + len(data)
         other = next(n for n in connection.ends if n != name)
