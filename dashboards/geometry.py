@@ -14,7 +14,7 @@ MERCATOR_MAX_DEG = 80.0
 
 def wrapped(longitude_deg: float) -> float:
     """The same meridian within -180 (included) and 180 degrees."""
-    return (longitude_deg + 180) % 360 - 180
+    return longitude_deg if -180 <= longitude_deg < 180 else (longitude_deg + 180) % 360 - 180
 
 
 def legs(track: Sequence[Fix]) -> list[tuple[tuple[float, float], tuple[float, float]]]:
@@ -42,7 +42,7 @@ def box_of(points: Sequence[Fix]) -> dict[str, float] | None:
     gaps = [(after - before, before, after) for before, after in pairwise([*meridians, meridians[0] + 360])]
     _, east, west = max(gaps)
     latitudes = [point[1] for point in points]
-    return {"south": min(latitudes), "west": wrapped(west), "north": max(latitudes), "east": east}
+    return {"south": min(latitudes), "west": meridians[0] if len(meridians) == 1 else wrapped(west), "north": max(latitudes), "east": east}
 
 
 def camera(bounds: Mapping[str, Any] | None, width_px: int, height_px: int, zoom_max: float = 8.0) -> dict[str, float] | None:
@@ -55,7 +55,7 @@ def camera(bounds: Mapping[str, Any] | None, width_px: int, height_px: int, zoom
     west, east = bounds["west"], bounds["east"]
     across_deg = (east - west) % 360 if east != west else 0.0
     south, north = _mercator(bounds["south"]), _mercator(bounds["north"])
-    zoom_x = math.log2(width_px * 0.8 * 360 / 512 / max(across_deg, 1e-6))
+    zoom_x = math.log2(width_px * 0.62 * 360 / 512 / max(across_deg, 1e-6))
     zoom_y = math.log2(height_px * 0.7 * 2 * math.pi / 512 / max(north - south, 1e-9))
     latitude = math.degrees(2 * math.atan(math.exp((south + north) / 2)) - math.pi / 2)
     return {"longitude": wrapped(west + across_deg / 2), "latitude": latitude, "zoom": max(0.6, min(zoom_x, zoom_y, zoom_max))}

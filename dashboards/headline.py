@@ -36,6 +36,7 @@ def customer_tiles(fleet: Answer) -> list[Tile]:
     """What a customer sees: its own boxes and alerts."""
     counts = fleet["counts"]
     where = f"{words.number(counts['on_ship'])} aboard ships · {words.number(counts['on_quay'])} on quays"
+    where += f" · {words.number(counts['lost'])} overboard" if counts["lost"] else ""
     return [clock_tile(fleet), Tile("Your containers", words.number(counts["boxes"]), where), alerts_tile(counts), as_of_tile(fleet)]
 
 

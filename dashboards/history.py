@@ -35,15 +35,15 @@ def readings(items: Iterable[Item]) -> list[Item]:
 
 def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]]:
     """What happened, newest first: what and where, when, and its tone."""
-    told: list[tuple[int, str, str]] = []
+    told: list[tuple[int, str, str, str]] = []
     for item in items:
-        body = item["body"] or {}
+        body: dict[str, Any] = item["body"] or {}
         if item["kind"] == "event" and body.get("event") not in MILESTONES_HIDDEN:
-            told.append((int(body.get("event_at_ms", item["at_ms"])), *_event(body, names)))
+            told.append((int(body.get("event_at_ms") or item["at_ms"]), body.get("node") or "", *_event(body, names)))
         elif item["kind"] == "alert" and body.get("state") in ("raised", "cleared", "retracted"):
-            told.append((int(body.get("at_ms", item["at_ms"])), *_alert(body)))
+            told.append((int(body.get("at_ms") or item["at_ms"]), "", *_alert(body)))
     told.sort(key=lambda step: step[0], reverse=True)
-    return [(what, f"{words.stamp(at_ms)} UTC", tone) for at_ms, what, tone in told]
+    return [(what, f"{words.stamp(at_ms)} UTC{f' · told by {node}' if node else ''}", tone) for at_ms, node, what, tone in told]
 
 
 def _alert(body: Item) -> tuple[str, str]:

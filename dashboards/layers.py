@@ -28,6 +28,8 @@ FONT = "'Source Sans, Segoe UI, Roboto, sans-serif'"
 BERTH_DEG = 0.5
 """What is closer together than this shares a place on the map: berths, alerts, boxes that fell."""
 LABELS_MAX, LABEL_RIGHT_PX = 7, 64
+GLIDE_MS = 900
+"""How long a ship glides to her new place: less than a refresh, so that a browser without a graphics card rests in between."""
 SEVERITIES = ("CRITICAL", "ALARM", "WARNING", "LOG")
 STACK_PX = blocks.ROWS * blocks.BLOCK_HEIGHT_PX + 22
 _SHADOW = [*theme.rgb(theme.DEEP), 235]
@@ -288,7 +290,6 @@ def _pulse(rows: list[Drawn], beat: int) -> pdk.Layer:
         get_line_width=1.6,
         line_width_units="'pixels'",
         pickable=True,
-        transitions={"getRadius": 1500, "getFillColor": 1500},
     )
 
 
@@ -322,12 +323,14 @@ def _ships(rows: list[Drawn]) -> pdk.Layer:
         get_size=34,
         get_angle="angle",
         get_color=[255, 255, 255, 255],
-        transitions={"getPosition": 1800, "getAngle": 1800},
+        transitions={"getPosition": GLIDE_MS, "getAngle": GLIDE_MS},
     )
 
 
 def _blocks(rows: list[Drawn]) -> pdk.Layer:
-    return _icons("boxes", rows, "block", get_size=5.2, get_color="colour", get_pixel_offset="offset_px", transitions={"getPosition": 1800})
+    return _icons(
+        "boxes", rows, "block", get_size=5.2, get_color="colour", get_pixel_offset="offset_px", transitions={"getPosition": GLIDE_MS}
+    )
 
 
 def _labels(layer_id: str, rows: list[Drawn], colour: str, anchor: str) -> pdk.Layer:
@@ -347,7 +350,7 @@ def _labels(layer_id: str, rows: list[Drawn], colour: str, anchor: str) -> pdk.L
         font_settings={"sdf": True, "fontSize": 48, "buffer": 8, "radius": 16},
         outline_width=3,
         outline_color=_SHADOW,
-        transitions={"getPosition": 1800} if layer_id == "ship-names" else {},
+        transitions={"getPosition": GLIDE_MS} if layer_id == "ship-names" else {},
     )
 
 

@@ -12,7 +12,7 @@ STYLE = f"""<style>
 .stMainBlockContainer {{ padding: 4.1rem 1.6rem 2rem; max-width: none; }}
 .stAppHeader {{ background: {theme.DEEP}; border-bottom: 1px solid {theme.LINE}; }}
 .st-key-who {{ position: fixed; top: .55rem; right: 1.2rem; width: auto; z-index: 999991; }}
-[data-testid="stBaseButton-segmented_controlActive"], [data-testid="stBaseButton-pillsActive"] {{ color: {theme.ACCENT}; }}
+[data-testid="stBaseButton-segmented_controlActive"] p, [data-testid="stBaseButton-pillsActive"] p {{ color: {theme.ACCENT}; }}
 .stApp {{ font-variant-numeric: tabular-nums; }}
 .lf-strip {{ display: flex; flex-wrap: wrap; gap: 0; background: {theme.PANEL}; border: 1px solid {theme.LINE}; border-radius: .5rem; }}
 .lf-tile {{ flex: 1 1 auto; padding: .55rem 1.05rem .6rem; border-right: 1px solid {theme.LINE}; min-width: 8.2rem; }}

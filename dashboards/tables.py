@@ -38,6 +38,11 @@ EVIDENCE = (
     Column("at", "When, UTC", right=True),
     Column("weight", "Weight", right=True),
 )
+ALERTS = (
+    Column("what", "Alert", markup=True),
+    Column("number", "Container", mono=True),
+    Column("raised", "Raised", right=True),
+)
 DUE_IN = (
     Column("ship", "Ship"),
     Column("from", "From"),
@@ -87,7 +92,7 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
     if container["number"] in lost:
         return words.status(lost[container["number"]]["status"])
     told = words.place(container["place"], names)
-    return f"{told} (right ended)" if container["ended"] else told
+    return f"{told}, when the booking ended" if container["ended"] else told
 
 
 def container_rows(items: Iterable[Row], lost: Mapping[str, Row], alarmed: Mapping[str, int], names: Names) -> list[Texts]:
@@ -154,6 +159,27 @@ def state_pill(alert: Row) -> str:
     if alert["acknowledged_by"]:
         return markup.pill(f"acknowledged by {alert['acknowledged_by']}", "accent")
     return markup.pill("open", theme.SEVERITY_TONES.get(alert["severity"], "warning"))
+
+
+def alert_rows(alerts: Iterable[Row], now_at_ms: int) -> list[Texts]:
+    """Rows of ALERTS."""
+    return [
+        {
+            "what": f"{markup.pill(_words_of(alert), _tone(alert))}",
+            "number": alert["topic"],
+            "raised": words.age(alert["raised_at_ms"], now_at_ms),
+        }
+        for alert in alerts
+    ]
+
+
+def _words_of(alert: Row) -> str:
+    told = words.status(alert["status"]) if alert["status"] else words.rule(alert["rule"])
+    return told if alert["open"] else f"{told}, {alert['state']}"
+
+
+def _tone(alert: Row) -> str:
+    return theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["open"] else "muted"
 
 
 def evidence_rows(alert: Row) -> list[Texts]:

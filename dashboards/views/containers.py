@@ -71,8 +71,7 @@ def _listed(wanted: str, booking: str) -> None:
         told = session.ask("/map")
         found = session.ask("/containers", q=wanted or None, booking=booking or None, limit=parts.LISTED_MAX)
         items: Sequence[Answer] = found["items"]
-        more = f", the first {words.number(parts.LISTED_MAX)} by number" if found["next"] else ""
-        st.html(
-            markup.paragraph(f"{words.counted(len(items), 'container')}{more} · {parts.as_of(found)} · choose one to open it", muted=True)
-        )
+        count = words.counted(len(items), "container")
+        first = f"The first {count} by number" if found["next"] else count
+        st.html(markup.paragraph(f"{first} · {parts.as_of(found)} · choose one to open it", muted=True))
         parts.container_list(items, told, "containers-found")

@@ -13,7 +13,7 @@ from dashboards.client import Trouble, address
 from dashboards.views import parts, session
 
 HEIGHT_PX = 700
-SPEEDS = (60, 600, 2_000, 4_000, 10_000)
+SPEEDS = (600, 2_000, 4_000, 8_000)
 _CAMERA, _FLIGHT, _BEAT = "map_camera", "map_flight", "map_beat"
 Answer = Mapping[str, Any]
 

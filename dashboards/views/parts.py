@@ -18,7 +18,7 @@ LISTED_MAX = 200
 
 def heading(title: str, note: str) -> None:
     """A page's or section's title, with a sentence under it."""
-    st.html(f'<div class="lf-heading">{markup.escape(title)}<span class="lf-note">{markup.escape(note)}</span></div>')
+    st.html(f'<div class="lf-heading">{markup.escape(title)} <span class="lf-note">{markup.escape(note)}</span></div>')
 
 
 def as_of(answer: Answer) -> str:

@@ -35,9 +35,10 @@ def _map_and_alerts() -> None:
             st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
             st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(told)}.", muted=True))
         with side:
-            parts.heading("Alerts", "about your boxes")
             alerts = session.ask("/alerts")["items"]
-            parts.alert_list(alerts, tables.names_of(told), now, "portal")
+            parts.heading("Alerts", "about your boxes, the last raised first; open a box for the evidence")
+            with st.container(height=MAP_HEIGHT_PX - 40, border=False):
+                st.html(markup.table(tables.ALERTS, tables.alert_rows(alerts, now), "No alert has been raised."))
 
 
 def _bookings() -> None:

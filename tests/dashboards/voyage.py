@@ -5,6 +5,8 @@ Spark's part alone is done here in a few lines, from the same readings, so that 
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy as np
 from cargo.heard import Heard
 from cargo.outcome import Made, Outcome, Place
 from cargo.registry import Booking, Entry, entry_body, parse_value
+from cargo.signals import SIGNALS
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 from hq.analytics.disclosure import disclosed
@@ -55,6 +58,7 @@ class Voyage:
     boxes: int = 60
     until_at_ms: int = 0
     cadence: str = "demo"
+    slice_ms: int = 12 * HOUR_MS
     world: World = field(init=False)
     told: list[Telling] = field(default_factory=list)
 
@@ -63,7 +67,7 @@ class Voyage:
         self.clock = StillClock(BEGINS_AT_MS)
         self.until_at_ms = self.until_at_ms or self.world.timeline.falls_at_ms + 40 * 60_000
         names = ("hq", *NODES.values())
-        self.logs = {node: FileLog(self.root / node, self.root / f"{node}.marker", node, BlockCodec(), self.clock) for node in names}
+        self.logs = {node: FileLog(self.root / node / "log", self.root / node / "marker", node, BlockCodec(), self.clock) for node in names}
         self._watches = {intake: WatchState(_watch_settings(intake)) for intake in INTAKES}
         self._sensors = Sensors(self.world, CADENCES[self.cadence])
         self._states: dict[str, dict[str, Any]] = {}
@@ -74,7 +78,7 @@ class Voyage:
 
     @property
     def hq_dir(self) -> Path:
-        """The folder of headquarters' log."""
+        """The folder of headquarters' node."""
         return self.root / "hq"
 
     def close(self) -> None:
@@ -83,14 +87,14 @@ class Voyage:
             log.close()
 
     def _live(self) -> None:
-        """Hour by hour: papers that are due, then what every intake hears, then what its watch makes of it."""
+        """Slice by slice: papers that are due, then what every intake hears, then what its watch makes of it."""
         papers, written = paperwork(self.world), 0
-        for hour_at_ms in range(BEGINS_AT_MS, self.until_at_ms, HOUR_MS):
-            end = min(hour_at_ms + HOUR_MS, self.until_at_ms)
+        for begin in range(BEGINS_AT_MS, self.until_at_ms, self.slice_ms):
+            end = min(begin + self.slice_ms, self.until_at_ms)
             due = [paper for paper in papers[written:] if paper.due_at_ms < end]
             written += len(due)
             self._write(due)
-            heard = self._sensors.heard(hour_at_ms, end)
+            heard = self._sensors.heard(begin, end)
             for index, intake in enumerate(INTAKES):
                 self._hear(intake, heard.taken(heard.intake == index), end)
         self.clock.at_ms = self.until_at_ms
@@ -224,8 +228,6 @@ def _metrics(process: str, at_ms: int, counts: Mapping[str, int], gauges: Mappin
 
 
 def _wall_ms() -> int:
-    import time
-
     return time.time_ns() // 1_000_000
 
 
@@ -235,8 +237,6 @@ def _watch_settings(intake: str) -> WatchSettings:
 
 
 def _typed(name: str, value: float) -> Any:
-    from cargo.signals import SIGNALS
-
     kind = SIGNALS[name].type
     return bool(value) if kind == "bool" else int(value) if kind == "int" else value
 
@@ -251,6 +251,4 @@ def _record(made: Made) -> Record:
 
 
 def _json(text: str | None) -> Any:
-    import json
-
     return json.loads(text) if text else None

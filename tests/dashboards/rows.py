@@ -1,0 +1,128 @@
+"""Answers of the API, small and made by hand, for tests of what the pages make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NOW_MS = 1_779_086_649_494
+HOUR_MS = 3_600_000
+Row = dict[str, Any]
+
+
+def ship(imo: str = "9999010", longitude: float = 151.9, latitude: float = -33.4, **more: Any) -> Row:
+    position = {"longitude_deg": longitude, "latitude_deg": latitude, "at_ms": NOW_MS - 90_000, "age_ms": 90_000}
+    track = [[longitude - 1, latitude + 1, NOW_MS - HOUR_MS], [longitude, latitude, NOW_MS - 90_000]]
+    known = {"imo": imo, "name": f"Ship {imo}", "position": position, "speed_kn": 3.7, "course_deg": 211.8, "roll_deg": 1.0, "track": track}
+    return {**known, **more}
+
+
+def port(locode: str = "SGSIN", name: str = "Singapore", longitude: float = 103.79, latitude: float = 1.264) -> Row:
+    return {"locode": locode, "name": name, "latitude_deg": latitude, "longitude_deg": longitude, "radius_nm": 15.0}
+
+
+def group(customer: str | None, boxes: int, ended: bool = False) -> Row:
+    colour = [255, 205, 40] if customer == "duckworks" else [64, 145, 255]
+    return {"customer": customer, "name": customer and customer.title(), "colour": colour, "ended": ended, "boxes": boxes}
+
+
+def place(kind: str | None, identity: str, *groups: Row) -> Row:
+    where = {"kind": kind, "id": identity} if kind else None
+    return {
+        "place": where,
+        "latitude_deg": None,
+        "longitude_deg": None,
+        "boxes": sum(one["boxes"] for one in groups),
+        "groups": list(groups),
+    }
+
+
+def position(longitude: float = 151.92, latitude: float = -33.44) -> Row:
+    return {"longitude_deg": longitude, "latitude_deg": latitude, "basis": "ESTIMATED", "at_ms": NOW_MS - 2_400_000}
+
+
+def lost(number: str, where: Row | None = None, **more: Any) -> Row:
+    known = {"container": number, "alert_id": f"a-{number}", "status": "PROBABLE_OVERBOARD", "slot": "0941084", "ship": "9999010"}
+    return {**known, "raised_at_ms": NOW_MS - 2_300_000, "customer": "duckworks", "colour": [255, 205, 40], "position": where, **more}
+
+
+def alert(alert_id: str = "a-1", topic: str = "BBLU1000088", severity: str = "CRITICAL", **more: Any) -> Row:
+    known: Row = {
+        "alert_id": alert_id,
+        "topic": topic,
+        "rule": "lost_container",
+        "severity": severity,
+        "state": "raised",
+        "status": "PROBABLE_OVERBOARD",
+        "title": f"{topic} probably overboard",
+        "detail": "",
+        "ship": "9999010",
+        "incident_id": "i-1",
+        "incident": None,
+        "slot": "0941084",
+        "posterior": 0.99998,
+        "raised_at_ms": NOW_MS - 2_300_000,
+        "acknowledged_by": None,
+        "position": position(),
+        "evidence": [],
+        "open": True,
+    }
+    return {**known, **more}
+
+
+def container(number: str = "BBLU1000088", **more: Any) -> Row:
+    known: Row = {
+        "number": number,
+        "place": {"kind": "ship", "id": "9999010"},
+        "position": None,
+        "at_ms": NOW_MS - HOUR_MS,
+        "age_ms": HOUR_MS,
+        "booking": "BB1",
+        "customer": "duckworks",
+        "until_at_ms": None,
+        "ended": False,
+        "signals": {},
+    }
+    return {**known, **more}
+
+
+def signals(**values: Any) -> Row:
+    return {name: {"value": value, "at_ms": NOW_MS - HOUR_MS} for name, value in values.items()}
+
+
+def fleet(**more: Any) -> Row:
+    counts = {"boxes": 2000, "lost": 7, "open_alerts": 9, "on_ship": 1500, "on_quay": 493}
+    clock = {"now_at_ms": NOW_MS, "speed": 4000.0}
+    known: Row = {"clock": clock, "as_of_at_ms": NOW_MS - 5_000, "ships": [ship()], "ports": [port()], "counts": counts}
+    return {**known, **more}
+
+
+def a_map(**more: Any) -> Row:
+    known = {**fleet(), "places": [], "lost": [], "alerts": [], "bounds": None}
+    return {**known, **more}
+
+
+def age(fleet_ms: int | None = 5_000, wall_ms: int | None = 2_000) -> Row:
+    at_ms = None if fleet_ms is None else NOW_MS - fleet_ms
+    return {"at_ms": at_ms, "wall_at_ms": None, "age_ms": fleet_ms, "wall_age_ms": wall_ms}
+
+
+def status(spark: Row | None = None) -> Row:
+    streams = [{"stream": name, "records": 1_000, "received_at_ms": NOW_MS - 60_000} for name in ("containers", "ships", "events")]
+    return {"clock": fleet()["clock"], "spark": spark or age(), "projector": age(), "processes": [], "streams": streams}
+
+
+def reading(at_ms: int, **values: Any) -> Row:
+    return {
+        "kind": "reading",
+        "at_ms": at_ms,
+        "received_at_ms": at_ms,
+        "device": "TRK",
+        "device_at_ms": at_ms,
+        "signals": values,
+        "body": None,
+    }
+
+
+def event(at_ms: int, code: str, **more: Any) -> Row:
+    body = {"event": code, "event_at_ms": at_ms, "ship": None, "place": None, "node": "tokyo", **more}
+    return {"kind": "event", "at_ms": at_ms, "received_at_ms": at_ms, "device": None, "device_at_ms": None, "signals": {}, "body": body}

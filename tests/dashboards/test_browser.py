@@ -1,0 +1,208 @@
+"""The pages in a real browser, over a real API and store: what operations and a customer see, with no way to the internet."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+from cargo.identifiers import make_container
+from dashboards import theme
+from tests.dashboards.stage import Stage, Tab, browser, staged, until
+
+LAND, SEA, DUCK = (0x1D, 0x34, 0x47), (0x0B, 0x1D, 0x2E), (255, 205, 40)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The fleet off Sydney, some minutes after boxes fell."""
+    with staged(tmp_path_factory.mktemp("pages")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def new_tab() -> Iterator[Callable[[], Tab]]:
+    with browser() as one:
+        yield one
+
+
+@pytest.fixture
+def tab(new_tab: Callable[[], Tab]) -> Iterator[Tab]:
+    """A tab that asked nobody outside, whatever it showed."""
+    one = new_tab()
+    yield one
+    assert one.outside == []
+    one.page.close()
+
+
+def colours(page: Page) -> dict[tuple[int, int, int], int]:
+    """How many pixels of the map have each colour."""
+    picture = Image.open(io.BytesIO(page.get_by_test_id("stDeckGlJsonChart").first.screenshot())).convert("RGB")
+    found = picture.getcolors(picture.width * picture.height) or []
+    return {pixel: count for count, pixel in found if isinstance(pixel, tuple) and len(pixel) == 3}
+
+
+def wait_for_refreshes(page: Page, count: int) -> None:
+    """Waits until the fleet's clock has moved `count` times on the page."""
+    clock = page.locator(".lf-tile", has_text="Fleet clock").first
+    for _ in range(count):
+        before = clock.inner_text()
+        until(lambda before=before: clock.inner_text() != before, "the next refresh")  # type: ignore[misc]
+
+
+def test_the_map_draws_without_internet_and_keeps_the_viewers_zoom(stage: Stage, tab: Tab) -> None:
+    """Land, sea, ducks and the lost are there though every outside request is refused; refreshes leave pan and zoom alone; buttons fly."""
+    tab.enter(stage.url, "mira")
+    page = tab.page
+    expect(page.get_by_text("boxes overboard").first).to_be_visible()
+    expect(page.get_by_text(f"{len(stage.fallen())} overboard").first).to_be_visible()
+    until(lambda: colours(page).get(LAND, 0) > 20_000, "the land")
+    seen = colours(page)
+    assert seen.get(SEA, 0) > 20_000
+    until(lambda: colours(page).get(DUCK, 0) > 20, "a block of ducks")
+    for number in stage.fallen():
+        assert tab.was_told(number)
+    for _ in range(2):
+        page.get_by_role("button", name="Zoom in").click()
+    until(lambda: abs(colours(page).get(LAND, 0) - seen[LAND]) > 5_000, "the zoom")
+    wait_for_refreshes(page, 1)
+    zoomed = colours(page)[LAND]
+    wait_for_refreshes(page, 1)
+    assert abs(colours(page)[LAND] - zoomed) < 2_000
+    page.get_by_role("button", name="Where they fell").click()
+    until(lambda: abs(colours(page).get(LAND, 0) - zoomed) > 5_000, "the flight")
+
+
+def test_a_container_is_found_opened_and_shared(stage: Stage, tab: Tab) -> None:
+    """By its number however it is written; its page has temperatures and milestones, and its address leads there after logging in."""
+    number = next(number for number in stage.voyage.world.boxes.numbers if number.startswith("BBRU"))
+    tab.enter(stage.url, "mira")
+    page = tab.page
+    page.get_by_role("link", name="Containers").click()
+    box = page.get_by_label("Container number")
+    box.fill(f"{number[:4].lower()} {number[4:10]} {number[10]}")
+    box.press("Enter")
+    page.wait_for_url(re.compile(f"container={number}"))
+    expect(page.get_by_text("Milestones")).to_be_visible()
+    expect(page.get_by_text("Loaded onto").first).to_be_visible()
+    expect(page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first).to_be_visible()
+    expect(page.locator(".lf-tile", has_text="Last heard").first).to_contain_text("ago")
+    shared = page.url
+    page.goto("about:blank")
+    tab.enter(shared, "mira")
+    expect(page.get_by_text("Milestones")).to_be_visible()
+    expect(page.get_by_text(number).first).to_be_visible()
+
+
+def test_a_misread_number_gets_help(stage: Stage, tab: Tab) -> None:
+    """A wrong check digit is explained, and the box it was meant to be is one click away."""
+    number = stage.voyage.world.boxes.numbers[0]
+    wrong = number[:10] + str((int(number[10]) + 1) % 10)
+    tab.enter(stage.url, "mira")
+    page = tab.page
+    page.get_by_role("link", name="Containers").click()
+    page.get_by_label("Container number").fill(wrong)
+    page.get_by_label("Container number").press("Enter")
+    expect(page.get_by_text(f"the check digit of {number[:10]} is {number[10]}, not {wrong[10]}")).to_be_visible()
+    page.get_by_role("button", name=number).click()
+    page.wait_for_url(re.compile(f"container={number}"))
+    expect(page.get_by_text("Milestones")).to_be_visible()
+
+
+def test_an_incident_shows_its_evidence_and_is_acknowledged(stage: Stage, tab: Tab) -> None:
+    """One incident with every lost box, its slot and why; taking note of it goes to headquarters' log and comes back with the name."""
+    tab.enter(stage.url, "mira")
+    page = tab.page
+    page.get_by_role("link", name="Alerts desk").click()
+    expect(page.get_by_text(f"{len(stage.fallen())} containers probably overboard")).to_be_visible()
+    for number in stage.fallen():
+        expect(page.get_by_role("cell", name=number).first).to_be_visible()
+    expect(page.get_by_text("free fall").first).to_be_visible()
+    expect(page.get_by_text("on deck").first).to_be_visible()
+    page.get_by_role("button", name=re.compile(r"^Acknowledge \d")).click()
+    expect(page.get_by_text("acknowledged by Mira Okafor").first).to_be_visible()
+
+
+def test_ports_and_health_say_what_is_known_and_how_old(stage: Stage, tab: Tab) -> None:
+    """Singapore's calls against what the sensors heard; every node's last word."""
+    tab.enter(stage.url, "mira")
+    page = tab.page
+    page.get_by_role("link", name="Ports").click()
+    expect(page.get_by_text("Loaded, confirmed aboard").first).to_be_visible()
+    expect(page.get_by_text(re.compile(r"with a tracker accounted for")).first).to_be_visible()
+    page.get_by_role("link", name="Sync & health").click()
+    expect(page.get_by_role("cell", name="analytics")).to_be_visible()
+    expect(page.get_by_role("cell", name="612 ms").first).to_be_visible()
+
+
+def test_logging_out_ends_the_session(stage: Stage, tab: Tab) -> None:
+    """A wrong password says so; after logging out, or loading the page anew, nothing but the door is left."""
+    page = tab.page
+    page.goto(stage.url)
+    page.get_by_label("Username").fill("mira")
+    page.get_by_label("Password").first.fill("not her password")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("Username or password are not right.")).to_be_visible()
+    tab.enter(stage.url, "mira")
+    page.get_by_role("button", name="Mira Okafor").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_text("You have logged out.")).to_be_visible()
+    expect(page.locator(".lf-strip")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_label("Username")).to_be_visible()
+
+
+def test_a_customer_sees_its_boxes_and_no_other(stage: Stage, tab: Tab) -> None:
+    """The duck owner's pages: its own boxes, by whatever way; no foreign number ever reaches its browser, seen or unseen."""
+    tab.enter(stage.url, "ducks")
+    page = tab.page
+    expect(page.locator(".lf-heading", has_text="Bookings")).to_be_visible()
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    assert page.get_by_role("link", name=re.compile("Alerts desk|Ports|Sync|Fleet map")).count() == 0
+    until(lambda: all(tab.was_told(number) for number in stage.numbers("duckworks")), "all of its boxes")
+    page.get_by_role("link", name="Containers").click()
+    own, foreign = stage.numbers("duckworks")[0], stage.others("duckworks")
+    wanted = page.get_by_label("Container number")
+    answers = []
+    nobody = _valid_but_unknown(stage)
+    for asked in (foreign[0], nobody):
+        wanted.fill(asked)
+        wanted.press("Enter")
+        banner = page.locator(".lf-banner", has_text=asked)
+        expect(banner).to_be_visible()
+        answers.append(banner.inner_text().replace(asked, "NUMBER"))
+    assert answers[0] == answers[1]
+    heard = [frame.replace(foreign[0], "") for frame in tab.heard]
+    assert not [number for number in foreign[1:] if any(number in frame for frame in heard)]
+    wanted.fill(own)
+    wanted.press("Enter")
+    page.wait_for_url(re.compile(f"container={own}"))
+    expect(page.get_by_text("Milestones")).to_be_visible()
+
+
+def _valid_but_unknown(stage: Stage) -> str:
+    number = make_container("MSKU", 999_990)
+    assert number not in stage.voyage.world.boxes.numbers
+    return number
+
+
+def test_a_store_that_is_rebuilt_is_told_and_comes_back(stage: Stage, tab: Tab) -> None:
+    """The serving database deleted under the pages: they say so, and go on by themselves when it is there again."""
+    tab.enter(stage.url, "mira")
+    page = tab.page
+    expect(page.get_by_text("Readings received")).to_be_visible()
+    stage.projecting.stop()
+    for name in (stage.database, *stage.database.parent.glob("serving.db-*")):
+        name.unlink()
+    expect(page.get_by_text(re.compile("serving database")).first).to_be_visible()
+    stage.projecting.start()
+    expect(page.get_by_text("Readings received")).to_be_visible()
+
+
+def test_the_palette_is_the_basemaps() -> None:
+    """The map's sea in `style.json` is the theme's, so that nothing shows a seam."""
+    assert theme.rgb(theme.SEA) == SEA

@@ -1,0 +1,80 @@
+"""The strip tells how many are accounted for, how old everything is, and since when Spark stands still; chapters tell where to look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dashboards import chapters, headline
+from tests.dashboards.rows import NOW_MS, a_map, age, fleet, port, position, ship, status
+
+
+def tile(name: str, told: Any = None) -> Any:
+    return next(one for one in headline.fleet_tiles(fleet(), told or status()) if one.name == name)
+
+
+def test_the_muster() -> None:
+    assert (tile("Accounted for").value, tile("Accounted for").note) == ("1,993 of 2,000", "7 overboard")
+    whole = headline.muster_tile({"boxes": 5, "lost": 0, "on_ship": 2, "on_quay": 3})
+    assert (whole.note, whole.tone) == ("every box", "good")
+    assert headline.muster_tile({"boxes": 6, "lost": 0, "on_ship": 2, "on_quay": 3}).note == "1 not heard yet"
+
+
+def test_everything_has_its_age() -> None:
+    assert (tile("Readings received").value, tile("Readings received").note) == ("2,000", "newest 1 min ago")
+    assert tile("Fleet clock").note == "4,000× real time"
+    assert headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0})).note == "paused"
+    assert headline.customer_tiles(fleet())[-1].value == "5 s ago"
+
+
+def test_spark_standing_still_is_said_with_since_when() -> None:
+    """By the wall's clock, whatever the fleet's does; an engine that never spoke is another thing than one that stopped."""
+    assert headline.still_since(status()) is None
+    assert headline.still_since(status(age(fleet_ms=50_000_000, wall_ms=2_000))) is None
+    still = headline.still_since(status(age(fleet_ms=600_000, wall_ms=600_000)))
+    assert still is not None
+    assert "since 18 May 2026, 06:34 UTC" in still
+    assert "10 min" in still
+    assert "not spoken" in (headline.still_since(status(age(None, None))) or "")
+
+
+CHAPTER = {"chapter": "C", "title": "Off Sydney: boxes overboard", "text": "Ship 9999010 has rolled", "look": "The map", "at_ms": NOW_MS}
+INCIDENT = {
+    "incident_id": "i",
+    "position": position(),
+    "raised_at_ms": NOW_MS - 60_000,
+    "containers": ["A", "B"],
+    "bays": [94],
+    "open_alerts": 3,
+}
+
+
+def test_a_chapter_leads_to_what_it_tells() -> None:
+    """To where they fell, to its port, to the ships it names; what has not happened yet leads nowhere."""
+    told = a_map(ports=[port("AUSYD", "Sydney", 151.2, -33.9), port()])
+    found = chapters.looks(CHAPTER, told, [INCIDENT])
+    assert [look.title for look in found] == ["Where they fell", "Sydney", "Ship 9999010"]
+    assert (found[0].longitude, found[0].latitude) == (151.92, -33.44)
+    assert [look.title for look in chapters.looks({**CHAPTER, "title": "Nowhere"}, a_map(ships=[ship(position=None)]), [])] == []
+    later = {**INCIDENT, "raised_at_ms": NOW_MS + 40 * 3_600_000}
+    assert chapters.incident_of(CHAPTER, [later]) is None
+
+
+def test_chapters_tell_what_was_measured() -> None:
+    """Numbers come from the sensors and papers, not from the story."""
+    assert chapters.measured(CHAPTER, None, [INCIDENT], {})[0] == "2 boxes in bay 094"
+    named = {
+        name: {"count": count, "containers": []}
+        for name, count in (("discharged", 35), ("to_discharge", 35), ("loaded", 80), ("to_load", 81))
+    }
+    muster = {"accounted": 150, "instrumented": 153}
+    call = {"ship": "9999010", "sailed_at_ms": NOW_MS - 60_000, "left_behind": {"count": 1, "containers": []}, "muster": muster, **named}
+    story = {**CHAPTER, "title": "Singapore: the ducks part"}
+    facts = chapters.measured(story, {"calls": [{**call, "sailed_at_ms": None}, call]}, [], {"9999010": "Big Blue"})
+    assert facts[0].startswith("Big Blue sailed 18 May")
+    assert facts[1:] == [
+        "35 of 35 listed boxes came off",
+        "80 of 81 listed boxes went aboard",
+        "muster: 150 of 153 accounted for",
+        "1 box left behind",
+    ]
+    assert chapters.measured(story, {"calls": []}, [], {}) == chapters.measured(story, None, [], {}) == []

@@ -1,0 +1,76 @@
+"""A container's timeline taken apart: milestones newest first, bands as long as readings confirm them, its track, what is missing."""
+
+from __future__ import annotations
+
+from dashboards import charts, history
+from dashboards.history import Band
+from tests.dashboards.rows import HOUR_MS, NOW_MS, event, reading
+
+NAMES = {"9999010": "Big Blue", "SGSIN": "Singapore"}
+
+
+def at(hours: int) -> int:
+    return NOW_MS + hours * HOUR_MS
+
+
+def test_milestones() -> None:
+    """Where and when, told by whom; grave ones stand out; musters are the ship's, not the box's."""
+    raised = {
+        **event(at(3), "-"),
+        "kind": "alert",
+        "body": {"state": "raised", "title": "", "status": "PROBABLE_OVERBOARD", "at_ms": at(3)},
+    }
+    items = [
+        event(at(1), "LOAD", ship="9999010", place="SGSIN"),
+        event(at(2), "X_SHOCK", shock_g=7.4, place="SGSIN"),
+        event(at(2), "X_MUSTER"),
+        raised,
+    ]
+    told = history.milestones(items, NAMES)
+    assert [what for what, _, _ in told] == ["Probably overboard", "Shock in Singapore 7.4 g", "Loaded onto Big Blue in Singapore"]
+    assert [tone for _, _, tone in told] == ["alert", "warning", "accent"]
+    assert told[2][1].endswith("UTC · told by tokyo")
+
+
+def test_bands_last_as_long_as_readings_say() -> None:
+    """From the first reading that says so to the first that does not; across a long silence nothing is claimed."""
+    items = [reading(at(0), power_on=True), reading(at(1), power_on=False), reading(at(2), power_on=False), reading(at(3), power_on=True)]
+    assert history.bands(items) == [Band("power off", at(1), at(3))]
+    silent = [
+        reading(at(0), power_on=False),
+        reading(at(1), power_on=False),
+        reading(at(20), power_on=False),
+        reading(at(21), power_on=False),
+    ]
+    assert history.bands(silent) == [Band("power off", at(0), at(1)), Band("power off", at(20), at(21))]
+    assert history.bands([reading(at(0), defrosting=True)]) == [Band("defrost", at(0), at(0))]
+    assert history.bands([reading(at(0), ambient_c=3.0)]) == []
+
+
+def test_points_track_and_shocks() -> None:
+    items = [
+        reading(at(0), ambient_c=30.0, latitude_deg=1.0, longitude_deg=181.0, shock_g=7.4),
+        reading(at(1), latitude_deg=1.0, shock_g=0.3),
+    ]
+    assert history.temperatures(items) == [{"at_ms": at(0), "air": "ambient", "value_c": 30.0}]
+    assert history.track(items) == [[-179.0, 1.0, at(0)]]
+    assert history.shocks(items) == [{"at_ms": at(0), "shock_g": 7.4}]
+
+
+def test_completeness_tells_the_longest_silence() -> None:
+    assert history.completeness([]) == {"Readings": "none yet"}
+    told = history.completeness([reading(at(0)), reading(at(1)), reading(at(9))])
+    assert (told["Readings"], told["Longest silence"]) == ("3", "8 h")
+
+
+def test_the_chart_names_only_what_is_there() -> None:
+    """Units on the axis, UTC, no legend for what was not measured, and no address outside in its data."""
+    points = history.temperatures([reading(at(0), setpoint_c=5.0, supply_c=5.1)])
+    spec = charts.temperature_chart(points, [Band("defrost", at(0), at(1))], [])
+    bands, lines = spec["layer"]
+    assert bands["encoding"]["color"]["scale"]["domain"] == ["defrost"]
+    assert lines["encoding"]["color"]["scale"]["domain"] == ["setpoint", "supply"]
+    assert lines["encoding"]["y"]["title"] == "Temperature, °C"
+    assert lines["encoding"]["x"]["scale"]["type"] == "utc"
+    assert len(charts.temperature_chart(points, [], [])["layer"]) == 1
+    assert len(charts.temperature_chart(points, [], [{"at_ms": at(0), "shock_g": 3.0}])["layer"]) == 2

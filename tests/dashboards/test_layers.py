@@ -1,0 +1,116 @@
+"""What the map draws says what the rows say: every box is in a stack, every tooltip has its age, nothing without a place is drawn."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dashboards import blocks, layers
+from tests.dashboards.rows import NOW_MS, a_map, alert, container, group, lost, place, port, position, ship
+
+QUAY = place("quay", "SGSIN", group("duckworks", 30), group(None, 12))
+ABOARD = place("ship", "9999010", group("duckworks", 400), group("merlion", 3))
+
+
+def drawn(told: dict[str, Any], beat: int = 0) -> dict[str, Any]:
+    """The layers as the browser gets them, by id."""
+    spec = json.loads(layers.deck(layers.fleet_layers(told, NOW_MS, beat), layers.PACIFIC).to_json())
+    return {layer["id"]: layer for layer in spec["layers"]}
+
+
+def test_ships_carry_heading_and_age() -> None:
+    """The mark points where she goes; what is under the pointer tells boxes, speed and how old her position is."""
+    (row,) = layers.ship_rows([ship(course_deg=90.0)], [ABOARD], NOW_MS)
+    assert row["angle"] == -90.0
+    assert "403 boxes aboard" in row["told"]
+    assert "3.7 kn, course 90 °" in row["told"]
+    assert "position 1 min 30 s ago" in row["told"]
+    assert layers.ship_rows([ship(position=None)], [], NOW_MS) == []
+
+
+def test_ships_at_one_berth_do_not_hide_each_other() -> None:
+    rows = layers.ship_rows([ship("1"), ship("2"), ship("3", longitude=10.0)], [], NOW_MS)
+    assert [row["berth"] for row in rows] == [0, 1, 0]
+    told = [place("ship", "1", group("a", 5)), place("ship", "2", group("a", 5))]
+    heights = {tuple(block["offset_px"]) for block in layers.block_rows(told, rows, [])}
+    assert len(heights) == 10
+
+
+def test_every_customer_has_a_block_and_no_place_too_many() -> None:
+    """Even three boxes among thousands are seen, and the fullest place stays a stack."""
+    crowd = place("ship", "9999010", group("duckworks", 2_000), group("merlion", 3))
+    per_block = blocks.boxes_per_block([crowd])
+    owners = [block.customer for block in blocks.stack(crowd, per_block)]
+    assert owners.count("merlion") == 1
+    assert len(owners) <= blocks.BLOCKS_MAX + 1
+    ended = place("quay", "SGSIN", group("duckworks", 9, ended=True))
+    assert blocks.stack(ended, 1) == []
+
+
+def test_the_legend_counts_boxes() -> None:
+    owners = blocks.legend([QUAY, ABOARD])
+    assert [(owner["name"], owner["boxes"]) for owner in owners] == [("Duckworks", 430), ("Merlion", 3), ("No booking now", 12)]
+
+
+def test_the_lost_lie_where_they_fell() -> None:
+    """With number, slot, basis and age; labels do not lie on each other; one without a position is not drawn anywhere."""
+    (row,) = layers.lost_rows([lost("BBLU1000088", position()), lost("BBLU1000093", None)], NOW_MS)
+    assert row["spot"] == [151.92, -33.44]
+    assert "bay 094 · row 10 · tier 84, on deck" in row["told"]
+    assert "estimated from the ship's track" in row["told"]
+    assert "fell 40 min ago" in row["told"]
+    many = layers.lost_rows([lost(str(at), position()) for at in range(20)], NOW_MS)
+    labels = layers.fan_out(many)
+    assert len({tuple(label["offset_px"]) for label in labels}) == len(labels) == layers.LABELS_MAX + 1
+    assert labels[-1]["label"] == "and 13 more"
+
+
+def test_alerts_share_a_mark_where_they_are_close() -> None:
+    """The gravest is what the mark tells; one without a place is where its ship is; without both it is not on the map."""
+    close = [alert("a", severity="WARNING", title="door open"), alert("b", position=position(152.0)), alert("c", position=None)]
+    marks = layers.alert_rows([*close, alert("d", position=None, ship=None)], [ship()], {}, NOW_MS)
+    assert len(marks) == 1
+    assert marks[0]["title"] == "3 open alerts"
+    assert "probably overboard" in marks[0]["told"]
+
+
+def test_everything_pointed_at_has_words() -> None:
+    """No tooltip shows a hole where a word should be."""
+    told = a_map(ships=[ship()], ports=[port()], places=[ABOARD, QUAY, place(None, "")], lost=[lost("X", position())], alerts=[alert()])
+    for layer in drawn(told).values():
+        if layer.get("pickable"):
+            assert layer["data"]
+            assert all(row["title"] and row["told"] for row in layer["data"])
+
+
+def test_layers_keep_their_names_and_order() -> None:
+    """deck.gl moves what has the same id: a refresh never makes a new layer."""
+    full = a_map(places=[ABOARD], lost=[lost("X", position())], alerts=[alert()])
+    assert list(drawn(full, 0)) == list(drawn(full, 1)) == list(drawn(a_map(ships=[], ports=[])))
+
+
+def test_the_camera_moves_only_when_asked() -> None:
+    """The same camera and flight give the same view state; another flight to the same place another one."""
+
+    def view(flight: int) -> Any:
+        return json.loads(layers.deck([], layers.PACIFIC, flight).to_json())["initialViewState"]
+
+    assert view(1) == view(1)
+    assert view(1) != view(2)
+
+
+def test_no_tile_provider_is_asked() -> None:
+    spec = json.loads(layers.deck([], layers.PACIFIC).to_json())
+    assert spec["mapStyle"] == "/app/static/style.json"
+    assert "carto" not in json.dumps(spec).lower()
+
+
+def test_a_container_is_where_its_place_is() -> None:
+    """Overboard before aboard, aboard before its own old fix; a right that has ended shows its own last position, not the ship's."""
+    told = a_map()
+    fallen = {"BBLU1000088": lost("BBLU1000088", position())}
+    assert layers.spot_of(container(), told, fallen) == [151.92, -33.44]
+    assert layers.spot_of(container(), told, {}) == [151.9, -33.4]
+    own = {"longitude_deg": 1.0, "latitude_deg": 2.0}
+    assert layers.spot_of(container(ended=True, position=own), told, {}) == [1.0, 2.0]
+    assert layers.spot_of(container(place=None), told, {}) is None

@@ -1,0 +1,106 @@
+"""Tables tell what the rows say, in words, with units and ages; evidence is told to customers too, without the words they may not read."""
+
+from __future__ import annotations
+
+from dashboards import markup, tables
+from tests.dashboards.rows import NOW_MS, age, alert, container, fleet, lost, position, signals
+
+NAMES = tables.names_of(fleet())
+
+
+def test_the_temperature_that_counts() -> None:
+    """Supply above -10 °C, return at or below, ambient for a dry box (DOMAIN 4)."""
+    assert tables.control_air(container(signals=signals(setpoint_c=5.0, supply_c=5.1, return_c=6.0))) == ("supply", 5.1)
+    assert tables.control_air(container(signals=signals(setpoint_c=-18.0, supply_c=-19.0, return_c=-17.5))) == ("return", -17.5)
+    assert tables.control_air(container(signals=signals(ambient_c=30.0))) == ("ambient", 30.0)
+    assert tables.control_air(container()) == ("ambient", None)
+
+
+def test_a_container_row() -> None:
+    (row,) = tables.container_rows([container(signals=signals(setpoint_c=5.0, supply_c=-0.25))], {}, {"BBLU1000088": 2}, NAMES)
+    assert row == {
+        "number": "BBLU1000088",
+        "where": "Aboard Ship 9999010",
+        "heard": "1 h ago",
+        "control": "−0.2 °C supply",
+        "setpoint": "5.0 °C",
+        "booking": "BB1",
+        "alert": "2 open alerts",
+    }
+
+
+def test_overboard_is_said_before_anything() -> None:
+    assert tables.where(container(), {"BBLU1000088": lost("BBLU1000088")}, NAMES) == "Probably overboard"
+    assert tables.where(container(ended=True), {}, NAMES) == "Aboard Ship 9999010, when the booking ended"
+    assert tables.where(container(place=None), {}, NAMES) == "Not heard of yet"
+
+
+def test_the_lost_with_cargo_and_position() -> None:
+    """Slot, cargo with its UN number, last heard, position with its basis, probability; unknown boxes still have their row."""
+    booked = {"booking": {"cargo": "batteries", "un_number": "3480"}, "container": container()}
+    rows = tables.lost_rows([alert(), alert("a-2", "BBLU1000093", position=None)], {"BBLU1000088": booked}, NOW_MS)
+    assert rows[0]["cargo"] == "batteries, UN 3480"
+    assert rows[0]["heard"] == "1 h ago"
+    assert rows[0]["position"] == "33°26.4′S 151°55.2′E (estimated)"
+    assert rows[0]["chance"] == "99.99 %" or rows[0]["chance"] == "> 99.99 %"
+    assert rows[1]["cargo"] == rows[1]["heard"] == rows[1]["position"] == "–"
+
+
+def test_an_alerts_state() -> None:
+    assert ">open<" in tables.state_pill(alert())
+    assert "acknowledged by Mira" in tables.state_pill(alert(acknowledged_by="Mira"))
+    assert "retracted" in tables.state_pill(alert(open=False, state="retracted"))
+
+
+def test_evidence_in_plain_words() -> None:
+    """Operations read the detail; a customer, who gets none, still reads what was seen."""
+    full = {"family": "kinematic", "signal": "shock", "weight": 3.0, "detail": "a shock of 8.3 g", "at_ms": NOW_MS}
+    bare = {"family": "slot", "signal": "exposed", "at_ms": NOW_MS}
+    rows = tables.evidence_rows(alert(evidence=[full, bare]))
+    assert (rows[0]["family"], rows[0]["detail"], rows[0]["weight"]) == ("Its own movement", "a shock of 8.3 g", "1,000× for a loss")
+    assert (rows[1]["detail"], rows[1]["weight"]) == ("on deck, outboard or aft", "–")
+
+
+def test_links_are_read_from_gauges() -> None:
+    """One row a session with a peer, whose name may have dots; a gauge of another kind makes none."""
+    gauges = {"link.hq.eu.rtt_ms": 612.0, "link.hq.eu.backlog_records": 1284.0, "link.hq.eu.sent_bytes": 48_212.0, "links": 1.0}
+    told = {"node": "ship-1", "process": "ship", **age(), "counts": {}, "gauges": gauges}
+    (row,) = tables.link_rows([told])
+    assert (row["peer"], row["rtt"], row["backlog"], row["sent"], row["received"]) == ("hq.eu", "612 ms", "1,284 records", "48.2 kB", "–")
+
+
+def test_a_silent_process_is_marked() -> None:
+    lively, silent = (
+        {"node": "hq", "process": "api", **age(wall_ms=wall), "counts": {"records": 5}, "gauges": {}} for wall in (900, 600_000)
+    )
+    rows = tables.process_rows([lively, silent])
+    assert rows[0]["word"] != rows[1]["word"]
+    assert "10 min ago" in rows[1]["word"]
+    assert rows[0]["counts"] == "5 records"
+
+
+def test_streams_and_calls() -> None:
+    streams = [
+        {"stream": "events", "records": 5, "received_at_ms": NOW_MS - 60_000},
+        {"stream": "containers", "records": 50, "received_at_ms": NOW_MS},
+    ]
+    assert [row["stream"] for row in tables.stream_rows(streams, NOW_MS)] == ["containers", "events"]
+    due = [{"ship": "9999010", "from": "JPTYO", "sailed_at_ms": NOW_MS - 3_600_000, "boxes": {"count": 1200, "containers": []}}]
+    assert tables.due_in_rows(due, NAMES, NOW_MS) == [{"ship": "Ship 9999010", "from": "JPTYO", "sailed": "1 h ago", "boxes": "1,200"}]
+
+
+def test_customers_alerts_without_free_text() -> None:
+    (row,) = tables.alert_rows([alert(status=None, rule="power_off", severity="ALARM")], NOW_MS)
+    assert "Power off" in row["what"]
+    assert position()["basis"] not in row["what"]
+
+
+def test_markup_escapes() -> None:
+    """A name with markup in it stays a name."""
+    evil = "<img src=x onerror=alert(1)>"
+    tile = markup.strip([markup.Tile(evil, evil, evil)])
+    table = markup.table((markup.Column("a", evil),), [{"a": evil}], "")
+    told = tile + table + markup.card(evil, "", note=evil) + markup.banner(evil, "alert", evil) + markup.pill(evil, "good")
+    told += markup.facts({evil: evil}) + markup.swatch([1, 2, evil], evil) + markup.lines([(evil, evil, "good")]) + markup.paragraph(evil)
+    assert "<img" not in told
+    assert markup.table((), [], "nothing") == markup.paragraph("nothing", muted=True)

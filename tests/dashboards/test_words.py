@@ -1,0 +1,101 @@
+"""What people read is right: units, true minus signs, ages in two units, positions in degrees and minutes, nothing said of the unknown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboards import words
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "told"),
+    [
+        (0, "0 s"),
+        (999, "0 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (245_000, "4 min 5 s"),
+        (11_520_000, "3 h 12 min"),
+        (7_200_000, "2 h"),
+        (187_200_000, "2 d 4 h"),
+        (-5, "0 s"),
+    ],
+)
+def test_spans(duration_ms: int, told: str) -> None:
+    assert words.span(duration_ms) == told
+
+
+def test_ages() -> None:
+    """A clock slightly ahead is no age, and what was never heard is never."""
+    assert words.ago(11_520_000) == "3 h 12 min ago"
+    assert words.ago(-40) == words.ago(400) == "just now"
+    assert words.ago(None) == words.age(None, 5) == "never"
+    assert words.age(1_000, 61_000) == "1 min ago"
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "told"),
+    [
+        (-33.868, 151.2073, "33°52.1′S 151°12.4′E"),
+        (1.264, 103.79, "01°15.8′N 103°47.4′E"),
+        (0.0, -118.2608, "00°00.0′N 118°15.6′W"),
+        (10.99999, 179.99999, "11°00.0′N 180°00.0′E"),
+        (5.0, 241.7392, "05°00.0′N 118°15.6′W"),
+    ],
+)
+def test_positions(latitude: float, longitude: float, told: str) -> None:
+    assert words.position({"latitude_deg": latitude, "longitude_deg": longitude}) == told
+
+
+def test_nothing_is_made_up() -> None:
+    """Where nothing is known, that is what is said."""
+    assert words.position(None) == words.position({"latitude_deg": None, "longitude_deg": None}) == words.NOTHING
+    assert words.measured(None, "°C") == words.measured(True, "°C") == words.measured("x", "°C") == words.NOTHING
+    assert words.moment(None) == words.stamp(None) == words.number(None) == words.size(None) == words.likelihood(None) == words.NOTHING
+
+
+def test_numbers_carry_units() -> None:
+    assert words.measured(-18.24, "°C") == "−18.2 °C"
+    assert words.measured(612, "ms", 0) == "612 ms"
+    assert words.counted(1, "box", "boxes") == "1 box"
+    assert words.counted(1993, "box", "boxes") == "1,993 boxes"
+    assert [words.size(count) for count in (999, 48_212, 12_300_000, 5_000_000_000)] == ["999 B", "48.2 kB", "12.3 MB", "5.0 GB"]
+    assert words.moment(1_777_593_600_000) == "1 May 2026, 00:00 UTC"
+
+
+def test_certainty_is_never_claimed() -> None:
+    assert [words.likelihood(p) for p in (0.999999, 0.9997, 0.98, 0.001)] == ["> 99.99 %", "99.97 %", "98 %", "< 1 %"]
+    assert [words.weight(w) for w in (3.0, -4.0, 0.0, 0.3)] == [
+        "1,000× for a loss",
+        "10,000× against a loss",
+        "opens the case",
+        "2.0× for a loss",
+    ]
+
+
+def test_codes_become_words() -> None:
+    names = {"9999010": "Big Blue", "SGSIN": "Singapore"}
+    assert words.slot("0741284") == "bay 074 · row 12 · tier 84, on deck"
+    assert words.slot("0740006").endswith("in the hold")
+    assert words.slot(None) == words.NOTHING
+    assert words.event("LOAD") == "Loaded"
+    assert words.event("X_NEVER_SEEN") == "Never seen"
+    assert words.place({"kind": "quay", "id": "SGSIN"}, names) == "On the quay in Singapore"
+    assert words.place({"kind": "ship", "id": "1"}, names) == "Aboard 1"
+    assert words.custody("delivered", names) == "Delivered"
+    assert words.custody("ship/9999010", names) == "Aboard Big Blue"
+    assert words.speed(0) == "paused"
+    assert words.speed(4000) == "4,000× real time"
+
+
+@given(st.floats(-90, 90), st.floats(-540, 540))
+def test_positions_have_one_form(latitude: float, longitude: float) -> None:
+    """Degrees, minutes below sixty, a side: whatever the numbers."""
+    told = words.position({"latitude_deg": latitude, "longitude_deg": longitude})
+    for part, width in zip(told.split(" "), (2, 3), strict=True):
+        degrees, rest = part.split("°")
+        assert len(degrees) == width
+        assert float(rest[:-2]) < 60
+        assert rest[-2] == "′"
