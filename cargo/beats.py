@@ -45,9 +45,11 @@ class Habit(msgspec.Struct):
         self.calm_gaps, self.storm_gaps, self.calm_ms, self.storm_ms = [], [], 0, 0
 
     def interval_ms(self, nominal_ms: int, *, storm: bool) -> int:
-        """How long it may be silent before a reading is missed: its habit in a storm while there is one, else its long habit, else
-        `nominal_ms`."""
-        learned = (self.storm_ms if storm else 0) or self.calm_ms or nominal_ms
+        """How long it may be silent before a reading is missed: its habit in a storm while there is one, else its long habit.
+
+        Without a habit `nominal_ms`, or the longest gap seen.
+        """
+        learned = (self.storm_ms if storm else 0) or self.calm_ms or max(nominal_ms, *self.calm_gaps, 0)
         return min(max(learned, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
 
 

@@ -21,9 +21,10 @@ LOCKSTEP_READINGS = 3
 
 
 class DeviceClock(msgspec.Struct):
-    """What is known of one device's clock: when it was last sound, by how much it is behind (0: sound), and the lag (ms) it has shown
-    since when, in how many readings."""
+    """What is known of one device's clock: when it was last heard, when it was last sound, by how much it is behind (0: sound), and the
+    lag (ms) it has shown since when, in how many readings."""
 
+    heard_at_ms: int = 0
     sound_at_ms: int = 0
     behind_ms: int = 0
     lag_ms: int = 0
@@ -66,6 +67,7 @@ class EventClock(msgspec.Struct):
         clock = self.devices.get(heard.device)
         if clock is None:
             clock = self.devices[heard.device] = DeviceClock()
+        clock.heard_at_ms = self.now_at_ms
         lag = self.now_at_ms - heard.order_at_ms
         if lag <= SOUND_MS:
             clock.sound_at_ms = max(clock.sound_at_ms, heard.order_at_ms)

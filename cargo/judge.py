@@ -16,11 +16,12 @@ LIKE_INTERVAL = 1.25
 MOTION_SPAN_MS_MAX = 60 * 60_000
 AGAIN_MS_MIN = 60_000
 OUTAGE_AGAIN_MS = 5 * 60_000
-AGAIN_MS_MAX = 30 * 60_000
+AGAIN_MS_MAX = 6 * 3_600_000
 
 
 def judge(state: WatchState, box: Box, at_ms: int) -> None:
-    """Decides on one box as of `at_ms` and wakes it again when there is more to decide."""
+    """Decides on one box as of `at_ms` and wakes it again when there is more to decide. At the berth boxes come and go: none is missing
+    there."""
     if box.state in GONE_STATES or (box.state == "DISCHARGED" and not box.aboard):
         return
     if box.fixes:
@@ -31,6 +32,8 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
             state.wake(box, first)
             return
     decision = decide(case_of(state, box, at_ms), state.settings.weights)
+    if decision.state == "MISSING" and not state.memory.voyage.at_sea:
+        decision = msgspec.structs.replace(decision, state="LATE")
     if decision.state != box.state and not (box.state == "COLLAPSED_ON_BOARD" and decision.state in {"ONBOARD", "LATE"}):
         _turn(state, box, at_ms, decision)
     wake_next(state, box, at_ms)
@@ -52,8 +55,12 @@ def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def wake_after_news(state: WatchState, box: Box, at_ms: int) -> None:
-    """Wakes the box in time after it spoke: what is already to wake it within its shortest interval is early enough."""
-    if box.shock is not None or not box.due_at_ms or box.due_at_ms > at_ms + INTERVAL_MS_MIN + GRACE_MS_MIN:
+    """Wakes the box in time after it spoke; a wake that was set before and is early enough stays."""
+    if box.due_at_ms and box.due_at_ms <= at_ms + INTERVAL_MS_MIN + GRACE_MS_MIN and box.shock is None:
+        return
+    if box.state == "ONBOARD" and box.shock is None:
+        state.wake(box, state.missed_at_ms(box, at_ms, 1))
+    else:
         wake_next(state, box, at_ms)
 
 
@@ -220,7 +227,7 @@ def _missing(state: WatchState, box: Box, decision: Decision) -> None:
 
 def _discharged(state: WatchState, box: Box) -> None:
     listed = state.current_list()
-    box.aboard = False
+    box.aboard, box.first_at_ms = False, 0
     if listed is None or f"DISC {listed.id}" in box.told:
         return
     box.told = [*box.told, f"DISC {listed.id}"]

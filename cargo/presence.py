@@ -51,10 +51,11 @@ def ship_called(state: WatchState, call: Call) -> None:
     memory.listed, memory.call = memory.call or memory.listed, ""
     state.restow()
     for box in memory.boxes.values():
-        box.habit.forget()
+        if not state.is_reefer(box.number):
+            box.habit.forget()
         if box.number not in state.stowage.boxes and not state.discharges(box.number) and box.heard_at_ms < memory.voyage.berthed_at_ms:
-            box.aboard = False
-    expect_aboard(state, call.at_ms)
+            box.aboard, box.first_at_ms = False, 0
+    expect_aboard(state, call.at_ms, sailing=True)
 
 
 def find_call(state: WatchState, at_ms: int) -> None:
@@ -72,14 +73,20 @@ def find_call(state: WatchState, at_ms: int) -> None:
                 heard_aboard(state, box, box.heard_at_ms)
 
 
-def expect_aboard(state: WatchState, at_ms: int) -> None:
-    """Begins to wait for every box on the list in force that carries a tracker."""
+def expect_aboard(state: WatchState, at_ms: int, *, sailing: bool) -> None:
+    """Begins to wait for every box on the list in force that carries a tracker.
+
+    When she sails, one that is not yet heard aboard is waited for anew, whatever was heard of it on an earlier voyage.
+    """
     for number, stowed in sorted(state.stowage.boxes.items()):
-        if stowed.tracker:
-            box = state.box(number)
-            if not box.heard_at_ms:
-                box.waiting_from_ms = max(box.waiting_from_ms, at_ms)
-            state.wake(box, state.missed_at_ms(box, at_ms, 1))
+        if not stowed.tracker:
+            continue
+        box = state.box(number)
+        if sailing and not box.aboard and not box.alert_id:
+            box.heard_at_ms, box.first_at_ms, box.waiting_from_ms, box.state = 0, 0, at_ms, "ONBOARD"
+        elif not box.heard_at_ms:
+            box.waiting_from_ms = box.waiting_from_ms or at_ms
+        state.wake(box, state.missed_at_ms(box, at_ms, 1))
 
 
 def heard_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
@@ -111,7 +118,7 @@ def judge_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
     if at_ms < gone_at or deaf:
         state.wake(box, gone_at if at_ms < gone_at else at_ms + HOUR_MS)
         return
-    box.aboard = False
+    box.aboard, box.first_at_ms = False, 0
     on = _call_of(state, box.number, box.heard_at_ms, off=False)
     if on is None or f"X_LEFT_BEHIND {on.id}" in box.told:
         state.outcome.events.append(event(state.settings.place, box.number, "GTOT", box.heard_at_ms, basis="silence"))

@@ -40,7 +40,7 @@ class WatchSettings:
     deaf_ms: int = 2 * HOUR_MS
     reefer_interval_ms: int = HOUR_MS
     dry_interval_ms: int = 24 * HOUR_MS
-    quay_interval_ms: int = HOUR_MS
+    quay_interval_ms: int = 2 * HOUR_MS
     muster_every_ms: int = 6 * HOUR_MS
     limits: Limits = field(default_factory=Limits)
     weights: Weights = WEIGHTS
@@ -156,7 +156,7 @@ class WatchState:
     def laden(self, number: str, at_ms: int) -> bool:
         """Whether a booking covers the box then; True when no booking of it was ever known."""
         booked = self._booked.get(number)
-        return booked is None or any(span.covers(at_ms) for spans in booked.values() for span in spans)
+        return not booked or any(span.covers(at_ms) for spans in booked.values() for span in spans)
 
     def current_list(self) -> LoadList | None:
         """The load list of the call she is at, else of the last one."""
@@ -173,6 +173,10 @@ class WatchState:
     def named(self, list_id: str, *, off: bool) -> frozenset[str]:
         """What this list takes ashore (`off`), or aboard."""
         return (self._discharges if off else self._loads).get(list_id, frozenset())
+
+    def is_reefer(self, number: str) -> bool:
+        """Whether the stowage says it is a refrigerated container."""
+        return number in self._reefers
 
     def slot_text(self, number: str) -> str | None:
         """Its slot as `BBBRRTT`, or None."""

@@ -15,6 +15,7 @@ from cargo.beats import GRACE_MS_MIN
 from cargo.boxes import Box, Gateway
 from cargo.collapse import stack_down
 from cargo.event_time import SOUND_MS
+from cargo.forget import forget
 from cargo.heard import Heard, Value, ship_topic
 from cargo.judge import judge, refuted, wake_after_news
 from cargo.lost import DECIDED_BY_PEOPLE, FREE_FALL_MS, SHOCK_G, State
@@ -96,7 +97,7 @@ def _handed_over(state: WatchState) -> Outcome:
 
 
 def _choose_list(state: WatchState) -> None:
-    """A list has come: it may be the one of this call, or the one in force if none is yet."""
+    """A list has come: it may be the one of this call, or the one in force if none is yet, or a new version of that."""
     memory = state.memory
     if memory.voyage.berth:
         find_call(state, memory.settled_at_ms)
@@ -105,7 +106,7 @@ def _choose_list(state: WatchState) -> None:
         memory.listed = max(left, key=lambda listed: listed.call).id if left else ""
         state.restow()
     if memory.listed:
-        expect_aboard(state, memory.settled_at_ms)
+        expect_aboard(state, memory.settled_at_ms, sailing=False)
 
 
 def _settle(state: WatchState, until_ms: int) -> None:
@@ -136,7 +137,8 @@ def _box_timer(state: WatchState) -> int:
     """When the next box falls due; timers that were moved are dropped on the way."""
     while state.timers:
         at_ms, number = state.timers[0]
-        if state.memory.boxes[number].due_at_ms == at_ms:
+        box = state.memory.boxes.get(number)
+        if box is not None and box.due_at_ms == at_ms:
             return at_ms
         heappop(state.timers)
     return FOREVER
@@ -146,6 +148,7 @@ def _ring(state: WatchState, at_ms: int) -> None:
     """The earliest timer rings: a muster, or a box to be judged."""
     memory = state.memory
     if memory.muster_at_ms and memory.muster_at_ms <= min(at_ms, _box_timer(state)):
+        forget(state, at_ms)
         _muster(state, at_ms, "six_hours")
         _next_muster(state, at_ms)
     elif memory.recount_at_ms and memory.recount_at_ms <= min(at_ms, _box_timer(state)):

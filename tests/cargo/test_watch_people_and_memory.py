@@ -1,0 +1,129 @@
+"""What people decide about a box, and what a watch keeps and forgets over years."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cargo.heard import Heard, Value
+from cargo.muster import muster
+from cargo.outcome import Outcome
+from cargo.registry import BookedContainer, Booking, Entry
+from cargo.state import WatchState
+from cargo.watch import advance, decide_by_hand, learn, step
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, join, number, settings, told, watch
+
+STORM_MS = SAILS_MS + 4 * HOUR_MS
+LOSS_MS = STORM_MS + HOUR_MS
+DAY_MS = 24 * HOUR_MS
+
+
+def lost() -> tuple[WatchState, Outcome]:
+    """A watch that has just raised box 0."""
+    sea = Sea(boxes=24, storms=[(STORM_MS, STORM_MS + 2 * HOUR_MS)], silent={0: [(LOSS_MS, 1 << 62)]})
+    return watch(sea, sea.readings(LOSS_MS + 5 * MINUTE_MS, fall(sea, 0, LOSS_MS)))
+
+
+def state_of(state: WatchState, serial: int) -> str:
+    """The state of a box."""
+    return state.memory.boxes[number(serial)].state
+
+
+def test_a_loss_is_confirmed_and_reported_by_people() -> None:
+    """Goal: CONFIRMED_LOST → REPORTED_INITIAL → REPORTED_FINAL, each only from the one before; the confirmation is an event."""
+    state, _ = lost()
+    with pytest.raises(ValueError, match="can not become REPORTED_FINAL"):
+        decide_by_hand(state, number(0), "REPORTED_FINAL", LOSS_MS, "master")
+    made = decide_by_hand(state, number(0), "CONFIRMED_LOST", LOSS_MS + 10 * MINUTE_MS, "master")
+    assert [(record.body["event"], record.body["by"]) for record in made.events] == [("X_LOST_OVERBOARD", "master")]
+    decide_by_hand(state, number(0), "REPORTED_INITIAL", LOSS_MS + 11 * MINUTE_MS, "master")
+    decide_by_hand(state, number(0), "REPORTED_FINAL", LOSS_MS + DAY_MS, "master")
+    assert state_of(state, 0) == "REPORTED_FINAL"
+    line = next(line for line in muster(state, LOSS_MS + DAY_MS) if line.container == number(0))
+    assert line.reason == "gone"
+
+
+def test_a_fault_of_the_device_retracts_the_alert() -> None:
+    """Goal: the crew sees the box standing there: the alert and the incident are taken back."""
+    state, _ = lost()
+    made = decide_by_hand(state, number(0), "DEVICE_FAULT", LOSS_MS + 10 * MINUTE_MS, "mate")
+    assert [record.body["state"] for record in made.alerts] == ["retracted", "retracted"]
+    assert state_of(state, 0) == "DEVICE_FAULT"
+
+
+def test_nobody_decides_about_a_box_that_speaks_or_is_unknown() -> None:
+    """Goal: only what is silent or lost is to be decided."""
+    state, _ = lost()
+    for container in (number(1), number(99)):
+        with pytest.raises(ValueError, match="can not become"):
+            decide_by_hand(state, container, "CONFIRMED_LOST", LOSS_MS, "mate")
+
+
+def test_a_confirmed_loss_heard_again_is_found() -> None:
+    """Goal: hearing refutes even what people believed."""
+    state, _ = lost()
+    decide_by_hand(state, number(0), "CONFIRMED_LOST", LOSS_MS + 10 * MINUTE_MS, "master")
+    made = step(state, [Sea(boxes=24).says(0, LOSS_MS + 20 * MINUTE_MS, ambient_c=20.0)])
+    join(made, advance(state, LOSS_MS + 21 * MINUTE_MS))
+    assert told(made.events, event="X_FOUND")
+    assert state_of(state, 0) == "FOUND"
+
+
+def test_an_empty_reefer_alarms_nobody_while_a_laden_one_does() -> None:
+    """Goal: the bookings say whose climate matters; a later version of one ends it."""
+    sea = Sea(boxes=24)
+
+    def booked(version: int, until_at_ms: int | None) -> Entry:
+        boxes = (BookedContainer(number(5), START_MS, None), BookedContainer(number(10), START_MS, until_at_ms))
+        return Entry("booking", "B1", version, START_MS, "clerk", Booking("B1", "a", "b", "fish", "JPTYO", "SGSIN", containers=boxes))
+
+    state = WatchState(settings())
+    made = learn(state, [*sea.entries(), booked(1, None), booked(2, START_MS + MINUTE_MS)])
+    off: dict[str, Value] = {"power_on": False, "setpoint_c": 4.0, "supply_c": 20.0}
+    rows = [sea.says(at, START_MS + hour * HOUR_MS, **off) for hour in range(8) for at in (5, 10)]
+    join(made, step(state, sorted([*rows, *sea.ship(START_MS + 8 * HOUR_MS)], key=lambda row: row.order_at_ms)))
+    assert {record.topic for record in told(made.alerts, state="raised")} == {number(5)}
+    again = WatchState.from_bytes(state.to_bytes(), settings())
+    assert [again.laden(number(at), START_MS + HOUR_MS) for at in (5, 10, 15)] == [True, False, True]
+
+
+def test_years_of_comings_and_goings_fit_in_memory() -> None:
+    """Goal: boxes and devices that have left for a month are forgotten; what is aboard is not."""
+    state = WatchState(settings())
+    sea = Sea(boxes=6)
+    learn(state, sea.entries())
+    rows: list[Heard] = []
+    for week in range(60):
+        at_ms = START_MS + week * 7 * DAY_MS
+        for hour in range(7 * 24):
+            felt_ms = at_ms + hour * HOUR_MS
+            rows.append(Heard(f"{SHIP}.environment", "MET-1", felt_ms, felt_ms, felt_ms))
+        for at in range(1_000 + 9 * week, 1_009 + 9 * week):
+            rows.append(msgspec.structs.replace(sea.says(at, at_ms + at), device=f"TRK-{week}-{at}"))
+        rows += [sea.says(at, at_ms + at, ambient_c=1.0) for at in range(6)]
+    step(state, sorted(rows, key=lambda row: row.order_at_ms))
+    assert {number(at) for at in range(6)} <= state.memory.boxes.keys()
+    assert len(state.memory.boxes) < 70
+    assert len(state.memory.clock.devices) < 70
+
+
+def test_a_box_on_a_second_voyage_is_waited_for_anew() -> None:
+    """Goal: a tracker that died ashore is not heard on the next voyage: it is missing there, with no word from the last voyage."""
+    sea = Sea(boxes=6)
+    state, made = watch(sea, sea.readings(SAILS_MS + 2 * HOUR_MS))
+    box = state.memory.boxes[number(5)]
+    box.aboard, box.state = False, "DISCHARGED"
+    listed = msgspec.structs.replace(sea.load_list(), call=2, port="AUSYD", departs_at_ms=SAILS_MS + 40 * HOUR_MS)
+    join(made, learn(state, [entry("load_list", listed.id, listed)]))
+    rows = sea.ship(SAILS_MS + 60 * HOUR_MS)[-1:]
+    berth: dict[str, Value] = {"latitude_deg": -33.86, "longitude_deg": 151.2, "speed_kn": 0.0}
+    away: dict[str, Value] = {"latitude_deg": -32.0, "longitude_deg": 152.0, "speed_kn": 15.0}
+    for hour in range(30, 60):
+        at_ms = SAILS_MS + hour * HOUR_MS
+        where = berth if hour < 40 else {**away, "latitude_deg": -32.0 + (hour - 40) * 0.25}
+        rows += [Heard(f"{SHIP}.location", "GPS-1", at_ms, at_ms, at_ms, where)]
+        rows += [sea.says(at, at_ms + at, ambient_c=1.0) for at in range(5)]
+    join(made, step(state, sorted(rows, key=lambda row: row.order_at_ms)))
+    (missing,) = told(made.events, event="X_MISSING")
+    assert (missing.topic, missing.body["last_heard_at_ms"]) == (number(5), None)
+    assert not told(made.alerts, rule="lost_container")
