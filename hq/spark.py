@@ -15,16 +15,21 @@ from hq.source import LandfallSource
 DRIVER_STACK = "-Xss4m"
 """A stream stopped in the middle of a Delta commit overflows Java's default stack."""
 
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Two cores have better things to do than to compile Spark thoroughly: with the first compiler alone micro-batches are quick sooner. A
+large machine may want Java's default compilers and collector: set `java_options` to nothing."""
+
 
 class SparkSettings(BaseModel):
-    """Where Spark runs. `master`: `local[2]` or a cluster's; `shuffle_partitions`: about as many as there are cores; `ui_port` None: no
-    pages."""
+    """Where Spark runs. `master`: `local[2]` or a cluster's; `shuffle_partitions`: about as many as there are cores; `ui_port`
+    None: no pages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     master: str = "local[2]"
     driver_memory: str = Field(default="2g", pattern=r"^\d+[mg]$")
     shuffle_partitions: int = Field(default=2, ge=1)
+    java_options: str = JAVA_OPTIONS
     ui_port: int | None = Field(default=None, ge=0, le=65_535)
     log_level: str = Field(default="ERROR", pattern=r"^(OFF|FATAL|ERROR|WARN|INFO|DEBUG)$")
 
@@ -51,8 +56,9 @@ def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.master": settings.master,
         "spark.jars": ",".join(str(jar) for jar in spark_jars()),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": DRIVER_STACK,
+        "spark.driver.extraJavaOptions": f"{DRIVER_STACK} {settings.java_options}".strip(),
         "spark.driver.host": "127.0.0.1" if settings.master.startswith("local") else "0.0.0.0",
+        "spark.scheduler.mode": "FAIR",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": str(settings.ui_port is not None).lower(),
@@ -66,6 +72,7 @@ def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.databricks.delta.merge.materializeSource": "none",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

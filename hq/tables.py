@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
@@ -50,9 +51,19 @@ class Table:
         except TableNotFoundError:
             return None
 
+    def dataset(self, root: str) -> pa.dataset.Dataset | None:
+        """Its latest version for reading without Spark, whole files passed over by their statistics; None when there is no table yet."""
+        try:
+            return DeltaTable(self.path(root)).to_pyarrow_dataset()
+        except TableNotFoundError:
+            return None
+
     def files(self, root: str) -> list[str]:
-        """The Parquet files of its latest version."""
-        return DeltaTable(self.path(root)).file_uris()
+        """The Parquet files of its latest version; none when there is no table yet."""
+        try:
+            return DeltaTable(self.path(root)).file_uris()
+        except TableNotFoundError:
+            return []
 
 
 HISTORY = Table(

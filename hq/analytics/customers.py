@@ -2,41 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+import pyarrow.dataset as ds
 
 from hq.analytics.bookings import Right, Rights
 from hq.analytics.disclosure import KINDS, disclosed
 from hq.tables import HISTORY
 from hq.wide import WIDE, narrow
-from streams.records import BODY, OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM
+from streams.records import BODY, OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
 
 SHARED_STREAMS = ("containers", "events", "alerts")
 """The streams whose records, where their topic is a container, its owner gets."""
 
-_RIGHTS_DDL = "customer string, container string, from_at_ms bigint, until_at_ms bigint, since bigint, last bigint"
+_SPAN = pa.schema(
+    [
+        pa.field("customer", pa.string()),
+        pa.field("container", pa.string()),
+        pa.field("from_at_ms", pa.int64()),
+        pa.field("until_at_ms", pa.int64()),
+        pa.field("last", pa.int64()),
+    ]
+)
+OWED = pa.schema([*WIDE, *(_SPAN.field(name) for name in ("customer", "from_at_ms", "until_at_ms"))])
+"""A wide row, whose it becomes, and the span (UTC ms) of the right that makes it so."""
 
 
-def owed(spark: SparkSession, root: str, rows: DataFrame, rights: Rights, added: list[Right], batch: int) -> pa.Table:
-    """What micro-batch `batch` gives to customers: its own `rows` under the rights as they stand, and what rights `added` by it newly
-    cover of the history before it. Columns of the wide row, `customer` and the span; in order of customer and coordinates, each pair once.
+def owed(root: str, rows: pa.Table, rights: Rights, added: Sequence[Right], batch: int) -> pa.Table:
+    """What micro-batch `batch` gives to customers: its own `rows` (wide) under the rights as they stand, and what rights `added` by it
+    newly cover of the history before it. OWED, in order of customer and coordinates, each pair once.
 
     A record a customer has been given under an earlier right, even one that has ended since, is not given again.
     """
-    current = rights.current()
-    parts: list[DataFrame] = []
-    if current:
-        parts.append(_covered(rows, _frame(spark, current, batch)))
+    parts = [covered(rows, rights.current()).select(OWED.names)]
     if added:
-        parts.append(_newly_covered(spark, root, rights, added, batch))
-    if not parts:
-        return pa.Table.from_batches([], schema=pa.schema([*WIDE, pa.field("customer", pa.string())]))
-    owed_rows = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-    return _once(owed_rows.toArrow())
+        parts.append(newly_covered(_history(root, added, batch), rights, added, batch).select(OWED.names))
+    return _once(pa.concat_tables(parts))
+
+
+def covered(rows: pa.Table, rights: Sequence[Right]) -> pa.Table:
+    """Those of wide `rows` that are about boxes, once per right that covers them; the columns of `rows`, the customer and the span."""
+    spans = _spans(rights)
+    about = pc.and_(pc.is_in(rows.column("stream"), pa.array(SHARED_STREAMS)), pc.is_in(rows.column(TOPIC), spans.column("container")))
+    shared = rows.filter(about)
+    met = _meetings(shared, spans)
+    taken = shared.take(met.column("row"))
+    for name in ("customer", "from_at_ms", "until_at_ms"):
+        taken = taken.append_column(OWED.field(name), met.column(name))
+    return taken
+
+
+def newly_covered(history: pa.Table, rights: Rights, added: Sequence[Right], batch: int) -> pa.Table:
+    """Those of `history` (wide, and the micro-batch that brought each) that `added` cover and no right has covered since they came."""
+    found = covered(history, added)
+    past = _spans(rights.past({right.container for right in added}, batch), batch)
+    met = _meetings(found, past)
+    same = pc.equal(found.column("customer").take(met.column("row")), met.column("customer"))
+    held = pc.greater_equal(met.column("last"), found.column("batch").take(met.column("row")))
+    given = met.filter(pc.and_(same, held)).column("row")
+    return found.filter(pc.invert(pc.is_in(_row_numbers(found), given)))
+
+
+def _history(root: str, added: Sequence[Right], batch: int) -> pa.Table:
+    """The history before `batch` of the boxes of `added`, within the outermost ends of their spans."""
+    columns = ["batch", *WIDE.names]
+    history = HISTORY.dataset(root)
+    assert history is not None, "the table was made before the first micro-batch"
+    at = ds.field(ORDER_AT)
+    wanted = ds.field(TOPIC).isin(sorted({right.container for right in added})) & (ds.field("batch") < batch)
+    in_span = (at >= min(right.from_at_ms for right in added)) & (at < max(right.until_at_ms for right in added))
+    return history.to_table(columns=columns, filter=wanted & in_span).cast(pa.schema([pa.field("batch", pa.int64()), *WIDE]))
+
+
+def _spans(rights: Iterable[Right], batch: int = 0) -> pa.Table:
+    """The rights as a table; `last`: the last micro-batch before `batch` in which each held."""
+    rows = [(r.customer, r.container, r.from_at_ms, r.until_at_ms, (batch if r.ended is None else r.ended) - 1) for r in rights]
+    columns = list(zip(*rows, strict=True)) or [()] * len(_SPAN)
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, _SPAN, strict=True)], schema=_SPAN)
+
+
+def _meetings(rows: pa.Table, spans: pa.Table) -> pa.Table:
+    """Which of `rows` (their numbers) lie in which of `spans`, each pair once."""
+    asked = pa.table({TOPIC: rows.column(TOPIC), ORDER_AT: rows.column(ORDER_AT), "row": _row_numbers(rows)})
+    met = asked.join(spans, TOPIC, "container", "inner")
+    at = met.column(ORDER_AT)
+    return met.filter(pc.and_(pc.greater_equal(at, met.column("from_at_ms")), pc.less(at, met.column("until_at_ms"))))
+
+
+def _row_numbers(rows: pa.Table) -> pa.Array:
+    return pa.array(np.arange(rows.num_rows))
 
 
 def customers_appends(given: pa.Table, records_max: int) -> Iterator[tuple[str, int, pa.RecordBatch]]:
@@ -45,47 +102,6 @@ def customers_appends(given: pa.Table, records_max: int) -> Iterator[tuple[str, 
         mine = given.filter(pc.equal(given.column("customer"), customer))
         for piece, first in enumerate(range(0, mine.num_rows, records_max)):
             yield customer, piece, _records(mine.slice(first, records_max))
-
-
-def _covered(rows: DataFrame, rights: DataFrame) -> DataFrame:
-    """`rows` about boxes, once per right that covers them."""
-    shared = rows.filter(sf.col("stream").isin(*SHARED_STREAMS))
-    inside = (
-        (shared["topic"] == rights["container"]) & (shared[ORDER_AT] >= rights["from_at_ms"]) & (shared[ORDER_AT] < rights["until_at_ms"])
-    )
-    span = (rights["customer"], rights["from_at_ms"], rights["until_at_ms"])
-    return shared.join(sf.broadcast(rights), inside).select(*(shared[name] for name in WIDE.names), *span)
-
-
-def _newly_covered(spark: SparkSession, root: str, rights: Rights, added: list[Right], batch: int) -> DataFrame:
-    """History before `batch` that `added` cover and that no right has covered since the record came."""
-    boxes = sorted({right.container for right in added})
-    low, high = min(right.from_at_ms for right in added), max(right.until_at_ms for right in added)
-    history = spark.read.format("delta").load(HISTORY.path(root))
-    history = history.filter(
-        (sf.col("batch") < batch) & sf.col("topic").isin(boxes) & (sf.col(ORDER_AT) >= low) & (sf.col(ORDER_AT) < high)
-    )
-    span = _frame(spark, added, batch)
-    inside = (history["topic"] == span["container"]) & (history[ORDER_AT] >= span["from_at_ms"]) & (history[ORDER_AT] < span["until_at_ms"])
-    found = (
-        history.filter(history["stream"].isin(*SHARED_STREAMS))
-        .join(sf.broadcast(span), inside)
-        .select(*(history[name] for name in ("batch", *WIDE.names)), span["customer"], span["from_at_ms"], span["until_at_ms"])
-    )
-    past = _frame(spark, rights.past(boxes, batch), batch)
-    given = (
-        (found["customer"] == past["customer"])
-        & (found["topic"] == past["container"])
-        & (found[ORDER_AT] >= past["from_at_ms"])
-        & (found[ORDER_AT] < past["until_at_ms"])
-        & (past["last"] >= found["batch"])
-    )
-    return found.join(sf.broadcast(past), given, "left_anti").drop("batch")
-
-
-def _frame(spark: SparkSession, rights: Iterable[Right], batch: int) -> DataFrame:
-    rows = [(r.customer, r.container, r.from_at_ms, r.until_at_ms, r.since, (batch if r.ended is None else r.ended) - 1) for r in rights]
-    return spark.createDataFrame(rows, schema=_RIGHTS_DDL)
 
 
 def _once(rows: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hq.analytics.checkpoint import has_begun, last_done
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Steps
@@ -41,7 +42,7 @@ def run_analytics(settings: AnalyticsSettings) -> None:
     """
     stop = threading.Event()
     with ExitStack() as stack:
-        clock = stack.enter_context(following(str(settings.clock_url) if settings.clock_url else None))
+        clock = stack.enter_context(following(settings.clock))
         progress = Progress(clock)
         port = stack.enter_context(serve_health(settings.health_host, settings.health_port, progress.health))
         log.info("starting Spark, health on port %d", port)
@@ -51,15 +52,13 @@ def run_analytics(settings: AnalyticsSettings) -> None:
         for wanted in (signal.SIGTERM, signal.SIGINT):
             signal.signal(wanted, lambda *_: stop.set())
         make_tables(spark, settings.tables_dir)
-        _Job(settings, spark, clock, progress).run(stop)
+        AnalyticsJob(settings, spark, clock, progress).run(stop)
     log.info("ended")
 
 
 def check_belonging(settings: AnalyticsSettings) -> None:
     """Raises Misuse when the tables have micro-batches of which the checkpoint knows nothing, or the other way round."""
-    commits = settings.checkpoint_dir / "commits"
-    begun = (settings.checkpoint_dir / "offsets").is_dir()
-    committed = commits.is_dir() and any(one.name.isdigit() for one in commits.iterdir())
+    begun, committed = has_begun(settings.checkpoint_dir), last_done(settings.checkpoint_dir) is not None
     written = HISTORY.committed(settings.tables_dir, HISTORY_WRITER) is not None
     if (written and not begun) or (committed and not written):
         there, gone = ("tables", "checkpoint") if written else ("checkpoint", "tables")
@@ -73,7 +72,9 @@ def make_tables(spark: SparkSession, root: str) -> None:
         spark.sql(table.create_sql(root))
 
 
-class _Job:
+class AnalyticsJob:
+    """The job inside a process that has Spark already: `run_analytics` less signals and health."""
+
     def __init__(self, settings: AnalyticsSettings, spark: SparkSession, clock: Clock, progress: Progress) -> None:
         self._settings, self._spark, self._clock, self._progress = settings, spark, clock, progress
         self._door = AppendDoor(str(settings.door_url).rstrip("/"), settings.door_token.get_secret_value())

@@ -1,69 +1,56 @@
-"""What a micro-batch holds, learned in one pass: how many records, how far each origin came, and the registry entries among them."""
+"""What a micro-batch holds, learned in one pass: every record's keys and the registry entries among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from cargo.errors import Unreadable
 from cargo.registry import Entry, parse_entry
 from hq.wide import IDENTITY
-from streams.records import BODY, DEVICE_AT, OFFSET, ORDER_AT
-from streams.words import Origin, Position
+from streams.records import BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
+
+REGISTRY = "registry"
+_COLUMNS = ["stream", "origin", OFFSET, RECEIVED_AT, ORDER_AT, DEVICE_AT, IDENTITY]
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`reached`: per stream the Position after it. `newest_at_ms`: greatest order time (UTC ms), None when empty.
+    """`keys`: of every record stream, origin, offset, its times (UTC ms) and identity. `unreadable`: registry bodies that say nothing, and
+    why."""
 
-    `device_at_ms`: least and greatest device time of readings that could be repeats. `unreadable`: registry bodies that say nothing, and
-    why.
-    """
-
-    count: int
-    reached: dict[str, Position]
-    newest_at_ms: int | None
-    device_at_ms: tuple[int, int] | None
+    keys: pa.Table
     entries: tuple[Entry, ...]
     unreadable: tuple[tuple[str, str], ...]
 
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return int(self.keys.num_rows)
 
-def overview(rows: DataFrame) -> Overview:
-    """The overview of wide `rows` (persisted)."""
-    repeatable_at = sf.when(sf.col(IDENTITY).isNotNull(), sf.col(DEVICE_AT))
-    lines = (
-        rows.groupBy("stream", "origin")
-        .agg(
-            sf.count("*").alias("count"),
-            sf.max(OFFSET).alias("last"),
-            sf.max(ORDER_AT).alias("newest"),
-            sf.min(repeatable_at).alias("low"),
-            sf.max(repeatable_at).alias("high"),
-            sf.collect_list(sf.when(sf.col("stream") == "registry", sf.col(BODY))).alias("bodies"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
-    reached: dict[str, dict[Origin, int]] = {}
-    for line in lines:
-        reached.setdefault(line["stream"], {})[Origin.parse(line["origin"])] = line["last"] + 1
-    entries, unreadable = read_entries(body for line in lines for body in line["bodies"])
-    return Overview(
-        sum(line["count"] for line in lines),
-        {stream: Position(offsets) for stream, offsets in reached.items()},
-        max((line["newest"] for line in lines), default=None),
-        (
-            min(line["low"] for line in lines if line["low"] is not None),
-            max(line["high"] for line in lines if line["high"] is not None),
-        )
-        if any(line["low"] is not None for line in lines)
-        else None,
-        entries,
-        unreadable,
-    )
+    @property
+    def newest_at_ms(self) -> int | None:
+        """The greatest order time, UTC ms; None when there is no record."""
+        newest: int | None = pc.max(self.keys.column(ORDER_AT)).as_py()
+        return newest
+
+
+def look_at(rows: DataFrame) -> pa.Table:
+    """Of every record of wide `rows` what an overview needs: tens of bytes each. One pass over the source."""
+    entry = sf.when(sf.col("stream") == REGISTRY, sf.col(BODY)).alias(BODY)
+    return rows.select(*_COLUMNS, entry).toArrow()
+
+
+def overview(rows: pa.Table) -> Overview:
+    """The overview of `rows`: wide ones, or what `look_at` saw of them."""
+    told = rows.column(BODY).filter(pc.equal(rows.column("stream"), REGISTRY)).drop_null()
+    entries, unreadable = read_entries(told.to_pylist())
+    return Overview(rows.select(_COLUMNS), entries, unreadable)
 
 
 def read_entries(bodies: Iterable[str]) -> tuple[tuple[Entry, ...], tuple[tuple[str, str], ...]]:

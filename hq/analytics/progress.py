@@ -39,11 +39,10 @@ class Progress:
             self._problem = problem
 
     def done(self, batch: int, reached: Mapping[str, Position], newest_at_ms: int | None) -> None:
-        """Micro-batch `batch` is done: it brought the streams' Positions to `reached` and its newest record is of `newest_at_ms`."""
+        """Micro-batch `batch` is done: all up to `reached` was read, and its newest record is of `newest_at_ms` (UTC ms)."""
         with self._lock:
             self._batch = batch
-            for stream, position in reached.items():
-                self._reached[stream] = self._reached.get(stream, Position()).merged(position)
+            self._reached = dict(reached)
             self._newest_at_ms = max((at for at in (self._newest_at_ms, newest_at_ms) if at is not None), default=None)
 
     def record(self) -> Record:

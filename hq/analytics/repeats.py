@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as sf
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from hq.tables import HISTORY
 from hq.wide import IDENTITY
 from streams.records import DEVICE_AT, OFFSET, RECEIVED_AT
 
-COORDINATES = ("stream", "origin", OFFSET)
+COORDINATES = ["stream", "origin", OFFSET]
 
 
-def without_repeats(spark: SparkSession, root: str, rows: DataFrame, span: tuple[int, int] | None, batch: int) -> DataFrame:
-    """`rows` (wide, persisted, their device times within `span`) less those whose identity an earlier one of them or the history of
-    earlier micro-batches has.
+def repeats(root: str, keys: pa.Table, batch: int) -> pa.Table:
+    """The coordinates of those of `keys` (see Overview) whose identity an earlier one of them, or the history before `batch`, has.
 
-    Of several in one micro-batch the one received first is kept. Depends on nothing but `rows` and micro-batches before `batch`: a repeated
-    attempt keeps the same ones.
+    Of several in one micro-batch the one received first is kept. Depends on nothing but `keys` and micro-batches before `batch`: a repeated
+    attempt finds the same.
     """
-    if span is None:
-        return rows
-    keys = rows.filter(sf.col(IDENTITY).isNotNull()).select(*COORDINATES, IDENTITY, DEVICE_AT, RECEIVED_AT)
-    first_of_all = Window.partitionBy(IDENTITY).orderBy(RECEIVED_AT, *COORDINATES)
-    later = keys.withColumn("rank", sf.row_number().over(first_of_all)).filter("rank > 1").select(*COORDINATES)
-    before = (
-        spark.read.format("delta")
-        .load(HISTORY.path(root))
-        .filter((sf.col(DEVICE_AT) >= span[0]) & (sf.col(DEVICE_AT) <= span[1]) & (sf.col("batch") < batch) & sf.col(IDENTITY).isNotNull())
-        .select(IDENTITY)
-    )
-    known = before.join(sf.broadcast(keys), IDENTITY).select(*COORDINATES)
-    repeats = later.unionByName(known).distinct().toArrow()
-    if repeats.num_rows == 0:
-        return rows
-    return rows.join(sf.broadcast(spark.createDataFrame(repeats)), [*COORDINATES], "left_anti")
+    readings = keys.filter(keys.column(IDENTITY).is_valid())
+    if readings.num_rows == 0:
+        return readings.select(COORDINATES)
+    known = _in_history(root, readings, batch)
+    before = readings.filter(pc.is_in(readings.column(IDENTITY), known))
+    return pa.concat_tables([_later(readings), before.select(COORDINATES)])
+
+
+def _later(readings: pa.Table) -> pa.Table:
+    """Those whose identity another one of `readings`, received before it, has."""
+    counts = readings.group_by(IDENTITY).aggregate([([], "count_all")])
+    told_twice = counts.filter(pc.greater(counts.column("count_all"), 1)).column(IDENTITY)
+    twins = readings.filter(pc.is_in(readings.column(IDENTITY), told_twice.combine_chunks()))
+    twins = twins.sort_by([(name, "ascending") for name in (IDENTITY, RECEIVED_AT, *COORDINATES)])
+    identity = twins.column(IDENTITY).combine_chunks()
+    if len(identity) < 2:
+        return twins.slice(0, 0).select(COORDINATES)
+    same_as_before = pc.equal(identity.slice(1), identity.slice(0, len(identity) - 1))
+    return twins.slice(1).filter(same_as_before).select(COORDINATES)
+
+
+def _in_history(root: str, readings: pa.Table, batch: int) -> pa.Array:
+    """The identities among those of `readings` that the history before `batch` has. Reads one column of the files whose device times
+    overlap."""
+    span = pc.min_max(readings.column(DEVICE_AT)).as_py()
+    history = HISTORY.dataset(root)
+    asked = readings.column(IDENTITY).combine_chunks()
+    found: list[pa.Array] = []
+    if history is not None:
+        in_span = (ds.field(DEVICE_AT) >= span["min"]) & (ds.field(DEVICE_AT) <= span["max"]) & (ds.field("batch") < batch)
+        for part in history.to_batches(columns=[IDENTITY], filter=in_span):
+            known = part.column(IDENTITY)
+            found.append(known.filter(pc.is_in(known, asked)))
+    return pa.concat_arrays(found) if found else pa.array([], pa.binary())

@@ -19,7 +19,7 @@ class AnalyticsSettings(BaseModel):
 
     `log_dir`: the folder of headquarters' log. `tables_dir`: where its Delta tables are (a folder, or an object store's URL);
     `checkpoint_dir` belongs to them: move or delete both or neither. `scratch_dir`: where Spark may spill. `door_url` (`http://host:port`)
-    and `door_token`: the node's append door. `clock_url`: the fleet's clock; the wall's without one. `places`: node name → `ship/<imo>` or
+    and `door_token`: the node's append door. `clock`: "wall", or the URL of the fleet's clock. `places`: node name → `ship/<imo>` or
     `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch. `trigger_ms`: micro-batches begin at most so often;
     `settle_interval_s`: how often hourly aggregates and the table of states are brought up to date; `compact_interval_s`: how often small
     files are joined. Intervals are of the wall's clock. `health_port` 0: any free one.
@@ -33,7 +33,7 @@ class AnalyticsSettings(BaseModel):
     scratch_dir: Path
     door_url: HttpUrl
     door_token: SecretStr
-    clock_url: HttpUrl | None = None
+    clock: str = Field(default="wall", pattern=r"^(wall|https?://.+)$")
     places: dict[NodeName, Place] = {}
     spark: SparkSettings = SparkSettings()
     records_max: int = Field(default=100_000, ge=1)

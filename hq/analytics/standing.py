@@ -3,95 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+import pyarrow.dataset as ds
+from pyspark.sql import SparkSession
 
+from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states
 from hq.analytics.writing import idempotent
 from hq.tables import HISTORY, HISTORY_WRITER, STATE
-from hq.wide import READING_STREAMS, SIGNAL_FIELDS
+from hq.wide import SIGNAL_FIELDS
 from streams.crash import commit_point
-from streams.records import OFFSET, ORDER_AT, Record
+from streams.records import Record
 from streams.words import Origin
 
 WRITER = "analytics.state"
+TOPICS_MAX = 200_000
+PART_ROWS = 262_144
 _SIGNALS = [f.name for f in SIGNAL_FIELDS]
-_COLUMNS = ("topic", "kind", "changed_at", *_SIGNALS)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """States as of micro-batch `folded`, of the topics that changed since an earlier one."""
+
+    states: pa.Table
+    folded: int
 
 
 class Standing:
     """States as of the last micro-batch: the Delta table `state`, which is some micro-batches behind, and what has changed since.
 
-    Folding the same readings in twice changes nothing: a state is a maximum. So a restart only has to fold in enough.
+    Folding the same readings in twice changes nothing: a state is a maximum. So a restart only has to fold in enough. The driver holds what
+    has changed since the table was settled, and up to TOPICS_MAX states more, to save a look at the table. For one thread at a time.
     """
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, root: str) -> None:
         """The states after all micro-batches in the history."""
-        self._spark = spark
         self._root = root
-        self._table = self._read_table()
-        settled = STATE.committed(root, WRITER)
-        since = spark.read.format("delta").load(HISTORY.path(root)).filter(sf.col("batch") > (-1 if settled is None else settled))
-        self._recent = self._with_table(newest_values(since)).toArrow()
+        self._known = STATES.empty_table()
+        self._changed: set[str] = set()
+        self._writing: set[str] = set()
         self._folded = HISTORY.committed(root, HISTORY_WRITER)
+        settled = STATE.committed(root, WRITER)
+        history = HISTORY.dataset(root)
+        if history is not None and self._folded is not None:
+            since = ds.field("batch") > (-1 if settled is None else settled)
+            for part in history.to_batches(columns=list(READ_COLUMNS), filter=since, batch_size=PART_ROWS):
+                self.fold_in(pa.Table.from_batches([part]), self._folded)
 
-    def fold_in(self, rows: DataFrame, batch: int) -> pa.Table:
-        """The states of the topics that `rows` (wide, persisted, of micro-batch `batch`) touch, these folded in. One row a topic, columns
-        of STATE."""
-        newest = newest_values(rows)
-        recent = self._spark.createDataFrame(self._recent, schema=newest.schema)
-        touched = self._with_table(newest, recent).toArrow()
-        untouched = pc.invert(pc.is_in(self._recent.column("topic"), touched.column("topic")))
-        self._recent = pa.concat_tables([self._recent.filter(untouched), touched.cast(self._recent.schema)])
+    def fold_in(self, rows: pa.Table, batch: int) -> pa.Table:
+        """The states of the topics that `rows` (wide, of micro-batches up to `batch`) touch, these folded in; one row a topic, by topic."""
+        newest = fold_readings(rows.select(READ_COLUMNS))
+        topics = newest.column("topic").combine_chunks()
+        is_touched = pc.is_in(self._known.column("topic"), topics)
+        unknown = topics.filter(pc.invert(pc.is_in(topics, self._known.column("topic").combine_chunks())))
+        touched = merge_states(pa.concat_tables([newest, self._known.filter(is_touched), self._in_table(unknown)]))
+        self._known = pa.concat_tables([self._known.filter(pc.invert(is_touched)), touched])
+        self._changed.update(topics.to_pylist())
         self._folded = batch
+        self._forget()
         return touched
 
-    def settle(self) -> None:
-        """The Delta table has all states up to the last micro-batch folded in."""
-        if self._recent.num_rows and self._folded is not None:
-            self._spark.createDataFrame(self._recent, schema=self._table.schema).createOrReplaceTempView("changed_states")
-            with idempotent(self._spark, WRITER, self._folded):
-                self._spark.sql(
-                    f"MERGE INTO delta.`{STATE.path(self._root)}` t USING changed_states s ON t.topic = s.topic "
-                    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-                )
-        commit_point("analytics.state")
-        self._table.unpersist()
-        self._table = self._read_table()
-        self._recent = self._recent.slice(0, 0)
+    def take_changed(self) -> Changed:
+        """The states that the table lacks, to be written into it (`settle_states`); then `wrote` is to be called, whether it succeeded."""
+        self._writing = self._writing | self._changed
+        self._changed = set()
+        return Changed(self._only(self._writing), -1 if self._folded is None else self._folded)
 
-    def _read_table(self) -> DataFrame:
-        return self._spark.read.format("delta").load(STATE.path(self._root)).select(*_COLUMNS).persist()
+    def wrote(self, *, succeeded: bool) -> None:
+        """What `take_changed` gave last is in the table, or is not."""
+        if not succeeded:
+            self._changed |= self._writing
+        self._writing = set()
 
-    def _with_table(self, newest: DataFrame, *more: DataFrame) -> DataFrame:
-        """The states of the topics of `newest`: the newest of it, of `more` and of the table."""
-        topics = newest.select("topic", sf.lit(True).alias("touched"))
-        parts = newest
-        for part in (*more, self._table):
-            parts = parts.unionByName(part)
-        touched = parts.join(sf.broadcast(topics), "topic", "left_semi")
-        return touched.groupBy("topic", "kind").agg(*(sf.max(name).alias(name) for name in _COLUMNS[2:])).select(*_COLUMNS)
+    def _forget(self) -> None:
+        """Keeps no more than the table lacks, once the states are too many to be held."""
+        if self._known.num_rows > TOPICS_MAX:
+            self._known = self._only(self._changed | self._writing)
+
+    def _only(self, topics: set[str]) -> pa.Table:
+        return self._known.filter(pc.is_in(self._known.column("topic"), pa.array(sorted(topics), pa.string())))
+
+    def _in_table(self, topics: pa.Array) -> pa.Table:
+        """What the table says of `topics`."""
+        table = STATE.dataset(self._root) if len(topics) else None
+        if table is None:
+            return STATES.empty_table()
+        return table.to_table(columns=STATES.names, filter=ds.field("topic").isin(topics)).cast(STATES)
 
 
-def newest_values(rows: DataFrame) -> DataFrame:
-    """Per container and ship of wide `rows`: the newest reading's coordinates, and of each signal the newest value with its own.
-
-    A ship's topics (`<imo>.location`, `<imo>.environment`) make one state, `<imo>`.
-    """
-    is_ship = sf.col("stream") == "ships"
-    at = (sf.col(ORDER_AT).alias("at"), sf.col("origin"), sf.col(OFFSET))
-    values = [sf.max(sf.when(sf.col(name).isNotNull(), sf.struct(*at, sf.col(name).alias("value")))).alias(name) for name in _SIGNALS]
-    return (
-        rows.filter(sf.col("stream").isin(*READING_STREAMS))
-        .withColumn("kind", sf.when(is_ship, "ship").otherwise("container"))
-        .withColumn("topic", sf.when(is_ship, sf.substring_index("topic", ".", 1)).otherwise(sf.col("topic")))
-        .groupBy("topic", "kind")
-        .agg(sf.max(sf.struct(*at)).alias("changed_at"), *values)
-        .select(*_COLUMNS)
-    )
+def settle_states(spark: SparkSession, root: str, changed: Changed) -> None:
+    """The Delta table `state` has `changed`."""
+    if changed.states.num_rows:
+        spark.createDataFrame(changed.states).createOrReplaceTempView("changed_states")
+        with idempotent(spark, WRITER, changed.folded):
+            spark.sql(
+                f"MERGE INTO delta.`{STATE.path(root)}` t USING changed_states s ON t.topic = s.topic "
+                "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            )
+    commit_point("analytics.state")
 
 
 def state_records(states: pa.Table, places: Mapping[str, str]) -> list[Record]:

@@ -1,7 +1,7 @@
 """One micro-batch, step by step. Each step is a commit of its own and harmless when repeated: a driver killed between any two goes on.
 
 1 the records, less repeats, into `history`   2 the states they change to `states`   3 the copies they owe to customers
-4 what could not be read to `exceptions`, and how far this came to `metrics`.
+4 what the whole fleet's rules find to `alerts`   5 what could not be read to `exceptions`, and how far this came to `metrics`.
 """
 
 from __future__ import annotations
@@ -10,26 +10,31 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark import StorageLevel
+import pyarrow as pa
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, Door, append_all, append_piece, pieces
 from hq.analytics.bookings import Rights
+from hq.analytics.checkpoint import last_done, positions_after
 from hq.analytics.customers import customers_appends, owed
+from hq.analytics.fleet import alert_records
 from hq.analytics.hours import changed_hours, hour_records, settle_hours
-from hq.analytics.overview import Overview, overview, read_entries
+from hq.analytics.memory import Memory, remembered
+from hq.analytics.overview import Overview, look_at, overview
 from hq.analytics.progress import PROCESS, Progress
-from hq.analytics.repeats import without_repeats
+from hq.analytics.repeats import COORDINATES, repeats
 from hq.analytics.settings import AnalyticsSettings
-from hq.analytics.standing import Standing, state_records
+from hq.analytics.standing import Standing, settle_states, state_records
 from hq.analytics.writing import append_once
 from hq.tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER
 from hq.telling import failure
+from hq.wide import WIDE
 from streams.clock import Clock
 from streams.crash import commit_point
 from streams.log import Append
-from streams.records import BODY, ORDER_AT, to_batch
+from streams.records import ORDER_AT, to_batch
 
 DAY_MS = 86_400_000
 
@@ -39,16 +44,20 @@ class Stopping(Exception):
 
 
 class Steps:
-    """What Spark calls for every micro-batch, and what is done between them. One thing at a time: micro-batch, settling or compaction."""
+    """What Spark calls for every micro-batch, one at a time; and, from another thread, what is done beside them."""
 
     def __init__(self, spark: SparkSession, settings: AnalyticsSettings, door: Door, clock: Clock, progress: Progress) -> None:
         self._spark, self._settings, self._door, self._clock, self._progress = spark, settings, door, clock, progress
+        self._aside = spark.newSession()
         self._root = settings.tables_dir
         self._busy = threading.Lock()
         self._stopping = False
-        self._rights: Rights | None = None
+        self._memory: Memory | None = None
         self._done = HISTORY.committed(self._root, HISTORY_WRITER)
-        self._standing = Standing(spark, self._root)
+        self._settled: int | None = None
+        self._standing = Standing(self._root)
+        if (last := last_done(settings.checkpoint_dir)) is not None:
+            progress.done(last, positions_after(settings.checkpoint_dir, last), None)
 
     def micro_batch(self, frame: DataFrame, batch: int) -> None:
         """All steps of one micro-batch. Raises whatever a step raises; then Spark stops, and the same micro-batch comes again."""
@@ -56,29 +65,36 @@ class Steps:
             if self._stopping:
                 raise Stopping
             with self._timed("micro_batch"):
-                kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
                 try:
-                    self._all_steps(kept, batch)
+                    self._all_steps(frame, batch)
                 except BaseException:
-                    self._rights = None
+                    self._memory = None
                     raise
-                finally:
-                    kept.unpersist()
 
     def settle(self) -> None:
-        """The tables `hours` and `state`, and the stream `hours`, have all micro-batches that are done."""
-        with self._busy, self._timed("settle"):
-            if self._done is None or self._stopping:
+        """The tables `hours` and `state`, and the stream `hours`, have all micro-batches that were done at the call. Beside
+        micro-batches."""
+        with self._busy:
+            done = self._done
+            if done is None or done == self._settled or self._stopping:
                 return
-            settle_hours(self._spark, self._root, self._done)
-            self._tell_hours()
-            self._standing.settle()
+            changed = self._standing.take_changed()
+        succeeded = False
+        try:
+            with self._timed("settle"):
+                settle_hours(self._aside, self._root, done)
+                self._tell_hours()
+                settle_states(self._aside, self._root, changed)
+            succeeded = True
+        finally:
+            with self._busy:
+                self._standing.wrote(succeeded=succeeded)
+        self._settled = done
 
     def compact(self) -> None:
-        """Small files of `history` are joined and ordered by container and day."""
-        with self._busy, self._timed("compact"):
-            if not self._stopping:
-                self._spark.sql(f"OPTIMIZE delta.`{HISTORY.path(self._root)}`")
+        """Small files of `history` are joined and ordered by container and day. Beside micro-batches."""
+        with self._timed("compact"):
+            self._aside.sql(f"OPTIMIZE delta.`{HISTORY.path(self._root)}`")
 
     def stop(self) -> None:
         """Returns when nothing is under way any more; nothing begins afterwards."""
@@ -92,44 +108,51 @@ class Steps:
             self._door.append([Append("metrics", to_batch([self._progress.record()]))])
 
     def _all_steps(self, frame: DataFrame, batch: int) -> None:
-        rights = self._rights_before(batch)
-        with self._timed("read"):
-            seen = overview(frame)
-        with self._timed("history"):
-            rows = without_repeats(self._spark, self._root, frame, seen.device_at_ms, batch)
-            rows = rows if rows is frame else rows.persist(StorageLevel.MEMORY_AND_DISK)
-            first_time = HISTORY.committed(self._root, HISTORY_WRITER) != batch
-            append_once(_history_rows(rows, batch), HISTORY.path(self._root), HISTORY_WRITER, batch)
-            self._done = batch
+        if self._memory is None:
+            self._memory = remembered(self._root, self._settings.places, batch)
+        memory = self._memory
+        first_time = HISTORY.committed(self._root, HISTORY_WRITER) != batch
+        if first_time:
+            self._keep(frame, batch)
+        self._done = batch
         commit_point("analytics.history")
+        with self._timed("read_back"):
+            rows = self._kept(batch)
+            seen = overview(rows)
         with self._timed("states"):
             states = state_records(self._standing.fold_in(rows, batch), self._settings.places)
             append_all(self._door, pieces("states", "analytics.states", batch, states), first_time=first_time)
         commit_point("analytics.states")
         with self._timed("customers"):
-            self._give(rows, rights, seen, batch, first_time)
+            self._give(rows, memory.rights, seen, batch, first_time)
         commit_point("analytics.customers")
-        if rows is not frame:
-            rows.unpersist()
+        with self._timed("alerts"):
+            alerts = alert_records(memory.watch.judge(rows, seen.entries))
+            append_all(self._door, pieces("alerts", "analytics.alerts", batch, alerts), first_time=first_time)
+        commit_point("analytics.alerts")
         self._tell(seen, batch)
 
-    def _rights_before(self, batch: int) -> Rights:
-        """Customers' rights as all micro-batches before `batch` left them."""
-        if self._rights is None:
-            self._rights = Rights()
-            told = (
-                self._spark.read.format("delta")
-                .load(HISTORY.path(self._root))
-                .filter((sf.col("stream") == "registry") & (sf.col("batch") < batch))
-            )
-            bodies = told.groupBy("batch").agg(sf.collect_list(BODY).alias("bodies")).toArrow()
-            for row in bodies.sort_by("batch").to_pylist():
-                self._rights.learn(read_entries(row["bodies"])[0], row["batch"])
-        return self._rights
+    def _keep(self, frame: DataFrame, batch: int) -> None:
+        """The records of `frame`, less repeats, are in the history."""
+        with self._timed("look"):
+            seen = overview(look_at(frame))
+            left_out = repeats(self._root, seen.keys, batch)
+        with self._timed("history"):
+            if left_out.num_rows:
+                known = self._spark.createDataFrame(left_out).distinct()
+                frame = frame.join(sf.broadcast(known), COORDINATES, "left_anti")
+                self._progress.metrics.count("repeats", left_out.num_rows)
+            append_once(_history_rows(frame, batch), HISTORY.path(self._root), HISTORY_WRITER, batch)
 
-    def _give(self, rows: DataFrame, rights: Rights, seen: Overview, batch: int, first_time: bool) -> None:
+    def _kept(self, batch: int) -> pa.Table:
+        """What micro-batch `batch` brought into the history: all later steps follow from it alone, however often they are tried."""
+        history = HISTORY.dataset(self._root)
+        assert history is not None, "the table was made before the first micro-batch"
+        return history.to_table(columns=WIDE.names, filter=ds.field("batch") == batch).cast(WIDE)
+
+    def _give(self, rows: pa.Table, rights: Rights, seen: Overview, batch: int, first_time: bool) -> None:
         added = rights.learn(seen.entries, batch)
-        given = owed(self._spark, self._root, rows, rights, added, batch)
+        given = owed(self._root, rows, rights, added, batch)
         appends = (
             append_piece(f"customers/{customer}", "analytics.customers", batch, piece, records)
             for customer, piece, records in customers_appends(given, PIECE_RECORDS_MAX)
@@ -143,13 +166,13 @@ class Steps:
             for piece, (body, reason) in enumerate(seen.unreadable[:PIECES_MAX])
         ]
         self._progress.metrics.count("records", seen.count)
-        self._progress.done(batch, seen.reached, seen.newest_at_ms)
+        self._progress.done(batch, positions_after(self._settings.checkpoint_dir, batch), seen.newest_at_ms)
         append_all(self._door, [*refused, *pieces("metrics", "analytics.metrics", batch, [self._progress.record()])])
         commit_point("analytics.metrics")
 
     def _tell_hours(self) -> None:
         """The hours settled last are in the stream `hours`, once."""
-        if (changed := changed_hours(self._spark, self._root)) is not None:
+        if (changed := changed_hours(self._aside, self._root)) is not None:
             settled, hours = changed
             append_all(self._door, pieces("hours", "analytics.hours", settled, hour_records(hours)))
         commit_point("analytics.hours_stream")

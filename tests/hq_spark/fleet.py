@@ -1,4 +1,4 @@
-"""A small fleet for the analytics' tests: a ship, two quays and headquarters' real node, whose log Spark reads, and what is true of them."""
+"""A small fleet for the analytics' tests: a ship, quays, and headquarters' real node, whose log Spark reads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from hq.analytics.job import STREAMS
 from streams.clock import StillClock, WallClock
 from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
-from streams.log import Append
+from streams.log import Append, LogReader
 from streams.logs.files import FileLog
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
@@ -35,6 +36,7 @@ class Place:
 
     def __init__(self, folder: Path, node: str) -> None:
         self.clock = StillClock(NOON_MS)
+        self.folder = folder
         folder.mkdir(parents=True)
         self.log = FileLog(folder / "log", folder / "marker", node, BlockCodec(), self.clock)
         self._told: dict[str, Position] = {}
@@ -56,7 +58,7 @@ class Place:
 @contextmanager
 def headquarters(folder: Path) -> Iterator[Node]:
     """Headquarters' node with its door open, in a thread of its own."""
-    settings = NodeSettings(node="hq", role="hq", folder=folder, token=SecretStr(TOKEN))
+    settings = NodeSettings(node="hq", role="hq", folder=folder, token=SecretStr(TOKEN), port=0, metrics_every_s=10.0)
     ready: list[tuple[Node, asyncio.AbstractEventLoop, asyncio.Event]] = []
     begun = threading.Event()
 
@@ -97,7 +99,7 @@ def booking(reference: str, version: int, shipper: str, *spans: tuple[str, int, 
     return registry("booking", reference, version, {**value, "setpoint_c": None, "un_number": None, "containers": containers})
 
 
-def rows(log: FileLog, stream: str) -> list[StoredRecord]:
+def rows(log: LogReader, stream: str) -> list[StoredRecord]:
     """Every row of a stream, as it is held."""
     return [row for batch in log.read(stream, Position()) for row in batch.rows()]
 
@@ -114,3 +116,17 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 90.0) -> N
 def door(node: Node) -> AppendDoor:
     """Headquarters' append door."""
     return AppendDoor(node.url, TOKEN)
+
+
+def append(node: Node, stream: str, records: Sequence[Record]) -> None:
+    """`records` are in headquarters' log, appended there."""
+    door(node).append([Append(stream, to_batch(records))])
+
+
+def caught_up(log: LogReader) -> bool:
+    """Whether the analytics' last word in `metrics` says that they have read all there is."""
+    words = [row.record.body for row in rows(log, "metrics") if row.record.topic == "analytics"]
+    if not words or words[-1] is None:
+        return False
+    reached = {stream: Position.from_json(offsets) for stream, offsets in words[-1]["positions"].items()}
+    return all(reached.get(stream, Position()).reaches(log.position(stream)) for stream in STREAMS)

@@ -1,0 +1,183 @@
+"""The rules that need the whole fleet (cargo.fleet), micro-batch by micro-batch: each finding once, none from late data, none of a silent
+link.
+
+Time is what the records say: a box is judged silent, or missing on a quay, by the newest reading of the place that should have heard it. So
+nothing is said of a ship that headquarters has not heard from, and a micro-batch tried again finds the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from cargo.alerts import Alert
+from cargo.bookings import Registry
+from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS, Report, judge_container, missing_at_discharge, silent
+from cargo.registry import Custody, Entry, LoadList
+from hq.tables import HISTORY
+from streams.records import BODY, ORDER_AT, RECEIVED_AT, TOPIC, Record
+from streams.words import Origin
+
+BERTH_MS_MAX = 72 * 3_600_000
+"""A report from the quay counts for a discharge when it is at most so much older than the ship's departure."""
+WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, RECEIVED_AT, BODY, "latitude_deg", "longitude_deg")
+PART_ROWS = 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class Discharge:
+    """A box that was to be put ashore at `port` by a ship that sailed at `sailed_at_ms` (UTC ms)."""
+
+    container: str
+    port: str
+    sailed_at_ms: int
+
+    @property
+    def due_at_ms(self) -> int:
+        """When the quay must have heard it."""
+        return self.sailed_at_ms + MISSING_AT_DISCHARGE_MS
+
+
+class FleetWatch:
+    """Who heard each box last and where it was, when each place was heard last, and which boxes are due ashore. For one thread."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Nothing is known yet. `places`: node name → `ship/<imo>` or `quay/<locode>`; readings from other nodes are not judged."""
+        self._places = places
+        self._registry = Registry()
+        self._heard: dict[str, dict[str, int]] = defaultdict(dict)
+        self._fixes: dict[str, Report] = {}
+        self._now: dict[str, int] = {}
+        self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
+
+    def remember(self, root: str, before: int, entries: Iterable[Entry]) -> None:
+        """Know what the history before micro-batch `before` says, and the registry's `entries` of that time; nothing of it is judged
+        again."""
+        self._learn(entries)
+        history = HISTORY.dataset(root)
+        if history is not None:
+            wanted = (ds.field("batch") < before) & ds.field("stream").isin(["containers", "events"])
+            for part in history.to_batches(columns=list(WATCH_COLUMNS), filter=wanted, batch_size=PART_ROWS):
+                self.judge(pa.Table.from_batches([part]), ())
+
+    def judge(self, rows: pa.Table, entries: Iterable[Entry]) -> list[Alert]:
+        """What wide `rows` of one micro-batch, with the registry's `entries` in it, bring to light; in order of time, topic and id."""
+        self._learn(entries)
+        before = dict(self._now)
+        self._advance(rows)
+        found: list[Alert] = []
+        for container, reports in self._reports(rows).items():
+            found += self._judge_box(container, reports, before)
+        self._sailed(rows)
+        found += self._silent(before) + self._missing()
+        return sorted(found, key=lambda alert: (alert.at_ms, alert.topic, alert.alert_id))
+
+    def _learn(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._registry.learn(entry)
+
+    def _advance(self, rows: pa.Table) -> None:
+        """The time at each place: that of its newest reading of a box."""
+        boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
+        for row in boxes.group_by("origin").aggregate([(RECEIVED_AT, "max")]).to_pylist():
+            if place := self._place(row["origin"]):
+                self._now[place] = max(self._now.get(place, 0), row[f"{RECEIVED_AT}_max"])
+
+    def _reports(self, rows: pa.Table) -> dict[str, list[Report]]:
+        boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
+        reports: dict[str, list[Report]] = defaultdict(list)
+        columns = (boxes.column(name).to_pylist() for name in (TOPIC, ORDER_AT, "origin", "latitude_deg", "longitude_deg"))
+        for topic, at_ms, origin, latitude, longitude in zip(*columns, strict=True):
+            if place := self._place(origin):
+                reports[topic].append(Report(at_ms, place, latitude, longitude))
+        return reports
+
+    def _judge_box(self, container: str, reports: list[Report], before: Mapping[str, int]) -> list[Alert]:
+        """Judges what is newer than all that was known of the box; late reports only complete what is known."""
+        heard = self._heard[container]
+        last_at_ms = max(heard.values(), default=-1)
+        fresh = [report for report in reports if report.at_ms > last_at_ms]
+        known = [Report(at_ms, place) for place, at_ms in heard.items()]
+        fix = [self._fixes[container]] if container in self._fixes else []
+        found = [alert for alert in judge_container(container, [*known, *fix, *fresh]) if alert.at_ms > last_at_ms] if fresh else []
+        if fresh and heard and self._was_silent(container, last_at_ms, before):
+            found += silent(container, last_at_ms, last_at_ms, min(fresh).at_ms)[1:]
+        found += self._ashore(container, reports)
+        for report in reports:
+            heard[report.heard_by] = max(heard.get(report.heard_by, 0), report.at_ms)
+            if report.latitude_deg is not None and report.longitude_deg is not None:
+                self._fixes[container] = max(self._fixes.get(container, report), report, key=lambda one: one.at_ms)
+        return found
+
+    def _was_silent(self, container: str, last_at_ms: int, before: Mapping[str, int]) -> bool:
+        place = max(self._heard[container].items(), key=lambda item: (item[1], item[0]))[0]
+        return before.get(place, 0) - last_at_ms >= SILENT_MS
+
+    def _silent(self, before: Mapping[str, int]) -> list[Alert]:
+        """Boxes that have now been silent for too long, by the time at the place that heard them last."""
+        found: list[Alert] = []
+        for container, heard in self._heard.items():
+            place, last_at_ms = max(heard.items(), key=lambda item: (item[1], item[0]))
+            due_at_ms = last_at_ms + SILENT_MS
+            if before.get(place, 0) < due_at_ms <= self._now.get(place, 0) and not self._delivered(container):
+                found += silent(container, last_at_ms, self._now[place])
+        return found
+
+    def _delivered(self, container: str) -> bool:
+        custody = self._registry.get(Custody, container)
+        return custody is not None and custody.at == "delivered"
+
+    def _sailed(self, rows: pa.Table) -> None:
+        """A ship's departure makes the boxes of her discharge list due on the quay."""
+        departures = rows.filter(pc.and_(pc.equal(rows.column("stream"), "events"), pc.ends_with(rows.column(TOPIC), ".log")))
+        for body in departures.column(BODY).drop_null().to_pylist():
+            event = json.loads(body)
+            if event.get("event") != "DEPA" or not event.get("place"):
+                continue
+            calls = [one for one in self._registry.load_lists(str(event.get("ship"))) if one.port == event["place"]]
+            for container in self._nearest(calls, event["event_at_ms"]).discharge if calls else ():
+                discharge = Discharge(container, event["place"], event["event_at_ms"])
+                if not self._heard_ashore(discharge):
+                    self._due[container].setdefault(discharge, False)
+
+    def _nearest(self, calls: list[LoadList], at_ms: int) -> LoadList:
+        return min(calls, key=lambda call: abs(call.departs_at_ms - at_ms))
+
+    def _heard_ashore(self, discharge: Discharge) -> bool:
+        return self._heard.get(discharge.container, {}).get(f"quay/{discharge.port}", -1) >= discharge.sailed_at_ms - BERTH_MS_MAX
+
+    def _missing(self) -> list[Alert]:
+        """Boxes due ashore that the quay has not heard in time, by the time on the quay."""
+        found: list[Alert] = []
+        for discharge, told in [item for due in self._due.values() for item in due.items()]:
+            now_ms = self._now.get(f"quay/{discharge.port}", 0)
+            if not told and now_ms >= discharge.due_at_ms:
+                found += missing_at_discharge(discharge.container, discharge.port, discharge.sailed_at_ms, now_ms, ())
+                self._due[discharge.container][discharge] = True
+        return found
+
+    def _ashore(self, container: str, reports: list[Report]) -> list[Alert]:
+        """Boxes that a quay hears at last: what was said of them is cleared."""
+        found: list[Alert] = []
+        for discharge in list(self._due.get(container, ())):
+            place = f"quay/{discharge.port}"
+            since_ms = discharge.sailed_at_ms - BERTH_MS_MAX
+            heard = [report for report in reports if report.heard_by == place and report.at_ms >= since_ms]
+            if heard and self._due[container].pop(discharge):
+                late = Report(max(min(heard).at_ms, discharge.due_at_ms + 1), place)
+                found += missing_at_discharge(container, discharge.port, discharge.sailed_at_ms, late.at_ms, [late])[1:]
+        return found
+
+    def _place(self, origin: str) -> str | None:
+        return self._places.get(Origin.parse(origin).node)
+
+
+def alert_records(alerts: Iterable[Alert]) -> list[Record]:
+    """The records of stream `alerts`."""
+    return [Record(made.topic, device_at_ms=made.at_ms, body=made.body) for made in (alert.made() for alert in alerts)]

@@ -1,0 +1,136 @@
+"""Goal: a customer is given each record of its boxes and spans once, whatever came first, and nothing that tells of anyone else's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cargo.registry import Entry, parse_entry
+from hq.analytics.bookings import OPEN_MS, Rights
+from hq.analytics.customers import covered, customers_appends, newly_covered
+from hq.analytics.disclosure import disclosed
+from hq.wide import widen
+from streams.records import Batch, Record, to_batch
+from streams.words import Origin
+from tests.hq_spark.fleet import BEARS, BOXES, DUCKS, NOON_MS, booking, reading
+
+SHIP = Origin("albatross", 7)
+A, B = BOXES[:2]
+
+
+def entry(record: Record) -> Entry:
+    return parse_entry(json.dumps(record.body))
+
+
+def wide(records: list[Record], stream: str = "containers", batch: int | None = None) -> pa.Table:
+    """`records` as Spark reads them, with the micro-batch that brought them when given."""
+    given = to_batch(records)
+    times = pa.array([record.device_at_ms for record in records], pa.int64())
+    stamped = given.append_column("offset", pa.array(np.arange(len(records)))).append_column("received_at_ms", times)
+    rows = pa.Table.from_batches([widen(Batch(stream, SHIP, stamped.append_column("order_at_ms", times)))])
+    return rows if batch is None else rows.append_column("batch", pa.array(np.full(len(records), batch)))
+
+
+def offsets(rows: pa.Table, customer: str) -> list[int]:
+    return sorted(row["offset"] for row in rows.to_pylist() if row["customer"] == customer)
+
+
+def test_a_span_takes_its_begin_and_not_its_end() -> None:
+    rights = Rights()
+    rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, NOON_MS + 10))), entry(booking("B", 1, BEARS, (B, NOON_MS + 5, None)))], 0)
+    rows = wide([reading(box, NOON_MS + at, return_c=1.0) for at in (-1, 0, 5, 9, 10) for box in (A, B)])
+    given = covered(rows, rights.current())
+    assert offsets(given, DUCKS) == [2, 4, 6]
+    assert offsets(given, BEARS) == [5, 7, 9]
+
+
+def test_a_late_booking_brings_the_history_and_a_longer_one_only_what_is_new() -> None:
+    rights = Rights()
+    history = wide([reading(A, NOON_MS + at, return_c=1.0) for at in range(10)], batch=0)
+    added = rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS + 2, NOON_MS + 5)))], 1)
+    assert offsets(newly_covered(history, rights, added, 1), DUCKS) == [2, 3, 4]
+    added = rights.learn([entry(booking("D", 2, DUCKS, (A, NOON_MS + 1, NOON_MS + 7)))], 4)
+    assert offsets(newly_covered(history, rights, added, 4), DUCKS) == [1, 5, 6]
+
+
+def test_a_record_given_once_is_not_given_again_when_a_right_ends_and_comes_back() -> None:
+    rights = Rights()
+    rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 0)
+    rights.learn([entry(booking("D", 2, DUCKS, (A, NOON_MS, NOON_MS + 3)))], 2)
+    added = rights.learn([entry(booking("D", 3, DUCKS, (A, NOON_MS, None)))], 5)
+    seen = wide([reading(A, NOON_MS + at, return_c=1.0) for at in range(6)], batch=1)
+    assert offsets(newly_covered(seen, rights, added, 5), DUCKS) == []
+    missed = wide([reading(A, NOON_MS + at, return_c=1.0) for at in range(6)], batch=3)
+    assert offsets(newly_covered(missed, rights, added, 5), DUCKS) == [3, 4, 5]
+
+
+def test_an_old_version_that_comes_late_changes_nothing() -> None:
+    rights = Rights()
+    rights.learn([entry(booking("D", 2, DUCKS, (A, NOON_MS, NOON_MS + 3)))], 0)
+    assert rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 1) == []
+    assert [right.until_at_ms for right in rights.current()] == [NOON_MS + 3]
+
+
+def test_two_bookings_of_one_customer_give_one_copy_with_the_source_coordinates() -> None:
+    rights = Rights()
+    rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None))), entry(booking("E", 1, DUCKS, (A, NOON_MS, None)))], 0)
+    rows = wide([reading(A, NOON_MS, return_c=4.5, unheard_of=7)])
+    given = covered(rows, rights.current())
+    assert given.num_rows == 2
+    ((customer, piece, records),) = customers_appends(given.slice(0, 1), 100)
+    assert (customer, piece) == (DUCKS, 0)
+    (row,) = records.to_pylist()
+    assert (row["source_stream"], row["source_origin"], row["source_offset"]) == ("containers", str(SHIP), 0)
+    assert (row["return_c"], json.loads(row["body"])) == (4.5, {"unheard_of": 7})
+
+
+ALERT: dict[str, Any] = {
+    "alert_id": "a1",
+    "rule": "lost",
+    "severity": "CRITICAL",
+    "state": "raised",
+    "at_ms": NOON_MS + 50,
+    "title": f"{A} and 11 others",
+    "detail": f"with {B}",
+    "ship": "9321483",
+    "incident_id": "i-9",
+    "slot": "0430184",
+    "status": "PROBABLE_OVERBOARD",
+    "position": {"latitude_deg": -34.0, "longitude_deg": 152.0, "basis": "ESTIMATED", "at_ms": NOON_MS + 50},
+    "evidence": [
+        {"family": "kinematic", "signal": "shock", "weight": 3.0, "detail": "7 g", "at_ms": NOON_MS + 40},
+        {"family": "kinematic", "signal": "shock", "weight": 3.0, "detail": "5 g", "at_ms": NOON_MS - 40},
+        {"family": "group", "signal": "neighbours", "weight": 3.0, "detail": f"{B} silent too", "at_ms": NOON_MS + 45},
+    ],
+    "posterior": 0.999,
+    "by": None,
+    "incident": {"containers": [A, B], "at_risk": [B], "bays": [43], "from_at_ms": NOON_MS, "until_at_ms": NOON_MS},
+}
+
+
+def test_an_alert_tells_its_owner_of_its_own_box_and_time_alone() -> None:
+    told = disclosed("alerts", json.dumps(ALERT), NOON_MS, OPEN_MS)
+    assert told is not None
+    body = json.loads(told)
+    assert body["landfall_kind"] == "alert"
+    assert (body["alert_id"], body["status"], body["position"]["latitude_deg"]) == ("a1", "PROBABLE_OVERBOARD", -34.0)
+    assert [one["at_ms"] for one in body["evidence"]] == [NOON_MS + 40]
+    for secret in (B, "others", "i-9", "incident", "0.999", "group", "bays"):
+        assert secret not in told
+
+
+@pytest.mark.parametrize("stream", ["containers", "ships"])
+def test_a_readings_body_is_given_as_it_is(stream: str) -> None:
+    assert disclosed(stream, '{"vendor":"x"}', NOON_MS, OPEN_MS) == '{"vendor":"x"}'
+
+
+def test_an_event_keeps_only_fields_that_are_known_to_be_harmless() -> None:
+    told = disclosed(
+        "events", json.dumps({"event_id": "e", "event": "LOAD", "event_at_ms": 5, "left_behind": [B], "count": 3}), NOON_MS, OPEN_MS
+    )
+    assert told is not None
+    assert json.loads(told) == {"event_id": "e", "event": "LOAD", "event_at_ms": 5, "landfall_kind": "event"}

@@ -1,0 +1,88 @@
+"""Goal: the fleet's rules raise each finding once, when it is news, by what the places themselves have heard."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS
+from cargo.registry import Entry, parse_entry
+from hq.analytics.fleet import FleetWatch
+from hq.wide import widen
+from streams.records import Batch, Record, to_batch
+from streams.words import Origin
+from tests.hq_spark.fleet import BOXES, HOUR_MS, NOON_MS, PLACES, reading, registry
+
+SHIP, OTHER, QUAY = "albatross", "petrel", "singapore"
+WHERE = {**PLACES, OTHER: "ship/9074729"}
+A, B = BOXES[:2]
+
+
+def rows(node: str, *records: Record, stream: str = "containers") -> pa.Table:
+    times = pa.array([record.device_at_ms for record in records], pa.int64())
+    stamped = to_batch(records).append_column("offset", pa.array(np.arange(len(records))))
+    stamped = stamped.append_column("received_at_ms", times).append_column("order_at_ms", times)
+    return pa.Table.from_batches([widen(Batch(stream, Origin(node, 1), stamped))])
+
+
+def found(watch: FleetWatch, *parts: pa.Table, entries: tuple[Entry, ...] = ()) -> list[tuple[str, str, str]]:
+    return [(alert.topic, alert.rule, alert.state) for alert in watch.judge(pa.concat_tables(parts), entries)]
+
+
+def at(box: str, hours: float, **signals: Any) -> Record:
+    return reading(box, NOON_MS + round(hours * HOUR_MS), **signals)
+
+
+def load_list(*discharge: str) -> Entry:
+    value = {"ship": "9321483", "port": "SGSIN", "call": 2, "aboard": [], "load": [], "discharge": discharge, "departs_at_ms": NOON_MS}
+    return parse_entry(json.dumps(registry("load_list", "9321483/2", 1, value).body))
+
+
+def sailed(hours: float) -> pa.Table:
+    at_ms = NOON_MS + round(hours * HOUR_MS)
+    body = {"event_id": "d", "event": "DEPA", "event_at_ms": at_ms, "place": "SGSIN", "ship": "9321483"}
+    return rows(SHIP, Record("9321483.log", None, at_ms, {}, body), stream="events")
+
+
+def test_a_jump_is_told_once_and_not_by_late_readings() -> None:
+    watch = FleetWatch(WHERE)
+    here, there = {"latitude_deg": 1.0, "longitude_deg": 104.0}, {"latitude_deg": 34.0, "longitude_deg": 152.0}
+    assert found(watch, rows(SHIP, at(A, 0, **here))) == []
+    assert found(watch, rows(SHIP, at(A, 2, **there))) == [(A, "impossible_speed", "raised")]
+    assert found(watch, rows(SHIP, at(A, 3, **there))) == []
+    assert found(watch, rows(SHIP, at(A, 1, **here))) == [], "late data raises no alarm"
+
+
+def test_one_number_on_two_ships_is_told_and_a_box_that_changes_ship_is_not() -> None:
+    watch = FleetWatch(WHERE)
+    assert found(watch, rows(SHIP, at(A, 0), at(B, 0))) == []
+    assert found(watch, rows(OTHER, at(A, 0.2), at(B, 0.2))) == []
+    assert found(watch, rows(SHIP, at(A, 0.4)), rows(OTHER, at(B, 0.4))) == [(A, "two_ships", "raised")]
+
+
+def test_a_silent_box_is_told_by_the_time_of_its_own_ship_alone() -> None:
+    watch = FleetWatch(WHERE)
+    hours = SILENT_MS / HOUR_MS
+    assert found(watch, rows(SHIP, at(A, 0), at(B, 0))) == []
+    assert found(watch, rows(QUAY, at(BOXES[2], hours + 5))) == [], "headquarters has not heard from the ship: it knows nothing"
+    assert found(watch, rows(SHIP, at(B, hours + 1))) == [(A, "silent", "raised")]
+    assert found(watch, rows(SHIP, at(B, hours + 2))) == []
+    assert found(watch, rows(SHIP, at(A, hours + 3))) == [(A, "silent", "cleared")]
+
+
+def test_a_box_not_heard_on_the_quay_is_missing_and_cleared_when_it_is() -> None:
+    watch = FleetWatch(WHERE)
+    due = MISSING_AT_DISCHARGE_MS / HOUR_MS
+    assert found(watch, rows(QUAY, at(B, -1)), entries=(load_list(A, B),)) == []
+    assert found(watch, sailed(0)) == []
+    assert found(watch, rows(QUAY, at(B, due - 0.1))) == []
+    assert found(watch, rows(QUAY, at(B, due + 0.1))) == [(A, "missing_at_discharge", "raised")]
+    assert found(watch, rows(QUAY, at(B, due + 1))) == []
+    assert found(watch, rows(QUAY, at(A, due + 2))) == [(A, "missing_at_discharge", "cleared")]
+
+
+def test_places_nobody_named_are_not_judged() -> None:
+    assert found(FleetWatch({}), rows(SHIP, at(A, 0)), rows(OTHER, at(A, 0.2)), rows(SHIP, at(A, 0.4))) == []

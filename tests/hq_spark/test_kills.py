@@ -1,0 +1,138 @@
+"""Goal: the analytics killed with SIGKILL between any two of their commits, and started again, leave nothing out and do nothing twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import HttpUrl, SecretStr
+
+from hq.analytics.settings import AnalyticsSettings
+from hq.spark import SparkSettings
+from streams.crash import CRASH_VARIABLE
+from streams.node.node import Node
+from streams.records import Record
+from tests.hq_spark import truth
+from tests.hq_spark.fleet import (
+    BEARS,
+    BOXES,
+    DUCKS,
+    HOUR_MS,
+    NOON_MS,
+    PLACES,
+    TOKEN,
+    Place,
+    append,
+    booking,
+    caught_up,
+    headquarters,
+    reading,
+    rows,
+    wait_until,
+)
+
+POINTS = (
+    "analytics.history:1",
+    "analytics.states:2",
+    "analytics.customers:2",
+    "analytics.alerts:2",
+    "analytics.metrics:2",
+    "analytics.hours:1",
+    "analytics.hours_stream:1",
+    "analytics.state:1",
+)
+"""Each start begins with the micro-batch that the last kill cut short, then takes the next: so `:2` is reached in a new one."""
+DRIVER = [sys.executable, "-m", "tests.hq_spark.driver"]
+START_S = 240
+BEARS_UNTIL_MS = {1: NOON_MS + 2 * HOUR_MS, 3: NOON_MS + 5 * HOUR_MS}
+"""In these phases the booking comes, late, and is made longer."""
+JUMPS = {2: 35.0, 3: -35.0}
+"""In these phases a box says its latitude: no ship runs so far in two hours."""
+
+
+@contextmanager
+def driver(settings: Path, crash_at: str | None) -> Iterator[subprocess.Popen[bytes]]:
+    """The analytics in a process of their own."""
+    environment = {**os.environ, **({CRASH_VARIABLE: crash_at} if crash_at else {})}
+    with settings.with_suffix(".log").open("ab") as log:
+        process = subprocess.Popen([*DRIVER, str(settings)], env=environment, stderr=log)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def voyage(phase: int, ship: Place, quay: Place, node: Node) -> None:
+    """What happens in the phase's two hours: readings of four boxes, a position, a reading the quay hears too, one that comes late."""
+    begin = NOON_MS + phase * 2 * HOUR_MS
+    for half in range(2):
+        at = begin + half * HOUR_MS
+        minutes = range(0, 60, 7)
+        said = [reading(box, at + m * 60_000 + n, return_c=phase + m / 10, gateway="GW-1") for m in minutes for n, box in enumerate(BOXES)]
+        late = [reading(BOXES[0], NOON_MS + phase * 1000 + half, return_c=-9.5, door_open=True)]
+        ship.say("containers", said + late, at + HOUR_MS)
+        fix = {"latitude_deg": 35.0 - phase, "longitude_deg": 139.0, "speed_kn": 14.5}
+        ship.say("ships", [Record("9321483.location", "GNSS", at, fix)], at)
+        ship.say("events", [Record(BOXES[1], None, at, {}, {"event_id": f"{phase}-{half}", "event": "LOAD", "event_at_ms": at})], at)
+        if half == 0 and phase in JUMPS:
+            ship.say("containers", [reading(BOXES[3], at + 59 * 60_000, latitude_deg=JUMPS[phase], longitude_deg=139.0)], at + HOUR_MS)
+        twice = said[1]
+        quay.say("containers", [Record(twice.topic, twice.device, twice.device_at_ms, {**twice.signals, "gateway": "Q"})], at)
+    ship.tell(node)
+    quay.tell(node)
+
+
+@pytest.mark.timeout(900)
+def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
+    end = NOON_MS + 2 * HOUR_MS
+    with headquarters(tmp_path / "hq") as node:
+        settings = tmp_path / "settings.json"
+        settings.write_text(_settings(tmp_path, node.url).model_dump_json().replace("**********", TOKEN))
+        append(node, "registry", [booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))])
+        for phase, point in enumerate(POINTS):
+            voyage(phase, ship, quay, node)
+            if phase in BEARS_UNTIL_MS:
+                append(node, "registry", [booking("BEAR-1", phase, BEARS, (BOXES[2], NOON_MS, BEARS_UNTIL_MS[phase]))])
+            with driver(settings, point) as process:
+                assert process.wait(START_S) == -signal.SIGKILL, f"{point} was not reached"
+        voyage(len(POINTS), ship, quay, node)
+        with driver(settings, None) as process:
+            wait_until(lambda: caught_up(node.log), "the last micro-batch", START_S)
+            kept = truth.check_history(node.log, str(tmp_path / "tables"))
+            wait_until(lambda: truth.last_hours(node.log) == truth.hours_of(kept), "the hours to be settled", START_S)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, "SIGTERM does not end it cleanly"
+        far = (1 << 63) - 1
+        spans = {
+            DUCKS: [(BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, far)],
+            BEARS: [(BOXES[2], NOON_MS, BEARS_UNTIL_MS[3])],
+        }
+        truth.check_customers(node.log, kept, spans)
+        truth.check_states(node.log, kept)
+        alerts = [(row.record.topic, row.record.body["rule"]) for row in rows(node.log, "alerts") if row.record.body]
+        assert alerts == [(BOXES[3], "impossible_speed")], "an alert of the whole fleet's rules is missing, or raised twice"
+    ship.log.close()
+    quay.log.close()
+
+
+def _settings(folder: Path, url: str) -> AnalyticsSettings:
+    return AnalyticsSettings(
+        log_dir=folder / "hq" / "log",
+        tables_dir=str(folder / "tables"),
+        checkpoint_dir=folder / "checkpoint",
+        scratch_dir=folder / "scratch",
+        door_url=HttpUrl(url),
+        door_token=SecretStr(TOKEN),
+        places=PLACES,
+        spark=SparkSettings(driver_memory="1g"),
+        trigger_ms=200,
+        settle_interval_s=3.0,
+    )
