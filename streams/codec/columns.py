@@ -90,6 +90,8 @@ def spread(values: pa.Array, nulls: Bools) -> pa.Array:
 
 def known_rows(column: pa.Array) -> Bools:
     """Which rows of `column` are not null."""
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
     known: Bools = column.is_valid().to_numpy(zero_copy_only=False)
     return known
 
