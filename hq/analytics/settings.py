@@ -38,7 +38,7 @@ class AnalyticsSettings(BaseModel):
     spark: SparkSettings = SparkSettings()
     records_max: int = Field(default=100_000, ge=1)
     trigger_ms: int = Field(default=1_000, ge=0)
-    settle_interval_s: float = Field(default=20.0, gt=0)
+    settle_interval_s: float = Field(default=30.0, gt=0)
     compact_interval_s: float = Field(default=900.0, gt=0)
     heartbeat_s: float = Field(default=5.0, gt=0)
     health_host: str = "127.0.0.1"
