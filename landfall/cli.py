@@ -49,6 +49,8 @@ PROCESSES = {
     "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
     "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
     "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),
+    "fanout": Process("hq.fanout.settings:FanoutSettings", "hq.fanout.process:run_fanout"),
+    "broker": Process("hq.fanout.settings:KafkaBrokerSettings", "hq.fanout.broker:run_broker"),
     "dashboards": Process("dashboards.settings:DashboardSettings", "dashboards.run:run_dashboards"),
 }
 
@@ -97,6 +99,18 @@ def projector(config: Config = None) -> None:
 def api(config: Config = None) -> None:
     """The HTTP API over the serving database, with accounts and each customer's boundary."""
     run_process("api", config)
+
+
+@app.command(rich_help_panel="Headquarters")
+def fanout(config: Config = None) -> None:
+    """Headquarters' streams as plain JSON in a Kafka, each record once, with each reader's rights."""
+    run_process("fanout", config)
+
+
+@app.command(rich_help_panel="Headquarters")
+def broker(config: Config = None) -> None:
+    """One Kafka broker for development: alone, with logins and rights as in production."""
+    run_process("broker", config)
 
 
 @app.command(rich_help_panel="Headquarters")

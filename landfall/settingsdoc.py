@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from landfall.cli import PROCESSES, found
 
@@ -74,7 +73,7 @@ def _words(annotation: Any) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    default = field.default if field.default is not PydanticUndefined else field.get_default(call_default_factory=True)
+    default = field.get_default(call_default_factory=True)
     if isinstance(default, BaseModel):
         return f"see {type(default).__name__}"
     return f"`{default!r}`".replace("|", "\\|")

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -45,16 +45,15 @@ class Demo:
         files = write_settings(self.fleet)
         add_accounts(self.fleet)
         wanted = programs(self.fleet, files)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.stop)
             for program in wanted:
                 self.supervisor.start(program)
             for program in wanted:
                 with self._console.status(f"waiting for {program.name}: {program.purpose}"):
                     took_s = self.supervisor.wait_healthy(program)
                 self._console.print(f"[green]✓[/green] {program.name:<11} {program.purpose} [dim]({took_s:.1f} s)[/dim]")
-        except BaseException:
-            self.stop()
-            raise
+            undo.pop_all()
 
     def watch(self) -> None:
         """Start again what dies, until told to stop."""
