@@ -1,0 +1,122 @@
+"""Goal: the job begins only with tables, checkpoint and log that belong together, and what it appends is appended once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+from pydantic import HttpUrl, SecretStr, ValidationError
+
+from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, append_all, append_piece, pieces
+from hq.analytics.checkpoint import last_done, positions_after
+from hq.analytics.job import check_belonging
+from hq.analytics.settings import AnalyticsSettings
+from hq.history import read_history
+from hq.tables import HISTORY, HISTORY_WRITER
+from streams.errors import Misuse, RetryLater
+from streams.log import Append, Appended
+from streams.words import Origin, Position
+from tests.hq_spark.fleet import BOXES, NOON_MS, TOKEN, Place, reading, rows
+
+
+class ForgetfulDoor:
+    """Takes an append and loses the answer, every other time."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._calls = 0
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        self._calls += 1
+        answers = self._place.log.append(appends)
+        if self._calls % 2:
+            raise RetryLater("the answer was lost")
+        return answers
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    one = Place(tmp_path / "hq", "hq")
+    yield one
+    one.log.close()
+
+
+def settings(folder: Path) -> AnalyticsSettings:
+    return AnalyticsSettings(
+        log_dir=folder / "log",
+        tables_dir=str(folder / "tables"),
+        checkpoint_dir=folder / "checkpoint",
+        scratch_dir=folder / "scratch",
+        door_url=HttpUrl("http://127.0.0.1:1"),
+        door_token=SecretStr(TOKEN),
+    )
+
+
+def begun(folder: Path, *, done: bool) -> None:
+    """A checkpoint as Spark leaves it after its first micro-batch was begun, and perhaps done."""
+    source = '{"containers": {"hq@5": 7}, "registry": {}}'
+    for name, text in (("offsets", f"v1\n{{}}\n{source}"), ("commits", "v1\n{}")):
+        if name == "offsets" or done:
+            (folder / name).mkdir(parents=True)
+            (folder / name / "0").write_text(text)
+
+
+def written(folder: Path) -> None:
+    """A history table to which micro-batch 0 was written."""
+    rows_ = pa.table({"batch": pa.array([0], pa.int64())})
+    properties = CommitProperties(app_transactions=[Transaction(HISTORY_WRITER, 0)])
+    write_deltalake(HISTORY.path(str(folder)), rows_, commit_properties=properties)
+
+
+def test_tables_and_checkpoint_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    check_belonging(settings(tmp_path))
+    begun(tmp_path / "checkpoint", done=False)
+    check_belonging(settings(tmp_path))
+    written(tmp_path / "tables")
+    check_belonging(settings(tmp_path))
+    with pytest.raises(Misuse, match="their checkpoint are not there"):
+        check_belonging(settings(tmp_path).model_copy(update={"checkpoint_dir": tmp_path / "elsewhere"}))
+    begun(tmp_path / "other", done=True)
+    with pytest.raises(Misuse, match="their tables are not there"):
+        check_belonging(settings(tmp_path).model_copy(update={"checkpoint_dir": tmp_path / "other", "tables_dir": str(tmp_path / "none")}))
+
+
+def test_the_checkpoint_says_how_far_a_micro_batch_reads(tmp_path: Path) -> None:
+    assert last_done(tmp_path) is None
+    begun(tmp_path / "checkpoint", done=True)
+    assert last_done(tmp_path / "checkpoint") == 0
+    assert positions_after(tmp_path / "checkpoint", 0) == {"containers": Position({Origin("hq", 5): 7}), "registry": Position()}
+
+
+def test_answers_that_are_lost_give_no_second_copy(place: Place) -> None:
+    records = [reading(BOXES[0], NOON_MS + n) for n in range(2 * PIECE_RECORDS_MAX + 5)]
+    door = ForgetfulDoor(place)
+    for _ in range(2):
+        with pytest.raises(RetryLater):
+            append_all(door, pieces("states", "analytics.states", 3, records))
+        append_all(door, pieces("states", "analytics.states", 3, records[:1]))
+    append_all(place.log, pieces("states", "analytics.states", 3, records))
+    assert [row.record.device_at_ms for row in rows(place.log, "states")] == [record.device_at_ms for record in records]
+
+
+def test_a_log_that_has_the_results_of_other_tables_is_noticed(place: Place) -> None:
+    append_all(place.log, pieces("states", "analytics.states", 0, [reading(BOXES[0], NOON_MS)]), first_time=True)
+    with pytest.raises(Misuse, match="from other tables"):
+        append_all(place.log, pieces("states", "analytics.states", 0, [reading(BOXES[1], NOON_MS)]), first_time=True)
+
+
+def test_more_pieces_than_a_sequence_has_room_for_are_refused() -> None:
+    with pytest.raises(Misuse, match="lower records_max"):
+        append_piece("states", "p", 1, PIECES_MAX, pa.RecordBatch.from_pylist([]))
+
+
+def test_settings_name_places_as_the_map_does(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError):
+        AnalyticsSettings.model_validate({**settings(tmp_path).model_dump(), "places": {"albatross": "somewhere"}})
+
+
+def test_there_is_no_history_before_there_is_a_table(tmp_path: Path) -> None:
+    assert read_history(str(tmp_path), BOXES[0]).num_rows == 0
