@@ -53,9 +53,19 @@ class Viewer:
         return self.role == "customer"
 
     @property
-    def is_operations(self) -> bool:
-        """Whether the viewer may move the clock and acknowledge alerts."""
+    def sees_fleet(self) -> bool:
+        """Whether the viewer sees every ship and customer, and how the processes fare."""
+        return self.role in ("operations", "clerk")
+
+    @property
+    def moves_clock(self) -> bool:
+        """Whether the viewer may pause, speed up and jump."""
         return self.role == "operations"
+
+    @property
+    def acknowledges(self) -> bool:
+        """Whether the viewer may take note of alerts."""
+        return self.role in ("operations", "crew")
 
 
 class ApiClient:

@@ -32,12 +32,12 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
     ]
 
 
-def customer_tiles(fleet: Answer) -> list[Tile]:
-    """What a customer sees: its own boxes and alerts."""
+def own_tiles(fleet: Answer) -> list[Tile]:
+    """What a customer sees of its own boxes, or a crew of those aboard."""
     counts = fleet["counts"]
     where = f"{words.number(counts['on_ship'])} aboard ships · {words.number(counts['on_quay'])} on quays"
     where += f" · {words.number(counts['lost'])} overboard" if counts["lost"] else ""
-    return [clock_tile(fleet), Tile("Your containers", words.number(counts["boxes"]), where), alerts_tile(counts), as_of_tile(fleet)]
+    return [clock_tile(fleet), Tile("Containers", words.number(counts["boxes"]), where), alerts_tile(counts), as_of_tile(fleet)]
 
 
 def clock_tile(answer: Answer) -> Tile:
@@ -49,6 +49,8 @@ def clock_tile(answer: Answer) -> Tile:
 
 def muster_tile(counts: Answer) -> Tile:
     """How many boxes are where they can be named: aboard a ship or on a quay, by their own sensors' last word."""
+    if not counts["boxes"]:
+        return Tile("Accounted for", words.NOTHING, "no box is known yet")
     accounted, boxes, lost = counts["on_ship"] + counts["on_quay"], counts["boxes"], counts["lost"]
     unheard = boxes - accounted - lost
     notes = [f"{words.number(lost)} overboard"] if lost else []

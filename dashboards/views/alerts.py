@@ -50,7 +50,7 @@ def _incident(incident: Answer, alerts: Sequence[Answer], names: Mapping[str, st
     with st.container(border=True, key=f"incident-{incident['incident_id']}"):
         text, button = st.columns([6, 1.25], vertical_alignment="center")
         text.html(_incident_head(incident, names, tone, now_at_ms))
-        if waiting and session.logged_in().is_operations:
+        if waiting and session.logged_in().acknowledges:
             label = f"Acknowledge {len(waiting)}"
             key = f"acknowledge-{incident['incident_id']}"
             button.button(label, key=key, type="primary", on_click=parts.acknowledge, args=(waiting,), width="stretch")

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import charts, history, layers, markup, tables, theme, words
+from dashboards import charts, history, layers, marks, markup, tables, theme, words
 from dashboards.client import NotThere, address
 from dashboards.views import parts, session
 
@@ -138,7 +138,7 @@ def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
 
 def _where_map(told: Answer, items: Sequence[Answer], fleet: Answer, lost: Mapping[str, Answer], now_at_ms: int) -> None:
     box, own = told["container"], history.track(items)
-    spot = layers.spot_of(box, fleet, lost)
+    spot = marks.spot_of(box, fleet, lost)
     parts.heading("Where it went", f"{words.counted(len(own), 'position')} of its own")
     drawn = layers.container_layers(own, spot, box["number"] in lost, words.ago(box["age_ms"]))
     camera = layers.camera_for([*own, *([spot] if spot else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)

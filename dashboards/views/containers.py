@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboards import markup, words
 from dashboards.client import Answer, NotThere, address
@@ -21,13 +22,14 @@ def show() -> None:
         container.show(number)
         return
     parts.heading("Containers", "by number, or the beginning of one, or by booking")
-    by_number, by_booking = st.columns(2)
+    by_number, by_booking, by_place = st.columns([1.2, 1, 1.2])
     wanted = by_number.text_input("Container number", placeholder="for example BBLU 100 008 8", key="wanted-number")
-    booking = by_booking.text_input("Booking", placeholder="for example BB-2605-0001", key="wanted-booking")
+    booking = by_booking.text_input("Booking", placeholder="for example BB7310148", key="wanted-booking")
+    place = _place(by_place)
     with session.telling_trouble():
         if wanted.strip() and not booking.strip():
             _open_or_help(wanted.strip())
-    st.fragment(_listed, run_every=session.settings().refresh_s * LIST_REFRESH_FACTOR)(wanted.strip(), booking.strip())
+    st.fragment(_listed, run_every=session.settings().refresh_s * LIST_REFRESH_FACTOR)(wanted.strip(), booking.strip(), place)
 
 
 def _open_or_help(wanted: str) -> None:
@@ -66,10 +68,22 @@ def _is_there(number: str) -> bool:
     return bool(session.ask("/containers", q=number, limit=1)["items"])
 
 
-def _listed(wanted: str, booking: str) -> None:
+def _place(column: DeltaGenerator) -> str | None:
+    """The place the viewer chose, as the API names it."""
+    places: dict[str, str] = {}
+    with session.telling_trouble():
+        fleet = session.ask("/fleet")
+        places = {f"ship/{ship['imo']}": f"Aboard {ship['name'] or ship['imo']}" for ship in fleet["ships"]}
+        places |= {f"quay/{port['locode']}": f"On the quay in {port['name']}" for port in fleet["ports"]}
+    return column.selectbox(
+        "Place", list(places), index=None, format_func=lambda place: places[place], placeholder="anywhere", key="wanted-place"
+    )
+
+
+def _listed(wanted: str, booking: str, place: str | None) -> None:
     with session.telling_trouble():
         told = session.ask("/map")
-        found = session.ask("/containers", q=wanted or None, booking=booking or None, limit=parts.LISTED_MAX)
+        found = session.ask("/containers", q=wanted or None, booking=booking or None, place=place, limit=parts.LISTED_MAX)
         items: Sequence[Answer] = found["items"]
         count = words.counted(len(items), "container")
         first = f"The first {count} by number" if found["next"] else count

@@ -61,7 +61,7 @@ def _side(told: Answer) -> None:
     story, incidents = session.ask("/story")["items"], session.ask("/incidents")["items"]
     for chapter in story[-1:]:
         _chapter(chapter, told, incidents)
-    if session.logged_in().is_operations:
+    if session.logged_in().moves_clock:
         _controls(told)
     for chapter in reversed(story[:-1]):
         with st.expander(f"{chapter['chapter']} · {chapter['title']}"):

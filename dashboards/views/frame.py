@@ -17,23 +17,24 @@ from dashboards.views import alerts, containers, fleet_map, login, portal, ports
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A page: its name in the address, its title and icon, what shows it, and whether customers have it."""
+    """A page: its name in the address, its title and icon, what shows it, and which roles have it."""
 
     name: str
     title: str
     icon: str
     show: Callable[[], None]
-    for_customers: bool = False
-    for_staff: bool = True
+    roles: frozenset[str]
 
 
+STAFF = frozenset({"operations", "clerk"})
+ABOARD = STAFF | {"crew"}
 PLACES = (
-    Place("map", "Fleet map", ":material/map:", fleet_map.show),
-    Place("portal", "Your cargo", ":material/inventory_2:", portal.show, for_customers=True, for_staff=False),
-    Place("containers", "Containers", ":material/package_2:", containers.show, for_customers=True),
-    Place("alerts", "Alerts desk", ":material/notifications_active:", alerts.show),
-    Place("ports", "Ports", ":material/anchor:", ports.show),
-    Place("sync", "Sync & health", ":material/sync:", sync.show),
+    Place("map", "Fleet map", ":material/map:", fleet_map.show, ABOARD),
+    Place("portal", "Your cargo", ":material/inventory_2:", portal.show, frozenset({"customer"})),
+    Place("containers", "Containers", ":material/package_2:", containers.show, ABOARD | {"customer"}),
+    Place("alerts", "Alerts desk", ":material/notifications_active:", alerts.show, ABOARD),
+    Place("ports", "Ports", ":material/anchor:", ports.show, STAFF),
+    Place("sync", "Sync & health", ":material/sync:", sync.show, STAFF),
 )
 BRAND = Path(__file__).parents[1] / "static" / "brand.png"
 
@@ -46,7 +47,7 @@ def show() -> None:
     if who is None:
         _pages(PLACES, login.show, position="hidden").run()
         return
-    places = [place for place in PLACES if (place.for_customers if who.is_customer else place.for_staff)]
+    places = [place for place in PLACES if who.role in place.roles]
     page = _pages(places, None, position="top")
     _head(who)
     page.run()
@@ -74,8 +75,8 @@ def _strip() -> None:
     who = session.logged_in()
     with session.telling_trouble():
         fleet = session.ask("/fleet")
-        if who.is_customer:
-            st.html(markup.strip(headline.customer_tiles(fleet)))
+        if not who.sees_fleet:
+            st.html(markup.strip(headline.own_tiles(fleet)))
             return
         status = session.ask("/status")
         st.html(markup.strip(headline.fleet_tiles(fleet, status)))

@@ -23,6 +23,8 @@ def heading(title: str, note: str) -> None:
 
 def as_of(answer: Answer) -> str:
     """What time an answer is true for, in words."""
+    if answer["as_of_at_ms"] is None:
+        return "nothing is known yet"
     return f"as of {words.age(answer['as_of_at_ms'], answer['clock']['now_at_ms'])}"
 
 
@@ -60,7 +62,7 @@ def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str
         st.html(
             f'<div class="lf-card" style="--tone:{theme.TONES[tone]}">{title}<p class="lf-note">{about}{markup.escape(facts)}</p></div>'
         )
-    if session.logged_in().is_operations and alert["open"] and not alert["acknowledged_by"]:
+    if session.logged_in().acknowledges and alert["open"] and not alert["acknowledged_by"]:
         button.button("Acknowledge", key=f"{key}-{alert['alert_id']}", on_click=acknowledge, args=([alert["alert_id"]],), width="stretch")
     if alert["evidence"]:
         with st.expander(f"Evidence: {words.counted(len(alert['evidence']), 'piece')}", icon=":material/fact_check:"):

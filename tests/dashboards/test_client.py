@@ -89,7 +89,8 @@ def test_logging_in() -> None:
     viewer = client(httpx.Response(200, json=told)).log_in("ducks", "secret")
     assert viewer == Viewer("t", "customer", "Ducks", "duckworks")
     assert viewer.is_customer
-    assert not viewer.is_operations
+    assert (viewer.sees_fleet, viewer.moves_clock, viewer.acknowledges) == (False, False, False)
+    assert (MIRA.sees_fleet, MIRA.moves_clock, MIRA.acknowledges) == (True, True, True)
 
 
 def test_nothing_is_asked_or_reported_outside() -> None:

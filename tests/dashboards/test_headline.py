@@ -16,6 +16,7 @@ def test_the_muster() -> None:
     assert (tile("Accounted for").value, tile("Accounted for").note) == ("1,993 of 2,000", "7 overboard")
     whole = headline.muster_tile({"boxes": 5, "lost": 0, "on_ship": 2, "on_quay": 3})
     assert (whole.note, whole.tone) == ("every box", "good")
+    assert headline.muster_tile({"boxes": 0, "lost": 0, "on_ship": 0, "on_quay": 0}).note == "no box is known yet"
     assert headline.muster_tile({"boxes": 6, "lost": 0, "on_ship": 2, "on_quay": 3}).note == "1 not heard yet"
 
 
@@ -23,7 +24,7 @@ def test_everything_has_its_age() -> None:
     assert (tile("Readings received").value, tile("Readings received").note) == ("2,000", "newest 1 min ago")
     assert tile("Fleet clock").note == "4,000× real time"
     assert headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0})).note == "paused"
-    assert headline.customer_tiles(fleet())[-1].value == "5 s ago"
+    assert headline.own_tiles(fleet())[-1].value == "5 s ago"
 
 
 def test_spark_standing_still_is_said_with_since_when() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dashboards import blocks, layers
+from dashboards import blocks, layers, marks
 from tests.dashboards.rows import NOW_MS, a_map, alert, container, group, lost, place, port, position, ship
 
 QUAY = place("quay", "SGSIN", group("duckworks", 30), group(None, 12))
@@ -20,19 +20,19 @@ def drawn(told: dict[str, Any], beat: int = 0) -> dict[str, Any]:
 
 def test_ships_carry_heading_and_age() -> None:
     """The mark points where she goes; what is under the pointer tells boxes, speed and how old her position is."""
-    (row,) = layers.ship_rows([ship(course_deg=90.0)], [ABOARD], NOW_MS)
+    (row,) = marks.ship_rows([ship(course_deg=90.0)], [ABOARD], NOW_MS)
     assert row["angle"] == -90.0
     assert "403 boxes aboard" in row["told"]
     assert "3.7 kn, course 90 °" in row["told"]
     assert "position 1 min 30 s ago" in row["told"]
-    assert layers.ship_rows([ship(position=None)], [], NOW_MS) == []
+    assert marks.ship_rows([ship(position=None)], [], NOW_MS) == []
 
 
 def test_ships_at_one_berth_do_not_hide_each_other() -> None:
-    rows = layers.ship_rows([ship("1"), ship("2"), ship("3", longitude=10.0)], [], NOW_MS)
+    rows = marks.ship_rows([ship("1"), ship("2"), ship("3", longitude=10.0)], [], NOW_MS)
     assert [row["berth"] for row in rows] == [0, 1, 0]
     told = [place("ship", "1", group("a", 5)), place("ship", "2", group("a", 5))]
-    heights = {tuple(block["offset_px"]) for block in layers.block_rows(told, rows, [])}
+    heights = {tuple(block["offset_px"]) for block in marks.block_rows(told, rows, [])}
     assert len(heights) == 10
 
 
@@ -54,24 +54,24 @@ def test_the_legend_counts_boxes() -> None:
 
 def test_the_lost_lie_where_they_fell() -> None:
     """With number, slot, basis and age; labels do not lie on each other; one without a position is not drawn anywhere."""
-    (row,) = layers.lost_rows([lost("BBLU1000088", position()), lost("BBLU1000093", None)], NOW_MS)
+    (row,) = marks.lost_rows([lost("BBLU1000088", position()), lost("BBLU1000093", None)], NOW_MS)
     assert row["spot"] == [151.92, -33.44]
     assert "bay 094 · row 10 · tier 84, on deck" in row["told"]
     assert "estimated from the ship's track" in row["told"]
     assert "fell 40 min ago" in row["told"]
-    many = layers.lost_rows([lost(str(at), position()) for at in range(20)], NOW_MS)
-    labels = layers.fan_out(many)
-    assert len({tuple(label["offset_px"]) for label in labels}) == len(labels) == layers.LABELS_MAX + 1
+    many = marks.lost_rows([lost(str(at), position()) for at in range(20)], NOW_MS)
+    labels = marks.fan_out(many)
+    assert len({tuple(label["offset_px"]) for label in labels}) == len(labels) == marks.LABELS_MAX + 1
     assert labels[-1]["label"] == "and 13 more"
 
 
 def test_alerts_share_a_mark_where_they_are_close() -> None:
     """The gravest is what the mark tells; one without a place is where its ship is; without both it is not on the map."""
     close = [alert("a", severity="WARNING", title="door open"), alert("b", position=position(152.0)), alert("c", position=None)]
-    marks = layers.alert_rows([*close, alert("d", position=None, ship=None)], [ship()], {}, NOW_MS)
-    assert len(marks) == 1
-    assert marks[0]["title"] == "3 open alerts"
-    assert "probably overboard" in marks[0]["told"]
+    found = marks.alert_rows([*close, alert("d", position=None, ship=None)], [ship()], {}, NOW_MS)
+    assert len(found) == 1
+    assert found[0]["title"] == "3 open alerts"
+    assert "probably overboard" in found[0]["told"]
 
 
 def test_everything_pointed_at_has_words() -> None:
@@ -109,8 +109,8 @@ def test_a_container_is_where_its_place_is() -> None:
     """Overboard before aboard, aboard before its own old fix; a right that has ended shows its own last position, not the ship's."""
     told = a_map()
     fallen = {"BBLU1000088": lost("BBLU1000088", position())}
-    assert layers.spot_of(container(), told, fallen) == [151.92, -33.44]
-    assert layers.spot_of(container(), told, {}) == [151.9, -33.4]
+    assert marks.spot_of(container(), told, fallen) == [151.92, -33.44]
+    assert marks.spot_of(container(), told, {}) == [151.9, -33.4]
     own = {"longitude_deg": 1.0, "latitude_deg": 2.0}
-    assert layers.spot_of(container(ended=True, position=own), told, {}) == [1.0, 2.0]
-    assert layers.spot_of(container(place=None), told, {}) is None
+    assert marks.spot_of(container(ended=True, position=own), told, {}) == [1.0, 2.0]
+    assert marks.spot_of(container(place=None), told, {}) is None

@@ -1,0 +1,184 @@
+"""From the API's rows to the marks of the map: where each stands, what it says when pointed at, how old that is. Pure functions.
+
+Positions are `[longitude, latitude]`, WGS 84 degrees within ±180; nothing crosses ±180. Every mark that can be pointed at carries `title`
+and `told`, the words of its tooltip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dashboards import blocks, theme, words
+from dashboards.geometry import legs, wrapped
+
+Row = Mapping[str, Any]
+Drawn = dict[str, Any]
+BERTH_DEG = 0.5
+"""What is closer together than this shares a place on the map: berths, alerts, boxes that fell."""
+STACK_PX = blocks.ROWS * blocks.BLOCK_HEIGHT_PX + 22
+LABELS_MAX, LABEL_RIGHT_PX = 7, 64
+SEVERITIES = ("CRITICAL", "ALARM", "WARNING", "LOG")
+
+
+def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int) -> list[Drawn]:
+    """Ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot."""
+    aboard = {place["place"]["id"]: place["boxes"] for place in places if place["place"] and place["place"]["kind"] == "ship"}
+    drawn: list[Drawn] = []
+    for ship in ships:
+        where = ship["position"]
+        if where is None:
+            continue
+        spot = [wrapped(where["longitude_deg"]), where["latitude_deg"]]
+        berth = sum(1 for other in drawn if _near(other["spot"], spot))
+        facts = [
+            words.counted(aboard.get(ship["imo"], 0), "box", "boxes") + " aboard",
+            f"{words.measured(ship['speed_kn'], 'kn')}, course {words.measured(ship['course_deg'], '°', 0)}",
+            words.position(where),
+            f"position {words.age(where['at_ms'], now_at_ms)}",
+        ]
+        name = ship["name"] or f"IMO {ship['imo']}"
+        drawn.append(
+            {"id": ship["imo"], "title": name, "label": name, "told": "\n".join(facts), "spot": spot, "berth": berth}
+            | {"angle": -float(ship["course_deg"] or 0.0), "offset_px": [0, 24 if not berth else 24 + 16 * berth]}
+        )
+    return drawn
+
+
+def port_rows(ports: Iterable[Row], places: Iterable[Row]) -> list[Drawn]:
+    """Ports, each with what stands on its quay."""
+    standing = {place["place"]["id"]: place["boxes"] for place in places if place["place"] and place["place"]["kind"] == "quay"}
+    return [
+        {
+            "id": port["locode"],
+            "title": f"{port['name']} · {port['locode']}",
+            "label": port["name"],
+            "told": f"{words.counted(standing.get(port['locode'], 0), 'box', 'boxes')} on the quay\n{words.position(port)}",
+            "spot": [wrapped(port["longitude_deg"]), port["latitude_deg"]],
+            "offset_px": [-11, 0],
+        }
+        for port in ports
+    ]
+
+
+def tail_rows(ships: Iterable[Row]) -> list[Drawn]:
+    """The ships' tracks as legs that fade with their age and never cross ±180."""
+    drawn = []
+    for ship in ships:
+        pieces = legs(ship["track"])
+        for at, (source, target) in enumerate(pieces):
+            alpha = round(20 + 200 * (at + 1) / len(pieces))
+            drawn.append({"source": list(source), "target": list(target), "colour": [*theme.rgb(theme.ACCENT), alpha]})
+    return drawn
+
+
+def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row]) -> list[Drawn]:
+    """The little containers of every place that has a mark on the map."""
+    berths = {("ship", ship["id"]): ship for ship in ships} | {("quay", port["id"]): port for port in ports}
+    located = [place for place in places if place["place"] and (place["place"]["kind"], place["place"]["id"]) in berths]
+    per_block = blocks.boxes_per_block(located)
+    drawn = []
+    for place in located:
+        mark = berths[place["place"]["kind"], place["place"]["id"]]
+        words_of_place = "\n".join(
+            f"{words.number(group['boxes'])} {group['name'] or 'without booking'}" for group in place["groups"] if not group["ended"]
+        )
+        for block in blocks.stack(place, per_block):
+            right, down = block.offset_px
+            drawn.append(
+                {"title": mark["title"], "told": words_of_place, "spot": mark["spot"], "colour": list(block.colour)}
+                | {"offset_px": [right, down - STACK_PX * mark.get("berth", 0)]}
+            )
+    return drawn
+
+
+def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
+    """Boxes overboard that have a position: where each fell, its number and slot."""
+    drawn = []
+    for box in lost:
+        where = box["position"]
+        if where is None:
+            continue
+        basis = words.BASES.get(where["basis"] or "", "basis unknown")
+        facts = [words.status(box["status"]), words.slot(box["slot"]), f"{words.position(where)} · {basis}"]
+        facts.append(f"fell {words.age(where['at_ms'], now_at_ms)} · raised {words.age(box['raised_at_ms'], now_at_ms)}")
+        drawn.append(
+            {"id": box["container"], "title": box["container"], "label": box["container"], "told": "\n".join(facts)}
+            | {"spot": [wrapped(where["longitude_deg"]), where["latitude_deg"]], "colour": list(box["colour"] or theme.rgb(theme.ALERT))}
+        )
+    return drawn
+
+
+def fan_out(drawn: Sequence[Drawn]) -> list[Drawn]:
+    """Labels beside boxes that fell close together, one under the other, so that all can be read; past LABELS_MAX only how many more."""
+    clusters: list[list[Drawn]] = []
+    for row in drawn:
+        near = next((one for one in clusters if _near(one[0]["spot"], row["spot"])), None)
+        if near is None:
+            clusters.append([row])
+        else:
+            near.append(row)
+    placed = []
+    for cluster in clusters:
+        top = -8 * min(len(cluster), LABELS_MAX + 1)
+        for at, row in enumerate(cluster[:LABELS_MAX]):
+            placed.append({**row, "offset_px": [LABEL_RIGHT_PX, top + 16 * at]})
+        if len(cluster) > LABELS_MAX:
+            more = {**cluster[0], "label": f"and {len(cluster) - LABELS_MAX} more"}
+            placed.append({**more, "offset_px": [LABEL_RIGHT_PX, top + 16 * LABELS_MAX]})
+    return placed
+
+
+def alert_rows(alerts: Iterable[Row], ships: Iterable[Row], names: Mapping[str, str], now_at_ms: int) -> list[Drawn]:
+    """One mark for every spot with open alerts: where the gravest says it happened, else where its ship is."""
+    where = {ship["imo"]: ship["position"] for ship in ships}
+    clusters: list[tuple[list[float], list[Row]]] = []
+    for alert in sorted(alerts, key=lambda one: (SEVERITIES.index(one["severity"]), -one["raised_at_ms"])):
+        at = alert["position"] or where.get(alert["ship"] or "")
+        if not at:
+            continue
+        spot = [wrapped(at["longitude_deg"]), at["latitude_deg"]]
+        near = next((raised for known, raised in clusters if _near(known, spot)), None)
+        if near is None:
+            clusters.append((spot, [alert]))
+        else:
+            near.append(alert)
+    return [_alarmed(spot, raised, names, now_at_ms) for spot, raised in clusters]
+
+
+def _alarmed(spot: list[float], raised: list[Row], names: Mapping[str, str], now_at_ms: int) -> Drawn:
+    gravest = raised[0]
+    ship = names.get(gravest["ship"] or "", "")
+    facts = [gravest["title"], *([ship] if ship else []), f"raised {words.age(gravest['raised_at_ms'], now_at_ms)}"]
+    tone = theme.TONES[theme.SEVERITY_TONES.get(gravest["severity"], "warning")]
+    title = words.counted(len(raised), "open alert")
+    return {"title": title, "told": "\n".join(facts), "spot": spot, "colour": [*theme.rgb(tone)]}
+
+
+def _near(one: Sequence[float], other: Sequence[float]) -> bool:
+    return all(abs(a - b) < BERTH_DEG for a, b in zip(one, other, strict=True))
+
+
+def spot_of(box: Row, told: Row, lost: Mapping[str, Row]) -> list[float] | None:
+    """Where one container (of `/api/containers/{number}`) is now: where it fell, its ship's or port's place, or its own last position."""
+    if fallen := (lost.get(box["number"]) or {}).get("position"):
+        return [wrapped(fallen["longitude_deg"]), fallen["latitude_deg"]]
+    places = {("ship", ship["imo"]): ship["position"] for ship in told["ships"]} | {
+        ("quay", port["locode"]): port for port in told["ports"]
+    }
+    at = places.get((box["place"]["kind"], box["place"]["id"])) if box["place"] and not box["ended"] else None
+    at = at or box["position"]
+    return [wrapped(at["longitude_deg"]), at["latitude_deg"]] if at else None
+
+
+def fix_rows(track: Sequence[Sequence[float]]) -> list[Drawn]:
+    """One container's own positions `[longitude, latitude, at_ms]`, each with its time."""
+    return [
+        {
+            "spot": list(fix[:2]),
+            "colour": [*theme.rgb(theme.ACCENT)],
+            "title": "Its own position",
+            "told": f"{words.position({'longitude_deg': fix[0], 'latitude_deg': fix[1]})}\n{words.stamp(round(fix[2]))} UTC",
+        }
+        for fix in track
+    ]
