@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from landfall.configuration import load
+from landfall.fleettools import fleet_app
 from landfall.logging import to_stderr
 from landfall.logtools import log_app, stream_app
 from landfall.simtools import sim_app
@@ -31,6 +32,7 @@ app = typer.Typer(
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
 app.add_typer(sim_app, name="sim", rich_help_panel="Demo")
+app.add_typer(fleet_app, name="fleet", rich_help_panel="Demo")
 app.add_typer(log_app, name="log", rich_help_panel="For people")
 app.add_typer(stream_app, name="stream", rich_help_panel="For people")
 

@@ -24,7 +24,7 @@ TRUST_STORE_PASSWORD = "changeit"  # Java's own default: a trust store holds not
 
 
 def make_ready(locked: Sequence[Jar], what: str) -> None:
-    """After this every locked jar is in its place and whole. Raises Corrupt for other bytes than the locked, RetryLater without a network."""
+    """After this every locked jar is in its place and whole. Raises Corrupt for bytes that are not the locked, RetryLater offline."""
     missing = [jar for jar in locked if not jar.is_whole()]
     if missing:
         _retrieve(((jar.group, jar.artifact, jar.version) for jar in missing), missing[0].folder, what, with_dependencies=False)

@@ -53,7 +53,10 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All processes of one demo, their data below `folder`. `hosts`: process name → host, where that is not this machine."""
+    """All processes of one demo, their data below `folder`. `hosts`: process name → host, where that is not this machine.
+
+    `brokers`: node name → `host:port` of an MQTT broker that its sensors publish to and it subscribes at, in place of its own MQTT door.
+    """
 
     folder: Path
     story: Story = Story()
@@ -61,6 +64,7 @@ class Fleet:
     hosts: Mapping[str, str] = field(default_factory=dict)
     database_url: str | None = None
     listen: str = "127.0.0.1"
+    brokers: Mapping[str, str] = field(default_factory=dict)
 
     def host(self, name: str) -> str:
         """Where others find the process `name`."""
@@ -69,6 +73,11 @@ class Fleet:
     def node_url(self, node: str) -> str:
         """The HTTP door of a node."""
         return f"http://{self.host(node)}:{self.doors.node[node]}"
+
+    def mqtt_door(self, node: str) -> tuple[str, int]:
+        """Host and port that the node's sensors publish to."""
+        host, _, port = self.brokers.get(node, f"{self.host(node)}:{self.doors.mqtt[node]}").partition(":")
+        return host, int(port)
 
     @property
     def clock_url(self) -> str:
@@ -194,7 +203,10 @@ def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Ta
 
 
 def intake_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
-    """The node's own MQTT door, with one login for its gateways."""
+    """The node's own MQTT door, with one login for its gateways; or a subscription, with a login of the node's own, at its broker."""
+    if node in fleet.brokers:
+        host, port = fleet.mqtt_door(node)
+        return {"broker": {"host": host, "port": port, "client_id": node, "username": node, "password": kept.of(f"{node} at its broker")}}
     login = {"username": GATEWAY_USER, "password": kept.of(f"gateways of {node}")}
     return {"endpoint": {"host": fleet.listen, "port": fleet.doors.mqtt[node], "logins": [login]}}
 
@@ -289,17 +301,19 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
     doors = [
         {
             "at": at,
-            "host": fleet.host(node),
-            "port": fleet.doors.mqtt[node],
+            "host": host,
+            "port": port,
             "username": GATEWAY_USER,
             "password": kept.of(f"gateways of {node}"),
         }
         for node, at in places().items()
+        for host, port in (fleet.mqtt_door(node),)
     ]
     return {
         "data": str(fleet.folder / "sim"),
         "intakes": doors,
         "api": {"url": fleet.api_url, "username": "clerk", "password": kept.of("clerk's password")},
+        "metrics": {"url": fleet.node_url(HQ), "token": kept.of(f"door {HQ}")},
         "seed": fleet.story.seed,
         "boxes": fleet.story.boxes,
         "cadence": fleet.story.cadence,

@@ -1,0 +1,147 @@
+"""One Kafka broker for development: no cluster, no tools to install, with logins and rights as in production."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from hq.fanout.kafka import answers
+from hq.fanout.settings import KafkaAccess, KafkaBrokerSettings
+from hq.health import serve_health
+from hq.java import java_home, kafka_jars
+from streams.errors import RetryLater
+
+STOPPED_WITHIN_S = 30.0
+LOOK_EVERY_S = 0.2
+log = logging.getLogger(__name__)
+
+_LOG4J = """\
+configuration:
+  status: warn
+  appenders: {Console: {name: stdout, PatternLayout: {pattern: "%d{ISO8601} %p %c: %m%n"}}}
+  loggers: {Root: {level: WARN, AppenderRef: [{ref: stdout}]}}
+"""
+
+
+def run_broker(settings: KafkaBrokerSettings) -> None:
+    """Run the broker until SIGTERM or SIGINT; its word goes to stdout. Raises RetryLater when it ends by itself."""
+    stop = threading.Event()
+    for wanted in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(wanted, lambda *_: stop.set())
+    format_folder(settings)
+    with _running(settings) as process, serve_health(settings.host, settings.health_port, lambda: _health(settings)) as port:
+        log.info("Kafka on %s, health on port %d", ", ".join(door.advertised for door in settings.doors), port)
+        while not stop.wait(LOOK_EVERY_S):
+            if process.poll() is not None:
+                raise RetryLater(f"the broker ended with code {process.returncode}", hint="its words are above")
+    log.info("ended")
+
+
+def format_folder(settings: KafkaBrokerSettings) -> None:
+    """The folder is ready for the broker, its super user known there; a folder that is stays as it is."""
+    if (settings.folder / "log" / "meta.properties").exists():
+        return
+    fresh = settings.folder / "log.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    cluster = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    login = f"SCRAM-SHA-512=[name={settings.username},password={settings.password.get_secret_value()}]"
+    properties = _write(settings.folder / "format.properties", _properties(settings, fresh))
+    words = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone", "--add-scram", login)
+    command = _java_command(settings, "format", words)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {done.stdout[-2000:]}")
+    fresh.rename(settings.folder / "log")
+
+
+@contextmanager
+def _running(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]:
+    properties = _write(settings.folder / "server.properties", _properties(settings, settings.folder / "log"))
+    process = subprocess.Popen(_java_command(settings, "serve", ("kafka.Kafka", str(properties))), start_new_session=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOPPED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _java_command(settings: KafkaBrokerSettings, name: str, words: Sequence[str]) -> list[str]:
+    """The words are in a file that only its owner reads: passwords are among them, and a command line is for all to see."""
+    logging_settings = _write(settings.folder / "log4j2.yaml", _LOG4J)
+    heap = (f"-Xms{settings.heap_mb // 2}m", f"-Xmx{settings.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    class_path = os.pathsep.join(map(str, kafka_jars()))
+    options = (*heap, f"-Dlog4j2.configurationFile={logging_settings}", "-cp", class_path, *words)
+    quoted = "\n".join(f'"{word}"' for word in options)
+    return [str(java_home() / "bin" / "java"), f"@{_write(settings.folder / f'{name}.words', quoted)}"]
+
+
+def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
+    """One node that is broker and controller. Clients log in by SCRAM; its own words with itself go by a password made now."""
+    own = secrets.token_urlsafe(24)
+    plain = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="itself" password="{own}" user_itself="{own}";'
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    doors = {f"DOOR{number}": door for number, door in enumerate(settings.doors)}
+    listeners = {"CONTROLLER": f"127.0.0.1:{settings.controller_port}", "BROKER": f"127.0.0.1:{settings.broker_port}"}
+    advertised = dict(listeners) | {name: door.advertised for name, door in doors.items()}
+    listeners |= {name: f"{door.host}:{door.port}" for name, door in doors.items()}
+    lines = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "log.dirs": str(folder),
+        "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+        "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:SASL_PLAINTEXT" for name in listeners),
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": listeners["CONTROLLER"],
+        "inter.broker.listener.name": "BROKER",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": f"User:itself;User:{settings.username}",
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "8",
+        "transaction.state.log.num.partitions": "8",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }
+    for name in listeners:
+        mechanism, login = ("SCRAM-SHA-512", scram) if name in doors else ("PLAIN", plain)
+        lines[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"] = mechanism
+        lines[f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config"] = login
+    return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+def _write(path: Path, text: str) -> Path:
+    """A file that only its owner reads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
+def _health(settings: KafkaBrokerSettings) -> tuple[bool, dict[str, Any]]:
+    address = settings.doors[0].advertised
+    access = KafkaAccess(brokers=address, username=settings.username, password=SecretStr(settings.password.get_secret_value()))
+    return answers(access), {"process": "broker", "at_ms": time.time_ns() // 1_000_000}

@@ -1,0 +1,145 @@
+"""The fan-out's door to Kafka: messages and Positions in one transaction, and Positions read back from the broker alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from hq.fanout.messages import Message
+from hq.fanout.routes import POSITIONS
+from hq.fanout.settings import KafkaAccess
+from streams.errors import NotAllowed, RetryLater
+from streams.words import Position
+
+ANSWER_S_MAX = 15.0
+TRANSACTION_MS_MAX = 60_000
+"""How long Kafka keeps a transaction of a process that is gone open, holding up who reads only what is committed."""
+LINGER_MS = 5
+_FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+
+
+def client_settings(access: KafkaAccess) -> dict[str, Any]:
+    """What every client of this Kafka is configured with."""
+    settings: dict[str, Any] = {
+        "bootstrap.servers": access.brokers,
+        "security.protocol": "SASL_SSL" if access.tls_ca else "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": access.username,
+        "sasl.password": access.password.get_secret_value(),
+        "log_level": 2,
+        "error_cb": _in_passing,
+    }
+    return settings | ({"ssl.ca.location": str(access.tls_ca)} if access.tls_ca else {})
+
+
+def answers(access: KafkaAccess) -> bool:
+    """Whether the Kafka lets this login in, within two seconds."""
+    try:
+        AdminClient(client_settings(access)).list_topics(timeout=2.0)
+    except KafkaException:
+        return False
+    return True
+
+
+class Transactions:
+    """A producer all of whose messages come with the Positions they lead to: both are there for a reader, or neither. For one thread.
+
+    Every method raises NotAllowed when another process of the same name has taken over, RetryLater for all else that goes wrong: throw the
+    object away then and make another, which finds out from the broker what became of the transaction under way.
+    """
+
+    def __init__(self, access: KafkaAccess, name: str) -> None:
+        """Puts an end to an earlier process of this name, and to the transaction it may have left."""
+        self._producer = Producer(
+            client_settings(access)
+            | {
+                "transactional.id": name,
+                "transaction.timeout.ms": TRANSACTION_MS_MAX,
+                "linger.ms": LINGER_MS,
+                "compression.type": "zstd",
+                "queue.buffering.max.kbytes": 1 << 20,
+            }
+        )
+        _asked(lambda: self._producer.init_transactions(ANSWER_S_MAX))
+
+    def write(self, topics: Mapping[str, Iterable[Message]], positions: Callable[[], Mapping[str, Position]]) -> None:
+        """One transaction: the messages, by Kafka topic, and then the `positions`, by stream, that hold once all messages are taken."""
+        _asked(self._producer.begin_transaction)
+        for topic, messages in topics.items():
+            for message in messages:
+                self._produce(topic, message)
+        for stream, position in positions().items():
+            self._produce(POSITIONS, Message(stream.encode(), json.dumps(position.to_json()).encode()))
+
+    def commit(self) -> None:
+        """What was written is there for all who read; when this raises, it may or may not be."""
+        _asked(lambda: self._producer.commit_transaction(ANSWER_S_MAX))
+
+    def _produce(self, topic: str, message: Message) -> None:
+        _asked(lambda: self._producer.produce(topic, key=message.key, value=message.value))
+        _asked(lambda: self._producer.poll(0))
+
+
+def committed_positions(access: KafkaAccess) -> dict[str, Position]:
+    """Stream → how far it is fanned out, by what the broker holds. Raises RetryLater when it does not answer."""
+    partition = TopicPartition(POSITIONS, 0, OFFSET_BEGINNING)
+    reader = Consumer(
+        client_settings(access)
+        | {
+            "group.id": f"{access.username}.positions",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    positions: dict[str, Position] = {}
+    try:
+        end = _asked(lambda: _end(access))
+        reader.assign([partition])
+        while True:
+            message = reader.poll(ANSWER_S_MAX)
+            if message is None:
+                raise RetryLater("Kafka does not tell how far the streams are fanned out", hint="is the broker well?")
+            problem = message.error()
+            if problem is None:
+                positions[(message.key() or b"").decode()] = Position.from_json(json.loads(message.value() or b"{}"))
+            elif problem.code() != KafkaError._PARTITION_EOF:
+                raise RetryLater(f"Kafka: {problem.str()}")
+            elif (message.offset() or 0) >= end:
+                return positions
+    finally:
+        reader.close()
+
+
+def _end(access: KafkaAccess) -> int:
+    """One past the last record of the Positions' topic, committed or not."""
+    partition = TopicPartition(POSITIONS, 0)
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    admin = AdminClient(client_settings(access))  # no answer comes once it is thrown away
+    asked = admin.list_offsets({partition: latest}, request_timeout=ANSWER_S_MAX)
+    return int(asked[partition].result().offset)
+
+
+def _asked(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except KafkaException as problem:
+        raise told(problem) from problem
+    except BufferError as problem:
+        raise RetryLater("more messages wait for Kafka than the producer holds") from problem
+
+
+def told(problem: KafkaException) -> NotAllowed | RetryLater:
+    """The problem in the project's own words."""
+    error = problem.args[0]
+    if isinstance(error, KafkaError) and error.code() in _FENCED:
+        return NotAllowed("another fan-out of this name has taken over", hint="run one, or give each a transactional_id of its own")
+    return RetryLater(f"Kafka: {error.str() if isinstance(error, KafkaError) else error}", hint="it is tried again")
+
+
+def _in_passing(error: KafkaError) -> None:
+    """A broken connection is the client's to mend: what comes of it is raised by the call that needed it."""

@@ -1,0 +1,65 @@
+"""Records of a stream as Kafka messages: plain JSON, one record a message, for clients that know nothing of Landfall."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from hq.fanout.routes import CUSTOMERS
+from streams.records import (
+    BODY,
+    DEVICE,
+    DEVICE_AT,
+    OFFSET,
+    ORDER_AT,
+    RECEIVED_AT,
+    SOURCE_OFFSET,
+    SOURCE_ORIGIN,
+    SOURCE_STREAM,
+    TOPIC,
+    Batch,
+    signal_names,
+)
+
+BODY_BYTES_MAX = 800_000
+"""Of the body's text. Kafka's clients take messages up to 1,000,000 bytes unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One Kafka message: `key` is the record's topic, so that what one origin says of one thing stays in order."""
+
+    key: bytes
+    value: bytes
+
+
+def messages(batch: Batch) -> Iterator[Message]:
+    """A message per row, in order. The value is a JSON object: coordinates `stream`, `origin`, `offset`; `topic`, `device`, times in UTC ms
+    (`device_at_ms`, `received_at_ms`, `order_at_ms`), `signals` (only those the row has), `body`.
+
+    `source` names the coordinates of the record this one was made from, but not to customers: offsets of streams that all share would tell
+    how much others have there. A body longer than BODY_BYTES_MAX is left out: `body` is null and `body_left_out` has its length and digest.
+    """
+    signals = signal_names(batch.records)
+    shared = not batch.stream.startswith(CUSTOMERS)
+    head = {"stream": batch.stream, "origin": str(batch.origin)}
+    for row in batch.records.to_pylist():
+        value: dict[str, Any] = {**head, **{name: row.get(name) for name in (OFFSET, TOPIC, DEVICE, DEVICE_AT, RECEIVED_AT, ORDER_AT)}}
+        if shared and row.get(SOURCE_OFFSET) is not None:
+            value["source"] = {"stream": row[SOURCE_STREAM], "origin": row[SOURCE_ORIGIN], "offset": row[SOURCE_OFFSET]}
+        value["signals"] = {name: row[name] for name in signals if row[name] is not None}
+        value |= _body(row[BODY])
+        yield Message(row[TOPIC].encode(), orjson.dumps(value))
+
+
+def _body(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {"body": None}
+    whole = text.encode()
+    if len(whole) > BODY_BYTES_MAX:
+        return {"body": None, "body_left_out": {"bytes": len(whole), "sha256": hashlib.sha256(whole).hexdigest()}}
+    return {"body": orjson.Fragment(whole)}

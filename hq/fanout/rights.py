@@ -1,0 +1,114 @@
+"""Kafka topics, logins and rights: made to be what the settings say, and nothing beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+
+from hq.fanout.kafka import ANSWER_S_MAX, client_settings, told
+from hq.fanout.routes import POSITIONS, Right, kafka_topic, right_to
+from hq.fanout.settings import FanoutSettings, KafkaReader
+
+SCRAM_ROUNDS = 8_192
+OURS = "landfall."
+"""The Kafka topics whose rights are the fan-out's to give and take away: all whose names begin so."""
+
+
+class Rights:
+    """The administrator's part, with the fan-out's login. Every method raises RetryLater when Kafka does not answer."""
+
+    def __init__(self, settings: FanoutSettings) -> None:
+        self._settings = settings
+        self._admin = AdminClient(client_settings(settings.kafka))
+        self._known: set[str] = set()
+
+    def settle(self) -> None:
+        """Every reader has its login, the rights its settings name, and no other right on `landfall.…`; the Positions' topic is there."""
+        compacted = {"cleanup.policy": "compact"}
+        self._make([NewTopic(POSITIONS, 1, self._settings.replication, config=compacted)])
+        logins: list[UserScramCredentialAlteration] = [_login(reader) for reader in self._settings.readers]
+        if logins:
+            _wait(self._admin.alter_user_scram_credentials(logins, request_timeout=ANSWER_S_MAX))
+        wanted = {binding for reader in self._settings.readers for binding in bindings(reader)}
+        there = set(self._there())
+        gone = [_filter(binding) for binding in there - wanted if binding.name.startswith(OURS)]
+        if gone:
+            _wait(self._admin.delete_acls(gone, request_timeout=ANSWER_S_MAX))
+        if wanted - there:
+            _wait(self._admin.create_acls(sorted(wanted - there, key=str), request_timeout=ANSWER_S_MAX))
+
+    def make_topics(self, streams: Iterable[str]) -> None:
+        """Every one of `streams` has its Kafka topic. Asks only for those not made or seen before."""
+        new = sorted({kafka_topic(stream) for stream in streams} - self._known)
+        if new:
+            one = self._settings
+            self._make([NewTopic(name, one.partitions, one.replication, config={"retention.ms": str(one.retention_ms)}) for name in new])
+            self._known.update(new)
+
+    def _make(self, topics: list[NewTopic]) -> None:
+        for made in self._admin.create_topics(topics, request_timeout=ANSWER_S_MAX).values():
+            try:
+                made.result()
+            except KafkaException as problem:
+                if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise told(problem) from problem
+
+    def _there(self) -> list[AclBinding]:
+        anything: Any = None
+        every = AclBindingFilter(
+            ResourceType.ANY, anything, ResourcePatternType.ANY, anything, anything, AclOperation.ANY, AclPermissionType.ANY
+        )
+        try:
+            found: list[AclBinding] = self._admin.describe_acls(every, request_timeout=ANSWER_S_MAX).result()
+        except KafkaException as problem:
+            raise told(problem) from problem
+        return found
+
+
+def bindings(reader: KafkaReader) -> list[AclBinding]:
+    """The reader's rights: to read the Kafka topics of its streams, and to keep its place in groups `<username>.…`."""
+    rights = [right_to(pattern) for pattern in reader.streams]
+    topics = [_allowed(ResourceType.TOPIC, right, reader.username, operation) for right in rights for operation in _READING]
+    return [*topics, _allowed(ResourceType.GROUP, Right(f"{reader.username}.", prefix=True), reader.username, AclOperation.READ)]
+
+
+_READING = (AclOperation.READ, AclOperation.DESCRIBE)
+
+
+def _allowed(resource: ResourceType, right: Right, username: str, operation: AclOperation) -> AclBinding:
+    pattern = ResourcePatternType.PREFIXED if right.prefix else ResourcePatternType.LITERAL
+    return AclBinding(resource, right.topic, pattern, f"User:{username}", "*", operation, AclPermissionType.ALLOW)
+
+
+def _filter(one: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(one.restype, one.name, one.resource_pattern_type, one.principal, one.host, one.operation, one.permission_type)
+
+
+def _login(reader: KafkaReader) -> UserScramCredentialUpsertion:
+    mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, SCRAM_ROUNDS)
+    return UserScramCredentialUpsertion(reader.username, mechanism, reader.password.get_secret_value().encode())
+
+
+def _wait(futures: dict[Any, Future[Any]]) -> None:
+    for future in futures.values():
+        try:
+            future.result()
+        except KafkaException as problem:
+            raise told(problem) from problem

@@ -1,0 +1,111 @@
+"""What the fan-out and the development broker are told at their start."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from hq.fanout.routes import check_pattern
+
+_USER_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
+_ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
+_Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _addresses(text: str) -> str:
+    if not all(_ADDRESS_PATTERN.fullmatch(one) for one in text.split(",")):
+        raise ValueError(f"brokers are written host:port,host:port, not {text!r}")
+    return text
+
+
+def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for one in patterns:
+        check_pattern(one)
+    return patterns
+
+
+class KafkaAccess(_Settings):
+    """How to reach a Kafka: `brokers` as `host:port,host:port`, a SCRAM-SHA-512 login, and `tls_ca`, a PEM file, where they speak TLS."""
+
+    brokers: Annotated[str, AfterValidator(_addresses)]
+    username: str = Field(pattern=_USER_PATTERN)
+    password: SecretStr
+    tls_ca: Path | None = None
+
+
+class KafkaReader(_Settings):
+    """Someone who may read: a login, made in the Kafka when it is not there, and the streams: names, or beginnings of names and a `*`.
+
+    Its consumers' group ids must begin with the username and a dot.
+    """
+
+    username: str = Field(pattern=_USER_PATTERN)
+    password: SecretStr
+    streams: Annotated[tuple[str, ...], AfterValidator(_patterns)]
+
+
+class FanoutSettings(_Settings):
+    """Settings of `landfall fanout`.
+
+    `log` is the folder of headquarters' log. `kafka` is the login of a super user there: the fan-out makes topics, logins and rights.
+    `transactional_id`: one name per fan-out of one log; a second process of the name puts an end to the first. `readers`: all who may read;
+    a right that is not named here is taken away at the next start. New topics get `partitions`, `replication` and `retention_ms`. `door` is
+    the node's URL and `token` what local processes show there, for metrics; without a door they are not sent. `clock`: "wall", or the URL
+    of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.
+    """
+
+    log: Path
+    kafka: KafkaAccess
+    readers: tuple[KafkaReader, ...] = ()
+    transactional_id: str = Field("landfall-fanout", min_length=1, max_length=100)
+    partitions: int = Field(3, ge=1, le=1_000)
+    replication: int = Field(1, ge=1, le=7)
+    retention_ms: int = Field(30 * 86_400_000, ge=60_000)
+    poll_interval_s: float = Field(0.1, gt=0, le=10)
+    transaction_records_max: int = Field(10_000, ge=1, le=50_000)
+    host: str = "127.0.0.1"
+    health_port: _Port = 0
+    door: str | None = Field(None, pattern=r"^https?://[^/]+$")
+    token: SecretStr = SecretStr("")
+    clock: str = "wall"
+    metrics_every_s: float = Field(10.0, gt=0)
+
+    @model_validator(mode="after")
+    def _one_login_each(self) -> Self:
+        names = [self.kafka.username, *(reader.username for reader in self.readers)]
+        if len(set(names)) != len(names):
+            raise ValueError("each reader needs a username of its own, and not the fan-out's")
+        return self
+
+
+class KafkaDoor(_Settings):
+    """Where the broker listens for clients, and the address it tells them to come back to. No port is chosen by the system here."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=9092, ge=1, le=65_535)
+    advertised: Annotated[str, AfterValidator(_addresses)] = "127.0.0.1:9092"
+
+
+class KafkaBrokerSettings(_Settings):
+    """Settings of `landfall broker`: one Kafka broker for development, alone, on this machine.
+
+    `folder` is its own; `username` and `password` are its super user, settled when the folder is first used. `doors` take clients with
+    SCRAM logins; `broker_port` and `controller_port` are of 127.0.0.1, for the broker's words with itself.
+    """
+
+    folder: Path
+    username: str = Field("landfall", pattern=_USER_PATTERN)
+    password: SecretStr = Field(min_length=8)
+    doors: tuple[KafkaDoor, ...] = Field((KafkaDoor(),), min_length=1)
+    broker_port: int = Field(9094, ge=1, le=65_535)
+    controller_port: int = Field(9093, ge=1, le=65_535)
+    heap_mb: int = Field(512, ge=256, le=65_536)
+    host: str = "127.0.0.1"
+    health_port: _Port = 0

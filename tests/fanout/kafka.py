@@ -1,0 +1,152 @@
+"""A real Kafka for tests: the project's own development broker, on ports of its own, stopped and started as a test likes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import tomli_w
+from confluent_kafka import Consumer, KafkaError
+from pydantic import SecretStr
+
+from hq.fanout.kafka import answers
+from hq.fanout.settings import KafkaAccess
+from streams.crash import CRASH_VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+WITHIN_S = 40.0
+PASSWORD = "quack quack quack"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago."""
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Waits for a condition, with a deadline."""
+    deadline = time.monotonic() + WITHIN_S
+    while not true():
+        assert time.monotonic() < deadline, f"waited {WITHIN_S} s for {what}"
+        time.sleep(0.02)
+
+
+class Process:
+    """`landfall <word>` with settings from a file, its words in a file beside it."""
+
+    def __init__(self, folder: Path, word: str, settings: dict[str, Any]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.words = folder / f"{word}.log"
+        self._word, self._config = word, folder / f"{word}.toml"
+        self._config.write_text(tomli_w.dumps(settings))
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def start(self, crash_at: str = "") -> None:
+        """Start it; `crash_at`: the commit point and the passage at which it kills itself."""
+        environment = ENVIRONMENT | ({CRASH_VARIABLE: crash_at} if crash_at else {})
+        command = [sys.executable, "-m", "landfall", self._word, "--config", str(self._config)]
+        with self.words.open("ab") as words:
+            self._running = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=words, stderr=words)
+
+    def ended(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        assert self._running is not None
+        return self._running.wait(WITHIN_S)
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        if self._running is None:
+            return 0
+        self._running.send_signal(signal.SIGTERM)
+        return self.ended()
+
+
+class Kafka:
+    """The broker: where it is, and its super user's login."""
+
+    def __init__(self, folder: Path) -> None:
+        port, broker_port, controller_port = free_ports(3)
+        self.address = f"127.0.0.1:{port}"
+        self.access = KafkaAccess(brokers=self.address, username="landfall", password=SecretStr(PASSWORD))
+        door = {"host": "127.0.0.1", "port": port, "advertised": self.address}
+        own = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": [door], "heap_mb": 256}
+        self._process = Process(folder, "broker", {**own, "broker_port": broker_port, "controller_port": controller_port})
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        self._process.start()
+        until(lambda: answers(self.access), f"the broker, whose words are in {self._process.words}")
+
+    def stop(self) -> int:
+        """End it in good order; its exit code."""
+        return self._process.stop()
+
+    def reader(self, username: str, group: str, topics: Sequence[str]) -> Reader:
+        """A stock consumer with this login, subscribed."""
+        return Reader(self.address, username, group, topics)
+
+
+class Reader:
+    """confluent-kafka's consumer as any customer would write it: from the beginning, only what is committed, in a thread of its own."""
+
+    def __init__(self, address: str, username: str, group: str, topics: Sequence[str]) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": address,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": username,
+                "sasl.password": PASSWORD,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "topic.metadata.refresh.interval.ms": 500,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 2,
+            }
+        )
+        self.heard: list[tuple[str, bytes, dict[str, Any]]] = []
+        """(Kafka topic, key, value) of every message."""
+        self.refused: set[str] = set()
+        """What it was told it may not do."""
+        self._ending = threading.Event()
+        self._consumer.subscribe(list(topics))
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def coordinates(self) -> list[tuple[str, str, int]]:
+        """(stream, origin, offset) of every message heard, sorted, repeats and all."""
+        return sorted((value["stream"], value["origin"], value["offset"]) for _, _, value in self.heard)
+
+    def close(self) -> None:
+        """Leave."""
+        self._ending.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _listen(self) -> None:
+        while not self._ending.is_set():
+            message = self._consumer.poll(0.1)
+            if message is None:
+                continue
+            problem = message.error()
+            if problem is None:
+                self.heard.append((message.topic() or "", message.key() or b"", orjson.loads(message.value() or b"")))
+            elif problem.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
+                self.refused.add(problem.name())

@@ -1,0 +1,193 @@
+"""In a real Kafka a stock consumer finds each record once, whatever is killed, and each reader only what is its own."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from hq.fanout.fanning import Fanout
+from hq.fanout.kafka import committed_positions
+from hq.fanout.settings import FanoutSettings
+from streams.codec import BlockCodec
+from streams.errors import NotAllowed
+from streams.logs.files import FileLogReader
+from streams.metrics import Metrics
+from tests.fanout.headquarters import DUCKS, OTHERS, Headquarters, plain
+from tests.fanout.kafka import PASSWORD, Kafka, Process, Reader, until
+
+EVERYTHING = ("alerts", "events", "ships", "containers", "customers/*")
+READERS = {"operations": EVERYTHING, "ducks": ("customers/ducks",), "machines": ("customers/machines",)}
+ALL_TOPICS = ("landfall.alerts", "landfall.events", "landfall.ships", "landfall.containers", "^landfall.customers.*")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """One broker for the module: tests keep apart by fresh streams' coordinates and transactional ids."""
+    broker = Kafka(tmp_path_factory.mktemp("kafka"))
+    broker.start()
+    yield broker
+    assert broker.stop() == 0
+
+
+def settings_for(kafka: Kafka, hq: Headquarters, **more: Any) -> dict[str, Any]:
+    """The fan-out's settings, as its TOML file has them."""
+    readers = [{"username": name, "password": PASSWORD, "streams": list(streams)} for name, streams in READERS.items()]
+    access = {"brokers": kafka.address, "username": "landfall", "password": PASSWORD}
+    return {"log": str(hq.folder), "kafka": access, "readers": readers, "poll_interval_s": 0.02, "partitions": 2, **more}
+
+
+def make(kafka: Kafka, hq: Headquarters, **more: Any) -> Fanout:
+    """A fan-out in this process, started."""
+    settings = FanoutSettings.model_validate(settings_for(kafka, hq, **more))
+    fanout = Fanout(FileLogReader(hq.folder, BlockCodec()), settings, Metrics("fanout"))
+    fanout.start()
+    return fanout
+
+
+def of(reader: Reader, hq: Headquarters) -> list[tuple[str, str, int]]:
+    """What the reader heard of this very log."""
+    return [one for one in reader.coordinates() if one[1] == str(hq.log.origin)]
+
+
+def test_killed_after_every_commit_and_the_broker_restarted(kafka: Kafka, tmp_path: Path) -> None:
+    """SIGKILL at each commit point, several steps a life; then the broker restarts while all runs: each record once, topics in order."""
+    hq = Headquarters(tmp_path)
+    reader = kafka.reader("operations", "operations.kills", ALL_TOPICS)
+    fanout = Process(tmp_path, "fanout", settings_for(kafka, hq, transaction_records_max=7))
+    wanted = hq.everything()
+    for passage in ("settled:1", "topics:1", "written:1", "committed:1", "written:2", "committed:2", "written:3"):
+        fanout.start(crash_at=f"fanout.{passage}")
+        assert fanout.ended() == -signal.SIGKILL
+        wanted += hq.readings(DUCKS, count=2)
+    fanout.start()
+    until(lambda: of(reader, hq) == plain(wanted), "each record once")
+    assert kafka.stop() == 0
+    wanted += hq.everything()
+    kafka.start()
+    wanted += hq.everything()
+    until(lambda: len(of(reader, hq)) >= len(wanted), "what came while the broker was away")
+    assert fanout.stop() == 0, fanout.words.read_text()
+    assert of(reader, hq) == plain(wanted)
+    for box in (*DUCKS, *OTHERS):
+        told = [value["offset"] for topic, key, value in reader.heard if topic == "landfall.containers" and key == box.encode()]
+        assert told == sorted(told)
+        assert told
+    reader.close()
+    hq.log.close()
+
+
+def test_a_message_is_plain_json(kafka: Kafka, tmp_path: Path) -> None:
+    """Coordinates, times, device, signals, body; sources for those who share the log, not for customers."""
+    hq = Headquarters(tmp_path)
+    hq.everything()
+    make(kafka, hq).step()
+    reader = kafka.reader("operations", "operations.json", ALL_TOPICS)
+    until(lambda: len(of(reader, hq)) == 39, "all records")
+    reader.close()
+    mine = {(value["stream"], value["offset"]): (key, value) for _, key, value in reader.heard if value["origin"] == str(hq.log.origin)}
+    key, reading = mine["containers", 0]
+    assert key == DUCKS[0].encode()
+    times = {name: reading.pop(name) for name in ("received_at_ms", "order_at_ms")}
+    assert all(isinstance(at_ms, int) for at_ms in times.values())
+    assert reading == {
+        "stream": "containers",
+        "origin": str(hq.log.origin),
+        "offset": 0,
+        "topic": DUCKS[0],
+        "device": f"TRK-{DUCKS[0]}",
+        "device_at_ms": 1_777_593_605_000,
+        "signals": {"power_on": True, "return_c": 4.0},
+        "body": {"firmware": "1.2"},
+    }
+    assert mine["alerts", 0][1]["body"]["title"] == "Überbord"
+    assert mine["customers/ducks", 0][1]["topic"] == DUCKS[0]
+    assert not any("source" in value for (stream, _), (_, value) in mine.items() if stream.startswith("customers/"))
+    hq.log.close()
+
+
+def test_a_customer_reads_its_own_and_nothing_else(kafka: Kafka, tmp_path: Path) -> None:
+    """The duck owner hears its ducks; of alerts, all readings, the other customer and groups not its own it hears that it may not."""
+    hq = Headquarters(tmp_path)
+    wanted = [one for one in hq.everything() if one.stream == "customers/ducks"]
+    make(kafka, hq).step()
+    own = kafka.reader("ducks", "ducks.warehouse", ["landfall.customers.ducks"])
+    until(lambda: of(own, hq) == plain(wanted), "its ducks")
+    assert {value["topic"] for _, _, value in own.heard} == set(DUCKS)
+    own.close()
+    for topic in ("landfall.customers.machines", "landfall.alerts", "landfall.containers", "landfall.positions"):
+        curious = kafka.reader("ducks", "ducks.curious", [topic])
+        until(lambda told=curious: bool(told.refused), f"the refusal of {topic}")  # type: ignore[misc]
+        assert not curious.heard
+        curious.close()
+    impostor = kafka.reader("ducks", "machines.warehouse", ["landfall.customers.ducks"])
+    until(lambda: bool(impostor.refused), "the refusal of another's group")
+    assert not impostor.heard
+    impostor.close()
+    hq.log.close()
+
+
+def test_a_right_taken_out_of_the_settings_is_taken_away(kafka: Kafka, tmp_path: Path) -> None:
+    hq = Headquarters(tmp_path)
+    hq.everything()
+    late = {"username": "auditor", "password": PASSWORD, "streams": ["alerts"]}
+    make(kafka, hq, readers=[late]).step()
+    reader = kafka.reader("auditor", "auditor.one", ["landfall.alerts"])
+    until(lambda: bool(reader.heard), "the alerts")
+    reader.close()
+    make(kafka, hq)
+    refused = kafka.reader("auditor", "auditor.two", ["landfall.alerts"])
+    until(lambda: bool(refused.refused), "the refusal")
+    assert not refused.heard
+    refused.close()
+    hq.log.close()
+
+
+def test_a_second_fanout_puts_an_end_to_the_first(kafka: Kafka, tmp_path: Path) -> None:
+    """Two of one name: the earlier one learns it at its next commit, and its messages are nowhere."""
+    hq = Headquarters(tmp_path)
+    wanted = hq.everything()
+    first = make(kafka, hq)
+    second = make(kafka, hq)
+    with pytest.raises(NotAllowed, match="another fan-out"):
+        first.step()
+    assert second.step() == len(wanted)
+    reader = kafka.reader("operations", "operations.second", ALL_TOPICS)
+    until(lambda: of(reader, hq) == plain(wanted), "each record once")
+    reader.close()
+    hq.log.close()
+
+
+def test_what_is_gone_or_below_the_floor_is_passed_over(kafka: Kafka, tmp_path: Path) -> None:
+    """Records declared gone and records trimmed from this copy are no reason to wait; the Position in Kafka passes them."""
+    hq = Headquarters(tmp_path)
+    read = hq.readings(DUCKS)
+    origin = hq.log.origin
+    hq.log.declare_gone("containers", origin, 10, 15, "thinned")
+    hq.log.trim("containers", origin, 3)
+    fanout = make(kafka, hq)
+    assert fanout.step() == 7
+    assert fanout.step() == 0
+    assert committed_positions(fanout.settings.kafka)["containers"][origin] == 15
+    later = hq.readings(DUCKS[:1])
+    assert fanout.step() == len(later)
+    reader = kafka.reader("operations", "operations.gone", ["landfall.containers"])
+    until(lambda: of(reader, hq) == plain([*read[3:10], *later]), "what is left")
+    reader.close()
+    hq.log.close()
+
+
+def test_settings_name_streams_that_are_fanned_out(tmp_path: Path) -> None:
+    """A right on what is not fanned out, or one login for two, is refused with the reason."""
+    access = {"brokers": "kafka:9092", "username": "landfall", "password": PASSWORD}
+    for readers, reason in (
+        ([{"username": "x", "password": PASSWORD, "streams": ["registry"]}], "not fanned out"),
+        ([{"username": "x", "password": PASSWORD, "streams": ["cust*"]}], "streams"),
+        ([{"username": "landfall", "password": PASSWORD, "streams": ["alerts"]}], "username of its own"),
+    ):
+        with pytest.raises(ValidationError, match=reason):
+            FanoutSettings.model_validate({"log": str(tmp_path), "kafka": access, "readers": readers})
