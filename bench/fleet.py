@@ -87,9 +87,9 @@ class Underway:
                 continue  # it ended meanwhile
             session = int(fields[3])
             used[session] = used.get(session, 0.0) + sum(map(int, fields[11:15])) / CLOCK_TICKS_S
-            settings = next((Path(word) for word in words if word.startswith(str(self.fleet.settings_folder))), None)
-            if settings is not None and session == int(stat.parent.name):
-                leaders[session] = settings.stem
+            if int(fields[1]) == self.process.pid:
+                settings = (Path(word).stem for word in words if word.startswith(str(self.fleet.settings_folder)))
+                leaders[session] = next(settings, "dashboards")  # the pages have become Streamlit's process
         return {name: used[session] for session, name in leaders.items()}
 
 

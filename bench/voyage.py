@@ -111,7 +111,7 @@ def follow_the_loss(underway: Underway) -> dict[str, Any]:
 
     return {
         "lost_boxes": len(truly_lost),
-        "false_alarms": len(set().union(*(watcher.losses[node] for node in NODES)) - truly_lost),
+        "false_alarms": sorted(set().union(*(watcher.losses[node] for node in NODES)) - truly_lost),
         "alert_to_headquarters_s": after(watcher.losses[HQ], raised),
         **{f"alert_to_{port}_s": after(watcher.losses[port], raised) for port in QUAYS},
         "alert_to_map_s": after(on_map.lost, raised),
