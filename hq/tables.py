@@ -22,6 +22,10 @@ value."""
 _KINDS = {pa.float64(): "double", pa.int64(): "bigint", pa.bool_(): "boolean", pa.string(): "string"}
 
 
+REPLACED_FILES_KEPT = "interval 2 hours"
+"""Who reads a table without Spark has so long to finish."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A Delta table: its folder below the tables' root, its columns as Spark's DDL, how it is clustered, which columns files are skipped
@@ -41,7 +45,7 @@ class Table:
         return (
             f"CREATE TABLE IF NOT EXISTS delta.`{self.path(root)}` ({self.columns}) USING delta CLUSTER BY ({', '.join(self.cluster_by)}) "
             f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(self.skip_by)}', 'delta.enableDeletionVectors' = 'false', "
-            "'delta.checkpointInterval' = '50')"
+            f"'delta.checkpointInterval' = '50', 'delta.deletedFileRetentionDuration' = '{REPLACED_FILES_KEPT}')"
         )
 
     def committed(self, root: str, writer: str) -> int | None:

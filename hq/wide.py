@@ -106,5 +106,6 @@ def _with_more(bodies: pa.Array, more: pa.Array) -> pa.Array:
         return bodies
     joined = bodies.to_pylist()
     for row, text in _texts(more):
-        joined[row] = body_text(json.loads(text) | json.loads(joined[row] or "{}"))
+        body = json.loads(joined[row] or "{}")
+        joined[row] = body_text(json.loads(text) | (body if isinstance(body, dict) else {BODY: body}))
     return pa.array(joined, pa.string())

@@ -3,9 +3,10 @@ began."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from streams.records import body_text
 
@@ -26,15 +27,28 @@ def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) 
     kind = KINDS.get(stream)
     if kind is None:
         return body
-    fields = json.loads(body or "{}")
+    fields = _fields(body)
     names = EVENT_FIELDS if kind == "event" else ALERT_FIELDS
     kept: dict[str, Any] = {name: fields[name] for name in names if name in fields}
     if kind == "alert":
-        kept["evidence"] = [_evidence(one) for one in fields.get("evidence") or () if _may_tell(one, from_at_ms, until_at_ms)]
+        evidence = fields.get("evidence")
+        kept["evidence"] = (
+            [_evidence(one) for one in evidence if _may_tell(one, from_at_ms, until_at_ms)] if isinstance(evidence, list) else []
+        )
     return body_text(kept | {"landfall_kind": kind})
 
 
-def _may_tell(evidence: Mapping[str, Any], from_at_ms: int, until_at_ms: int) -> bool:
+def _fields(body: str | None) -> dict[str, Any]:
+    """The body's fields; none when it is no JSON object: of what does not read nothing is told."""
+    try:
+        return msgspec.json.decode(body or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _may_tell(evidence: Any, from_at_ms: int, until_at_ms: int) -> bool:
+    if not isinstance(evidence, dict):
+        return False
     at_ms = evidence.get("at_ms")
     return evidence.get("family") in OWN_EVIDENCE and isinstance(at_ms, int) and from_at_ms <= at_ms < until_at_ms
 

@@ -7,11 +7,11 @@ nothing is said of a ship that headquarters has not heard from, and a micro-batc
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -28,6 +28,15 @@ BERTH_MS_MAX = 72 * 3_600_000
 """A report from the quay counts for a discharge when it is at most so much older than the ship's departure."""
 WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, RECEIVED_AT, BODY, "latitude_deg", "longitude_deg")
 PART_ROWS = 262_144
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """An event of stream `events` with which a ship (IMO number) left a port (UN/LOCODE)."""
+
+    event: str
+    event_at_ms: int
+    place: str
+    ship: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +146,12 @@ class FleetWatch:
         """A ship's departure makes the boxes of her discharge list due on the quay."""
         departures = rows.filter(pc.and_(pc.equal(rows.column("stream"), "events"), pc.ends_with(rows.column(TOPIC), ".log")))
         for body in departures.column(BODY).drop_null().to_pylist():
-            event = json.loads(body)
-            if event.get("event") != "DEPA" or not event.get("place"):
+            departure = _departure(body)
+            calls = [] if departure is None else [one for one in self._registry.load_lists(departure.ship) if one.port == departure.place]
+            if departure is None or not calls:
                 continue
-            calls = [one for one in self._registry.load_lists(str(event.get("ship"))) if one.port == event["place"]]
-            for container in self._nearest(calls, event["event_at_ms"]).discharge if calls else ():
-                discharge = Discharge(container, event["place"], event["event_at_ms"])
+            for container in self._nearest(calls, departure.event_at_ms).discharge:
+                discharge = Discharge(container, departure.place, departure.event_at_ms)
                 if not self._heard_ashore(discharge):
                     self._due[container].setdefault(discharge, False)
 
@@ -176,6 +185,15 @@ class FleetWatch:
 
     def _place(self, origin: str) -> str | None:
         return self._places.get(Origin.parse(origin).node)
+
+
+def _departure(body: str) -> Departure | None:
+    """The departure that an event's body tells of; None when it tells of something else, or does not read."""
+    try:
+        event = msgspec.json.decode(body, type=Departure)
+    except msgspec.MsgspecError:
+        return None
+    return event if event.event == "DEPA" else None
 
 
 def alert_records(alerts: Iterable[Alert]) -> list[Record]:

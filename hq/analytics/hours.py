@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,7 +67,7 @@ def _hour_record(row: Mapping[str, Any]) -> Record:
     temperatures = {
         name: {"count": one["count"], "min": one["min"], "mean": one["sum"] / one["count"], "max": one["max"]}
         for name in TEMPERATURES
-        if (one := row[name]) is not None and one["count"]
+        if (one := row[name]) is not None and one["count"] and math.isfinite(one["sum"])
     }
     body = {"hour_at_ms": row["hour_at_ms"], "count": row["count"], "temperatures": temperatures}
     return Record(row["topic"], device_at_ms=row["hour_at_ms"], body=body)

@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from cargo.errors import Unreadable
-from cargo.registry import Entry, parse_entry
+from cargo.registry import Booking, Entry, parse_entry
 from hq.wide import IDENTITY
 from streams.records import BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
+from streams.words import check_stream
 
 REGISTRY = "registry"
 _COLUMNS = ["stream", "origin", OFFSET, RECEIVED_AT, ORDER_AT, DEVICE_AT, IDENTITY]
@@ -40,6 +41,11 @@ class Overview:
         return newest
 
 
+def customer_stream(customer: str) -> str:
+    """The stream of what `customer` (its id) may see."""
+    return f"customers/{customer}"
+
+
 def look_at(rows: DataFrame) -> pa.Table:
     """Of every record of wide `rows` what an overview needs: tens of bytes each. One pass over the source."""
     entry = sf.when(sf.col("stream") == REGISTRY, sf.col(BODY)).alias(BODY)
@@ -59,7 +65,10 @@ def read_entries(bodies: Iterable[str]) -> tuple[tuple[Entry, ...], tuple[tuple[
     unreadable: list[tuple[str, str]] = []
     for body in bodies:
         try:
-            entries.append(parse_entry(body))
-        except Unreadable as problem:
+            entry = parse_entry(body)
+            if isinstance(entry.value, Booking):
+                check_stream(customer_stream(entry.value.shipper))
+            entries.append(entry)
+        except (Unreadable, ValueError) as problem:
             unreadable.append((body, str(problem)))
     return tuple(entries), tuple(unreadable)

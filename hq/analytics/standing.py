@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +116,11 @@ def state_records(states: pa.Table, places: Mapping[str, str]) -> list[Record]:
 def _state_record(row: Mapping[str, Any], places: Mapping[str, str]) -> Record:
     at_ms = row["changed_at"]["at"]
     kind, _, identity = places.get(Origin.parse(row["changed_at"]["origin"]).node, "").partition("/")
-    signals = {name: {"value": row[name]["value"], "at_ms": row[name]["at"]} for name in _SIGNALS if row[name] is not None}
+    signals = {
+        name: {"value": row[name]["value"], "at_ms": row[name]["at"]}
+        for name in _SIGNALS
+        if row[name] is not None and _tellable(row[name]["value"])
+    }
     position = signals.get("latitude_deg")
     body = {
         "kind": row["kind"],
@@ -127,3 +132,8 @@ def _state_record(row: Mapping[str, Any], places: Mapping[str, str]) -> Record:
         "signals": signals,
     }
     return Record(row["topic"], device_at_ms=at_ms, body=body)
+
+
+def _tellable(value: Any) -> bool:
+    """JSON has no word for what is no finite number."""
+    return not isinstance(value, float) or math.isfinite(value)

@@ -22,13 +22,13 @@ from hq.analytics.customers import customers_appends, owed
 from hq.analytics.fleet import alert_records
 from hq.analytics.hours import changed_hours, hour_records, settle_hours
 from hq.analytics.memory import Memory, remembered
-from hq.analytics.overview import Overview, look_at, overview
+from hq.analytics.overview import Overview, customer_stream, look_at, overview
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.repeats import COORDINATES, repeats
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.standing import Standing, settle_states, state_records
 from hq.analytics.writing import append_once
-from hq.tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER
+from hq.tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER, TABLES
 from hq.telling import failure
 from hq.wide import WIDE
 from streams.clock import Clock
@@ -92,9 +92,12 @@ class Steps:
         self._settled = done
 
     def compact(self) -> None:
-        """Small files of `history` are joined and ordered by container and day. Beside micro-batches."""
+        """Small files of `history` are joined and ordered by container and day; files no longer part of a table go. Beside
+        micro-batches."""
         with self._timed("compact"):
             self._aside.sql(f"OPTIMIZE delta.`{HISTORY.path(self._root)}`")
+            for table in TABLES:
+                self._aside.sql(f"VACUUM delta.`{table.path(self._root)}`")
 
     def stop(self) -> None:
         """Returns when nothing is under way any more; nothing begins afterwards."""
@@ -154,7 +157,7 @@ class Steps:
         added = rights.learn(seen.entries, batch)
         given = owed(self._root, rows, rights, added, batch)
         appends = (
-            append_piece(f"customers/{customer}", "analytics.customers", batch, piece, records)
+            append_piece(customer_stream(customer), "analytics.customers", batch, piece, records)
             for customer, piece, records in customers_appends(given, PIECE_RECORDS_MAX)
         )
         self._progress.metrics.count("customers_records", append_all(self._door, appends, first_time=first_time))

@@ -13,6 +13,7 @@ from cargo.registry import Entry, parse_entry
 from hq.analytics.bookings import OPEN_MS, Rights
 from hq.analytics.customers import covered, customers_appends, newly_covered
 from hq.analytics.disclosure import disclosed
+from hq.analytics.overview import read_entries
 from hq.wide import widen
 from streams.records import Batch, Record, to_batch
 from streams.words import Origin
@@ -134,3 +135,17 @@ def test_an_event_keeps_only_fields_that_are_known_to_be_harmless() -> None:
     )
     assert told is not None
     assert json.loads(told) == {"event_id": "e", "event": "LOAD", "event_at_ms": 5, "landfall_kind": "event"}
+
+
+@pytest.mark.parametrize("body", ["[1, 2]", "no JSON", '{"evidence": "yes", "incident": 1}', '{"evidence": [1, null]}', None])
+def test_of_what_does_not_read_nothing_is_told(body: str | None) -> None:
+    told = disclosed("alerts", body, NOON_MS, OPEN_MS)
+    assert told is not None
+    assert json.loads(told) == {"evidence": [], "landfall_kind": "alert"}
+
+
+def test_a_shipper_whose_id_makes_no_streams_name_is_refused_and_stops_nobody() -> None:
+    good, bad = (booking(name, 1, shipper, (A, NOON_MS, None)) for name, shipper in (("D", DUCKS), ("E", "no/such name")))
+    entries, unreadable = read_entries([json.dumps(good.body), json.dumps(bad.body), "{}"])
+    assert [entry.id for entry in entries] == ["D"]
+    assert len(unreadable) == 2
