@@ -11,6 +11,7 @@ from dashboards import theme
 STYLE = f"""<style>
 .stMainBlockContainer {{ padding: 4.1rem 1.6rem 2rem; max-width: none; }}
 .stAppHeader {{ background: {theme.DEEP}; border-bottom: 1px solid {theme.LINE}; }}
+[data-stale="true"] {{ opacity: 1 !important; transition: none !important; }}
 .st-key-who {{ position: fixed; top: .55rem; right: 1.2rem; width: auto; z-index: 999991; }}
 [data-testid="stBaseButton-segmented_controlActive"] p, [data-testid="stBaseButton-pillsActive"] p {{ color: {theme.ACCENT}; }}
 .stApp {{ font-variant-numeric: tabular-nums; }}
@@ -39,7 +40,7 @@ STYLE = f"""<style>
 .lf-list {{ margin: .25rem 0; padding-left: 1.1rem; font-size: .88rem; line-height: 1.5; }}
 .lf-mono {{ font-family: "Source Code Pro", monospace; font-size: .93em; letter-spacing: .01em; }}
 .lf-dot {{ display: inline-block; width: .95rem; height: .58rem; border-radius: 2px; margin-right: .5rem; vertical-align: .02rem; }}
-.lf-facts {{ display: grid; grid-template-columns: max-content 1fr; gap: .22rem 1rem; font-size: .9rem; }}
+.lf-facts {{ margin: 0; padding: .5rem .7rem; display: grid; grid-template-columns: max-content 1fr; gap: .22rem 1rem; font-size: .9rem; }}
 .lf-facts dt {{ color: {theme.MUTED}; }} .lf-facts dd {{ margin: 0; }}
 .lf-line {{ position: relative; padding: 0 0 .8rem 1.3rem; border-left: 2px solid {theme.LINE}; margin-left: .35rem; font-size: .9rem; }}
 .lf-line::before {{ content: ""; position: absolute; left: -.42rem; top: .3rem; width: .65rem; height: .65rem; border-radius: 50%;

@@ -28,7 +28,7 @@ LOST = (
     Column("slot", "Slot"),
     Column("cargo", "Cargo"),
     Column("heard", "Last heard", right=True),
-    Column("position", "Estimated position"),
+    Column("position", "Position and its basis"),
     Column("chance", "Lost", right=True),
     Column("state", "State", markup=True),
 )

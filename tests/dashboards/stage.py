@@ -55,13 +55,14 @@ WAIT_MS_MAX = 30_000
 
 @dataclass
 class Stage:
-    """Where the pages are, whose boxes the fleet carries, and the handle to stop the projector."""
+    """Where the pages are, whose boxes the fleet carries, the handle to stop the projector, and the node's door."""
 
     url: str
     voyage: Voyage
     database: Path
     projecting: Projecting
     clock: FleetClock
+    door: str
 
     def numbers(self, customer: str) -> list[str]:
         """The containers of one shipper's bookings, and no other's."""
@@ -130,7 +131,7 @@ def staged(folder: Path, boxes: int = 40) -> Iterator[Stage]:
         stack.callback(projecting.stop)
         api_url = stack.enter_context(_api(folder, voyage, door, clock))
         url = stack.enter_context(_pages(folder, api_url))
-        yield Stage(url, voyage, database, projecting, clock)
+        yield Stage(url, voyage, database, projecting, clock, door)
 
 
 @contextmanager
