@@ -56,7 +56,7 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
         return
     fresh = settings.folder / "log.new"
     shutil.rmtree(fresh, ignore_errors=True)
-    cluster = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    cluster = "L" + urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a dash in front: that would read as an option
     login = f"SCRAM-SHA-512=[name={settings.username},password={settings.password.get_secret_value()}]"
     properties = _write(settings.folder / "format.properties", _properties(settings, fresh))
     words = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone", "--add-scram", login)

@@ -1,0 +1,133 @@
+"""`docker-compose.yml` and what `landfall fleet write` writes fit each other, and Mosquitto lets in whom it should."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.reasoncodes import ReasonCode
+from typer.testing import CliRunner
+
+from landfall.cli import PROCESSES, app, found
+from landfall.configuration import load
+from landfall.demo.containers import PROCESSES as CONTAINERS
+from landfall.demo.fleet import Secrets
+from sim.settings import SimSettings
+from tests.fanout.kafka import ROOT, free_ports, until
+
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+SERVICES: dict[str, str] = dict(re.findall(r"^  ([a-z]+):\n    <<: \*process\n((?:    .+\n)+)", COMPOSE, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the containers' settings service leaves it."""
+    folder = tmp_path_factory.mktemp("fleet")
+    for _ in range(2):
+        done = CliRunner().invoke(app, ["fleet", "write", str(folder), "--boxes", "60"], catch_exceptions=False)
+        assert done.exit_code == 0
+    return folder
+
+
+def test_each_container_finds_settings_that_its_process_takes(fleet: Path) -> None:
+    """Each service starts its process with its own file, is found by all under its name, and is asked for its health where it listens."""
+    assert SERVICES.keys() == {*CONTAINERS, "settings"}
+    for name, told in SERVICES.items():
+        address = re.search(r"ipv4_address: ([\d.]+)", told)
+        assert address
+        assert name == "settings" or f'- "{name}:{address[1]}"' in COMPOSE
+        command = re.search(r"landfall, (\w+).*, --config, /fleet/settings/(\w+)\.toml\]", told)
+        if command is None:
+            assert name in ("settings", "mosquitto")
+            continue
+        word, file = command.groups()
+        assert file == name
+        kind = SimSettings if word == "sim" else found(PROCESSES[word].settings)
+        load(kind, fleet / "settings" / f"{file}.toml", {})
+        health = re.search(r'deploy/healthy, "(\d+)"', told)
+        assert health
+        assert re.search(rf"^\w*port = {health[1]}$", (fleet / "settings" / f"{name}.toml").read_text(), re.MULTILINE), name
+
+
+def test_writing_again_changes_nothing(fleet: Path) -> None:
+    before = {path: path.read_bytes() for path in sorted(fleet.rglob("*")) if path.is_file() and "accounts" not in path.name}
+    CliRunner().invoke(app, ["fleet", "write", str(fleet), "--boxes", "60"], catch_exceptions=False)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_no_setting_points_to_this_machine(fleet: Path) -> None:
+    """Inside a container 127.0.0.1 is the container: only what it says to itself may go there."""
+    for path in (fleet / "settings").glob("*.toml"):
+        assert not re.findall(r".*127\.0\.0\.1.*", path.read_text()), path.name
+
+
+@pytest.fixture
+def mosquitto_port(fleet: Path) -> Iterator[int]:
+    """A real Mosquitto with the ship's own settings, but for its folder and port."""
+    (port,) = free_ports(1)
+    settings = (ROOT / "deploy" / "mosquitto" / "mosquitto.conf").read_text()
+    (fleet / "mosquitto").mkdir(exist_ok=True)
+    (fleet / "mosquitto.conf").write_text(settings.replace("/fleet/", f"{fleet}/").replace("listener 1883", f"listener {port} 127.0.0.1"))
+    broker = subprocess.Popen(["mosquitto", "-c", str(fleet / "mosquitto.conf")], env={"PATH": "/usr/sbin:/usr/bin:/bin"})
+    until(lambda: listens(port), "mosquitto")
+    yield port
+    broker.terminate()
+    broker.wait()
+
+
+def listens(port: int) -> bool:
+    """Whether the port takes connections."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_mosquitto_takes_from_gateways_and_gives_to_the_node_alone(fleet: Path, mosquitto_port: int) -> None:
+    """The gateways' message reaches the node; a gateway hears nothing, and a wrong password is refused."""
+    kept = Secrets(fleet / "secrets.json")
+    node = Client("albatross", kept.of("albatross at its broker"), mosquitto_port)
+    gateway = Client("gateways", kept.of("gateways of albatross"), mosquitto_port)
+    stranger = Client("gateways", "quack", mosquitto_port)
+    until(lambda: None not in (node.accepted, gateway.accepted, stranger.accepted), "answers")
+    assert (node.accepted, gateway.accepted, stranger.accepted) == (True, True, False)
+    end = time.monotonic() + 10
+    while not node.heard and time.monotonic() < end:
+        gateway.publish("landfall/ships/9321483/location")
+    assert node.heard
+    assert not gateway.heard
+    for one in (node, gateway, stranger):
+        one.close()
+
+
+class Client:
+    """A paho client that hears all it may."""
+
+    def __init__(self, username: str, password: str, port: int) -> None:
+        self.accepted: bool | None = None
+        self.heard: list[str] = []
+        self._client = mqtt.Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
+        self._client.username_pw_set(username, password)
+        self._client.on_connect = self._connected
+        self._client.on_message = lambda _client, _userdata, message: self.heard.append(message.topic)
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+
+    def publish(self, topic: str) -> None:
+        """One message, acknowledged."""
+        self._client.publish(topic, b"{}", qos=1).wait_for_publish(10)
+
+    def close(self) -> None:
+        """Leave."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _connected(self, client: mqtt.Client, _userdata: object, _flags: object, reason: ReasonCode, _properties: object) -> None:
+        self.accepted = not reason.is_failure
+        if self.accepted:
+            client.subscribe("#", 1)
