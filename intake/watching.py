@@ -39,6 +39,8 @@ from streams.records import BODY, Batch, Record, to_batch
 from streams.words import Position
 
 ROWS_AT_ONCE_MAX = 4_096
+GATHER_S = 0.1
+"""So long rests the watch between two steps that were not full: a busy log is judged some times a second, not at each of its commits."""
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
 Positions = dict[str, Position]
@@ -104,8 +106,9 @@ class Watching:
             while True:
                 await grown.wait()
                 grown.clear()
-                while await self._step(log, sink):
-                    pass
+                while (rows := await self._step(log, sink)) is not None:
+                    if rows < ROWS_AT_ONCE_MAX:
+                        await asyncio.sleep(GATHER_S)
         finally:
             unsubscribe()
 
@@ -119,19 +122,19 @@ class Watching:
         learn(state, self._known)
         return state
 
-    async def _step(self, log: Log, sink: Sink) -> bool:
-        """One step; False when there was nothing to read."""
+    async def _step(self, log: Log, sink: Sink) -> int | None:
+        """One step and how many rows it judged; None when there was nothing to read."""
         async with self._stepping:
             made = await asyncio.to_thread(self._read_and_judge, log)
             if made is None:
-                return False
+                return None
             commit_point("watch.judged")
             await self._commit(made, sink)
             commit_point("watch.durable")
             if self._clock.monotonic_s() - self._snapshot_at_s >= SNAPSHOT_EVERY_S:
                 await asyncio.to_thread(self._keep_snapshot)
                 commit_point("watch.snapshot")
-            return True
+            return sum(one.rows for one in made.polled.values())
 
     def _read_and_judge(self, log: Log) -> _Step | None:
         polled = {
