@@ -112,7 +112,8 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     gateway = state.memory.gateways.get(box.gateway)
     group = silent_together(state, box, now)
     never = not box.heard_at_ms
-    alive = never or (gateway is not None and now - gateway.heard_at_ms <= bare.interval_ms + bare.grace_ms)
+    spoke_at = state.memory.spoke_at_ms if never else gateway.heard_at_ms if gateway is not None else 0
+    alive = now - spoke_at <= bare.interval_ms + bare.grace_ms
     return Case(
         now_at_ms=now,
         newest_at_ms=bare.newest_at_ms,

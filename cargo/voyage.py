@@ -49,6 +49,7 @@ class Voyage(msgspec.Struct):
 
     track: list[Fix] = []
     rolls: list[tuple[int, float]] = []
+    storm_from_ms: int = 0
     storm_until_ms: int = 0
     berth: str = ""
     berthed_at_ms: int = 0
@@ -93,6 +94,7 @@ class Voyage(msgspec.Struct):
         if (roll is None or abs(roll) < STORM_ROLL_DEG) and (wind is None or wind < STORM_WIND_MS):
             return False
         begins = not self.storm(at_ms)
+        self.storm_from_ms = at_ms if begins else self.storm_from_ms
         self.storm_until_ms = at_ms + STORM_LASTS_MS
         return begins
 

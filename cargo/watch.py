@@ -219,11 +219,7 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
         return
     heard_at = max(at_ms, settled) if late and settled - at_ms <= SOUND_MS else at_ms
     _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)))
-    gateway, storm = state.memory.gateways[box.gateway], state.memory.voyage.storm(at_ms)
-    if before > max(gateway.back_at_ms, state.memory.deaf_until_ms):
-        if (regular := box.habit.storm_ms if storm else box.habit.calm_ms) and at_ms - before > regular // 2:
-            gateway.note(at_ms - before, regular)
-        box.habit.note(at_ms - before, storm=storm)
+    _note_gap(state, box, before, at_ms)
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
     if not box.aboard and not box.first_at_ms:
         box.first_at_ms = heard_at
@@ -232,6 +228,19 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     else:
         heard_on_quay(state, box, heard_at)
         state.wake(box, state.missed_at_ms(box, heard_at, 2))
+
+
+def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int) -> None:
+    """Learns the box's habit from the gap between two readings: not from one across an outage, or across the beginning of a storm."""
+    gateway, voyage = state.memory.gateways[box.gateway], state.memory.voyage
+    storm = voyage.storm(at_ms)
+    known_from = max(gateway.back_at_ms, state.memory.deaf_until_ms, voyage.storm_from_ms if storm else 1)
+    if before_ms < known_from:
+        return
+    regular = box.habit.storm_ms if storm else box.habit.calm_ms
+    if regular and at_ms - before_ms > regular // 2:
+        gateway.note(at_ms - before_ms, regular)
+    box.habit.note(at_ms - before_ms, storm=storm)
 
 
 def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:

@@ -49,6 +49,28 @@ def test_a_gateway_that_dies_in_a_storm(begins_min: int, length_min: int) -> Non
     assert not told(made.events, event="X_MISSING")
 
 
+def test_a_silence_begins_with_the_gateway_s_return() -> None:
+    """Goal: ten minutes after an outage of hours, nobody has been silent for longer than that, and no habit was learned from it."""
+    sea = Sea(boxes=120)
+    begins, back = SAILS_MS + 6 * HOUR_MS, SAILS_MS + 10 * HOUR_MS
+    readings = without(sea.readings(SAILS_MS + 16 * HOUR_MS), of_gateway("GW-1"), begins, back)
+    state, made = watch(sea, [heard for heard in readings if heard.order_at_ms <= back + 10 * MINUTE_MS])
+    now = state.memory.settled_at_ms
+    assert all(state.silent_ms(state.memory.boxes[number(at)], now) <= 11 * MINUTE_MS for at in range(24, 48))
+    state, made = watch(sea, readings)
+    assert quiet(made)
+    assert not told(made.events, event="X_MISSING")
+    assert {state.interval_ms(state.memory.boxes[number(at)], state.memory.settled_at_ms) for at in range(120)} == {HOUR_MS}
+
+
+def test_neighbours_that_die_one_after_another() -> None:
+    """Goal: three boxes of one stack silent in one storm, but not together: no group."""
+    sea = stormy()
+    sea.silent = {at: [(STORM_MS + (10 + 25 * at) * MINUTE_MS, FOR_EVER)] for at in range(3)}
+    _, made = watch(sea, sea.readings(STORM_ENDS_MS + HOUR_MS))
+    assert quiet(made)
+
+
 def test_every_gateway_out_at_once_and_a_deaf_node() -> None:
     """Goal: when nothing at all is heard, ship's own sensors included, the node was deaf and blames nobody."""
     sea = stormy()
@@ -61,12 +83,14 @@ def test_every_gateway_out_at_once_and_a_deaf_node() -> None:
 
 
 def test_a_jump_of_days() -> None:
-    """Goal: the demo's clock leaps ahead: nobody has fallen silent."""
+    """Goal: the demo's clock leaps ahead: nobody has fallen silent, not even one never heard, and no muster is made of the leap."""
     sea = Sea(boxes=60)
-    readings = without(sea.readings(SAILS_MS + 60 * HOUR_MS), lambda heard: True, SAILS_MS + 6 * HOUR_MS, SAILS_MS + 50 * HOUR_MS)
-    _, made = watch(sea, readings)
+    begins, ends = SAILS_MS + HOUR_MS // 2, SAILS_MS + 50 * HOUR_MS
+    readings = without(sea.readings(SAILS_MS + 60 * HOUR_MS), lambda heard: True, begins, ends)
+    _, made = watch(sea, without(readings, of_boxes(5), 0, ends))
     assert quiet(made)
     assert not told(made.events, event="X_MISSING")
+    assert not [record for record in told(made.events, event="X_MUSTER") if begins < record.at_ms < ends]
 
 
 def test_a_gateway_that_stores_and_forwards() -> None:
