@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from hq.fanout.kafka import ANSWER_S_MAX, client_settings, told
-from hq.fanout.routes import POSITIONS, Right, kafka_topic, right_to
+from hq.fanout.routes import FANNED_OUT, POSITIONS, Right, kafka_topic, right_to
 from hq.fanout.settings import FanoutSettings, KafkaReader
 
 SCRAM_ROUNDS = 8_192
@@ -40,9 +40,14 @@ class Rights:
         self._known: set[str] = set()
 
     def settle(self) -> None:
-        """Every reader has its login, the rights its settings name, and no other right on `landfall.…`; the Positions' topic is there."""
+        """Every reader has its login, the rights its settings name, and no other right on `landfall.…`.
+
+        The Positions' topic is there, and those of streams that are named are there to subscribe to before there is anything in them.
+        """
         compacted = {"cleanup.policy": "compact"}
         self._make([NewTopic(POSITIONS, 1, self._settings.replication, config=compacted)])
+        named = {stream for reader in self._settings.readers for stream in reader.streams if not stream.endswith("*")}
+        self.make_topics({*FANNED_OUT, *named})
         logins: list[UserScramCredentialAlteration] = [_login(reader) for reader in self._settings.readers]
         if logins:
             _wait(self._admin.alter_user_scram_credentials(logins, request_timeout=ANSWER_S_MAX))

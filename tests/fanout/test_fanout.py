@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from pydantic import ValidationError
 
 from hq.fanout.fanning import Fanout
-from hq.fanout.kafka import committed_positions
+from hq.fanout.kafka import client_settings, committed_positions
 from hq.fanout.settings import FanoutSettings
 from streams.codec import BlockCodec
 from streams.errors import NotAllowed
@@ -128,6 +129,17 @@ def test_a_customer_reads_its_own_and_nothing_else(kafka: Kafka, tmp_path: Path)
     until(lambda: bool(impostor.refused), "the refusal of another's group")
     assert not impostor.heard
     impostor.close()
+    hq.log.close()
+
+
+def test_topics_are_there_before_there_is_anything_in_them(kafka: Kafka, tmp_path: Path) -> None:
+    """A consumer that subscribes on the first day is not told that it reads nothing that exists."""
+    hq = Headquarters(tmp_path)
+    late = {"username": "early-bird", "password": PASSWORD, "streams": ["customers/early-bird"]}
+    fanout = make(kafka, hq, readers=[late])
+    assert fanout.step() == 0
+    topics = AdminClient(client_settings(kafka.access)).list_topics(timeout=10).topics
+    assert {"landfall.alerts", "landfall.events", "landfall.ships", "landfall.containers", "landfall.customers.early-bird"} <= topics.keys()
     hq.log.close()
 
 
