@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -64,12 +64,13 @@ class Steps:
         with self._busy:
             if self._stopping:
                 raise Stopping
-            with self._timed("micro_batch"):
-                try:
-                    self._all_steps(frame, batch)
-                except BaseException:
-                    self._memory = None
-                    raise
+            with self._timed("micro_batch"), ExitStack() as failed:
+                failed.callback(self._forget)
+                self._all_steps(frame, batch)
+                failed.pop_all()
+
+    def _forget(self) -> None:
+        self._memory = None
 
     def settle(self) -> None:
         """The tables `hours` and `state`, and the stream `hours`, have all micro-batches that were done at the call. Beside
