@@ -29,6 +29,7 @@ from cargo.registry import Entry, parse_entry
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import learn, step
 from intake.pipeline import STREAMS, Sink
+from intake.together import own_readings
 from streams.clock import Clock
 from streams.consumers import CONSUMERS, Consumer, Polled
 from streams.crash import commit_point
@@ -137,11 +138,10 @@ class Watching:
             return sum(one.rows for one in made.polled.values())
 
     def _read_and_judge(self, log: Log) -> _Step | None:
-        polled = {
-            stream: _own_rows(log, stream, consumer.position()) if stream in STREAMS else consumer.poll(ROWS_AT_ONCE_MAX)
-            for stream, consumer in self._consumers.items()
-        }
-        if all(polled[stream].position == consumer.position() for stream, consumer in self._consumers.items()):
+        standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
+        polled = {stream: self._consumers[stream].poll(ROWS_AT_ONCE_MAX) for stream in self._told_by}
+        polled |= own_readings(log, log.node, {stream: standing[stream] for stream in STREAMS}, ROWS_AT_ONCE_MAX)
+        if all(polled[stream].position == position for stream, position in standing.items()):
             return None
         started_s = self._clock.monotonic_s()
         outcome = self._judge({stream: one.batches for stream, one in polled.items()})
@@ -253,19 +253,6 @@ def _heard(batch: Batch) -> Iterator[Heard]:
 
 def _floor(log: Log, stream: str) -> Position:
     return Position({origin: one.floor for origin, one in log.ledger(stream).items()})
-
-
-def _own_rows(log: Log, stream: str, position: Position) -> Polled:
-    """What follows `position` of the readings that this very node took in: those it has from others are for others to watch over."""
-    batches: list[Batch] = []
-    room = ROWS_AT_ONCE_MAX
-    for origin, end in log.position(stream).items():
-        if origin.node == log.node and room and end > position[origin]:
-            until = min(end, position[origin] + room)
-            batches += log.run(stream, origin, position[origin], until)
-            room -= until - position[origin]
-            position = position.advanced(origin, until)
-    return Polled(tuple(batches), position)
 
 
 def _between(log: Log, stream: str, since: Position, until: Position) -> Iterator[Batch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,6 +69,10 @@ class LogReader(Protocol):
 
     def position(self, stream: str) -> Position:
         """The Position of this copy of `stream`: `position_of(ledger(stream))`, but cheap."""
+        ...
+
+    def positions(self) -> Mapping[str, Position]:
+        """The Position of every stream, all as one and the same commit left them."""
         ...
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:

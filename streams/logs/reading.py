@@ -57,7 +57,11 @@ class FileLogReader:
 
     def position(self, stream: str) -> Position:
         """The Position of this copy of `stream`."""
-        return self._positions().get(stream, Position())
+        return self.positions().get(stream, Position())
+
+    def positions(self) -> Mapping[str, Position]:
+        """The Position of every stream, all as one and the same commit left them."""
+        return self._view()[2]
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
         """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole."""
@@ -123,9 +127,6 @@ class FileLogReader:
 
     def _lines(self) -> Lines:
         return self._view()[1]
-
-    def _positions(self) -> Mapping[str, Position]:
-        return self._view()[2]
 
     def _view(self) -> tuple[int, Lines, Mapping[str, Position]]:
         with self._view_lock:
