@@ -1,7 +1,7 @@
 """Readings of several streams, read up to one and the same commit, so that no stream runs ahead of another in what a watch hears.
 
-A ship's own position and her boxes' readings are in different streams. Read one after the other, or cut by rows each for itself, one would be
-hours of fleet time ahead in a backlog, and boxes would look silent or astray that are neither.
+A ship's own position and her boxes' readings are in different streams. Read one after the other, or cut by rows each for itself, one
+would be hours of fleet time ahead in a backlog, and boxes would look silent or astray that are neither.
 """
 
 from __future__ import annotations

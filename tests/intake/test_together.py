@@ -28,7 +28,7 @@ def filled(folder: Path, clock: StillClock, commits: list[dict[str, int]]) -> Fi
 
 def played(log: FileLog, rows_max: int) -> list[dict[str, list[StoredRecord]]]:
     at = {stream: Position() for stream in STREAMS}
-    steps = []
+    steps: list[dict[str, list[StoredRecord]]] = []
     while True:
         polled = own_readings(log, "ship", at, rows_max)
         if all(polled[stream].position == at[stream] for stream in STREAMS):
@@ -61,4 +61,4 @@ def test_one_commit_larger_than_a_step_is_read_whole(tmp_path: Path) -> None:
     log = filled(tmp_path, StillClock(), [{"containers": 100}, {"ships": 1}])
     steps = played(log, rows_max=10)
     log.close()
-    assert [len(step["containers"]) for step in steps][0] == 100
+    assert len(steps[0]["containers"]) == 100
