@@ -69,7 +69,8 @@ def make_tables(spark: SparkSession, root: str) -> None:
     """All tables exist below `root`."""
     make_root(root)
     for table in TABLES:
-        spark.sql(table.create_sql(root))
+        if table.dataset(root) is None:
+            spark.sql(table.create_sql(root))
 
 
 class AnalyticsJob:

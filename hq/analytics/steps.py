@@ -55,6 +55,7 @@ class Steps:
         self._memory: Memory | None = None
         self._done = HISTORY.committed(self._root, HISTORY_WRITER)
         self._settled: int | None = None
+        self._hours_told = False
         self._standing = Standing(self._root)
         if (last := last_done(settings.checkpoint_dir)) is not None:
             progress.done(last, positions_after(settings.checkpoint_dir, last), None)
@@ -83,6 +84,9 @@ class Steps:
         succeeded = False
         try:
             with self._timed("settle"):
+                if not self._hours_told:
+                    self._tell_hours()
+                self._hours_told = False
                 settle_hours(self._aside, self._root, done)
                 self._tell_hours()
                 settle_states(self._aside, self._root, changed)
@@ -175,10 +179,11 @@ class Steps:
         commit_point("analytics.metrics")
 
     def _tell_hours(self) -> None:
-        """The hours settled last are in the stream `hours`, once."""
+        """The hours settled last are in the stream `hours`, once. Before others are settled, since then these can not be told apart."""
         if (changed := changed_hours(self._aside, self._root)) is not None:
             settled, hours = changed
             append_all(self._door, pieces("hours", "analytics.hours", settled, hour_records(hours)))
+        self._hours_told = True
         commit_point("analytics.hours_stream")
 
     @contextmanager

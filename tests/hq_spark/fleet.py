@@ -123,10 +123,13 @@ def append(node: Node, stream: str, records: Sequence[Record]) -> None:
     door(node).append([Append(stream, to_batch(records))])
 
 
-def caught_up(log: LogReader) -> bool:
-    """Whether the analytics' last word in `metrics` says that they have read all there is."""
+def last_word(log: LogReader) -> dict[str, Any]:
+    """What the analytics said last in `metrics`; before their first word, that they have read nothing."""
     words = [row.record.body for row in rows(log, "metrics") if row.record.topic == "analytics"]
-    if not words or words[-1] is None:
-        return False
-    reached = {stream: Position.from_json(offsets) for stream, offsets in words[-1]["positions"].items()}
+    return dict(words[-1]) if words and words[-1] is not None else {"positions": {}, "histograms": {}}
+
+
+def caught_up(log: LogReader) -> bool:
+    """Whether the analytics' last word says that they have read all there is."""
+    reached = {stream: Position.from_json(offsets) for stream, offsets in last_word(log)["positions"].items()}
     return all(reached.get(stream, Position()).reaches(log.position(stream)) for stream in STREAMS)
