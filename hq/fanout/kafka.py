@@ -80,7 +80,14 @@ class Transactions:
         _asked(lambda: self._producer.commit_transaction(ANSWER_S_MAX))
 
     def _produce(self, topic: str, message: Message) -> None:
-        _asked(lambda: self._producer.produce(topic, key=message.key, value=message.value))
+        try:
+            self._producer.produce(topic, key=message.key, value=message.value)
+        except KafkaException as problem:
+            if problem.args[0].code() == KafkaError._FATAL:
+                self.commit()  # can not succeed any more, but names the cause, which `produce` does not
+            raise told(problem) from problem
+        except BufferError as problem:
+            raise RetryLater("more messages wait for Kafka than the producer holds") from problem
         _asked(lambda: self._producer.poll(0))
 
 
@@ -129,8 +136,6 @@ def _asked(call: Callable[[], Any]) -> Any:
         return call()
     except KafkaException as problem:
         raise told(problem) from problem
-    except BufferError as problem:
-        raise RetryLater("more messages wait for Kafka than the producer holds") from problem
 
 
 def told(problem: KafkaException) -> NotAllowed | RetryLater:
