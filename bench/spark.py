@@ -57,7 +57,6 @@ def main(containers: int = 2_000, hours: int = 500) -> None:
             wait(lambda: counted(progress) > 0)
             warm = counted(progress)
             result["job_readings_s"] = round((total - warm) / wait(lambda: counted(progress) >= total))
-            print(json.dumps(progress.metrics.body(0, 0)["histograms"], indent=1), file=sys.stderr)
             progress.metrics = Metrics(progress.metrics.process)
             for second in range(LIVE_S):
                 door.append([Append("containers", readings.slice(total + second * LIVE_READINGS_S, LIVE_READINGS_S))])
