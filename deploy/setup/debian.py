@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,7 +12,14 @@ from deploy.setup.places import LOG
 from deploy.setup.progress import run
 
 SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
-PROGRAMS = {"mosquitto": "mosquitto", "mosquitto_pub": "mosquitto-clients", "chromium": "chromium", "postgres": "postgresql"}
+PROGRAMS = {
+    "mosquitto": "mosquitto",
+    "mosquitto_pub": "mosquitto-clients",
+    "chromium": "chromium",
+    "postgres": "postgresql",
+    "libatomic.so.1": "libatomic1",
+}
+"""Program → its package; and the one library that Playwright's own Node.js asks for beyond what Chromium brings."""
 
 
 def missing() -> list[str]:
@@ -45,4 +53,6 @@ def _may_install() -> bool:
 def _is_here(program: str) -> bool:
     if program == "postgres":
         return any(Path("/usr/lib/postgresql").glob("*/bin/postgres")) or shutil.which("postgres", path=SEARCHED) is not None
+    if program == "libatomic.so.1":
+        return ctypes.util.find_library("atomic") is not None or any(Path("/usr/lib").glob(f"*-linux-gnu/{program}"))
     return shutil.which(program, path=SEARCHED) is not None

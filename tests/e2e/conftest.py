@@ -10,13 +10,13 @@ from tests.e2e.played import Played, play
 from tests.e2e.voyage import Voyage
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def voyage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Voyage]:
     voyage = Voyage(tmp_path_factory.mktemp("voyage") / "fleet")
     yield voyage
     voyage.shut()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def played(voyage: Voyage) -> Played:
     return play(voyage)

@@ -52,6 +52,7 @@ def play(voyage: Voyage) -> Played:
         until("headquarters has all loss alerts", lambda: losses_at(voyage, "hq") == losses_at(voyage, FIRST) != set())
         held_back = (voyage.position("hq", "containers"), voyage.position(FIRST, "containers"))
         voyage.play_to_the_end()
+    until("every reading is published and acknowledged", voyage.published)
     land(voyage, SECOND, "SGSIN")
     until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
     until("Spark and the projector have worked it off", voyage.caught_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import socket
@@ -108,6 +109,11 @@ class Voyage:
     def truth(self) -> pa.Table:
         """Every message the simulator published, repeats among them."""
         return published(self.fleet.folder / "sim" / "truth")
+
+    def published(self) -> bool:
+        """Whether the simulator has an acknowledgement of everything up to the story's end."""
+        progress = json.loads((self.fleet.folder / "sim" / "progress.json").read_text())
+        return bool(progress["fleet_at_ms"] > self.clock()["ends_at_ms"])
 
     def caught_up(self) -> bool:
         """Whether Spark and the projector have worked off all that headquarters' log holds."""
