@@ -39,12 +39,12 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
 
 def test_all_problems_are_told_together_without_secrets(tmp_path: Path) -> None:
     file = tmp_path / "kiosk.toml"
-    file.write_text('speed = "fast"\ncolour = "red"\n[door]\nport = "x"\ntoken = 7\n')
+    file.write_text('speed = "fast"\ncolour = "red"\n[door]\nport = "x"\ntoken = 987654321\n')
     with pytest.raises(Misuse) as told:
         load(Kiosk, file, {})
     text = str(told.value)
     assert all(part in text for part in ("5 problem(s)", "name", "speed", "'fast'", "colour", "door.port", "door.token"))
-    assert "7" not in text.replace("5 problem", "")
+    assert "987654321" not in text
 
 
 @pytest.mark.parametrize(("content", "part"), [(b"a = = 1", "not TOML"), (b"\xff", "not TOML")])
