@@ -13,11 +13,10 @@ from hq.clock import following
 from hq.fanout.fanning import Fanout
 from hq.fanout.settings import FanoutSettings
 from hq.health import serve_health
+from hq.opening import opened_log
 from hq.telling import Teller
-from streams.codec import BlockCodec
 from streams.errors import RetryLater
 from streams.link.door import AppendDoor
-from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
 
 PROCESS = "fanout"
@@ -33,7 +32,7 @@ def run_fanout(settings: FanoutSettings) -> None:
     metrics = Metrics(PROCESS)
     with ExitStack() as stack:
         clock = stack.enter_context(following(settings.clock))
-        fanout = Fanout(FileLogReader(settings.log, BlockCodec()), settings, metrics)
+        fanout = Fanout(opened_log(settings.log), settings, metrics)
         door = AppendDoor(settings.door, settings.token.get_secret_value()) if settings.door else None
         teller = Teller(door, metrics, clock, settings.metrics_every_s)
         port = stack.enter_context(serve_health(settings.host, settings.health_port, lambda: _health(fanout)))
