@@ -56,6 +56,20 @@ class History:
     positions: dict[str, Position]
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Held offsets `first .. end - 1`, as this copy stores them. Order times (UTC ms, both inclusive) bound those inside, not tightly.
+
+    `stored_bytes`: what they take here. Bytes that several spans share are counted at the first of them.
+    """
+
+    first: int
+    end: int
+    order_first_ms: int
+    order_last_ms: int
+    stored_bytes: int
+
+
 class LogReader(Protocol):
     """Reading a node's log. Safe from any thread; a reader in another process sees a consistent view and never blocks the writer."""
 
@@ -85,6 +99,13 @@ class LogReader(Protocol):
 
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
         """The rows of every held offset of `first .. end - 1`, decoded, in ascending order, at most READ_RECORDS_MAX rows a batch."""
+        ...
+
+    def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
+        """What this copy holds from offset `first` on, ascending, told without reading any block.
+
+        Together they are the ledger's held offsets; where one ends and the next begins means nothing, and may change at any time.
+        """
         ...
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from streams.block import Block, Codec
 from streams.errors import Corrupt, Trimmed
 from streams.ledger import OriginLedger
-from streams.log import READ_RECORDS_MAX, History
+from streams.log import READ_RECORDS_MAX, History, Span
 from streams.logs.book import Line, LineKey, Lines, Piece
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.segments import read_span
@@ -89,6 +89,14 @@ class FileLogReader:
         still_held = self._line(key).ledger.held
         if missing := found.common(still_held):
             raise IndexDamaged(f"{stream}:{origin} holds {missing}, but no block has them", hint=REBUILT)
+
+    def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
+        """What this copy holds from offset `first` on, ascending, told without reading any block."""
+        last = None
+        for piece in self._pieces((stream, origin), first, INT64_MAX):
+            stored_bytes = 0 if piece.location == last else piece.location.length
+            yield Span(max(first, piece.first), piece.end, piece.order_first_ms, piece.order_last_ms, stored_bytes)
+            last = piece.location
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
         """All rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a hole."""
@@ -166,12 +174,15 @@ class FileLogReader:
                 return
 
     def _stored(self, key: LineKey, first: int, end: int) -> Iterator[tuple[Piece, Block]]:
+        for piece in self._pieces(key, first, end):
+            block = self._load(key, piece)
+            if block is not None:
+                yield piece, block
+
+    def _pieces(self, key: LineKey, first: int, end: int) -> Iterator[Piece]:
         at = first
         while at < end and (pieces := self._index.pieces(key, at, end)):
-            for piece in pieces:
-                block = self._load(key, piece)
-                if block is not None:
-                    yield piece, block
+            yield from pieces
             at = pieces[-1].end
 
     def _rows(self, key: LineKey, first: int, end: int) -> Iterator[pa.RecordBatch]:

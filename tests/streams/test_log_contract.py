@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,21 @@ def test_trimmed_records_are_gone_from_this_copy_alone(make: Maker) -> None:
     assert [b.records.num_rows for b in target.read("containers", Position({source.origin: 12}))] == [18]
     assert copy_all(source, target, ["containers"]) == 0
     assert numbers(source) == list(range(30))
+
+
+def test_spans_are_what_the_ledger_holds(make: Maker) -> None:
+    log = make("ship-a")
+    for start in range(0, 50, 10):
+        append_rows(log, rows(10, start=start))
+    log.declare_gone("containers", log.origin, 23, 26, "thinned")
+    log.trim("containers", log.origin, 12)
+    spans = list(log.spans("containers", log.origin))
+    assert [a.end <= b.first for a, b in pairwise(spans)] == [True] * (len(spans) - 1)
+    assert RangeSet((span.first, span.end) for span in spans) == RangeSet([(12, 23), (26, 50)])
+    assert all(span.order_first_ms <= NOW_MS + span.first and NOW_MS + span.end - 1 <= span.order_last_ms for span in spans)
+    assert sum(span.stored_bytes for span in spans) > 0
+    assert RangeSet((span.first, span.end) for span in log.spans("containers", log.origin, first=31)) == RangeSet([(31, 50)])
+    assert list(log.spans("unheard/of", log.origin)) == []
 
 
 def test_reading_some_topics(make: Maker) -> None:
