@@ -111,7 +111,7 @@ def follow_the_loss(underway: Underway) -> dict[str, Any]:
 
     return {
         "lost_boxes": len(truly_lost),
-        "false_alarms": sorted(set().union(*(watcher.losses[node] for node in NODES)) - truly_lost),
+        "false_alarms": false_alarms(watcher, truly_lost),
         "alert_to_headquarters_s": after(watcher.losses[HQ], raised),
         **{f"alert_to_{port}_s": after(watcher.losses[port], raised) for port in QUAYS},
         "alert_to_map_s": after(on_map.lost, raised),
@@ -119,6 +119,11 @@ def follow_the_loss(underway: Underway) -> dict[str, Any]:
         "map_answers_s": spread(on_map.answers_s),
         "real_time": measures(underway, watcher, before, seconds),
     }
+
+
+def false_alarms(watcher: Watcher, truly_lost: set[str]) -> list[str]:
+    """Boxes some node calls lost that are not."""
+    return sorted(set().union(*(watcher.losses[node] for node in NODES)) - truly_lost)
 
 
 def measures(underway: Underway, watcher: Watcher, before: dict[str, float], seconds: float) -> dict[str, Any]:
@@ -165,6 +170,9 @@ def whole(underway: Underway) -> dict[str, Any]:
     behind_s = until("Spark has caught up", lambda: caught_up(log), DEADLINE_S)
     records = sum(sum(log.position(stream).values()) for stream in ("containers", "ships"))
     log.close()
+    watcher = Watcher(underway)
+    watcher.turn()
+    watcher.close()
     seconds = time.monotonic() - began_s
     return {
         "overboard_after_s": round(fell_s),
@@ -174,6 +182,8 @@ def whole(underway: Underway) -> dict[str, Any]:
         "voyage_of_its_bound": round(ended_s / VOYAGE_S_MAX, 2),
         "spark_caught_up_after_s": round(behind_s, 1),
         "readings_at_headquarters": records,
+        "lost_boxes": len(truly_lost),
+        "false_alarms": false_alarms(watcher, truly_lost),
         "share_of_a_core": {name: round((now - before.get(name, 0.0)) / seconds, 2) for name, now in sorted(underway.cpu_s().items())},
     }
 
