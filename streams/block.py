@@ -1,40 +1,124 @@
 """The block: an immutable run of consecutive offsets of one (stream, origin), the unit of storage, transfer and repair.
 
-Written as `LFB1`, header length (u32), header (MessagePack array), payload, xxh3-64 of all before it. The header stays readable over
-versions, so that a node stores and relays whole what it can not decode.
+Written as its head (`LFB2`, a length, the fields of BlockHead, their checksum), the payload, and xxh3-64 of all before it:
+docs/block-format.md. The head stays readable over versions, so that a node stores and relays whole what it can not decode.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
 import pyarrow as pa
 import xxhash
 
+from streams import varints
 from streams.errors import Corrupt, Misuse
 from streams.words import Origin, check_stream
 
-MAGIC = b"LFB1"
+MAGIC = b"LFB2"
 BLOCK_BYTES_MAX = 8 << 20
 BLOCK_RECORDS_MAX = 1 << 20
-_PREFIX = struct.Struct("<4sI")
+HEAD_BYTES_MAX = 4 + 1 + 255 + 4
+"""The head of any block ends within as many of its first bytes."""
+STREAMS = ("containers", "ships", "events", "alerts", "registry", "metrics", "exceptions", "decisions", "consumers", "states", "hours")
+"""Stream names that a head writes as one byte. For good: a name more, and older nodes could not relay its blocks; others are written out."""
+_HEAD_CHECKSUM = struct.Struct("<I")
 _CHECKSUM = struct.Struct("<Q")
+_INT64 = 1 << 63
+
+ReadBytes = Callable[[int, int], bytes]
+"""`read(at, length)`: those bytes of a block's payload, counted from its first."""
 
 
-class _Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class BlockHead:
+    """What a block says of itself before its payload: offsets `first .. first + count - 1` of one (stream, origin).
+
+    `order_first_ms` and `order_last_ms` bound the order times inside (UTC ms, both inclusive); codec number `codec` made the payload.
+    """
+
     stream: str
-    node: str
-    generation: int
+    origin: Origin
     first: int
     count: int
     order_first_ms: int
     order_last_ms: int
     codec: int
     payload_bytes: int
+
+    def __post_init__(self) -> None:
+        check_stream(self.stream)
+        if self.first < 0 or not 0 < self.count <= BLOCK_RECORDS_MAX or self.first + self.count >= _INT64:
+            raise ValueError(f"a block holds 1 to {BLOCK_RECORDS_MAX} offsets from 0 upwards, not {self.count} from {self.first}")
+        if self.payload_bytes > BLOCK_BYTES_MAX:
+            raise ValueError(f"a block's payload is at most {BLOCK_BYTES_MAX} bytes, not {self.payload_bytes}")
+        if not -_INT64 <= self.order_first_ms <= self.order_last_ms < _INT64:
+            raise ValueError(f"a block's order times are from {self.order_first_ms} to {self.order_last_ms}")
+
+    @property
+    def end(self) -> int:
+        """One past the last offset."""
+        return self.first + self.count
+
+    def to_bytes(self) -> bytes:
+        """The head as a block begins with it."""
+        fields = bytearray()
+        known = self.stream in STREAMS
+        varints.put(fields, STREAMS.index(self.stream) + 1 if known else 0)
+        for text in (self.origin.node,) if known else (self.stream, self.origin.node):
+            fields += bytes([len(text)]) + text.encode("ascii")
+        fields += self.origin.generation.to_bytes(8, "little")
+        varints.put(fields, self.first)
+        varints.put(fields, self.count)
+        varints.put_signed(fields, self.order_first_ms)
+        varints.put(fields, self.order_last_ms - self.order_first_ms)
+        varints.put(fields, self.codec)
+        varints.put(fields, self.payload_bytes)
+        head = MAGIC + bytes([len(fields)]) + fields
+        return head + _HEAD_CHECKSUM.pack(_low_half(head))
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> tuple[BlockHead, int]:
+        """The head at the start of `data`, and where in it the payload begins. HEAD_BYTES_MAX bytes of a block always do.
+
+        Says nothing of the payload. Raises Corrupt for anything else than a head, or too few bytes of one.
+        """
+        data = bytes(data[:HEAD_BYTES_MAX])
+        if data[: len(MAGIC)] != MAGIC or len(data) == len(MAGIC):
+            raise Corrupt(f"a block starts with {MAGIC!r}, not {data[: len(MAGIC)]!r}")
+        fields_at = len(MAGIC) + 1
+        end = fields_at + data[len(MAGIC)]
+        if end + _HEAD_CHECKSUM.size > len(data):
+            raise Corrupt(f"{len(data)} bytes are too few for a block's head")
+        if _HEAD_CHECKSUM.unpack_from(data, end)[0] != _low_half(data[:end]):
+            raise Corrupt("the checksum of a block's head does not match its bytes")
+        try:
+            return cls._parse(data[:end], fields_at), end + _HEAD_CHECKSUM.size
+        except ValueError as problem:
+            raise Corrupt(f"a block's head does not read: {problem}") from problem
+
+    @classmethod
+    def _parse(cls, data: bytes, at: int) -> BlockHead:
+        number, at = varints.take(data, at)
+        if number > len(STREAMS):
+            raise Corrupt(f"a block is of stream number {number}, and there are {len(STREAMS)}")
+        stream, at = _text(data, at) if number == 0 else (STREAMS[number - 1], at)
+        node, at = _text(data, at)
+        generation, at = int.from_bytes(data[at : at + 8], "little"), at + 8
+        first, at = varints.take(data, at)
+        count, at = varints.take(data, at)
+        order_first_ms, at = varints.take_signed(data, at)
+        order_span_ms, at = varints.take(data, at)
+        codec, at = varints.take(data, at)
+        payload_bytes, at = varints.take(data, at)
+        if at != len(data):
+            raise Corrupt(f"{len(data) - at} bytes follow the fields of a block's head")
+        origin = Origin(node, generation)
+        return cls(stream, origin, first, count, order_first_ms, order_first_ms + order_span_ms, codec, payload_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +138,19 @@ class Block:
     payload: bytes
 
     def __post_init__(self) -> None:
-        check_stream(self.stream)
-        if self.first < 0 or not 0 < self.count <= BLOCK_RECORDS_MAX or self.first + self.count >= 1 << 63:
-            raise ValueError(f"a block holds 1 to {BLOCK_RECORDS_MAX} offsets from 0 upwards, not {self.count} from {self.first}")
-        if len(self.payload) > BLOCK_BYTES_MAX:
-            raise ValueError(f"a block's payload is at most {BLOCK_BYTES_MAX} bytes, not {len(self.payload)}")
+        _ = self.head  # which checks itself
 
     @property
     def end(self) -> int:
         """One past the last offset."""
         return self.first + self.count
 
-    def to_bytes(self) -> bytes:
-        """The block as it is stored and sent."""
-        head = _Header(
+    @property
+    def head(self) -> BlockHead:
+        """The block without its payload."""
+        return BlockHead(
             self.stream,
-            self.origin.node,
-            self.origin.generation,
+            self.origin,
             self.first,
             self.count,
             self.order_first_ms,
@@ -78,39 +158,27 @@ class Block:
             self.codec,
             len(self.payload),
         )
-        header = msgspec.msgpack.encode(head)
-        body = b"".join((_PREFIX.pack(MAGIC, len(header)), header, self.payload))
+
+    def to_bytes(self) -> bytes:
+        """The block as it is stored and sent."""
+        body = self.head.to_bytes() + self.payload
         return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body))
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Block:
         """The block `to_bytes` wrote. Raises Corrupt for anything else, and trusts no length it reads."""
-        data = bytes(data)
-        if len(data) < _PREFIX.size + _CHECKSUM.size:
-            raise Corrupt(f"{len(data)} bytes are too few for a block")
-        magic, header_bytes = _PREFIX.unpack_from(data)
-        if magic != MAGIC:
-            raise Corrupt(f"a block starts with {MAGIC!r}, not {magic!r}")
-        if _CHECKSUM.unpack_from(data, len(data) - _CHECKSUM.size)[0] != xxhash.xxh3_64_intdigest(data[: -_CHECKSUM.size]):
+        head, payload_at = BlockHead.from_bytes(data)
+        payload_end = payload_at + head.payload_bytes
+        if payload_end + _CHECKSUM.size != len(data):
+            raise Corrupt(f"a block says it has {head.payload_bytes} bytes of payload, but {len(data)} bytes came in all")
+        if _CHECKSUM.unpack_from(data, payload_end)[0] != xxhash.xxh3_64_intdigest(memoryview(data)[:payload_end]):
             raise Corrupt("a block's checksum does not match its bytes")
-        payload_at = _PREFIX.size + header_bytes
-        try:
-            head = msgspec.msgpack.decode(data[_PREFIX.size : payload_at], type=_Header)
-            if payload_at + head.payload_bytes + _CHECKSUM.size != len(data):
-                raise Corrupt(f"a block says it has {head.payload_bytes} bytes of payload, but {len(data)} bytes came in all")
-            payload = data[payload_at : payload_at + head.payload_bytes]
-            return cls(
-                head.stream,
-                Origin(head.node, head.generation),
-                head.first,
-                head.count,
-                head.order_first_ms,
-                head.order_last_ms,
-                head.codec,
-                payload,
-            )
-        except (msgspec.MsgspecError, ValueError) as problem:
-            raise Corrupt(f"a block's header does not read: {problem}") from problem
+        return cls.of(head, bytes(data[payload_at:payload_end]))
+
+    @classmethod
+    def of(cls, head: BlockHead, payload: bytes) -> Block:
+        """The block of this head and payload."""
+        return cls(head.stream, head.origin, head.first, head.count, head.order_first_ms, head.order_last_ms, head.codec, payload)
 
 
 def digest(data: bytes | memoryview) -> bytes:
@@ -139,10 +207,28 @@ class Codec(Protocol):
         """
         ...
 
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
+        """The rows of these topics alone, in offset order, as `decode` would give them; none when the block has none of them.
+
+        Asks `read` for what it needs and no more: of a large block a few spans. What it was given it has verified; the rest of the block
+        may be damaged all the same. Raises as `decode`.
+        """
+        ...
+
     def knows(self, codec: int) -> bool:
-        """Whether `decode` and `cut` read blocks of codec number `codec`."""
+        """Whether `decode`, `topic_rows` and `cut` read blocks of codec number `codec`."""
         ...
 
     def cut(self, block: Block, first: int, end: int) -> Block:
         """A block of only the offsets `first .. end - 1` of `block`; `block` itself when that is all of it. Raises as `decode`."""
         ...
+
+
+def _low_half(data: bytes) -> int:
+    return xxhash.xxh3_64_intdigest(data) & 0xFFFFFFFF
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    if at >= len(data) or at + 1 + data[at] > len(data):
+        raise Corrupt("a name in a block's head does not end")
+    return data[at + 1 : at + 1 + data[at]].decode("ascii"), at + 1 + data[at]

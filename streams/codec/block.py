@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockTooLarge
+from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec.columns import TYPES
 from streams.codec.layout import read_payload, write_payload
 from streams.codec.wire import CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.errors import Corrupt, Misuse
-from streams.records import OFFSET, ORDER_AT, STAMPED
+from streams.records import OFFSET, ORDER_AT, STAMPED, TOPIC
 from streams.words import Origin
 
 CODEC = 1
@@ -45,6 +47,11 @@ class BlockCodec:
         if (order["min"].as_py(), order["max"].as_py()) != (block.order_first_ms, block.order_last_ms):
             raise Corrupt("a block's order times are not those of its header")
         return records
+
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
+        """The rows of `topics` alone, in offset order. Raises as `decode`."""
+        rows = self.decode(Block.of(head, read(0, head.payload_bytes)))
+        return rows.filter(pc.is_in(rows.column(TOPIC), pa.array(sorted(topics), pa.string())))
 
     def knows(self, codec: int) -> bool:
         """Whether blocks of codec number `codec` are read here: those of this one alone."""

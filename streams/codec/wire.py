@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from streams import varints
 from streams.errors import Corrupt
 
 Ints = npt.NDArray[np.int64]
@@ -32,14 +33,11 @@ class Writer:
 
     def varint(self, number: int) -> None:
         """A whole number from 0 to 2^64 - 1, seven bits a byte."""
-        while number > 0x7F:
-            self._parts.append(number & 0x7F | 0x80)
-            number >>= 7
-        self._parts.append(number)
+        varints.put(self._parts, number)
 
     def signed(self, number: int) -> None:
         """A whole number from -2^63 to 2^63 - 1, small magnitudes in few bytes."""
-        self.varint(number << 1 if number >= 0 else ~number << 1 | 1)
+        varints.put_signed(self._parts, number)
 
     def raw(self, data: bytes) -> None:
         """Bytes whose length the reader knows."""
@@ -79,18 +77,8 @@ class Reader:
 
     def varint(self) -> int:
         """A number below 2^64."""
-        number = shift = 0
-        while True:
-            if self._at >= len(self._payload) or shift > 63:
-                raise Corrupt("a number in a block's payload does not end")
-            byte = self._payload[self._at]
-            self._at += 1
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if number >= 1 << 64:
-                    raise Corrupt("a number in a block's payload is longer than 64 bits")
-                return number
-            shift += 7
+        number, self._at = varints.take(self._payload, self._at)
+        return number
 
     def below(self, end: int, what: str) -> int:
         """A number from 0 to `end` - 1; `what` names it in the error."""
@@ -101,8 +89,8 @@ class Reader:
 
     def signed(self) -> int:
         """A number from -2^63 to 2^63 - 1."""
-        number = self.varint()
-        return ~(number >> 1) if number & 1 else number >> 1
+        number, self._at = varints.take_signed(self._payload, self._at)
+        return number
 
     def raw(self, length: int) -> bytes:
         """The next `length` bytes."""

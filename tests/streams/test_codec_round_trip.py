@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.block import Block, BlockTooLarge
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge
 from streams.codec import BlockCodec
 from streams.codec.wire import CELLS_MAX
 from streams.errors import Corrupt, Misuse
@@ -163,3 +163,14 @@ def test_another_codec_is_not_guessed_at() -> None:
     assert not CODEC.knows(other.codec)
     with pytest.raises(Misuse):
         CODEC.decode(other)
+
+
+def test_rows_of_some_topics_alone() -> None:
+    """From the block as a file has it: its head from the first bytes, its payload by spans."""
+    records = stamped(rows(5000, topics=300), first=77)
+    data = CODEC.encode("containers", SHIP, records).to_bytes()
+    head, payload_at = BlockHead.from_bytes(data[:HEAD_BYTES_MAX])
+    assert (head.stream, head.origin, head.first, head.end) == ("containers", SHIP, 77, 5077)
+    for topics in (["box-7"], ["box-299", "box-0", "no such box"], ["no such box"], []):
+        found = CODEC.topic_rows(head, lambda at, length: data[payload_at + at : payload_at + at + length], topics)
+        assert bits(found) == [row for row in bits(records) if row["topic"] in topics]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.block import MAGIC
 from streams.codec import BlockCodec
 from streams.errors import Corrupt
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
@@ -51,7 +52,7 @@ def segment(folder: Path) -> Path:
 def test_a_damaged_block_costs_its_offsets_and_is_fetched_again(written: tuple[Path, FileLog]) -> None:
     folder, copy = written
     data = segment(folder).read_bytes()
-    flip(segment(folder), data.index(b"LFB1", len(data) // 2) + 120)
+    flip(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
     found: list[Damage] = []
     log = reopened(folder, found)
     assert found == []  # the index is trusted: nothing was read yet
@@ -76,7 +77,7 @@ def test_a_damaged_block_costs_its_offsets_and_is_fetched_again(written: tuple[P
 def test_the_reading_of_another_process_tells_of_damage(written: tuple[Path, FileLog]) -> None:
     folder, _ = written
     data = segment(folder).read_bytes()
-    flip(segment(folder), data.index(b"LFB1", len(data) // 2) + 120)
+    flip(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
     reader = FileLogReader(folder / "log", BlockCodec())
     with pytest.raises(Corrupt):
         numbers(reader)
@@ -86,7 +87,7 @@ def test_the_reading_of_another_process_tells_of_damage(written: tuple[Path, Fil
 def test_damage_met_while_reading_ends_the_reading_there(written: tuple[Path, FileLog]) -> None:
     folder, _ = written
     data = segment(folder).read_bytes()
-    flip(segment(folder), data.index(b"LFB1", len(data) // 2) + 120)
+    flip(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
     log = reopened(folder)
     found = numbers(log)
     assert found == list(range(len(found)))
