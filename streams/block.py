@@ -25,7 +25,7 @@ BLOCK_RECORDS_MAX = 1 << 20
 HEAD_BYTES_MAX = 4 + 1 + 255 + 4
 """The head of any block ends within as many of its first bytes."""
 STREAMS = ("containers", "ships", "events", "alerts", "registry", "metrics", "exceptions", "decisions", "consumers", "states", "hours")
-"""Stream names that a head writes as one byte. For good: a name more, and older nodes could not relay its blocks; others are written out."""
+"""Stream names that a head writes as one byte. For good: with one more, older nodes could not relay its blocks."""
 _HEAD_CHECKSUM = struct.Struct("<I")
 _CHECKSUM = struct.Struct("<Q")
 _INT64 = 1 << 63
