@@ -1,9 +1,9 @@
-"""Reading a file log: by offset, by Position, by topic."""
+"""Reading a log through its index: by offset, by Position, by topic."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,15 +24,15 @@ from streams.records import OFFSET, ORDER_AT, TOPIC, Batch
 from streams.words import Origin, Position
 
 
-class FileLogReader:
-    """Reads a node's file log from any process: a consistent view, which never blocks the log's writer and changes nothing.
+class IndexedReader:
+    """Reads a node's log through its index from any process: a consistent view, which never blocks the log's writer and changes nothing.
 
-    What does not verify raises Corrupt: only the log's own process can set it aside and fetch it again.
+    Where a block's bytes come from is each kind of log's own. What does not verify raises Corrupt: only the log's own process can set it
+    aside and fetch it again.
     """
 
     def __init__(self, folder: Path, codec: Codec) -> None:
         """Raises FileNotFoundError when `folder` holds no log yet."""
-        self._folder = folder / "segments"
         self._codec = codec
         self._index_path = folder / INDEX_NAME
         if not self._index_path.exists():
@@ -173,9 +173,13 @@ class FileLogReader:
             if reached < end:
                 return
 
+    def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        """The bytes of the block that holds each piece, in their order, or why there are none."""
+        raise NotImplementedError
+
     def _stored(self, key: LineKey, first: int, end: int) -> Iterator[tuple[Piece, Block]]:
-        for piece in self._pieces(key, first, end):
-            block = self._load(key, piece)
+        for piece, data in self._bytes(key, self._pieces(key, first, end)):
+            block = self._verified(key, piece, data)
             if block is not None:
                 yield piece, block
 
@@ -224,10 +228,15 @@ class FileLogReader:
         return rows.filter(pc.equal(rows.column(TOPIC), topic))
 
     def _load(self, key: LineKey, piece: Piece) -> Block | None:
-        """The block that holds `piece`; None when it was dropped meanwhile, or does not verify and is set aside."""
-        place = piece.location
+        [(_, data)] = self._bytes(key, [piece])
+        return self._verified(key, piece, data)
+
+    def _verified(self, key: LineKey, piece: Piece, data: bytes | Corrupt) -> Block | None:
+        """The block that holds `piece`; None when it does not verify and is set aside."""
         try:
-            block = Block.from_bytes(read_span(self._folder, place.segment, place.at, place.length))
+            if isinstance(data, Corrupt):
+                raise data
+            block = Block.from_bytes(data)
             if (block.stream, block.origin) != key or not block.first <= piece.first < piece.end <= block.end:
                 raise Corrupt(f"another block is in its place: {block.stream}:{block.origin} {block.first}..{block.end - 1}")
         except Corrupt as problem:
@@ -241,6 +250,23 @@ class FileLogReader:
         except Corrupt as problem:
             self._set_aside(key, piece, problem)
             return None
+
+
+class FileLogReader(IndexedReader):
+    """Reads a node's file log from any process."""
+
+    def __init__(self, folder: Path, codec: Codec) -> None:
+        """Raises FileNotFoundError when `folder` holds no log yet."""
+        self._folder = folder / "segments"
+        super().__init__(folder, codec)
+
+    def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        for piece in pieces:
+            place = piece.location
+            try:
+                yield piece, read_span(self._folder, place.segment, place.at, place.length)
+            except Corrupt as problem:
+                yield piece, problem
 
 
 def _runs(offsets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
