@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import httpx
 
-from landfall.demo.fleet import QUAYS, SHIP_NODES, Secrets
+from landfall.demo.fleet import Secrets
+from landfall.demo.processes import healthy
 from streams.records import StoredRecord
 from streams.words import Position
+from tests.e2e.amending import Amended, amend
+from tests.e2e.offsydney import FIRST, SECOND, SHORE, OffSydney, off_sydney
 from tests.e2e.voyage import Voyage, killing, until
 
-FIRST, SECOND = SHIP_NODES
-NODES = ("hq", *QUAYS, *SHIP_NODES)
-SHORE = ("hq", *QUAYS)
+NODES = (*SHORE, FIRST, SECOND)
 KILLED = ("albatross", "hq", "singapore", "analytics", "cormorant", "projector", "sydney")
-KILL_EVERY_S = 8.0
+KILL_EVERY_S = 6.0
 SENSED = ("containers", "ships", "events", "alerts", "registry")
 
 
@@ -23,40 +24,47 @@ SENSED = ("containers", "ships", "events", "alerts", "registry")
 class Played:
     """The voyage after its end, with all logs in step, and what was seen before.
 
-    `singapore_before`: Singapore's `events` and `registry` before the first ship arrived there. `passage`: how far Tokyo and Sydney had the
-    first ship's readings when she was on her way from Singapore. `held_back`: at HQ when it had the loss alerts, how far it had the
-    ship's readings, and how far the ship herself did. `killed`: which processes died on the way.
+    `singapore_before`: Singapore's `events` and `registry` before the first ship arrived there. `amended`: what was done to her list for
+    Singapore. `passage`: how far Tokyo and Sydney had her readings when she was on her way from there. `serving_deleted_at_ms`: when, on
+    that way, the serving database was deleted (fleet, UTC ms). `killed`: which processes died.
     """
 
     voyage: Voyage
     before_singapore_at_ms: int
     singapore_before: dict[str, list[StoredRecord]]
+    amended: Amended
     passage: dict[str, Position]
-    held_back: tuple[Position, Position]
+    serving_deleted_at_ms: int
+    off_sydney: OffSydney
     killed: list[str]
 
 
 def play(voyage: Voyage) -> Played:
-    """Before B: stop and look. Before C: stop and look. On to the loss, with kills, until HQ has the alerts: stop and look. To the end."""
+    """Before B: stop and look. On to C, with kills and the serving database deleted: stop and look. The loss at 1x. To the end, with
+    further kills."""
     voyage.to_chapter("B")
     until("Singapore has what Tokyo has", lambda: in_step(voyage, ("events", "containers"), ("tokyo", "singapore"), ("tokyo",)))
     before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
+    amended = amend(voyage)
     voyage.control(action="resume")
+    deleted_at_ms: list[int] = []
     with killing(voyage, KILLED, seed=1, every_s=KILL_EVERY_S) as killed:
-        voyage.to_chapter("C")
+        voyage.to_chapter("C", on_the_way=lambda: deleted_at_ms.append(delete_serving(voyage)))
         until("ports have the passage's readings", lambda: in_step(voyage, ("containers",), SHORE, ("tokyo", "singapore")))
-        passage = {node: voyage.position(node, "containers") for node in SHORE}
-        voyage.control(action="speed", speed=60.0)
-        voyage.control(action="resume")
-        until("headquarters has all loss alerts", lambda: losses_at(voyage, "hq") == losses_at(voyage, FIRST) != set())
-        held_back = (voyage.position("hq", "containers"), voyage.position(FIRST, "containers"))
+    passage = {node: voyage.position(node, "containers") for node in SHORE}
+    until("every process is up again", lambda: all(healthy(one.health_url) for one in voyage.demo.supervisor.programs.values()))
+    until("the satellite carries", lambda: in_step(voyage, ("ships", "alerts"), SHORE, (FIRST,)))
+    seen = off_sydney(voyage)
+    spared = tuple(one for one in KILLED if one not in killed)
+    with killing(voyage, spared, seed=2, every_s=KILL_EVERY_S) as killed_later:
         voyage.play_to_the_end()
+        until("all have died", lambda: set(killed_later) == set(spared))
     until("every reading is published and acknowledged", voyage.published)
     land(voyage, SECOND, "SGSIN")
     until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
     until("Spark and the projector have worked it off", voyage.caught_up)
-    return Played(voyage, before_at_ms, before, passage, held_back, killed)
+    return Played(voyage, before_at_ms, before, amended, passage, deleted_at_ms[0], seen, [*killed, *killed_later])
 
 
 def in_step(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> bool:
@@ -68,11 +76,17 @@ def in_step(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], or
     return True
 
 
-def losses_at(voyage: Voyage, node: str) -> set[str]:
-    """The containers a node has a loss alert of."""
-    if "alerts" not in voyage.log(node).streams():
-        return set()
-    return {row.record.topic for row in voyage.rows(node, "alerts") if (row.record.body or {}).get("rule") == "lost_container"}
+def delete_serving(voyage: Voyage) -> int:
+    """Delete the serving database once there is something in it again; returns when that was, and that another has taken its place."""
+    api, folder = voyage.api("operations"), voyage.fleet.folder / "serving"
+    began_at_ms = voyage.clock()["fleet_at_ms"]
+    until("days have gone by", lambda: voyage.clock()["fleet_at_ms"] > began_at_ms + 24 * 3_600_000)
+    until("the database is whole", lambda: api.ask("/api/containers").is_success)
+    at_ms = int(voyage.clock()["fleet_at_ms"])
+    for file in folder.iterdir():
+        file.unlink(missing_ok=True)
+    until("another has taken its place", lambda: (folder / "serving.db").exists() and api.ask("/api/containers").is_success)
+    return at_ms
 
 
 def land(voyage: Voyage, ship: str, port: str) -> None:

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from sqlalchemy import select
 
-from cargo.signals import SIGNALS
-from streams.records import RESERVED
+from hq.serving.database import ServingDatabase, ServingReader
+from hq.serving.models import Reading
+from hq.serving.projecting import Projector
+from hq.serving.routes import routes
+from landfall.demo.fleet import database_url, places
+from streams.clock import WallClock
+from streams.metrics import Metrics
+from streams.records import order_at_ms
 from tests.e2e.played import Played
-from tests.e2e.test_story import DUCKWORKS, MERLION, booked
+from tests.e2e.truth import Row, row_of
 from tests.e2e.voyage import until
+from tests.hq_serving.conftest import project, table_rows
 
-Row = tuple[Any, ...]
+FROM_METRICS = ("process_status",)
+"""Tables of what goes on for ever: each process's last word."""
 
 pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
-
-
-def row_of(topic: str, device: str, device_at_ms: int, values: dict[str, Any]) -> Row:
-    """A reading as its device said it: comparable, and nothing of where it was kept."""
-    signals = {name: value for name, value in values.items() if name in SIGNALS and value is not None}
-    return (topic, device, device_at_ms, *sorted(signals.items()))
-
-
-def true_rows(played: Played) -> list[Row]:
-    """Every reading the simulator published, repeats left out."""
-    rows = []
-    for said in played.voyage.truth().to_pylist():
-        if not said["repeat"]:
-            _, kind, thing, what = said["mqtt_topic"].split("/")
-            topic = thing if kind == "containers" else f"{thing}.{what}"
-            rows.append(row_of(topic, said["device"], said["device_at_ms"], said))
-    return rows
 
 
 def counted(rows: list[Row]) -> Counter[Row]:
@@ -45,20 +38,29 @@ def counted(rows: list[Row]) -> Counter[Row]:
 
 
 def test_the_truth_has_each_reading_once(played: Played) -> None:
-    assert len(true_rows(played)) > 2_000
-    counted(true_rows(played))
+    assert len(played.voyage.truth.rows()) > 2_000
+    counted(played.voyage.truth.rows())
 
 
 def test_the_delta_history_has_every_reading_once(played: Played) -> None:
     table: pa.Table = DeltaTable(played.voyage.fleet.folder / "tables" / "history").to_pyarrow_table()
     readings = [row for row in table.to_pylist() if row["stream"] in ("containers", "ships")]
     found = [row_of(row["topic"], row["device"], row["device_at_ms"], row) for row in readings]
-    assert counted(found) == Counter(true_rows(played))
+    assert counted(found) == Counter(played.voyage.truth.rows())
 
 
-def test_the_serving_store_has_every_reading_of_a_box_once(played: Played) -> None:
+def test_the_serving_store_has_every_reading_of_boxes_and_ships_once(played: Played) -> None:
+    reader = ServingReader(database_url(played.voyage.fleet))
+    with reader.snapshot() as connection:
+        rows = connection.execute(select(Reading.__table__)).mappings().all()
+    reader.close()
+    found = [row_of(row["topic"], row["device"], row["device_at_ms"], row["signals"]) for row in rows]
+    assert counted(found) == Counter(played.voyage.truth.rows())
+
+
+def test_the_timelines_have_every_reading_of_a_box_once(played: Played) -> None:
     wanted: dict[str, list[Row]] = defaultdict(list)
-    for row in true_rows(played):
+    for row in played.voyage.truth.rows():
         wanted[row[0]].append(row)
     api = played.voyage.api("operations")
     boxes = api.all("/api/containers", limit=500)
@@ -72,47 +74,43 @@ def test_the_serving_store_has_every_reading_of_a_box_once(played: Played) -> No
 
 
 def test_each_customers_stream_has_its_readings_once_and_nothing_else(played: Played) -> None:
-    origin_times = {(row.coordinates.origin, row.coordinates.offset): row for row in played.voyage.rows("hq", "containers")}
-    for customer in (DUCKWORKS, MERLION):
-        spans = booked(played, customer)
-        rows = played.voyage.rows("hq", f"customers/{customer}")
-        readings = [row for row in rows if row.record.source and row.record.source.stream == "containers"]
-        found = Counter((row.record.source.origin, row.record.source.offset) for row in readings if row.record.source)
-        wanted = {
-            key for key, row in origin_times.items() if row.record.topic in spans and _within(row.order_at_ms, spans[row.record.topic])
-        }
-        assert found == Counter(wanted)
-        for row in readings:
-            assert row.record.source is not None
-            true = origin_times[row.record.source.origin, row.record.source.offset].record
-            assert (row.record.topic, row.record.device, row.record.device_at_ms) == (true.topic, true.device, true.device_at_ms)
-            assert _signals(row.record.signals) == _signals(true.signals)
-        assert {row.record.topic for row in rows} <= spans.keys()
+    """Each customer: what was published of its boxes while its booking lasted, by the simulator's own word alone."""
+    truth = played.voyage.truth
+    spans = truth.spans()
+    streams = {name.removeprefix("customers/") for name in played.voyage.log("hq").streams() if name.startswith("customers/")}
+    assert streams <= spans.keys()
+    for customer, own in spans.items():
+        rows = played.voyage.rows("hq", f"customers/{customer}") if customer in streams else []
+        readings = [row.record for row in rows if row.record.source and row.record.source.stream == "containers"]
+        found = counted([row_of(one.topic, one.device or "", one.device_at_ms or 0, dict(one.signals)) for one in readings])
+        wanted = [row_of(one["topic"], one["device"], one["device_at_ms"], one) for one in truth.messages if _within(one, own)]
+        assert found == Counter(wanted), customer
+        assert {row.record.topic for row in rows} <= own.keys()
 
 
-def test_the_serving_database_deleted_while_all_runs_builds_itself_again_identical(played: Played) -> None:
+def test_the_serving_database_deleted_while_all_ran_is_the_same_as_one_built_from_nothing(played: Played, tmp_path: Path) -> None:
+    """It went while readings came in, and was built again beside them: to the last row what the log makes of an empty one."""
     voyage = played.voyage
-    api = voyage.api("operations")
-    before = _everything(voyage.api("operations"))
-    for file in (voyage.fleet.folder / "serving").iterdir():
-        file.unlink()
-    until("the store is gone or being built", lambda: api.ask("/api/containers").status_code == 503, 60)
-    until("it is there again", lambda: api.ask("/api/containers").status_code == 200, 120)
-    until("it has caught up", voyage.caught_up)
-    assert _everything(api) == before
+    came_later = [one for one in voyage.truth.messages if one["heard_at_ms"] > played.serving_deleted_at_ms]
+    assert 0 < len(came_later) < len(voyage.truth.messages)
+    live, scratch = database_url(voyage.fleet), f"sqlite:///{tmp_path}/scratch.db"
+    projector = Projector(voyage.log("hq"), ServingDatabase(scratch), WallClock(), Metrics("projector"), routes(places()))
+
+    def as_far() -> bool:
+        project(projector)
+        return _settled(scratch)["projected"] == _settled(live)["projected"]
+
+    until("both have all that the log holds", as_far)
+    assert _settled(scratch) == _settled(live)
 
 
-def _everything(api: Any) -> dict[str, Any]:
-    boxes = api.all("/api/containers", limit=500)
-    ageless = [{name: value for name, value in box.items() if name != "age_ms"} for box in boxes]
-    timelines = {box["number"]: api.all(f"/api/containers/{box['number']}/timeline", limit=500) for box in boxes[:10]}
-    alerts = api.all("/api/alerts", state="all", limit=500)
-    return {"boxes": ageless, "timelines": timelines, "alerts": alerts, "incidents": api.all("/api/incidents")}
+def _settled(url: str) -> dict[str, list[str]]:
+    """All rows but those that follow the metrics, which never end."""
+    rows = {name: rows for name, rows in table_rows(url).items() if name not in FROM_METRICS}
+    return {name: [row for row in rows if not row.startswith("('metrics',")] for name, rows in rows.items()}
 
 
-def _signals(signals: Any) -> dict[str, Any]:
-    return {name: value for name, value in signals.items() if name not in RESERVED}
-
-
-def _within(at_ms: int, span: tuple[int, int | None]) -> bool:
-    return span[0] <= at_ms and (span[1] is None or at_ms < span[1])
+def _within(message: dict[str, Any], spans: dict[str, tuple[int, int]]) -> bool:
+    """Whether the box is one of those, in its span, when the reading was taken (or came, where its device's clock can not be right)."""
+    since, until = spans.get(message["topic"], (0, 0))
+    return since <= order_at_ms(message["device_at_ms"], message["heard_at_ms"]) < until

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
 from rich.console import Console
 
 from landfall.demo.fleet import Doors, Fleet, Story
 from landfall.demo.run import Demo, prepare
-from sim.truth import published
 from streams.codec import BlockCodec
 from streams.logs.files import FileLogReader
 from streams.records import StoredRecord
 from streams.words import Position
+from tests.e2e.truth import Truth
 
 SHORT = Story(seed=7, boxes=60, cadence="short", speed=60.0)
 FAST = 20_000.0
@@ -39,6 +38,7 @@ class Voyage:
     def __init__(self, folder: Path, story: Story = SHORT) -> None:
         prepare(folder, fresh=True)
         self.fleet = Fleet(folder, story, free_doors())
+        self.truth = Truth(folder / "sim" / "truth", story)
         self._apis: dict[str, Api] = {}
         self._stopping = threading.Event()
         self.demo = Demo(self.fleet, Console(quiet=True), self._stopping)
@@ -58,6 +58,19 @@ class Voyage:
         """SIGKILL; the watcher starts it again."""
         self.demo.supervisor.running[process].send_signal(signal.SIGKILL)
 
+    @contextmanager
+    def without(self, process: str) -> Iterator[None]:
+        """While the block runs, the process is stopped (SIGTERM) and nobody starts it again."""
+        running = self.demo.supervisor.running
+        until(f"{process} runs", lambda: running[process].poll() is None)
+        stopped = running.pop(process)
+        stopped.terminate()
+        stopped.wait(DEADLINE_S)
+        try:
+            yield
+        finally:
+            self.demo.supervisor.start(self.demo.supervisor.programs[process])
+
     def clock(self) -> dict[str, Any]:
         """What the fleet's clock tells."""
         told: dict[str, Any] = httpx.get(self.fleet.clock_url, trust_env=False).raise_for_status().json()
@@ -67,10 +80,12 @@ class Voyage:
         """Pause, resume, speed, jump."""
         httpx.post(self.fleet.clock_url.replace("/clock", "/control"), json=action, trust_env=False).raise_for_status()
 
-    def to_chapter(self, chapter: str) -> None:
-        """Run as fast as it goes to just before a chapter, and stand still there."""
+    def to_chapter(self, chapter: str, on_the_way: Callable[[], None] | None = None) -> None:
+        """Run as fast as it goes to just before a chapter, and stand still there. `on_the_way` is called once the jump has begun."""
         self.control(action="speed", speed=1.0)
         self.control(action="jump", chapter=chapter)
+        if on_the_way is not None:
+            on_the_way()
         until(f"the jump to {chapter} is over", lambda: self.clock()["state"] not in ("jumping", "waiting"))
         self.control(action="pause")
 
@@ -105,10 +120,6 @@ class Voyage:
             return log.position(stream)
         finally:
             log.close()
-
-    def truth(self) -> pa.Table:
-        """Every message the simulator published, repeats among them."""
-        return published(self.fleet.folder / "sim" / "truth")
 
     def published(self) -> bool:
         """Whether the simulator has an acknowledgement of everything up to the story's end."""
@@ -151,6 +162,11 @@ class Api:
     def ask(self, path: str, **query: Any) -> httpx.Response:
         """The answer, whatever its status."""
         return self._client.get(path, params=query)
+
+    def write(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer to registry entries; raises for any status but 2xx."""
+        told: dict[str, Any] = self._client.post("/api/registry", json=body).raise_for_status().json()
+        return told
 
     def all(self, path: str, **query: Any) -> list[dict[str, Any]]:
         """All items of a listing, page by page."""
