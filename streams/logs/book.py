@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streams.block import Block
 from streams.ledger import OriginLedger
-from streams.logs.frames import FrameHeader, Gone, Opening, Produced
+from streams.logs.frames import Checkpoint, FrameHeader, Gone, LineAt, LineState, Opening, Produced
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
 
@@ -32,7 +32,7 @@ Lines = Mapping[str, Mapping[Origin, Line]]
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where bytes are: segment, first byte, length."""
+    """Where bytes are: the number of the file (see `streams.logs.segments.file_path`), first byte, length."""
 
     segment: int
     at: int
@@ -43,7 +43,7 @@ class Location:
 class Piece:
     """Offsets `first .. end - 1` of a line, held in the block at `location`.
 
-    Order times (UTC ms) bound the block's; `topics` are the sorted 32-bit hashes of its topics, None when the block can not be read here.
+    Order times (UTC ms) bound the block's; `topics` is the filter of its topics, None when the block can not be read here.
     """
 
     first: int
@@ -56,7 +56,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBlock:
-    """A block of a frame with its place on disk, its topics' hashes, and the received time when it was appended here (else 0)."""
+    """A block of a frame with its place on disk, its topics' filter, and the received time when it was appended here (else 0)."""
 
     block: Block
     location: Location
@@ -120,6 +120,39 @@ class Book:
         draft.finish()
         return change
 
+    def checkpoint(self) -> Checkpoint:
+        """The book as a new segment begins with it."""
+        lines = tuple(
+            LineAt(stream, origin.node, origin.generation, state_of(line))
+            for stream, lines in self.lines.items()
+            for origin, line in lines.items()
+        )
+        return Checkpoint(lines, tuple(self.produced.values()), tuple(self.openings))
+
+    def restored(self, header: FrameHeader, checkpoint: Checkpoint, segment: int, end: int) -> Change:
+        """What a checkpoint adds to a book that lacks frames before it. Held is what blocks were found of, not what it says."""
+        known = {opening.generation for opening in self.openings}
+        openings = tuple(opening for opening in checkpoint.openings if opening.generation not in known)
+        change = Change(header.commit, segment, end, produced=checkpoint.produced, openings=openings)
+        draft = _Draft(self, change)
+        for at in checkpoint.lines:
+            draft.restore((at.stream, Origin(at.node, at.generation)), at.state)
+        draft.finish()
+        return change
+
+
+def state_of(line: Line) -> LineState:
+    """The line as it is written down."""
+    ledger = line.ledger
+    gone = {reason: list(ranges) for reason, ranges in ledger.gone.items()}
+    return LineState(list(ledger.held), gone, ledger.floor, line.end, line.received_at_ms)
+
+
+def line_of(state: LineState) -> Line:
+    """The line that was written down so."""
+    ledger = OriginLedger(RangeSet(state.held), {reason: RangeSet(ranges) for reason, ranges in state.gone.items()}, state.floor)
+    return Line(ledger, state.end, state.received_at_ms, ledger.next_offset())
+
 
 class _Draft:
     """Lines being changed by one frame."""
@@ -129,6 +162,7 @@ class _Draft:
         self._change = change
         self._ledgers: dict[LineKey, OriginLedger] = {}
         self._received: dict[LineKey, int] = {}
+        self._ends: dict[LineKey, int] = {}
 
     def ledger(self, key: LineKey) -> OriginLedger:
         if key not in self._ledgers:
@@ -161,8 +195,16 @@ class _Draft:
         ledger.held.remove(0, ledger.floor)
         self._change.dropped.append((key, 0, ledger.floor))
 
+    def restore(self, key: LineKey, state: LineState) -> None:
+        for reason, ranges in state.gone.items():
+            for first, end in ranges:
+                self.declare_gone(Gone(key[0], key[1].node, key[1].generation, first, end, reason))
+        self.raise_floor(key, state.floor)
+        self._ends[key], self._received[key] = state.end, state.received_at_ms
+
     def finish(self) -> None:
         for key, ledger in self._ledgers.items():
             before = self._book.line(key)
             received = max(before.received_at_ms, self._received.get(key, 0))
-            self._change.lines[key] = Line(ledger, max(before.end, ledger.end()), received, ledger.next_offset())
+            end = max(before.end, ledger.end(), self._ends.get(key, 0))
+            self._change.lines[key] = Line(ledger, end, received, ledger.next_offset())

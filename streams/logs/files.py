@@ -18,12 +18,13 @@ from streams.log import Append, Appended, PeerKnowsMore
 from streams.logs.book import LineKey, Lines, Piece
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
+from streams.logs.filereading import FileLogReader
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.marker import Marker
 from streams.logs.opening import lock_folder, open_folder
-from streams.logs.reading import FileLogReader
+from streams.logs.segments import MERGED, SEGMENTS
 from streams.logs.stamping import NewBlock, new_blocks, plan_appends
-from streams.logs.topics import topic_hashes
+from streams.logs.topics import topic_filter
 from streams.logs.writing import LogWriter, WriteLimits
 from streams.ranges import RangeSet
 from streams.words import Origin, Position, check_stream
@@ -70,7 +71,8 @@ class FileLog(FileLogReader):
         self._write_lock = threading.RLock()
         self._watchers: dict[int, Changed] = {}
         self._subscribed = 0
-        (folder / "segments").mkdir(parents=True, exist_ok=True)
+        for kind in (SEGMENTS, MERGED):
+            (folder / kind).mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
@@ -126,7 +128,7 @@ class FileLog(FileLogReader):
             for block in blocks:
                 new = self._new_offsets(block, wanted)
                 if new:
-                    topics = topic_hashes(self._codec.decode(block)) if self._codec.knows(block.codec) else None
+                    topics = topic_filter(self._codec.decode(block)) if self._codec.knows(block.codec) else None
                     stored.append(NewBlock(block, topics))
                     wanted.setdefault((block.stream, block.origin), RangeSet()).update(new)
             if stored:

@@ -69,8 +69,38 @@ class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
     at_ms: int
 
 
+class LineState(msgspec.Struct, array_like=True, frozen=True):
+    """One (stream, origin) as it stands: its ledger, one past the largest offset ever heard of, the last time stamped here (UTC ms)."""
+
+    held: list[tuple[int, int]]
+    gone: dict[GoneReason, list[tuple[int, int]]]
+    floor: int
+    end: int
+    received_at_ms: int
+
+
+class LineAt(msgspec.Struct, array_like=True, frozen=True):
+    """Whose `state` it is: (stream, node@generation)."""
+
+    stream: str
+    node: str
+    generation: int
+    state: LineState
+
+
+class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
+    """All that the frames up to a commit add up to, blocks apart. Every segment begins with one, so that those before it can go."""
+
+    lines: tuple[LineAt, ...] = ()
+    produced: tuple[Produced, ...] = ()
+    openings: tuple[Opening, ...] = ()
+
+
 class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """What one commit says. Commits are numbered from 1 without a gap; 0 for one that is not written yet."""
+    """What one commit says. Commits are numbered from 1 without a gap; 0 for one that is not written yet, and for merged blocks.
+
+    With a `checkpoint` it is no commit of its own: `commit` is then the last one that the checkpoint contains.
+    """
 
     commit: int = 0
     blocks: tuple[StoredBlock, ...] = ()
@@ -78,6 +108,7 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     gone: tuple[Gone, ...] = ()
     floors: tuple[Floor, ...] = ()
     openings: tuple[Opening, ...] = ()
+    checkpoint: Checkpoint | None = None
 
     def spans(self, start: int) -> Iterator[tuple[int, int]]:
         """First and last byte + 1 of every block, when the first block begins at `start`."""

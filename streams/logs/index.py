@@ -15,10 +15,8 @@ import msgspec
 import xxhash
 
 from streams.errors import LandfallError
-from streams.ledger import GoneReason, OriginLedger
-from streams.logs.book import Book, Line, LineKey, Location, Piece
-from streams.logs.frames import Opening, Produced
-from streams.ranges import RangeSet
+from streams.logs.book import Book, LineKey, Location, Piece, line_of
+from streams.logs.frames import LineState, Opening, Produced
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
@@ -29,19 +27,12 @@ UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 REBUILT = "start the node again: it builds its index anew"
 PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, sum"
 
+_FROM = "first >= coalesce((SELECT max(first) FROM pieces WHERE line = ? AND first <= ?), ?)"
+"""From the piece on that may hold an offset: in one statement, for a merge may come between two."""
+
 
 class IndexDamaged(LandfallError):
     """The index is missing, of another version, or its rows do not verify: it is built again from the segments."""
-
-
-class LineState(msgspec.Struct, array_like=True, frozen=True):
-    """How a Line is written in its row."""
-
-    held: list[tuple[int, int]]
-    gone: dict[GoneReason, list[tuple[int, int]]]
-    floor: int
-    end: int
-    received_at_ms: int
 
 
 class IndexReader:
@@ -94,28 +85,30 @@ class IndexReader:
         version: int = self.rows("PRAGMA data_version")[0][0]
         return version
 
+    def files(self) -> set[int]:
+        """The numbers of all files that hold a piece."""
+        return {number for (number,) in self.rows("SELECT DISTINCT segment FROM pieces")}
+
     def pieces(self, key: LineKey, first: int, end: int) -> list[Piece]:
         """At most PIECES_PAGE pieces that hold offsets of `first .. end - 1`, in order."""
         line = self._line_id(key)
         if line is None:
             return []
-        found = self.rows("SELECT max(first) FROM pieces WHERE line = ? AND first <= ?", (line, first))
-        start = found[0][0] if found[0][0] is not None else first
         rows = self.rows(
-            f"SELECT {PIECE_COLUMNS} FROM pieces WHERE line = ? AND first >= ? AND first < ? ORDER BY first LIMIT {PIECES_PAGE}",
-            (line, start, end),
+            f"SELECT {PIECE_COLUMNS} FROM pieces WHERE line = ? AND {_FROM} AND first < ? ORDER BY first LIMIT {PIECES_PAGE}",
+            (line, line, first, first, end),
         )
         return [piece for piece in (piece_of(line, row) for row in rows) if piece.end > first]
 
     def pieces_between(self, key: LineKey, since_at_ms: int, until_at_ms: int, after: int) -> list[Piece]:
-        """At most PIECES_PAGE pieces from offset `after` on whose blocks may have order times from `since_at_ms` to before `until`."""
+        """At most PIECES_PAGE pieces with offsets from `after` on whose blocks may have order times since <= time < until."""
         line = self._line_id(key)
         if line is None:
             return []
         rows = self.rows(
-            f"SELECT {PIECE_COLUMNS} FROM pieces WHERE line = ? AND first >= ? AND order_last_ms >= ? AND order_first_ms < ? "
+            f"SELECT {PIECE_COLUMNS} FROM pieces WHERE line = ? AND {_FROM} AND end > ? AND order_last_ms >= ? AND order_first_ms < ? "
             f"ORDER BY first LIMIT {PIECES_PAGE}",
-            (line, after, since_at_ms, until_at_ms),
+            (line, line, after, after, after, since_at_ms, until_at_ms),
         )
         return [piece_of(line, row) for row in rows]
 
@@ -154,7 +147,7 @@ class IndexReader:
         book = Book()
         for row in self._execute("SELECT id, stream, origin, state, sum FROM lines"):
             _, stream, origin, state = _verified(row)
-            line = _line(state)
+            line = line_of(msgspec.msgpack.decode(state, type=LineState))
             book.set_line((stream, Origin.parse(origin)), line)
         for row in self._execute("SELECT stream, producer, sequence, first, count, sum FROM producers"):
             produced = Produced(*_verified(row))
@@ -192,9 +185,3 @@ def piece_of(line: int, row: tuple[Any, ...]) -> Piece:
     """The piece in a row of PIECE_COLUMNS. Raises IndexDamaged when its checksum does not match."""
     _, first, end, segment, at, length, order_first_ms, order_last_ms, topics = _verified((line, *row))
     return Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, topics)
-
-
-def _line(state: bytes) -> Line:
-    read = msgspec.msgpack.decode(state, type=LineState)
-    ledger = OriginLedger(RangeSet(read.held), {reason: RangeSet(ranges) for reason, ranges in read.gone.items()}, read.floor)
-    return Line(ledger, read.end, read.received_at_ms, ledger.next_offset())

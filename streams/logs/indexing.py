@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from streams.logs.book import Book, Change, Line, LineKey, Piece
+from streams.logs.book import Book, Change, Line, LineKey, Piece, state_of
 from streams.logs.disk import Disk
-from streams.logs.index import BUSY_S, PIECE_COLUMNS, REBUILT, UNREADABLE, IndexDamaged, IndexReader, LineState, piece_of, summed
+from streams.logs.index import BUSY_S, PIECE_COLUMNS, REBUILT, UNREADABLE, IndexDamaged, IndexReader, piece_of, summed
 from streams.logs.segments import disk_refused
 from streams.ranges import RangeSet
 
@@ -135,9 +135,7 @@ class IndexWriter(IndexReader):
         self._connection.execute("INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?)", summed((commit, segment, end)))
 
     def _write_line(self, key: LineKey, line: Line, ids: dict[LineKey, int]) -> int:
-        ledger = line.ledger
-        gone = {reason: list(ranges) for reason, ranges in ledger.gone.items()}
-        state = msgspec.msgpack.encode(LineState(list(ledger.held), gone, ledger.floor, line.end, line.received_at_ms))
+        state = msgspec.msgpack.encode(state_of(line))
         number = ids.get(key) or self._line_ids.get(key)
         if number is None:
             found = self._execute("SELECT id FROM lines WHERE stream = ? AND origin = ?", (key[0], str(key[1])))

@@ -11,15 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.block import Block, Codec
-from streams.errors import Corrupt, Trimmed
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, Codec, ReadBytes
+from streams.errors import Corrupt, LandfallError, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, History, Span
 from streams.logs.book import Line, LineKey, Lines, Piece
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
-from streams.logs.segments import read_span
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
-from streams.logs.topics import may_hold, topic_hash
+from streams.logs.topics import Hash, may_hold, topic_hash
 from streams.records import OFFSET, ORDER_AT, TOPIC, Batch
 from streams.words import Origin, Position
 
@@ -174,8 +173,25 @@ class IndexedReader:
                 return
 
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
-        """The bytes of the block that holds each piece, in their order, or why there are none."""
+        """The bytes of the block that holds each piece, in their order, or why there are none.
+
+        A piece whose block has moved comes as the pieces that hold its offsets now.
+        """
         raise NotImplementedError
+
+    def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
+        """Reads spans of the block that holds `piece`, which are not verified. Raises Corrupt, and Moved when it is no longer there."""
+        [(_, data)] = self._bytes(key, [piece])
+        if isinstance(data, Corrupt):
+            raise data
+        return lambda at, length: data[at : at + length]
+
+    def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
+        """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
+        pieces = [clipped(other, piece.first, piece.end) for other in self._index.pieces(key, piece.first, piece.end)]
+        if any(other.location == piece.location for other in pieces):
+            raise Corrupt(f"the file of {piece.location} is missing")
+        return pieces
 
     def _stored(self, key: LineKey, first: int, end: int) -> Iterator[tuple[Piece, Block]]:
         for piece, data in self._bytes(key, self._pieces(key, first, end)):
@@ -200,8 +216,7 @@ class IndexedReader:
         wanted, after = topic_hash(topic), 0
         while pieces := self._index.pieces_between(key, since, until, after):
             for piece in pieces:
-                rows = self._piece_rows(key, piece, topic, wanted)
-                if rows is not None:
+                for rows in self._piece_rows(key, clipped(piece, after, piece.end), topic, wanted):
                     at = rows.column(ORDER_AT)
                     yield Batch(*key, rows.filter(pc.and_(pc.greater_equal(at, since), pc.less(at, until))))
             after = pieces[-1].end
@@ -210,26 +225,33 @@ class IndexedReader:
         wanted, before = topic_hash(topic), end
         while pieces := self._index.pieces_backwards(key, before):
             for piece in pieces:
-                rows = self._piece_rows(key, piece, topic, wanted)
-                if rows is not None and rows.num_rows:
-                    return rows.slice(rows.num_rows - 1)
-            before = pieces[-1].first
+                for rows in reversed(list(self._piece_rows(key, clipped(piece, 0, before), topic, wanted))):
+                    if rows.num_rows:
+                        return rows.slice(rows.num_rows - 1)
+                before = piece.first
         return None
 
-    def _piece_rows(self, key: LineKey, piece: Piece, topic: str, wanted: bytes) -> pa.RecordBatch | None:
-        """The piece's rows of `topic`; None when it has none, or can not be read here."""
+    def _piece_rows(self, key: LineKey, piece: Piece, topic: str, wanted: Hash) -> Iterator[pa.RecordBatch]:
+        """The piece's rows of `topic`; nothing when it has none, or can not be read here."""
         if piece.topics is None or not may_hold(piece.topics, wanted):
-            return None
-        block = self._load(key, piece)
-        rows = None if block is None else self._decoded(key, piece, block)
-        if block is None or rows is None:
-            return None
-        rows = rows.slice(piece.first - block.first, piece.end - piece.first)
-        return rows.filter(pc.equal(rows.column(TOPIC), topic))
+            return
+        try:
+            try:
+                yield self._topic_of(key, piece, topic)
+            except Moved:
+                for other in self._moved(key, piece):
+                    yield from self._piece_rows(key, other, topic, wanted)
+        except Corrupt as problem:
+            self._set_aside(key, piece, problem)
 
-    def _load(self, key: LineKey, piece: Piece) -> Block | None:
-        [(_, data)] = self._bytes(key, [piece])
-        return self._verified(key, piece, data)
+    def _topic_of(self, key: LineKey, piece: Piece, topic: str) -> pa.RecordBatch:
+        """The piece's rows of `topic`, reading no more of its block than that takes. Raises Corrupt, Moved."""
+        read = self._part(key, piece)
+        head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, piece.location.length)))
+        _check_place(key, piece, head)
+        rows = self._codec.topic_rows(head, lambda at, length: read(payload_at + at, length), [topic])
+        offsets = rows.column(OFFSET)
+        return rows.filter(pc.and_(pc.greater_equal(offsets, piece.first), pc.less(offsets, piece.end)))
 
     def _verified(self, key: LineKey, piece: Piece, data: bytes | Corrupt) -> Block | None:
         """The block that holds `piece`; None when it does not verify and is set aside."""
@@ -237,8 +259,7 @@ class IndexedReader:
             if isinstance(data, Corrupt):
                 raise data
             block = Block.from_bytes(data)
-            if (block.stream, block.origin) != key or not block.first <= piece.first < piece.end <= block.end:
-                raise Corrupt(f"another block is in its place: {block.stream}:{block.origin} {block.first}..{block.end - 1}")
+            _check_place(key, piece, block.head)
         except Corrupt as problem:
             self._set_aside(key, piece, problem)
             return None
@@ -252,21 +273,18 @@ class IndexedReader:
             return None
 
 
-class FileLogReader(IndexedReader):
-    """Reads a node's file log from any process."""
+class Moved(LandfallError):
+    """A block is no longer where a piece says: the index knows better by now."""
 
-    def __init__(self, folder: Path, codec: Codec) -> None:
-        """Raises FileNotFoundError when `folder` holds no log yet."""
-        self._folder = folder / "segments"
-        super().__init__(folder, codec)
 
-    def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
-        for piece in pieces:
-            place = piece.location
-            try:
-                yield piece, read_span(self._folder, place.segment, place.at, place.length)
-            except Corrupt as problem:
-                yield piece, problem
+def clipped(piece: Piece, first: int, end: int) -> Piece:
+    """What of the piece lies in `first .. end - 1`."""
+    return replace(piece, first=max(first, piece.first), end=min(end, piece.end))
+
+
+def _check_place(key: LineKey, piece: Piece, head: BlockHead) -> None:
+    if (head.stream, head.origin) != key or not head.first <= piece.first < piece.end <= head.end:
+        raise Corrupt(f"another block is in its place: {head.stream}:{head.origin} {head.first}..{head.end - 1}")
 
 
 def _runs(offsets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:

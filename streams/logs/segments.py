@@ -1,4 +1,4 @@
-"""Segment files: numbered, append-only, each a row of frames."""
+"""A log's files: numbered, append-only, each a row of frames. Segments hold commits, merged files what was merged of them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,38 @@ from pathlib import Path
 from streams.errors import Corrupt, RetryLater
 from streams.logs.disk import Disk
 
-_NAME = re.compile(r"([0-9]{10})\.segment")
+SEGMENTS, MERGED = "segments", "merged"
+_NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([0-9]{10})\.merged")}
 
 
-def segment_path(folder: Path, number: int) -> Path:
-    """The file of segment `number` (1 is the first)."""
-    return folder / f"{number:010}.segment"
+def file_path(log: Path, number: int) -> Path:
+    """A file of the log in folder `log`: 1, 2, … are its segments, -1, -2, … its merged files."""
+    return log / SEGMENTS / f"{number:010}.segment" if number > 0 else log / MERGED / f"{-number:010}.merged"
 
 
-def segment_numbers(folder: Path) -> list[int]:
-    """The segments that exist, in order."""
-    return sorted(int(match[1]) for entry in folder.iterdir() if (match := _NAME.fullmatch(entry.name)))
+def segment_numbers(log: Path) -> list[int]:
+    """The segments that exist, the oldest first."""
+    return sorted(_numbers(log, SEGMENTS))
 
 
-def read_span(folder: Path, number: int, at: int, length: int) -> bytes:
-    """`length` bytes at `at` of a segment. Raises Corrupt when it is shorter, FileNotFoundError when it was dropped."""
-    with segment_path(folder, number).open("rb", buffering=0) as file:
+def merged_numbers(log: Path) -> list[int]:
+    """The merged files that exist, the newest first."""
+    return sorted(-number for number in _numbers(log, MERGED))
+
+
+def read_span(log: Path, number: int, at: int, length: int) -> bytes:
+    """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed."""
+    with file_path(log, number).open("rb", buffering=0) as file:
         data = os.pread(file.fileno(), length, at)
     if len(data) != length:
-        raise Corrupt(f"segment {number} ends before byte {at + length}")
+        raise Corrupt(f"{file_path(log, number).name} ends before byte {at + length}")
     return data
 
 
 @contextmanager
-def mapped(folder: Path, number: int) -> Iterator[memoryview]:
-    """All bytes of a segment, without reading them yet."""
-    with segment_path(folder, number).open("rb") as file:
+def mapped(log: Path, number: int) -> Iterator[memoryview]:
+    """All bytes of a file, without reading them yet."""
+    with file_path(log, number).open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             yield memoryview(b"")
             return
@@ -50,21 +56,22 @@ def mapped(folder: Path, number: int) -> Iterator[memoryview]:
 
 
 class SegmentWriter:
-    """Appends frames to the last segment. Not safe from several threads: the log's lock guards it.
+    """Appends frames to the last segment, or merged file. Not safe from several threads: the log's lock guards it.
 
     A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written.
     """
 
-    def __init__(self, folder: Path, disk: Disk, number: int, end: int) -> None:
-        """Goes on in segment `number` at byte `end`; bytes beyond are cut off."""
-        self._folder = folder
+    def __init__(self, log: Path, disk: Disk, number: int, end: int) -> None:
+        """Goes on in file `number` at byte `end`; bytes beyond are cut off. Raises RetryLater when the disk refuses."""
+        self._log = log
         self._disk = disk
         self.number = number
         self.end = end
-        is_new = not segment_path(folder, number).exists()
-        self._descriptor = disk.open_to_append(segment_path(folder, number))
+        path = file_path(log, number)
+        is_new = not path.exists()
+        self._descriptor = disk.open_to_append(path)
         if is_new:
-            for above in (folder, folder.parent, folder.parent.parent):  # a file is as lasting as its names
+            for above in (path.parent, log, log.parent):  # a file is as lasting as its names
                 disk.sync_folder(above)
         self._torn = True
         self._mend()
@@ -99,15 +106,17 @@ class SegmentWriter:
         self._mend()
 
     def roll(self) -> None:
-        """Go on in a new segment. Raises OSError; then the old one goes on."""
+        """Go on in a new file. Raises OSError; then the old one goes on."""
+        number = self.number + (1 if self.number > 0 else -1)
+        path = file_path(self._log, number)
         with ExitStack() as undo:
-            descriptor = self._disk.open_to_append(segment_path(self._folder, self.number + 1))
+            descriptor = self._disk.open_to_append(path)
             undo.callback(os.close, descriptor)
-            self._disk.sync_folder(self._folder)
+            self._disk.sync_folder(path.parent)
             undo.pop_all()
         os.close(self._descriptor)
         self._descriptor = descriptor
-        self.number += 1
+        self.number = number
         self.end = 0
         self._torn = False
 
@@ -136,3 +145,9 @@ class SegmentWriter:
 def disk_refused(problem: Exception) -> RetryLater:
     """What the log raises when the disk is full or failing."""
     return RetryLater(f"the disk did not take it: {problem}", hint="free some space, or look at the disk's health; nothing was changed")
+
+
+def _numbers(log: Path, kind: str) -> Iterator[int]:
+    for entry in (log / kind).iterdir():
+        if match := _NAMES[kind].fullmatch(entry.name):
+            yield int(match[1])

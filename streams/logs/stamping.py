@@ -15,7 +15,7 @@ from streams.log import Append, Appended
 from streams.logs.book import Line
 from streams.logs.frames import Produced
 from streams.logs.tables import agree
-from streams.logs.topics import topic_hashes
+from streams.logs.topics import topic_filter
 from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, check_given, concat, signal_names
 from streams.words import Origin, check_stream
 
@@ -25,7 +25,7 @@ SIGNALS_MAX = 900
 
 @dataclass(frozen=True, slots=True)
 class NewBlock:
-    """A block to be written, its topics' hashes (None: unreadable here), and its rows' received time (UTC ms; 0: not stamped here)."""
+    """A block to be written, its topics' filter (None: unreadable here), and its rows' received time (UTC ms; 0: not stamped here)."""
 
     block: Block
     topics: bytes | None
@@ -125,7 +125,7 @@ def _encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch)
     rows = records.num_rows
     try:
         if rows <= BLOCK_ROWS_MAX:
-            yield codec.encode(stream, origin, records), topic_hashes(records)
+            yield codec.encode(stream, origin, records), topic_filter(records)
             return
     except BlockTooLarge:
         if rows == 1:

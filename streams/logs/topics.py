@@ -1,33 +1,60 @@
-"""Which topics a block holds, as hashes small enough to be kept beside every block's place."""
+"""Which topics a block may hold: a filter of one byte a topic, small enough to be kept beside every block's place."""
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
 from streams.records import TOPIC
 
+BITS_PER_TOPIC = 8
+_PROBES = 3
+_BYTES_MAX = 1024
+_WEIGHTS = np.random.Generator(np.random.PCG64(1_777_593_600)).integers(1, 1 << 63, _BYTES_MAX, np.uint64) * np.uint64(2) + np.uint64(1)
 
-def topic_hash(topic: str) -> bytes:
-    """Four bytes for a topic. Different topics may share them: a block that is found by hash is looked into."""
-    return struct.pack("<I", xxhash.xxh3_64_intdigest(topic.encode()) & 0xFFFFFFFF)
-
-
-def topic_hashes(records: pa.RecordBatch) -> bytes:
-    """The hashes of all topics in `records`, sorted, without repeats."""
-    hashes = b"".join(topic_hash(topic) for topic in pc.unique(records.column(TOPIC)).to_pylist())
-    return np.unique(np.frombuffer(hashes, "<u4")).tobytes()
+Hash = tuple[int, int]
 
 
-def may_hold(hashes: bytes | None, wanted: bytes) -> bool:
-    """Whether a block with these topic hashes may hold the topic whose hash is `wanted`; None: who knows."""
-    if hashes is None:
+def topic_hash(topic: str) -> Hash:
+    """What `may_hold` asks a filter for."""
+    [low], [step] = _hashes(pa.array([topic], pa.string()))
+    return int(low), int(step)
+
+
+def topic_filter(records: pa.RecordBatch) -> bytes:
+    """A Bloom filter of all topics in `records`, BITS_PER_TOPIC bits each: some 3 % of other topics seem to be in it, too."""
+    topics = pc.unique(records.column(TOPIC))
+    bits = np.zeros(BITS_PER_TOPIC * len(topics), np.bool_)
+    low, step = _hashes(topics)
+    for probe in range(_PROBES):
+        bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True
+    return np.packbits(bits).tobytes()
+
+
+def may_hold(topics: bytes | None, wanted: Hash) -> bool:
+    """Whether a block with this filter may hold the topic whose hash is `wanted`; None: who knows."""
+    if topics is None:
         return True
-    at = hashes.find(wanted)
-    while at >= 0 and at % 4:
-        at = hashes.find(wanted, at + 1)
-    return at >= 0
+    bits = 8 * len(topics)
+    places = ((wanted[0] + probe * wanted[1]) % bits for probe in range(_PROBES))
+    return all(topics[place >> 3] & (0x80 >> (place & 7)) for place in places)
+
+
+def _hashes(topics: pa.StringArray) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Two 32-bit numbers a topic. A sum of its bytes, each times a weight of its place, mixed as MurmurHash3 ends."""
+    _, offsets, data = topics.buffers()
+    ends = np.frombuffer(offsets, np.int32)[topics.offset : topics.offset + len(topics) + 1].astype(np.int64)
+    chars = np.frombuffer(data, np.uint8)
+    lengths = np.diff(ends)
+    sums = lengths.astype(np.uint64) * _WEIGHTS[-1]
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(lengths == length)
+        texts = chars[ends[rows][:, None] + np.arange(length)].astype(np.uint64)
+        sums[rows] += texts @ _WEIGHTS[:length]
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        sums ^= sums >> np.uint64(33)
+        sums *= np.uint64(factor)
+    sums ^= sums >> np.uint64(33)
+    return sums & np.uint64(0xFFFFFFFF), sums >> np.uint64(32)

@@ -15,7 +15,7 @@ from streams.logs.book import Line, LineKey, Location, PlacedBlock
 from streams.logs.disk import Disk
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
 from streams.logs.marker import Marker
-from streams.logs.opening import Opened
+from streams.logs.replaying import Opened
 from streams.logs.segments import SegmentWriter, disk_refused
 from streams.logs.stamping import NewBlock
 from streams.ranges import RangeSet
@@ -38,7 +38,7 @@ class LogWriter:
         self._marker_due = 0
         self._book = opened.book
         self._index = opened.index
-        self._segments = SegmentWriter(folder / "segments", disk, opened.segment, opened.end)
+        self._segments = SegmentWriter(folder, disk, opened.segment, opened.end)
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
         """`header` and `blocks` are durable, indexed and in the book; its `commit` and `blocks` are filled in here.
@@ -53,22 +53,24 @@ class LogWriter:
         frame, blocks_at = frame_bytes(header, encoded)
         if len(frame) > FRAME_BYTES_MAX:
             raise Misuse(f"one commit of {len(frame)} bytes is more than {FRAME_BYTES_MAX}", hint="append less at a time")
-        at = self._segments.write(frame)
+        opening = self._checkpoint() if self._segments.end == 0 else b""
+        length = len(opening) + len(frame)
+        at = self._segments.write(opening + frame)
         commit_point("log.written")
         self._segments.sync()
         commit_point("log.synced")
-        spans = header.spans(at + blocks_at)
+        spans = header.spans(at + len(opening) + blocks_at)
         placed = [
             PlacedBlock(new.block, Location(self._segments.number, first, end - first), new.topics, new.received_at_ms)
             for new, (first, end) in zip(blocks, spans, strict=True)
         ]
-        change = self._book.change(header, placed, self._segments.number, at + len(frame))
+        change = self._book.change(header, placed, self._segments.number, at + length)
         try:
             self._index.apply([change])
         except LandfallError:
             self._segments.drop()
             raise
-        self._segments.keep(len(frame))
+        self._segments.keep(length)
         self._book.take(change)
         commit_point("log.indexed")
         if change.commit >= self._marker_due:
@@ -99,6 +101,10 @@ class LogWriter:
         """Releases the files."""
         self._segments.close()
         self._index.close()
+
+    def _checkpoint(self) -> bytes:
+        """What a segment begins with: all that those before it add up to, so that they can go."""
+        return frame_bytes(FrameHeader(commit=self._book.commit, checkpoint=self._book.checkpoint()), [])[0]
 
     def _roll(self) -> None:
         try:

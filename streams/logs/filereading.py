@@ -1,0 +1,48 @@
+"""Reading a file log: where the bytes of its blocks come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from streams.block import Codec, ReadBytes
+from streams.errors import Corrupt
+from streams.logs.book import LineKey, Piece
+from streams.logs.reading import IndexedReader, Moved
+from streams.logs.segments import read_span
+
+
+class FileLogReader(IndexedReader):
+    """Reads a node's file log from any process. A file that was merged or freed meanwhile is looked up again."""
+
+    def __init__(self, folder: Path, codec: Codec) -> None:
+        """Raises FileNotFoundError when `folder` holds no log yet."""
+        self._folder = folder
+        super().__init__(folder, codec)
+
+    def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        for piece in pieces:
+            try:
+                yield piece, self._read(piece, 0, piece.location.length)
+            except Moved:
+                yield from self._bytes_moved(key, piece)
+            except Corrupt as problem:
+                yield piece, problem
+
+    def _bytes_moved(self, key: LineKey, piece: Piece) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        try:
+            yield from self._bytes(key, self._moved(key, piece))
+        except Corrupt as problem:
+            yield piece, problem
+
+    def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
+        return lambda at, length: self._read(piece, at, length)
+
+    def _read(self, piece: Piece, at: int, length: int) -> bytes:
+        place = piece.location
+        if not 0 <= at <= at + length <= place.length:
+            raise Corrupt(f"bytes {at} to {at + length} are asked for of a block of {place.length}")
+        try:
+            return read_span(self._folder, place.segment, place.at + at, length)
+        except FileNotFoundError as problem:
+            raise Moved(f"{place} is no longer there") from problem

@@ -1,0 +1,117 @@
+"""Blocks fetched from a Kafka by where they are, committed ones alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from streams.errors import Corrupt, RetryLater
+from streams.logs.book import Piece
+from streams.logs.kafka.client import asked, client_settings
+from streams.logs.kafka.settings import KafkaLogSettings
+
+IDLE_MAX = 4
+"""Consumers kept for the next who reads."""
+AHEAD_MAX = 16
+"""A record so few offsets further on is read up to; one further away is gone to."""
+FETCH_BYTES = 1 << 20
+QUEUED_KBYTES = 4_096
+POLL_S = 0.5
+SEEN_WITHIN_S = 5.0
+"""A commit is acknowledged a moment before its records can be read: so long after the end was met, what is not there is missing."""
+WHO = "reader of this log"
+
+
+def consumer_settings(settings: KafkaLogSettings) -> dict[str, str | int | bool]:
+    """What every consumer of the log is configured with."""
+    return client_settings(settings) | {
+        "group.id": f"{settings.prefix}.reader",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 20,
+        "allow.auto.create.topics": False,
+        "fetch.message.max.bytes": FETCH_BYTES,
+        "queued.min.messages": 1,
+        "queued.max.messages.kbytes": QUEUED_KBYTES,
+    }
+
+
+class Fetcher:
+    """Reads records by offset. Safe from any thread."""
+
+    def __init__(self, settings: KafkaLogSettings) -> None:
+        """Nothing is asked of Kafka before the first record is."""
+        self._settings = settings
+        self._idle: list[Consumer] = []
+        self._lock = threading.Lock()
+
+    def fetch(self, topic: str, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        """Each piece with the record at its place, or why there is none. Raises RetryLater when Kafka does not answer."""
+        reached: int | None = None
+        last: tuple[int, bytes | Corrupt] | None = None
+        with self._borrowed() as consumer:
+            for piece in pieces:
+                at = piece.location.at
+                if last is None or last[0] != at:
+                    if reached is None or not reached <= at < reached + AHEAD_MAX:
+                        asked(lambda at=at: consumer.assign([TopicPartition(topic, 0, at)]), WHO)  # type: ignore[misc]
+                    found = self._at(consumer, topic, at)
+                    last, reached = (at, found), None if isinstance(found, Corrupt) else at + 1
+                yield piece, last[1]
+
+    def close(self) -> None:
+        """Releases the connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for consumer in idle:
+            consumer.close()
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[Consumer]:
+        with self._lock:
+            consumer = self._idle.pop() if self._idle else None
+        if consumer is None:
+            consumer = Consumer(consumer_settings(self._settings))
+        try:
+            yield consumer
+        finally:
+            consumer.unassign()
+            with self._lock:
+                spare = len(self._idle) >= IDLE_MAX
+                if not spare:
+                    self._idle.append(consumer)
+            if spare:
+                consumer.close()
+
+    def _at(self, consumer: Consumer, topic: str, at: int) -> bytes | Corrupt:
+        deadline_s = time.monotonic() + self._settings.answer_s
+        ended_s = 0.0
+        missing = Corrupt(f"the Kafka topic {topic} has no record at {at} any more")
+        while time.monotonic() < deadline_s:
+            message = asked(lambda: consumer.poll(POLL_S), WHO)
+            if message is None:
+                continue
+            problem = message.error()
+            if problem is None:
+                offset = message.offset() or 0
+                if offset >= at:
+                    return _value(message) if offset == at else missing
+            elif problem.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                return missing
+            elif problem.code() == KafkaError._PARTITION_EOF:
+                ended_s = ended_s or time.monotonic()
+                if time.monotonic() > ended_s + SEEN_WITHIN_S:
+                    return missing
+        if ended_s:
+            return missing
+        raise RetryLater(f"Kafka does not give record {at} of {topic}", hint="are its brokers well?")
+
+
+def _value(message: Message) -> bytes:
+    return message.value() or b""

@@ -1,0 +1,133 @@
+"""A log's Kafka topics read from where the index stands up to their ends: how the index, once lost, comes from the broker alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+
+import msgspec
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from streams.errors import Corrupt, RetryLater
+from streams.logs.book import Book, Change, Location, PlacedBlock
+from streams.logs.damage import Damage
+from streams.logs.frames import FrameHeader
+from streams.logs.index import IndexDamaged
+from streams.logs.indexing import IndexWriter
+from streams.logs.kafka.client import asked, client_settings
+from streams.logs.kafka.fetching import POLL_S, WHO, consumer_settings
+from streams.logs.kafka.names import Names
+from streams.logs.kafka.records import control_header, placed_block
+from streams.logs.kafka.settings import KafkaLogSettings
+
+FOLLOWED_MAX = 256
+"""Records that go into the index in one transaction."""
+CONTROL_SEGMENT = 0
+"""What stands for a file's number in the index: of its mark, whose `end` is then the next record of the control topic."""
+
+
+class RecordsLost(IndexDamaged):
+    """The index has seen records that the Kafka no longer has, and that were not trimmed."""
+
+
+class Follower:
+    """Reads all that is committed of a log. Not safe from several threads."""
+
+    def __init__(self, settings: KafkaLogSettings, names: Names, on_damage: Callable[[Damage], None]) -> None:
+        self._settings, self._names, self._on_damage = settings, names, on_damage
+        self._admin = AdminClient(client_settings(settings))
+        self.control_end = 0
+        """The next record of the control topic that the index does not know."""
+
+    def follow(self, book: Book, index: IndexWriter) -> None:
+        """`book` and `index` are what the broker holds at the time of the call. Raises RecordsLost, RetryLater."""
+        self.control_end = index.mark()[2]
+        starts = self._starts(index)
+        firsts, ends = self._bounds()
+        for topic, start in starts.items():
+            if start > ends.get(topic, 0):
+                raise RecordsLost(f"{topic} ends at {ends.get(topic, 0)}, and {start} records of it were indexed")
+        todo = {topic: max(starts.get(topic, 0), firsts[topic]) for topic, end in ends.items()}
+        todo = {topic: start for topic, start in todo.items() if start < ends[topic]}
+        waiting: list[Change] = []
+        for message in self._messages(todo, ends):
+            if change := self._change(book, message):
+                book.take(change)
+                waiting.append(change)
+            if len(waiting) >= FOLLOWED_MAX:
+                index.apply(waiting)
+                waiting = []
+        if waiting:
+            index.apply(waiting)
+
+    def _starts(self, index: IndexWriter) -> dict[str, int]:
+        """The next record of each Kafka topic that the index does not know."""
+        found = index.rows("SELECT lines.stream, max(pieces.at) FROM pieces JOIN lines ON lines.id = pieces.line GROUP BY lines.stream")
+        starts = {self._names.topic(stream): at + 1 for stream, at in found}
+        return starts | {self._names.control: self.control_end}
+
+    def _bounds(self) -> tuple[dict[str, int], dict[str, int]]:
+        """First record and end of what is committed, of each Kafka topic of the log."""
+        answer_s = self._settings.answer_s
+        known = asked(lambda: self._admin.list_topics(timeout=answer_s), WHO).topics
+        topics = [TopicPartition(name, 0) for name in known if name == self._names.control or self._names.stream(name)]
+        if not topics:
+            return {}, {}
+        firsts, ends = (
+            self._admin.list_offsets(
+                dict.fromkeys(topics, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_s
+            )
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        )
+
+        def told(futures: Mapping[TopicPartition, object]) -> dict[str, int]:
+            return {one.topic: int(asked(future.result, WHO).offset) for one, future in futures.items()}  # type: ignore[attr-defined]
+
+        return told(firsts), told(ends)
+
+    def _messages(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Iterator[Message]:
+        """Every record from `starts` up to `ends`, topic by topic in their order."""
+        if not starts:
+            return
+        settings = consumer_settings(self._settings) | {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 32_768}
+        left = dict(starts)
+        with closing(Consumer(settings)) as consumer:
+            consumer.assign([TopicPartition(topic, 0, start) for topic, start in starts.items()])
+            deadline_s = time.monotonic() + self._settings.answer_s
+            while left:
+                message = asked(lambda: consumer.poll(POLL_S), WHO)
+                if message is None:
+                    if time.monotonic() > deadline_s:
+                        raise RetryLater(f"Kafka does not give what is in {', '.join(left)}", hint="are its brokers well?")
+                    continue
+                deadline_s = time.monotonic() + self._settings.answer_s
+                topic, offset, problem = message.topic() or "", message.offset() or 0, message.error()
+                if problem is None:
+                    yield message
+                elif problem.code() == KafkaError._PARTITION_EOF:
+                    if offset >= ends[topic]:
+                        left.pop(topic, None)
+                elif not problem.retriable():
+                    raise RetryLater(f"Kafka: {topic}: {problem.str()}")
+
+    def _change(self, book: Book, message: Message) -> Change | None:
+        """What a record changes; None when it does not read, which is told."""
+        topic, at, value = message.topic() or "", message.offset() or 0, message.value() or b""
+        placed: list[PlacedBlock] = []
+        try:
+            if topic == self._names.control:
+                header = control_header(value)
+                self.control_end = at + 1
+            else:
+                headers = {name: data or b"" for name, data in message.headers() or []}
+                commit, block = placed_block(headers, Location(CONTROL_SEGMENT, at, len(value)))
+                if block.block.stream != self._names.stream(topic):
+                    raise Corrupt(f"a block of {block.block.stream} stands in {topic}")
+                header, placed = FrameHeader(commit=commit), [block]
+        except Corrupt as problem:
+            self._on_damage(Damage(CONTROL_SEGMENT, at, len(value), f"{topic}: {problem}"))
+            return None
+        header = msgspec.structs.replace(header, commit=max(header.commit, book.commit))  # the topics are read one after another
+        return book.change(header, placed, CONTROL_SEGMENT, self.control_end)

@@ -1,0 +1,85 @@
+"""What stands in a Kafka record: a block with its coordinates in headers, or one thing else that a commit says.
+
+A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`, `order_first_ms`, `order_last_ms`, `codec` and
+`received_at_ms` as text, and `topics`, the filter of its topics; its value is the block as it is stored anywhere. Every other record
+has a key by which Kafka compacts, the header `commit`, and a FrameHeader of that one thing as its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from streams.block import Block
+from streams.errors import Corrupt
+from streams.logs.book import Location, PlacedBlock
+from streams.logs.frames import FrameHeader
+from streams.logs.stamping import NewBlock
+from streams.words import Origin
+
+COMMIT = "commit"
+HEADERS_BYTES_MAX = 1_024
+"""What the headers of a block's record take, its topics apart."""
+
+Headers = list[tuple[str, str | bytes]]
+Found = TypeVar("Found")
+
+
+def block_headers(new: NewBlock, commit: int) -> Headers:
+    """The headers of a block's record."""
+    block = new.block
+    fields = {
+        COMMIT: commit,
+        "stream": block.stream,
+        "origin": block.origin,
+        "first": block.first,
+        "count": block.count,
+        "order_first_ms": block.order_first_ms,
+        "order_last_ms": block.order_last_ms,
+        "codec": block.codec,
+        "received_at_ms": new.received_at_ms,
+    }
+    told: Headers = [(name, str(value)) for name, value in fields.items()]
+    return told if new.topics is None else [*told, ("topics", new.topics)]
+
+
+def placed_block(headers: Mapping[str, bytes], location: Location) -> tuple[int, PlacedBlock]:
+    """Its commit, and the block without its payload, as the headers tell. Raises Corrupt when they do not."""
+
+    def number(name: str) -> int:
+        return int(headers[name])
+
+    try:
+        times = number("order_first_ms"), number("order_last_ms")
+        origin = Origin.parse(headers["origin"].decode())
+        block = Block(headers["stream"].decode(), origin, number("first"), number("count"), *times, number("codec"), b"")
+        return number(COMMIT), PlacedBlock(block, location, headers.get("topics"), number("received_at_ms"))
+    except (KeyError, ValueError) as problem:
+        raise Corrupt(f"the headers of a Kafka record tell of no block: {problem}") from problem
+
+
+def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
+    """Key and value for each thing that `header` says, blocks apart."""
+    for produced in header.produced:
+        yield f"produced/{produced.stream}/{produced.producer}", _value(FrameHeader(commit=header.commit, produced=(produced,)))
+    for gone in header.gone:
+        key = f"gone/{gone.stream}/{gone.node}@{gone.generation:x}/{gone.first}-{gone.end}"
+        yield key, _value(FrameHeader(commit=header.commit, gone=(gone,)))
+    for floor in header.floors:
+        yield f"floor/{floor.stream}/{floor.node}@{floor.generation:x}", _value(FrameHeader(commit=header.commit, floors=(floor,)))
+    for opening in header.openings:
+        yield f"opening/{opening.generation:x}", _value(FrameHeader(commit=header.commit, openings=(opening,)))
+
+
+def control_header(value: bytes) -> FrameHeader:
+    """The FrameHeader in a record that is no block's. Raises Corrupt."""
+    try:
+        return msgspec.msgpack.decode(value, type=FrameHeader)
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"a record of the log's Kafka topic does not read: {problem}") from problem
+
+
+def _value(header: FrameHeader) -> bytes:
+    return msgspec.msgpack.encode(header)

@@ -1,0 +1,68 @@
+"""How a Kafka is reached, and how a node's log lies in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+USER_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
+_ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
+
+
+def check_addresses(text: str) -> str:
+    """`text` itself, when it is `host:port,host:port`. Raises ValueError otherwise."""
+    if not all(_ADDRESS_PATTERN.fullmatch(one) for one in text.split(",")):
+        raise ValueError(f"brokers are written host:port,host:port, not {text!r}")
+    return text
+
+
+class KafkaAccess(BaseModel):
+    """How to reach a Kafka: `brokers` as `host:port,host:port`, a SCRAM-SHA-512 login, and `tls_ca`, a PEM file, where they speak TLS."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    brokers: Annotated[str, AfterValidator(check_addresses)]
+    username: str = Field(pattern=USER_PATTERN)
+    password: SecretStr
+    tls_ca: Path | None = None
+
+
+class KafkaLogSettings(KafkaAccess):
+    """A node's log in a Kafka, with the login of `docs/kafka.md`'s rights.
+
+    Kafka topics are called `<prefix>.<stream>`; without a `prefix` it is `log-<node>`. New ones get `replication` copies, of which
+    `min_insync` must have a block before it is acknowledged. Appends are gathered for `gather_ms` into one transaction, alerts are not
+    waited with. A Kafka record is at most `record_bytes_max` long. A Kafka that does not answer is waited for `answer_s`. Of several
+    processes of the node one writes: the others wait for it to go, each at most `standby_s`, or for ever.
+    """
+
+    kind: Literal["kafka"]
+    prefix: str = Field("", pattern=r"^[A-Za-z0-9-]{0,80}$")
+    replication: int = Field(3, ge=1, le=7)
+    min_insync: int = Field(2, ge=1, le=7)
+    gather_ms: int = Field(20, ge=0, le=1_000)
+    record_bytes_max: int = Field(1_000_000, ge=10_000, le=8_000_000)
+    answer_s: float = Field(20.0, ge=1, le=600)
+    standby_s: float | None = Field(None, ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.min_insync > self.replication:
+            raise ValueError(f"{self.min_insync} of {self.replication} copies can not have a block: min_insync is at most replication")
+        if self.prefix == "landfall":
+            raise ValueError("`landfall.…` are the fan-out's Kafka topics: a log needs another prefix")
+        return self
+
+
+class FileLogSettings(BaseModel):
+    """A node's log in its own files, in the node's folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["files"] = "files"
+
+
+LogSettings = Annotated[FileLogSettings | KafkaLogSettings, Field(discriminator="kind")]

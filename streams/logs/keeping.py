@@ -1,0 +1,210 @@
+"""What every kind of log does alike: offsets given, blocks taken, ranges let go. How a commit becomes durable is each kind's own."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from streams.block import Block, Codec
+from streams.clock import Clock
+from streams.errors import Corrupt, Misuse
+from streams.ledger import GoneReason
+from streams.log import Append, Appended, PeerKnowsMore
+from streams.logs.book import Book, Line, LineKey, Lines, Piece
+from streams.logs.damage import Damage
+from streams.logs.frames import Floor, FrameHeader, Gone, Opening
+from streams.logs.reading import IndexedReader
+from streams.logs.stamping import NewBlock, new_blocks, plan_appends
+from streams.logs.topics import topic_filter
+from streams.ranges import RangeSet
+from streams.words import Origin, Position, check_stream
+
+Changed = Callable[[frozenset[str]], None]
+Randbits = Callable[[int], int]
+
+
+class LogKeeper(Protocol):
+    """Where commits go. Not safe from several threads: the log's lock guards it."""
+
+    book: Book
+
+    def ready(self) -> None:
+        """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater, or why nothing can be kept."""
+        ...
+
+    def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
+        """`header` and `blocks` are durable, indexed and in the book. Raises RetryLater when they can not be: then nothing has changed."""
+        ...
+
+    def set_aside(self, key: LineKey, first: int, end: int) -> None:
+        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater."""
+        ...
+
+    def refresh_marker(self) -> None:
+        """The marker names this generation and commit."""
+        ...
+
+
+class KeptLog(IndexedReader):
+    """A node's log over its keeper. Safe from any thread; commits go one after another."""
+
+    _node: str
+    _clock: Clock
+    _keeper: LogKeeper
+    _randbits: Randbits = secrets.randbits
+    _on_damage: Callable[[Damage], None]
+    _encoding: Codec
+
+    def __init__(self) -> None:
+        self._write_lock = threading.RLock()
+        self._watchers: dict[int, Changed] = {}
+        self._subscribed = 0
+
+    @property
+    def node(self) -> str:
+        """The node whose log this is."""
+        return self._node
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what is appended here."""
+        return Origin(self._node, self._keeper.book.openings[-1].generation)
+
+    def generations(self) -> list[Opening]:
+        """Every generation this log has opened, the present one last."""
+        return list(self._keeper.book.openings)
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """Give offsets to new records: all or none, in one commit, durable when it returns.
+
+        Raises RetryLater when they can not be kept, Misuse for records no log takes.
+        """
+        with self._write_lock:
+            self._keeper.ready()
+            origin, book = self.origin, self._keeper.book
+
+            def line(stream: str) -> Line:
+                return book.line((stream, origin))
+
+            plan = plan_appends(appends, origin, lambda stream: line(stream).end, book.produced)
+            if plan.rows or plan.produced:
+                blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock))
+                self._keeper.commit(FrameHeader(produced=tuple(plan.produced)), blocks)
+        self._tell(plan.rows)
+        return plan.answers
+
+    def admit(self, blocks: Sequence[Block]) -> int:
+        """Take blocks from elsewhere; returns how many records were new. Durable when it returns, idempotent.
+
+        Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was taken.
+        """
+        with self._write_lock:
+            self._keeper.ready()
+            wanted: dict[LineKey, RangeSet] = {}
+            stored: list[NewBlock] = []
+            for block in blocks:
+                new = self._new_offsets(block, wanted)
+                if new:
+                    stored += self._to_store(block)
+                    wanted.setdefault((block.stream, block.origin), RangeSet()).update(new)
+            if stored:
+                self._keeper.commit(FrameHeader(), stored)
+        self._tell({stream for stream, _ in wanted})
+        return sum(ranges.count() for ranges in wanted.values())
+
+    def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
+        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent."""
+        with self._write_lock:
+            self._keeper.ready()
+            self._check_own(stream, origin, end)
+            settled = RangeSet([(first, end)])
+            for ranges in self._keeper.book.line((stream, origin)).ledger.gone.values():
+                settled = settled.without(ranges)
+            if settled:
+                gone = Gone(stream, origin.node, origin.generation, first, end, reason)
+                self._keeper.commit(FrameHeader(gone=(gone,)))
+        self._tell({stream} if settled else ())
+
+    def trim(self, stream: str, origin: Origin, floor: int) -> None:
+        """Drop everything below `floor` from this copy, and remember that. Never moves a floor back."""
+        with self._write_lock:
+            self._keeper.ready()
+            self._check_own(stream, origin, floor)
+            raised = floor > self._keeper.book.line((stream, origin)).ledger.floor
+            if raised:
+                self._keeper.commit(FrameHeader(floors=(Floor(stream, origin.node, origin.generation, floor),)))
+        self._tell({stream} if raised else ())
+
+    def open_generation(self, why: str) -> Origin:
+        """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""
+        with self._write_lock:
+            self._keeper.ready()
+            openings = self._keeper.book.openings
+            before = openings[-1].generation if openings else 0
+            now_ms = self._clock.now_ms()
+            generation = max((now_ms << 20) + self._randbits(20), before + 1)
+            self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms),)))
+            self._keeper.refresh_marker()
+            return self.origin
+
+    def subscribe(self, changed: Changed) -> Callable[[], None]:
+        """Call `changed` with the streams of every commit, right after it, from the committing thread; returns how to stop that."""
+        with self._write_lock:
+            self._subscribed += 1
+            key = self._subscribed
+            self._watchers = {**self._watchers, key: changed}
+
+        def stop() -> None:
+            with self._write_lock:
+                self._watchers = {other: watcher for other, watcher in self._watchers.items() if other != key}
+
+        return stop
+
+    def _lines(self) -> Lines:
+        return self._keeper.book.lines
+
+    def positions(self) -> Mapping[str, Position]:
+        """The Position of every stream, all as one and the same commit left them."""
+        return self._keeper.book.positions
+
+    def _to_store(self, block: Block) -> list[NewBlock]:
+        """What is written of a block from elsewhere."""
+        return [NewBlock(block, topic_filter(self._codec.decode(block)) if self._codec.knows(block.codec) else None)]
+
+    def _enter(self, doubt: str | None) -> None:
+        """Go on with the present generation, or open a new one because of `doubt`."""
+        if doubt is None:
+            self._keeper.refresh_marker()
+        else:
+            self.open_generation(doubt)
+
+    def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
+        """The piece's offsets are wanted again from now on. Raises RetryLater when the disk is full."""
+        with self._write_lock:
+            self._keeper.set_aside(key, piece.first, piece.end)
+        place = piece.location
+        self._on_damage(Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),)))
+        self._tell({key[0]})
+
+    def _new_offsets(self, block: Block, taken: Mapping[LineKey, RangeSet]) -> RangeSet:
+        """The offsets of `block` that are neither settled nor in `taken`."""
+        key = (block.stream, block.origin)
+        line = self._keeper.book.line(key)
+        if block.origin == self.origin and block.end > line.end:
+            raise PeerKnowsMore(
+                f"a peer holds {block.stream}:{block.origin} up to {block.end - 1}, this log gave offsets below {line.end}",
+                hint="this log is an old copy: it opens a new generation",
+            )
+        return line.ledger.wanted(RangeSet([(block.first, block.end)])).without(taken.get(key, ()))
+
+    def _check_own(self, stream: str, origin: Origin, end: int) -> None:
+        check_stream(stream)
+        if origin == self.origin and end > self._keeper.book.line((stream, origin)).end:
+            raise Misuse(f"{stream}:{origin} has no offset {end - 1} yet")
+
+    def _tell(self, streams: Iterable[str]) -> None:
+        if names := frozenset(streams):
+            for watcher in self._watchers.values():
+                watcher(names)
