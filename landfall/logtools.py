@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from streams.codec import BlockCodec
+from streams.definitions import Definitions
 from streams.errors import Misuse
 from streams.ledger import OriginLedger
 from streams.logs.files import FileLogReader
-from streams.policy import lane_of
 from streams.records import StoredRecord
 from streams.words import Position, check_stream
 
@@ -38,7 +38,7 @@ def list_streams(folder: Folder) -> None:
     for stream in log.streams():
         ledgers = log.ledger(stream).values()
         held, gone, wanted = (sum(counts) for counts in zip(*map(_counts, ledgers), strict=True)) if ledgers else (0, 0, 0)
-        table.add_row(stream, str(len(ledgers)), f"{held:,}", f"{gone:,}", f"{wanted:,}", lane_of(stream).name.lower())
+        table.add_row(stream, str(len(ledgers)), f"{held:,}", f"{gone:,}", f"{wanted:,}", Definitions().of(stream).lane.name.lower())
     Console().print(table)
 
 

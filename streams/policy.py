@@ -1,11 +1,14 @@
-"""Which streams a peer may have, over which link, and in which lane they travel."""
+"""Words of policy: the roles of nodes, the lanes, what a link carries, and what a peer may have, bring and originate."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from typing import Literal
+
+from streams.derived import parent_of
 
 Role = Literal["ship", "port", "hq", "customer"]
 LinkClass = Literal["satellite", "port", "lan"]
@@ -22,24 +25,10 @@ class Lane(IntEnum):
     EXCEPTIONS = 5
 
 
-HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*")
-"""Streams, by pattern, that headquarters alone may originate."""
-
-_LANES: tuple[tuple[str, Lane], ...] = (
-    ("alerts", Lane.ALERTS),
-    ("registry", Lane.ALERTS),
-    ("aboard/*", Lane.ALERTS),
-    ("consumers", Lane.ALERTS),
-    ("events", Lane.EVENTS),
-    ("ships", Lane.SHIPS),
-    ("metrics", Lane.METRICS),
-    ("exceptions", Lane.EXCEPTIONS),
-)
-
-
-def lane_of(stream: str) -> Lane:
-    """The lane a stream's blocks travel in: readings unless it is one of the named streams."""
-    return next((lane for pattern, lane in _LANES if fnmatchcase(stream, pattern)), Lane.READINGS)
+def carries(patterns: Collection[str], stream: str) -> bool:
+    """Whether `stream`, or the one it was made from, is among `patterns`, and itself not among those that begin with `!`."""
+    refused = any(fnmatchcase(stream, pattern[1:]) for pattern in patterns if pattern.startswith("!"))
+    return not refused and any(fnmatchcase(parent_of(stream), pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,43 +50,20 @@ class LinkPolicy:
 
     def carries(self, stream: str) -> bool:
         """Whether blocks of `stream` may travel over this link."""
-        return any(fnmatchcase(stream, pattern) for pattern in self.streams)
+        return carries(self.streams, stream)
 
 
-SATELLITE = LinkPolicy("satellite", ("alerts", "ships", "aboard/*"))
+SATELLITE = LinkPolicy("satellite", ("alerts", "ships", "aboard/*", "!ships.heads"))
 PORT = LinkPolicy("port", ("*",))
 LAN = LinkPolicy("lan", ("*",))
 
 
-def may_have(peer: Peer, stream: str) -> bool:
-    """Whether `peer` may be sent `stream` at all. Default deny.
-
-    A ship takes what was made for it and no more; a customer its own stream; ports and headquarters everything but customers' streams,
-    which
-    stay where they were made and with the customer.
-    """
-    if peer.role == "ship":
-        return stream == f"aboard/{peer.identity}"
-    if peer.role == "customer":
-        return stream == f"customers/{peer.identity}"
-    return not stream.startswith("customers/")
-
-
-def may_send(peer: Peer, stream: str, origin_node: str) -> bool:
-    """Whether a block of (stream, origin node) is to be believed when it comes from `peer`.
+def may_send(peer: Peer, origin_node: str) -> bool:
+    """Whether a block of this origin node is to be believed when it comes from `peer`.
 
     A ship brings only what it or its companion nodes wrote; a customer brings nothing; a port or headquarters relays anything.
+    What a stream's definition says of who has it and who originates it comes on top (`streams/definitions.py`).
     """
     if peer.role == "ship":
         return origin_node == peer.node
     return peer.role != "customer"
-
-
-def may_originate(stream: str, role: Role | None) -> bool:
-    """Whether a node of this role (None: one we have never heard of) may write records of its own into `stream`. Checked at every node.
-
-    A customer writes nothing. What headquarters alone writes is believed of a node known to be headquarters, and of no other.
-    """
-    if any(fnmatchcase(stream, pattern) for pattern in HEADQUARTERS_WRITES):
-        return role == "hq"
-    return role != "customer"

@@ -6,11 +6,12 @@ import asyncio
 import hmac
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from streams.clock import Clock
+from streams.definitions import Definitions
 from streams.errors import LandfallError, NotAllowed
 from streams.link.dialling import Dialler
 from streams.link.wire import Wire
@@ -20,6 +21,7 @@ from streams.node.settings import KnownPeer, NodeSettings, PeerAddress, policy_o
 from streams.node.storing import Store
 from streams.policy import LinkClass, LinkPolicy
 from streams.session import Exchange, Terms
+from streams.session.terms import Key
 
 told = logging.getLogger("landfall.node")
 
@@ -56,7 +58,9 @@ class Links:
         metrics: Metrics,
         report: Callable[..., None],
         jitter: random.Random | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
+        self._definitions = definitions or Definitions()
         self._settings = settings
         self._exchange = exchange
         self._store = store
@@ -87,6 +91,18 @@ class Links:
             if name not in self._kept:
                 kept = self._kept[name] = _Kept(address)
                 kept.task = asyncio.create_task(self._keep(address), name=f"link to {name}")
+        self.hurry()
+
+    def shared(self) -> dict[str, frozenset[Key]]:
+        """Per peer in session: what of all that is known here the two may speak of now."""
+        keys = [key for stream in self._exchange.streams() for key in self._exchange.keys(stream)]
+        return {name: frozenset(filter(live.drive.session.shares, keys)) for name, live in self._live.items()}
+
+    def redefined(self, before: Mapping[str, frozenset[Key]]) -> None:
+        """Streams are managed otherwise, and `before` was shared until now: sessions that share something else begin anew, at once."""
+        for name, shared in self.shared().items():
+            if before.get(name, shared) != shared:
+                self._end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 
     def hurry(self) -> None:
@@ -163,7 +179,7 @@ class Links:
         if not self._make_room(name, dialled_here):
             await wire.close()
             return
-        terms = Terms(self._settings.me(), peer.peer(), policy, self._exchange.roles)
+        terms = Terms(self._settings.me(), peer.peer(), policy, self._exchange.roles, definitions=self._definitions)
 
         def opened() -> None:
             told.info("connected to %s over %s", name, policy.link_class)

@@ -22,9 +22,11 @@ from aiohttp import web
 from streams.clock import Clock, FleetClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
+from streams.definitions import Definitions
 from streams.log import Append, Appended, Log
 from streams.logs.files import Damage, FileLog, FileLogOptions
 from streams.metrics import Metrics
+from streams.node.defining import Defining
 from streams.node.door import Door
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
@@ -42,7 +44,8 @@ STOP_TIMEOUT_S = 20.0
 class Node:
     """A node of the network. Made, given routes and background work, started once and stopped once. Call it from one event loop.
 
-    `log`, `metrics` and `append` may be used from `start` on; `report` and `metrics` from any thread.
+    `log`, `metrics` and `append` may be used from `start` on; `report`, `metrics` and `definitions` (how each stream is managed now) from
+    any thread.
     """
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node") -> None:
@@ -55,6 +58,8 @@ class Node:
         self.metrics = Metrics(f"{settings.node}.{process}")
         self.app = web.Application(client_max_size=0)
         self._teller = Teller(self.metrics, self.clock, settings)
+        self.definitions = Definitions()
+        self._defining = Defining(settings.me(), self.definitions, self.report)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
@@ -119,6 +124,7 @@ class Node:
             FileLog, settings.folder / "log", settings.folder / "marker", settings.node, BlockCodec(), self.clock, options
         )
         self._committer = GroupCommitter(self._log)
+        await asyncio.to_thread(self._defining.take_up, self._log)
         store = self._make_links(self._log)
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -127,6 +133,7 @@ class Node:
         self._begin("store", store.run)
         self._begin("links", self.links.run)
         self._begin("telling", self._teller.run)
+        self._begin("definitions", partial(self._defining.run, self._log, self.links, lambda: None))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
         self.links.keep(settings.peers)
@@ -182,7 +189,7 @@ class Node:
         settings, loop = self.settings, asyncio.get_running_loop()
         store = Store(log, BlockCodec(), self.metrics, self.report)
         exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known})
-        self._links = Links(settings, exchange, store, self.clock, self.metrics, self.report)
+        self._links = Links(settings, exchange, store, self.clock, self.metrics, self.report, definitions=self.definitions)
 
         def changed(streams: frozenset[str]) -> None:
             loop.call_soon_threadsafe(exchange.changed, streams)

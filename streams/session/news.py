@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streams.ledger import GoneReason
-from streams.policy import Lane, Peer, lane_of
+from streams.policy import Lane, Peer
 from streams.ranges import RangeSet
 from streams.session.announcing import Announcer
 from streams.session.exchange import Exchange
@@ -54,9 +54,10 @@ class News:
         if self.terms.outgoing(key):
             track = self.sender.track(key)
             track.unreadable = track.unreadable.without(ranges)
-            if lane_of(key[0]) >= Lane.READINGS:
+            lane = self.terms.lane(key[0])
+            if lane >= Lane.READINGS:
                 track.linger(self.now_s(), LINGER_S)
-            if via in self.neighbours and lane_of(key[0]) != Lane.ALERTS:
+            if via in self.neighbours and lane != Lane.ALERTS:
                 hold_s = min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)
                 for first, end in ranges:
                     track.wait(first, end, self.now_s() + hold_s)

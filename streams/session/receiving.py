@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
 from streams.log import PeerKnowsMore
-from streams.policy import Lane, lane_of
+from streams.policy import Lane
 from streams.session.effects import Admit, Report
 from streams.session.exchange import Exchange, Member
 from streams.session.messages import Ack, Begin, Fragment, Reject, RejectCode
@@ -63,12 +63,14 @@ class Receiver:
 
     def begin(self, begin: Begin, key: Key, now_s: float) -> None:
         """A block begins: it is taken, unless it is here already or another peer is bringing it."""
-        if not self.terms.incoming(key):
+        if not self.terms.incoming(key) and not self.terms.disputed(key):
             raise NotAllowed(self.terms.why_not(key))
         bytes_fit = begin.start <= begin.size_bytes <= FRAME_BYTES_MAX
         if begin.transfer <= self._newest or not bytes_fit or not 0 < begin.end - begin.first <= BLOCK_RECORDS_MAX:
             raise Corrupt(f"transfer {begin.transfer} of {begin.size_bytes} bytes can not begin like this")
         self._newest = begin.transfer
+        if not self.terms.incoming(key):
+            return self._reject(begin.transfer, "later")
         if self._exchange.settled(key).covers(begin.first, begin.end):
             return self._end(begin.transfer, Ack([begin.transfer]))
         if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
@@ -77,7 +79,7 @@ class Receiver:
         if begin.start and (kept is None or len(kept.data) < begin.start):
             return self._reject(begin.transfer, "restart")
         alone = self._exchange.arriving(self._member, key, begin.first, begin.end, now_s)
-        if not alone and lane_of(key[0]) != Lane.ALERTS:
+        if not alone and self.terms.lane(key[0]) != Lane.ALERTS:
             return self._reject(begin.transfer, "elsewhere")
         head = kept.data[: begin.start] if kept and begin.start else b""
         incoming = self._open[begin.transfer] = _Incoming(begin, key, bytearray(head))

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from streams.policy import Lane, lane_of
+from streams.policy import Lane
 from streams.ranges import RangeSet
 from streams.session.effects import Load, Loaded
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
@@ -38,6 +38,7 @@ class Transfer:
     first: int
     end: int
     loaded: Loaded
+    lane: Lane
     number: int = 0
     start: int = 0
     at: int = -1
@@ -60,8 +61,9 @@ class _Slot:
 class Sender:
     """What goes out to one peer. Gives one message at a time, when there is room for it on the link, the most urgent first."""
 
-    def __init__(self, held: Callable[[Key], RangeSet], track_number: Callable[[Key], int]) -> None:
+    def __init__(self, held: Callable[[Key], RangeSet], track_number: Callable[[Key], int], lane_of: Callable[[str], Lane]) -> None:
         self._held = held
+        self._lane_of = lane_of
         self._track_number = track_number
         self._tracks: dict[Key, PeerTrack] = {}
         self._slots = [_Slot(lane, live) for lane in Lane for live in (True, False)]
@@ -90,7 +92,7 @@ class Sender:
         """There may be something of `key` to send."""
         self.track(key)
         for slot in self._slots:
-            if slot.lane == lane_of(key[0]):
+            if slot.lane == self._lane_of(key[0]):
                 slot.todo[key] = None
 
     def settle(self, key: Key, ranges: RangeSet) -> None:
@@ -126,7 +128,7 @@ class Sender:
         track.unreadable.update(unread.common(self._held(key)))
         if loaded and not track.settled.covers(loaded.first, loaded.end):
             track.busy.add(loaded.first, loaded.end)
-            slot.ready = Transfer(key, loaded.first, loaded.end, loaded)
+            slot.ready = Transfer(key, loaded.first, loaded.end, loaded, slot.lane)
         return load if unread else None
 
     def next(self, now_s: float) -> Begin | Fragment | Cancel | None:
@@ -260,7 +262,7 @@ class Sender:
 
     def _end(self, transfer: Transfer) -> None:
         if self._unacknowledged.pop(transfer.number, None):
-            self._in_flight_bytes[lane_of(transfer.key[0]) == Lane.ALERTS] -= len(transfer.loaded.data)
+            self._in_flight_bytes[transfer.lane == Lane.ALERTS] -= len(transfer.loaded.data)
         self.track(transfer.key).busy.remove(transfer.first, transfer.end)
         for slot in self._slots:
             if slot.current is transfer:

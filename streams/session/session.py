@@ -48,7 +48,7 @@ class Session:
         self._now_s = now_s
         self._effects: deque[Effect] = deque()
         self._announcer = Announcer()
-        self._sender = Sender(exchange.held, self._announcer.number)
+        self._sender = Sender(exchange.held, self._announcer.number, terms.lane)
         self._liveness = Liveness(PACES[terms.link.link_class], now_s())
         self._meeting = Meeting(exchange, terms)
         self._news = News(exchange, terms, self._announcer, self._sender, self._meeting, self._liveness, now_s, wake)
@@ -76,6 +76,10 @@ class Session:
     def open(self) -> bool:
         """Whether both ends have compared what they have."""
         return self._meeting.compared and not self.closed
+
+    def shares(self, key: Key) -> bool:
+        """Whether both ends may speak of this (stream, origin) now."""
+        return self._terms.shared(key)
 
     @property
     def sender(self) -> Sender:
@@ -278,15 +282,15 @@ class Session:
         return self._their_tracks[number]
 
     def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
-        if not self._terms.shared(key):
-            raise NotAllowed(self._terms.why_not(key))
+        if not self._speaks_of(key):
+            return
         self._peer_has(key, settled_by(summary))
         for reason, ranges in gone_by(summary):
             self._peer_says_gone(key, reason, ranges)
 
     def _heard_of_track(self, message: m.Have | m.Want | m.Gone | m.Claim | m.Unclaim, key: Key) -> None:
-        if not self._terms.shared(key):
-            raise NotAllowed(self._terms.why_not(key))
+        if not self._speaks_of(key):
+            return
         match message:
             case m.Have():
                 self._peer_has(key, checked_ranges(message.ranges))
@@ -301,6 +305,14 @@ class Session:
             case m.Unclaim():
                 self._sender.track(key).unclaim(message.first, message.end)
         self._work([key])
+
+    def _speaks_of(self, key: Key) -> bool:
+        """Whether both may speak of `key`; False where the two have heard different things of the stream. Raises NotAllowed."""
+        if self._terms.shared(key):
+            return True
+        if self._terms.disputed(key):
+            return False
+        raise NotAllowed(self._terms.why_not(key))
 
     def _peer_has(self, key: Key, ranges: RangeSet) -> None:
         self._sender.settle(key, ranges)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
-from streams.policy import LinkPolicy, Peer, Role, may_have, may_originate, may_send
+from streams.definitions import Definitions, may_have, may_originate
+from streams.policy import Lane, LinkPolicy, Peer, Role, carries, may_send
 from streams.words import Origin
 
 Key = tuple[str, Origin]
@@ -15,13 +15,21 @@ Key = tuple[str, Origin]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Two nodes and the link between them. `roles` says what each known node is; `carried` what the other end lets the link carry."""
+    """Two nodes and the link between them. `roles` says what each known node is; `carried` what the other end lets the link carry.
+
+    `definitions` say who may have and write each stream: as they stand at the moment of asking.
+    """
 
     me: Peer
     other: Peer
     link: LinkPolicy
     roles: Mapping[str, Role] = field(default_factory=dict)
     carried: tuple[str, ...] = ("*",)
+    definitions: Definitions = field(default_factory=Definitions)
+
+    def lane(self, stream: str) -> Lane:
+        """The lane in which blocks of `stream` travel."""
+        return self.definitions.of(stream).lane
 
     def outgoing(self, key: Key) -> bool:
         """Whether blocks of this (stream, origin) may go to the other."""
@@ -35,14 +43,20 @@ class Terms:
         """Whether the two may speak of this (stream, origin) at all: the same answer on both ends."""
         return self.outgoing(key) or self.incoming(key)
 
+    def disputed(self, key: Key) -> bool:
+        """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared."""
+        stream, origin = key
+        return self._carried(stream) and may_send(self.other, origin.node) and self.definitions.recorded(stream)
+
     def why_not(self, key: Key) -> str:
         """One sentence on why `key` may not come from the other."""
         stream, origin = key
         if not self._carried(stream):
             return f"stream '{stream}' does not travel over a {self.link.link_class} link between {self.me.node} and {self.other.node}"
-        if not may_originate(stream, self.roles.get(origin.node)):
-            return f"stream '{stream}' is written by headquarters alone, and '{origin.node}' is not known here as one"
-        if not may_send(self.other, stream, origin.node):
+        definition = self.definitions.of(stream)
+        if not may_originate(definition, self.roles.get(origin.node), origin.node):
+            return f"stream '{stream}' is written by {', '.join(definition.originate)} alone, and '{origin.node}' is not known here as that"
+        if not may_send(self.other, origin.node):
             return f"{self.other.role} '{self.other.node}' may not bring what '{origin.node}' wrote"
         return f"{self.me.role} '{self.me.node}' may not have stream '{stream}'"
 
@@ -50,17 +64,16 @@ class Terms:
         stream, origin = key
         return (
             self._carried(stream)
-            and may_originate(stream, self.roles.get(origin.node))
-            and may_send(source, stream, origin.node)
-            and _may_hold(source, key)
-            and _may_hold(target, key)
+            and may_originate(self.definitions.of(stream), self.roles.get(origin.node), origin.node)
+            and may_send(source, origin.node)
+            and self._may_hold(source, key)
+            and self._may_hold(target, key)
         )
 
     def _carried(self, stream: str) -> bool:
-        return self.link.carries(stream) and any(fnmatchcase(stream, pattern) for pattern in self.carried)
+        return self.link.carries(stream) and carries(self.carried, stream)
 
-
-def _may_hold(peer: Peer, key: Key) -> bool:
-    """What a peer wrote itself it may always have: a restored ship fetches it back."""
-    stream, origin = key
-    return may_have(peer, stream) or origin.node == peer.node
+    def _may_hold(self, peer: Peer, key: Key) -> bool:
+        """What a peer wrote itself it may always have: a restored ship fetches it back."""
+        stream, origin = key
+        return origin.node == peer.node or may_have(peer, self.definitions.of(stream))

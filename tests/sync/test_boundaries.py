@@ -182,7 +182,7 @@ def _damaged_blocks(liar: Liar) -> None:
         (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "HQ!", 1))), "node's name"),
         (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "hq", 1), m.Have(0, [(9, 3)]))), "range"),
         (lambda liar: (liar.greet(), liar.say(m.Fragment(4, b"x"))), "never began"),
-        (lambda liar: (liar.greet(), liar.say(_begin(liar, "registry", "liar"))), "written by headquarters alone"),
+        (lambda liar: (liar.greet(), liar.say(_begin(liar, "registry", "liar"))), "written by hq alone"),
         (lambda liar: (liar.greet(), liar.say(_begin(liar, "customers/ducks", "hq"))), "may not have"),
         (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1))), "other bytes"),
         (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1 << 40))), "can not begin"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from streams.policy import lane_of
+from streams.definitions import Definitions
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Fragment, Message, Track, decode
 from tests.sync.world import World, rows
 
@@ -69,7 +69,7 @@ def test_lanes_leave_in_their_order() -> None:
         ship.append(stream, rows(random.Random(2), 300, 40))
     world.connect("ship-a", "tokyo", latency_s=LATENCY_S, rate_bytes_s=RATE_BYTES_S)
     world.run_until(lambda: world.complete("tokyo"))
-    lanes = [lane_of(stream) for stream in tap.streams()]
+    lanes = [Definitions().of(stream).lane for stream in tap.streams()]
     first_of_each = [lanes.index(lane) for lane in sorted(set(lanes))]
     assert first_of_each == sorted(first_of_each), lanes
     last_alert = max(at for at, lane in enumerate(lanes) if lane == 0)

@@ -16,9 +16,10 @@ import msgspec
 
 from streams.block import Block, digest
 from streams.clock import StillClock
+from streams.definitions import Definitions, may_have
 from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.ledger import GoneReason, Ledger, OriginLedger
-from streams.policy import LAN, LinkPolicy, Peer, Role, may_have
+from streams.policy import LAN, LinkPolicy, Peer, Role
 from streams.ranges import RangeSet
 from streams.session import Admit, Closed, DeclareGone, Effect, Exchange, Key, Load, Loaded, OldCopy, Report, Session, Terms
 from streams.words import Origin
@@ -217,7 +218,7 @@ class World:
                 assert not rows or self._due(station, key), f"{station.me.node} has {key}, which it may not have"
 
     def _due(self, station: Station, key: Key) -> bool:
-        return key[1] == station.origin or may_have(station.me, key[0])
+        return key[1] == station.origin or may_have(station.me, Definitions().of(key[0]))
 
     def _waker(self, connection: Connection, name: str) -> Callable[[], None]:
         return lambda: self.after(0, lambda: self._turn_of(connection, name))

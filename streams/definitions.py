@@ -1,0 +1,157 @@
+"""How each stream is managed: retention, home, who gets it, who writes it, its lane, its patience and its access; the defaults, and what
+headquarters has set since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from streams.derived import parent_of
+from streams.policy import Lane, Peer, Role
+from streams.selectors import NAMESAKE, matches, matches_node
+
+TYPE = "stream"
+"""The type of a definition's registry entries: their topic is `stream/<name or pattern>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a copy keeps a stream: `age_days` of fleet time, and at most `bytes` stored. None: for ever, without end."""
+
+    age_days: float | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """How one stream is managed. `home`, `replicate`, `originate`: selectors of nodes, as `streams/selectors.py` reads them.
+
+    `home` has it durably before age or bytes drop it anywhere. `patience_s`: how long a consumer waits at a hole (None: for ever).
+    `access`: an expression kept as it was written.
+    """
+
+    retention: Retention = Retention()
+    home: str = "hq"
+    replicate: tuple[str, ...] = ("port", "hq")
+    originate: tuple[str, ...] = ("*",)
+    lane: Lane = Lane.READINGS
+    patience_s: float | None = None
+    access: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as a registry entry's value."""
+        return {
+            "retention": {"age_days": self.retention.age_days, "bytes": self.retention.bytes},
+            "home": self.home,
+            "replicate": list(self.replicate),
+            "originate": list(self.originate),
+            "lane": self.lane.name.lower(),
+            "patience_s": self.patience_s,
+            "access": self.access,
+        }
+
+
+HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*")
+"""Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
+
+_HQ: dict[str, Any] = {"originate": ("hq",)}
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "alerts": {"lane": Lane.ALERTS, "patience_s": 0.0},
+    "registry": {"lane": Lane.ALERTS, **_HQ},
+    "aboard/*": {"lane": Lane.ALERTS, **_HQ, "replicate": ("port", "hq", f"ship/{NAMESAKE}")},
+    "consumers": {"lane": Lane.ALERTS},
+    "events": {"lane": Lane.EVENTS},
+    "ships": {"lane": Lane.SHIPS},
+    "metrics": {"lane": Lane.METRICS},
+    "exceptions": {"lane": Lane.EXCEPTIONS},
+    "states": _HQ,
+    "hours": _HQ,
+    "customers/*": {**_HQ, "replicate": (f"customer/{NAMESAKE}",)},
+}
+"""What differs from `Definition()` while headquarters has set nothing: a ship takes what was made for it and no more, a customer its own
+stream, ports and headquarters all but customers' streams, which stay where they were made and with the customer.
+"""
+
+
+class Definitions:
+    """The definitions that hold at one node now. Reading is safe from any thread; one thread teaches it.
+
+    What is left open by one is what the next less special one says: a name's own, then patterns by their length, then the defaults.
+    """
+
+    def __init__(self) -> None:
+        self._set: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        self._known: dict[str, Definition] = {}
+
+    def of(self, stream: str) -> Definition:
+        """How `stream` is managed. What is derived from a stream (`.kept`, `.heads`) is managed as that is."""
+        known = self._known.get(stream)
+        if known is None:
+            known = self._known[stream] = self._made(stream)
+        return known
+
+    def recorded(self, stream: str) -> bool:
+        """Whether headquarters has set anything that this stream goes by."""
+        return any(fnmatchcase(parent_of(stream), name) for name in self._set)
+
+    def versions(self) -> dict[str, int]:
+        """Every name or pattern headquarters has set, and the version that holds."""
+        return {name: version for name, (version, _) in sorted(self._set.items())}
+
+    def take(self, name: str, version: int, fields: Mapping[str, Any]) -> bool:
+        """From now on `name` is as `fields` (of `streams.definitionforms.read_fields`) say; False when it is so already, or was later."""
+        if name in self._set and self._set[name][0] >= version:
+            return False
+        self._set = {**self._set, name: (version, dict(fields))}
+        self._known = {}
+        return True
+
+    def _made(self, stream: str) -> Definition:
+        parent = parent_of(stream)
+        definition = Definition()
+        names = {name for name in (*DEFAULTS, *self._set) if fnmatchcase(parent, name)}
+        for name in sorted(names, key=_speciality):
+            for fields in (DEFAULTS.get(name, {}), self._set.get(name, (0, {}))[1]):
+                definition = replace(definition, **_laid_over(definition, fields, _namesake(name, parent)))
+        return definition
+
+
+def may_have(peer: Peer, definition: Definition) -> bool:
+    """Whether `peer` may be sent a stream of this definition at all. Default deny."""
+    return any(matches(selector, peer) for selector in definition.replicate)
+
+
+def may_originate(definition: Definition, role: Role | None, node: str) -> bool:
+    """Whether `node` of this role (None: one we have never heard of) may write records of its own into the stream. Checked at every node.
+
+    A customer writes nothing. What headquarters alone writes is believed of a node known to be headquarters, and of no other.
+    """
+    if role == "customer":
+        return False
+    return any(selector == "*" or matches_node(selector, role, node) for selector in definition.originate)
+
+
+def is_home(peer: Peer, definition: Definition) -> bool:
+    """Whether `peer` is the stream's home."""
+    return matches(definition.home, peer)
+
+
+def _laid_over(below: Definition, fields: Mapping[str, Any], namesake: str) -> dict[str, Any]:
+    laid = dict(fields)
+    if "retention" in laid:
+        laid["retention"] = replace(below.retention, **laid["retention"])
+    if "replicate" in laid:
+        laid["replicate"] = tuple(selector.replace(NAMESAKE, namesake) for selector in laid["replicate"])
+    return laid
+
+
+def _speciality(name: str) -> tuple[bool, int, str]:
+    return "*" not in name, len(name), name
+
+
+def _namesake(name: str, stream: str) -> str:
+    """What the pattern's `*` stands for in `stream`; of a plain name, what follows its slash."""
+    return stream[len(name) - 1 :] if name.endswith("*") else stream.partition("/")[2]

@@ -1,0 +1,19 @@
+"""Streams made from another stream, which go wherever that goes: `<stream>.kept` of thinning, `<stream>.heads` of the hash chain."""
+
+from __future__ import annotations
+
+KEPT = ".kept"
+HEADS = ".heads"
+DERIVED = (KEPT, HEADS)
+
+
+def kept_of(stream: str) -> str:
+    """The stream of what thinning keeps of `stream`; of a stream of kept records, itself."""
+    return stream if stream.endswith(KEPT) else stream + KEPT
+
+
+def parent_of(stream: str) -> str:
+    """The stream that `stream` was made from, over however many steps; itself when it was made from none."""
+    while stream.endswith(DERIVED):
+        stream = stream.rpartition(".")[0]
+    return stream

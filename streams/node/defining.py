@@ -1,0 +1,81 @@
+"""A node's definitions of streams, followed in its own log: in `registry`, and on a ship in what headquarters tells her of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.definitionforms import read_fields
+from streams.definitions import TYPE, Definitions
+from streams.log import Log
+from streams.node.links import Links
+from streams.policy import Peer
+from streams.records import BODY, TOPIC
+from streams.words import Position
+
+told = logging.getLogger("landfall.node")
+
+
+class Defining:
+    """Keeps `definitions` as the log has them. `take_up` once the log is open, before any session; then `run` as background work."""
+
+    def __init__(self, me: Peer, definitions: Definitions, report: Callable[..., None]) -> None:
+        self._definitions, self._report = definitions, report
+        self._streams = ("registry", f"aboard/{me.identity}") if me.role == "ship" else ("registry",)
+        self._positions: dict[str, Position] = {}
+
+    def take_up(self, log: Log) -> list[str]:
+        """Learn what the log has gained since the last time; the names or patterns that are managed otherwise now."""
+        changed = []
+        for stream in self._streams:
+            position = self._positions.get(stream, Position())
+            reached = log.position(stream)
+            for batch in log.read(stream, position):
+                changed += list(self._taken(batch.records))
+            self._positions[stream] = position.merged(reached)
+        return changed
+
+    async def run(self, log: Log, links: Links, redefined: Callable[[], None]) -> None:
+        """Follow the log until cancelled: sessions go by a change at once, and `redefined` is called after each."""
+        loop, grown = asyncio.get_running_loop(), asyncio.Event()
+
+        def changed(streams: frozenset[str]) -> None:
+            if streams.intersection(self._streams):
+                loop.call_soon_threadsafe(grown.set)
+
+        unsubscribe = log.subscribe(changed)
+        grown.set()
+        try:
+            while True:
+                await grown.wait()
+                grown.clear()
+                before = links.shared()
+                if names := await asyncio.to_thread(self.take_up, log):
+                    told.info("streams are managed otherwise from now on: %s", ", ".join(names))
+                    links.redefined(before)
+                    redefined()
+        finally:
+            unsubscribe()
+
+    def _taken(self, records: pa.RecordBatch) -> Iterator[str]:
+        records = records.filter(pc.starts_with(records.column(TOPIC), f"{TYPE}/"))
+        for text in records.column(BODY).to_pylist():
+            try:
+                name, version, value = _read(json.loads(text or "null"))
+                if self._definitions.take(name, version, read_fields(name, value)):
+                    yield name
+            except ValueError as problem:
+                self._report("a stream's definition does not read", "the stream is managed as before", problem=str(problem))
+
+
+def _read(body: object) -> tuple[str, int, Mapping[str, object]]:
+    """Name, version and value of a registry entry. Raises ValueError when it has none."""
+    match body:
+        case {"id": str(name), "version": int(version), "value": dict(value)}:
+            return name, version, value
+    raise ValueError("a registry entry has an id, a version and a value")

@@ -1,0 +1,146 @@
+"""Goal: each stream is managed as headquarters has set it, by default as ever; every problem of a definition is told, and no setting opens
+a customer's boundary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.definitionforms import read_fields
+from streams.definitions import DEFAULTS, Definition, Definitions, Retention, is_home, may_have, may_originate
+from streams.policy import Lane, Peer, Role
+
+TOKYO, SINGAPORE, HQ = Peer("tokyo", "port", "JPTYO"), Peer("singapore", "port", "SGSIN"), Peer("hq", "hq")
+SHIP, DUCKS, COGS = Peer("ship-a", "ship", "9321483"), Peer("ducks", "customer", "duckworks"), Peer("cogs", "customer", "cogs")
+
+
+def set_of(named: dict[str, dict[str, Any]]) -> Definitions:
+    definitions = Definitions()
+    for number, (name, value) in enumerate(named.items(), 1):
+        definitions.take(name, number, read_fields(name, value))
+    return definitions
+
+
+@pytest.mark.parametrize(
+    ("stream", "has", "lane", "patience_s"),
+    [
+        ("containers", {"tokyo", "singapore", "hq"}, Lane.READINGS, None),
+        ("alerts", {"tokyo", "singapore", "hq"}, Lane.ALERTS, 0.0),
+        ("registry", {"tokyo", "singapore", "hq"}, Lane.ALERTS, None),
+        ("aboard/9321483", {"tokyo", "singapore", "hq", "ship-a"}, Lane.ALERTS, None),
+        ("aboard/9839430", {"tokyo", "singapore", "hq"}, Lane.ALERTS, None),
+        ("customers/duckworks", {"ducks"}, Lane.READINGS, None),
+        ("ports/JPTYO", {"tokyo", "singapore", "hq"}, Lane.READINGS, None),
+        ("metrics", {"tokyo", "singapore", "hq"}, Lane.METRICS, None),
+    ],
+)
+def test_by_default(stream: str, has: set[str], lane: Lane, patience_s: float | None) -> None:
+    definition = Definitions().of(stream)
+    assert {peer.node for peer in (TOKYO, SINGAPORE, HQ, SHIP, DUCKS, COGS) if may_have(peer, definition)} == has
+    assert (definition.lane, definition.patience_s, definition.retention) == (lane, patience_s, Retention())
+
+
+@pytest.mark.parametrize(
+    ("stream", "role", "may"),
+    [
+        ("containers", "ship", True),
+        ("containers", None, True),
+        ("containers", "customer", False),
+        ("registry", "hq", True),
+        ("registry", "port", False),
+        ("aboard/9321483", "ship", False),
+        ("customers/duckworks", None, False),
+        ("states", "hq", True),
+    ],
+)
+def test_who_writes_by_default(stream: str, role: Role | None, may: bool) -> None:
+    assert may_originate(Definitions().of(stream), role, "somebody") is may
+
+
+def test_what_is_left_open_is_as_the_next_less_special_one_says() -> None:
+    definitions = set_of(
+        {
+            "customers/*": {"retention": {"age_days": 365}},
+            "customers/duckworks": {"retention": {"bytes": 1 << 30}, "access": "role:claims"},
+            "*": {"lane": "metrics", "retention": {"age_days": 9}},
+        }
+    )
+    assert definitions.of("customers/duckworks").retention == Retention(365, 1 << 30)
+    assert definitions.of("customers/duckworks").replicate == ("customer/duckworks",)
+    assert definitions.of("customers/cogs").retention == Retention(365)
+    assert definitions.of("alerts").lane == Lane.ALERTS, "what the defaults say of alerts is more special than the star"
+    assert definitions.of("alerts").retention == Retention(9)
+    assert definitions.of("containers").lane == Lane.METRICS
+
+
+def test_a_stream_for_one_port_then_for_another() -> None:
+    definitions = set_of({"quays": {"replicate": ["hq", "port/SGSIN"]}})
+    assert [may_have(peer, definitions.of("quays")) for peer in (SINGAPORE, TOKYO, HQ)] == [True, False, True]
+    assert definitions.take("quays", 2, read_fields("quays", {"replicate": ["hq", "node/tokyo"]}))
+    assert [may_have(peer, definitions.of("quays.kept")) for peer in (SINGAPORE, TOKYO, HQ)] == [False, True, True]
+    assert not definitions.take("quays", 1, {}), "an older version comes late and changes nothing"
+    assert definitions.versions() == {"quays": 2}
+
+
+def test_a_home_of_its_own_and_writers_of_its_own() -> None:
+    definition = set_of({"quays": {"home": "port/JPTYO", "replicate": ["port"], "originate": ["node/tokyo", "ship"]}}).of("quays")
+    assert [is_home(peer, definition) for peer in (TOKYO, SINGAPORE, HQ)] == [True, False, False]
+    assert may_originate(definition, None, "tokyo")
+    assert may_originate(definition, "ship", "ship-a")
+    assert not may_originate(definition, "port", "singapore")
+
+
+def test_the_written_form_reads_back() -> None:
+    for name in (*(name.replace("*", "9321483") for name in DEFAULTS), "containers"):
+        definition = Definitions().of(name)
+        other = Definitions()
+        other.take(name, 1, read_fields(name, definition.to_json()))
+        assert other.of(name) == definition
+
+
+def test_every_problem_is_told_at_once() -> None:
+    value = {
+        "retention": {"age_days": -1, "bytes": 1.5, "hours": 3},
+        "home": "the moon",
+        "replicate": ["ports", "node/TOKYO", "port/"],
+        "originate": ["customer", "port/JPTYO"],
+        "lane": "fast",
+        "patience_s": -1,
+        "access": 5,
+        "owner": "me",
+    }
+    with pytest.raises(ValueError, match="a definition is of") as told:
+        read_fields("No Stream", value)
+    problems = str(told.value).splitlines()
+    fields = [problem.partition(":")[0] for problem in problems[1:]]
+    assert fields == [
+        *["owner", "retention", "retention", "retention", "home", "replicate", "replicate", "replicate"],
+        *["originate", "originate", "lane", "patience_s", "access", "home"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("containers", {"replicate": ["hq", "customer"]}),
+        ("containers", {"replicate": ["hq", "customer/duckworks"]}),
+        ("customers/duckworks", {"replicate": ["customer/cogs"]}),
+        ("customers/*", {"replicate": ["ship"]}),
+        ("registry", {"replicate": ["hq", "ship"]}),
+        ("aboard/9321483", {"replicate": ["hq", "ship/9839430"]}),
+        ("aboard/*", {"replicate": ["hq", "ship"]}),
+        ("registry", {"originate": ["hq", "port"]}),
+        ("customers/duckworks", {"originate": ["*"]}),
+        ("quays", {"replicate": ["port"], "originate": ["ship"]}),
+        ("quays", {"replicate": ["hq"], "home": "port/JPTYO"}),
+    ],
+)
+def test_no_setting_opens_a_boundary(name: str, value: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^(replicate|originate|home): [^\n]*$"):
+        read_fields(name, value)
+
+
+def test_all_fields_are_told() -> None:
+    assert set(Definition().to_json()) == set(Definition.__dataclass_fields__)
