@@ -12,20 +12,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import HttpUrl, SecretStr
+from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from bench.readings import fleet_readings
-from hq.analytics.job import STREAMS, AnalyticsJob, make_tables
+from hq.analytics.job import LOOK_S, STREAMS, AnalyticsJob, make_tables
 from hq.analytics.progress import Progress
 from hq.analytics.settings import AnalyticsSettings
+from hq.clock import following
+from hq.running import Running, keep_working
 from hq.source import FORMAT
 from hq.spark import SparkSettings, start_spark
-from streams.clock import WallClock
+from hq.telling import Teller
 from streams.link.door import AppendDoor
 from streams.log import Append
 from streams.metrics import Metrics
@@ -85,15 +87,17 @@ def drained(spark: SparkSession, settings: AnalyticsSettings, folder: Path, kind
 @contextmanager
 def running(spark: SparkSession, settings: AnalyticsSettings) -> Iterator[Progress]:
     """The job under way, in a thread of its own."""
-    progress, stop = Progress(WallClock()), threading.Event()
+    progress = Progress()
     make_tables(spark, settings.tables_dir)
-    thread = threading.Thread(target=AnalyticsJob(settings, spark, WallClock(), progress).run, args=(stop,))
-    thread.start()
-    try:
-        yield progress
-    finally:
-        stop.set()
-        thread.join()
+    with following("wall") as clock, closing(AnalyticsJob(settings, spark, clock, progress)) as job:
+        under_way = Running(clock, progress.metrics, Teller(None, progress.metrics, clock, settings.metrics_every_s))
+        thread = threading.Thread(target=keep_working, args=(job, under_way, LOOK_S))
+        thread.start()
+        try:
+            yield progress
+        finally:
+            under_way.stop.set()
+            thread.join()
 
 
 def counted(progress: Progress) -> int:
@@ -118,8 +122,8 @@ def _settings(folder: Path, url: str) -> AnalyticsSettings:
         tables_dir=str(folder / "tables"),
         checkpoint_dir=folder / "checkpoint",
         scratch_dir=folder / "scratch",
-        door_url=HttpUrl(url),
-        door_token=SecretStr(TOKEN),
+        door=url,
+        token=SecretStr(TOKEN),
         spark=SparkSettings(driver_memory="4g"),
         records_max=MICRO_BATCH_READINGS,
         trigger_ms=0,

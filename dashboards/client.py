@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from dashboards import words
+from streams.metrics import Metrics
 
 Answer = dict[str, Any]
 PAGES_MAX = 20
@@ -71,7 +73,11 @@ class Viewer:
 class ApiClient:
     """Questions to the API, each on its own. Safe from any thread; keeps connections open, and nothing of what was answered."""
 
-    def __init__(self, api_url: str, timeout_s: float, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, api_url: str, timeout_s: float, transport: httpx.BaseTransport | None = None, metrics: Metrics | None = None
+    ) -> None:
+        """`metrics` counts the answers by status (`api_2xx` …, `api_away`) and observes `api_call`."""
+        self._metrics = metrics or Metrics("pages")
         self._http = httpx.Client(base_url=api_url.rstrip("/") + "/api", timeout=timeout_s, transport=transport, trust_env=False)
 
     def log_in(self, username: str, password: str) -> Viewer:
@@ -104,12 +110,17 @@ class ApiClient:
         self._http.close()
 
     def _asked(self, method: str, path: str, **how: Any) -> Answer:
+        began_s, outcome = time.perf_counter(), "api_away"
         try:
             answer = self._http.request(method, path, **how)
+            outcome = f"api_{answer.status_code // 100}xx"
         except httpx.TimeoutException as problem:
             raise ComingBack("Headquarters' API does not answer in time.", "The page asks again by itself.") from problem
         except httpx.TransportError as problem:
             raise ComingBack("Headquarters' API can not be reached.", "See whether it runs; the page asks again by itself.") from problem
+        finally:
+            self._metrics.count(outcome)
+            self._metrics.observe("api_call", (time.perf_counter() - began_s) * 1000)
         return _understood(answer)
 
 

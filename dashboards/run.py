@@ -1,26 +1,45 @@
-"""The pages as a process: Streamlit takes this process's place, told everything by its command line."""
+"""The pages as a process: Streamlit's server within it, its health, and its word on itself."""
 
 from __future__ import annotations
 
-import os
+import logging
 import sys
+import time
+import traceback
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from streamlit.starlette import App
+
+from dashboards.process import begin
 from dashboards.settings import DashboardSettings
 from dashboards.theme import THEME
+from hq.running import running
+from hq.telling import Teller
+from streams.metrics import Metrics
 
-APP = Path(__file__).with_name("app.py")
+PROCESS = "dashboards"
+SCRIPT = Path(__file__).with_name("app.py")
+log = logging.getLogger(__name__)
 
 
 def run_dashboards(settings: DashboardSettings) -> None:
-    """Serve the pages until SIGTERM or SIGINT. Never returns: the process becomes Streamlit, healthy when `/_stcore/health` says ok."""
-    command = command_line(settings)
-    os.execv(command[0], command)
+    """Serve the pages until SIGTERM or SIGINT. Ends the process with code 1 when the port is taken."""
+    with running(Metrics(PROCESS), settings) as under_way:
+        begin(settings, under_way.metrics)
+        sys.argv = [str(SCRIPT)]  # Streamlit takes what runs for its script, and the script's folder for its own
+        app = App(SCRIPT, routes=[Route("/healthz", _healthz)], on_script_error=partial(_broke, under_way.teller))
+        log.info("the pages are at http://%s:%d", settings.host, settings.port)
+        app.run(config=options(settings))
 
 
-def command_line(settings: DashboardSettings) -> list[str]:
-    """The program and its arguments that serve the pages by `settings`; nothing is asked outside, nothing is reported to anyone."""
-    options: dict[str, str | int | bool] = {
+def options(settings: DashboardSettings) -> dict[str, Any]:
+    """Streamlit's own options: nothing is asked outside, nothing is reported to anyone."""
+    return {
         "server.address": settings.host,
         "server.port": settings.port,
         "server.headless": True,
@@ -32,7 +51,17 @@ def command_line(settings: DashboardSettings) -> list[str]:
         "global.developmentMode": False,
         "runner.magicEnabled": False,
         "logger.level": "warning",
+        "logger.hideWelcomeMessage": True,
         **{f"theme.{name}": value for name, value in THEME.items()},
     }
-    flags = [f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in options.items()]
-    return [sys.executable, "-m", "streamlit", "run", str(APP), *flags, "--", settings.model_dump_json()]
+
+
+def _healthz(_: Request) -> JSONResponse:
+    """Answered only while Streamlit runs: it begins before its routes do."""
+    return JSONResponse({"process": PROCESS, "ready": True, "at_ms": time.time_ns() // 1_000_000})
+
+
+def _broke(teller: Teller, problem: Exception) -> None:
+    """A page could not be drawn: the viewer gets a plain sentence from Streamlit, `exceptions` the end of the traceback."""
+    where = "".join(traceback.format_exception(problem))
+    teller.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was told so")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl
+from pydantic import Field, HttpUrl
+
+from hq.running import TellingSettings
 
 
-class DashboardSettings(BaseModel):
+class DashboardSettings(TellingSettings):
     """Settings of `landfall dashboards`.
 
     `api_url`: headquarters' API, asked with each viewer's own token. `refresh_s`: how often a live page asks again, in seconds of the
-    wall's clock. `api_timeout_s`: how long an answer is waited for.
+    wall's clock. `api_timeout_s`: how long an answer is waited for. `door`, headquarters' node, and `token`, what local processes show
+    there, are for metrics and failures; without a door they are not sent. `clock`: "wall", or the URL of the fleet's clock.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     api_url: HttpUrl = HttpUrl("http://127.0.0.1:8780")
     host: str = "127.0.0.1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ PROCESSES = {
 def run_process(name: str, config: Path | None) -> None:
     """Run the process `name` until it is asked to end. Raises Misuse for a bad configuration."""
     process = PROCESSES[name]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the process has a gentler way of its own
     settings = load(found(process.settings), config)
     to_stderr(name)
     outcome = found(process.run)(settings)

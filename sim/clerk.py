@@ -30,9 +30,11 @@ class Clerk:
     An entry whose answer was lost is written again: HQ may then hold it in two equal versions.
     """
 
-    def __init__(self, papers: Sequence[Paper], door: ApiDoor, accepted: int) -> None:
+    def __init__(self, papers: Sequence[Paper], door: ApiDoor, accepted: int, report: Callable[[str], None] = log.warning) -> None:
+        """`report` hears, once, that headquarters takes no entries."""
         self._papers = papers
         self._door = door
+        self._report = report
         self._token = ""
         self.accepted = accepted
 
@@ -55,7 +57,7 @@ class Clerk:
                     told = False
                 except (RetryLater, httpx.TransportError) as problem:
                     if not told:
-                        log.warning("headquarters does not take entries (%s); trying again", problem)
+                        self._report(f"headquarters does not take entries ({problem}); trying again")
                     told = True
                     stop.wait(RETRY_S)
 

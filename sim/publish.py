@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paho.mqtt.client import Client, MQTTv311
@@ -30,12 +30,15 @@ class Publisher:
     At least once: what was under way when a connection broke is sent again on the next one (paho keeps it), so an intake may hear it twice.
     """
 
-    def __init__(self, places: Sequence[str], doors: Mapping[str, IntakeDoor], wall: Clock) -> None:
+    def __init__(
+        self, places: Sequence[str], doors: Mapping[str, IntakeDoor], wall: Clock, report: Callable[[str], None] = log.warning
+    ) -> None:
+        """`report` hears, once, of each break."""
         missing = [place for place in places if place not in doors]
         if missing:
             raise Misuse(f"no intake is set for {', '.join(missing)}", hint="add them to intakes in the simulator's settings")
         self._wall = wall
-        self._links = [_Link(doors[place], f"sim-{place.replace('/', '-')}", wall) for place in places]
+        self._links = [_Link(doors[place], f"sim-{place.replace('/', '-')}", wall, report) for place in places]
         self._acknowledged: list[int] = []
         for link in self._links:
             link.acknowledged = self._acknowledged
@@ -80,8 +83,9 @@ class Publisher:
 class _Link:
     """One connection: it retries with a growing pause, and starts over at once when it was up before."""
 
-    def __init__(self, door: IntakeDoor, client_id: str, wall: Clock) -> None:
+    def __init__(self, door: IntakeDoor, client_id: str, wall: Clock, report: Callable[[str], None]) -> None:
         self.door = door
+        self._report = report
         self.acknowledged: list[int] = []
         self._wall = wall
         self._tickets: dict[int, int] = {}
@@ -145,4 +149,4 @@ class _Link:
         """Once per break, not once per try."""
         if not self._told:
             self._told = True
-            log.warning("%s", what)
+            self._report(what)

@@ -10,10 +10,11 @@ import signal
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
-from hq.telling import Teller
+from hq.telling import DOOR_TIMEOUT_S, Teller
 from sim.arrays import NEVER_MS
 from sim.clerk import Clerk
 from sim.clock import Setting, StoryClock
@@ -28,13 +29,14 @@ from sim.story import chapters
 from sim.tape import Tape
 from sim.truth import Truth
 from sim.world import build_world
-from streams.clock import Clock, FleetClock, FleetTime, WallClock
+from streams.clock import Clock, WallClock
 from streams.link.door import AppendDoor
 from streams.metrics import Metrics
 
 TURN_S = 0.02
 SAVE_EVERY_S = 1.0
 DRAIN_S = 2.0
+NEVER_S = 3600.0
 log = logging.getLogger("sim")
 
 
@@ -57,10 +59,13 @@ class Simulation:
         self._truth.begin()
         times = world.timeline
         self.clock = StoryClock(times.ends_at_ms, chapters(times), progress.fleet_at_ms, progress.setting, self._wall)
-        self.clerk = Clerk(paperwork(world, self.sensors.cadence.report_ms), settings.api, progress.papers) if settings.api else None
-        self._publisher = Publisher(INTAKES, {door.at: door for door in settings.intakes}, self._wall)
+        self.metrics, told = Metrics("sim"), settings.metrics
+        door = AppendDoor(told.url, told.token.get_secret_value(), DOOR_TIMEOUT_S) if told else None
+        self.teller = Teller(door, self.metrics, self.clock, told.every_s if told else NEVER_S, self._standing)
+        papers = paperwork(world, self.sensors.cadence.report_ms)
+        self.clerk = Clerk(papers, settings.api, progress.papers, self._report) if settings.api else None
+        self._publisher = Publisher(INTAKES, {one.at: one for one in settings.intakes}, self._wall, self._report)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
-        self.metrics = Metrics("sim")
         self._acknowledged_ms = progress.fleet_at_ms
         self._played_ms = progress.fleet_at_ms - 1
 
@@ -90,22 +95,15 @@ class Simulation:
         self.metrics.count("sim_published", self.tape.published - published)
         self.metrics.count("sim_acknowledged", self.tape.acknowledged - acknowledged)
 
-    def tell(self, stop: threading.Event) -> None:
-        """Tell the node of the metrics' door how the simulator fares, until `stop` is set. Belongs to a thread of its own."""
-        door = self._settings.metrics
-        if door is None:
-            return
-        fleet = FleetClock(self._fleet_time())
-        teller = Teller(AppendDoor(door.url, door.token.get_secret_value()), self.metrics, fleet, door.every_s)
-        while not stop.wait(door.every_s):
-            fleet.follow(self._fleet_time())
-            self.metrics.gauge("sim_behind_fleet_ms", self.clock.now_ms() - self._acknowledged_ms)
-            self.metrics.gauge("sim_papers", self.clerk.accepted if self.clerk else 0)
-            teller.tell()
+    def _report(self, problem: str) -> None:
+        log.warning("%s", problem)
+        self.teller.report(problem, outcome="tried again")
 
-    def _fleet_time(self) -> FleetTime:
-        view = self.clock.view()
-        return FleetTime(view["wall_at_ms"], view["fleet_at_ms"], view["speed"])
+    def _standing(self) -> dict[str, Any]:
+        """Gauges as they stand now; nothing else."""
+        self.metrics.gauge("sim_behind_fleet_ms", self.clock.now_ms() - self._acknowledged_ms)
+        self.metrics.gauge("sim_papers", self.clerk.accepted if self.clerk else 0)
+        return {}
 
     def _drain(self) -> None:
         """Wait a little for what is under way, so that the next start need not send it again."""
@@ -137,14 +135,15 @@ async def run_sim(settings: SimSettings, fresh: bool = False, stop: asyncio.Even
     simulation = Simulation(settings, fresh=fresh)
     ending = threading.Event()
     async with _told(stop) as stopping, _served(simulation.clock, settings):
-        workers = [asyncio.create_task(asyncio.to_thread(work, ending)) for work in (simulation.play, simulation.tell)]
+        workers = [asyncio.create_task(asyncio.to_thread(simulation.play, ending))]
         if simulation.clerk is not None:
             workers.append(asyncio.create_task(asyncio.to_thread(simulation.clerk.run, simulation.clock.now_ms, ending)))
-        try:
-            await _first_trouble(workers, stopping)
-        finally:
-            ending.set()
-            await asyncio.gather(*workers, return_exceptions=True)
+        with simulation.teller:
+            try:
+                await _first_trouble(workers, stopping)
+            finally:
+                ending.set()
+                await asyncio.gather(*workers, return_exceptions=True)
     left = simulation.tape
     log.info("left: %d readings published, %d acknowledged, fleet at %d ms", left.published, left.acknowledged, simulation.clock.now_ms())
 

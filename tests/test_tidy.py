@@ -54,7 +54,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "shapely": ("sim", "dashboards", "deploy/basemap"),
     "sqlalchemy": ("hq",),
     "stdnum": ("cargo",),
-    "starlette": ("hq",),
+    "starlette": ("hq", "dashboards/run.py"),
     "streamlit": ("dashboards",),
     "tomli_w": ("landfall",),
     "typer": ("landfall",),

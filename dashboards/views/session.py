@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import streamlit as st
 
 from dashboards import markup
 from dashboards.client import Answer, ApiClient, ComingBack, LoggedOut, Trouble, Viewer
+from dashboards.process import here
 from dashboards.settings import DashboardSettings
 
 _VIEWER, _PARTING, _PAGES = "viewer", "parting_words", "pages"
 
 
-@cache
 def settings() -> DashboardSettings:
-    """What this process was told: the one argument after Streamlit's own."""
-    return DashboardSettings.model_validate_json(sys.argv[1])
+    """What this process was told."""
+    return here().settings
 
 
-@cache
 def client() -> ApiClient:
     """The process's connections to the API, which every viewer shares; rights come with each question's token."""
-    return ApiClient(str(settings().api_url), settings().api_timeout_s)
+    return here().client
 
 
 def viewer() -> Viewer | None:

@@ -1,11 +1,11 @@
-"""The analytics as a process: one streaming query, begun again when it fails, with what is due between micro-batches, and a clean end."""
+"""The analytics as a process: one streaming query, begun again when it fails, with what is due between micro-batches."""
 
 from __future__ import annotations
 
 import logging
-import signal
-import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,12 +15,11 @@ from hq.analytics.checkpoint import has_begun, last_done
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Steps
-from hq.clock import following
-from hq.health import serve_health
+from hq.running import Running, run_work
 from hq.source import FORMAT
 from hq.spark import start_spark
 from hq.tables import HISTORY, HISTORY_WRITER, TABLES, make_root
-from hq.telling import failure
+from hq.telling import REASON_CHARS_MAX
 from streams.clock import Clock
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.link.door import AppendDoor
@@ -28,8 +27,6 @@ from streams.link.door import AppendDoor
 STREAMS = ("containers", "ships", "events", "alerts", "registry")
 """What is read. `registry` is the last: see `LogStreamReader.latestOffset`."""
 LOOK_S = 0.2
-RETRY_S_FIRST, RETRY_S_MAX = 0.5, 30.0
-REASON_CHARS_MAX = 2_000
 
 log = logging.getLogger(__name__)
 
@@ -40,20 +37,21 @@ def run_analytics(settings: AnalyticsSettings) -> None:
     A query that fails (the node is away, a record can not be read yet) is told to `exceptions` and begun again, each time from the
     micro-batch that failed. Raises Misuse at the start when tables and checkpoint do not belong together.
     """
-    stop = threading.Event()
-    with ExitStack() as stack:
-        clock = stack.enter_context(following(settings.clock))
-        progress = Progress(clock)
-        port = stack.enter_context(serve_health(settings.health_host, settings.health_port, progress.health))
-        log.info("starting Spark, health on port %d", port)
-        check_belonging(settings)
-        spark = start_spark(settings.spark, settings.scratch_dir)
-        stack.callback(spark.stop)
-        for wanted in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(wanted, lambda *_: stop.set())
+    progress = Progress()
+    run_work(progress.metrics, settings, LOOK_S, partial(_analysing, settings, progress), progress.standing)
+
+
+@contextmanager
+def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running) -> Iterator[AnalyticsJob]:
+    check_belonging(settings)
+    log.info("starting Spark")
+    spark = start_spark(settings.spark, settings.scratch_dir)
+    try:
         make_tables(spark, settings.tables_dir)
-        AnalyticsJob(settings, spark, clock, progress).run(stop)
-    log.info("ended")
+        with closing(AnalyticsJob(settings, spark, running.clock, progress)) as job:
+            yield job
+    finally:
+        spark.stop()
 
 
 def check_belonging(settings: AnalyticsSettings) -> None:
@@ -74,49 +72,51 @@ def make_tables(spark: SparkSession, root: str) -> None:
 
 
 class AnalyticsJob:
-    """The job inside a process that has Spark already: `run_analytics` less signals and health."""
+    """The job inside a process that has Spark already. `close` it at the end: the micro-batch under way is finished."""
 
     def __init__(self, settings: AnalyticsSettings, spark: SparkSession, clock: Clock, progress: Progress) -> None:
         self._settings, self._spark, self._clock, self._progress = settings, spark, clock, progress
-        self._door = AppendDoor(str(settings.door_url).rstrip("/"), settings.door_token.get_secret_value())
-        self._steps = Steps(spark, settings, self._door, clock, progress)
+        self._steps = Steps(spark, settings, AppendDoor(settings.door, settings.token.get_secret_value()), clock, progress)
+        self._query: StreamingQuery | None = None
+        self._settled_s = self._compacted_s = clock.monotonic_s()
 
-    def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set. Failures are told and tried again, after a pause that doubles up to RETRY_S_MAX."""
-        pause_s = RETRY_S_FIRST
-        while not stop.is_set():
-            begun_s = self._clock.monotonic_s()
-            try:
-                self._watch(stop)
-            except (PySparkException, LandfallError) as problem:
-                self._report(str(problem)[:REASON_CHARS_MAX])
-                pause_s = RETRY_S_FIRST if self._clock.monotonic_s() - begun_s > RETRY_S_MAX else min(pause_s * 2, RETRY_S_MAX)
-                stop.wait(pause_s)
+    @property
+    def ready(self) -> bool:
+        """Whether Spark's query runs."""
+        return self._progress.ready
 
-    def _watch(self, stop: threading.Event) -> None:
-        """Runs the query until `stop` is set. Raises what ended it before."""
-        query = self._start()
-        self._progress.running()
-        settled_s = compacted_s = self._clock.monotonic_s()
-        try:
-            while not stop.wait(LOOK_S):
-                if not query.isActive:
-                    query.awaitTermination()  # raises why
-                    raise RetryLater("Spark's query ended")
-                now_s = self._clock.monotonic_s()
-                if now_s - settled_s >= self._settings.settle_interval_s:
-                    self._steps.settle()
-                    settled_s = self._clock.monotonic_s()
-                if now_s - compacted_s >= self._settings.compact_interval_s:
-                    self._steps.compact()
-                    compacted_s = self._clock.monotonic_s()
-                self._steps.heartbeat()
-            self._spark.sparkContext.setLogLevel("OFF")  # Spark calls it an error that no micro-batch begins any more
-            self._steps.stop()
-        finally:
-            query.stop()
+    def start(self) -> None:
+        """The query runs, from the micro-batch that is not done. Raises RetryLater when Spark can not begin it."""
+        with self._told():
+            if self._query is not None:
+                self._query.stop()
+            self._query = self._begun()
+            self._progress.running()
 
-    def _start(self) -> StreamingQuery:
+    def step(self) -> int:
+        """What is due between micro-batches; 0. Raises RetryLater with what ended the query, or went wrong here."""
+        with self._told():
+            if self._query is None or not self._query.isActive:
+                if self._query is not None:
+                    self._query.awaitTermination()  # raises why
+                raise RetryLater("Spark's query ended")
+            now_s = self._clock.monotonic_s()
+            if now_s - self._settled_s >= self._settings.settle_interval_s:
+                self._steps.settle()
+                self._settled_s = self._clock.monotonic_s()
+            if now_s - self._compacted_s >= self._settings.compact_interval_s:
+                self._steps.compact()
+                self._compacted_s = self._clock.monotonic_s()
+        return 0
+
+    def close(self) -> None:
+        """The micro-batch under way is done, and none begins any more."""
+        self._spark.sparkContext.setLogLevel("OFF")  # Spark calls it an error that no micro-batch begins any more
+        self._steps.stop()
+        if self._query is not None:
+            self._query.stop()
+
+    def _begun(self) -> StreamingQuery:
         settings = self._settings
         source = self._spark.readStream.format(FORMAT).option("folder", str(settings.log_dir)).option("streams", ",".join(STREAMS))
         source = source.option("recordsMax", str(settings.records_max)).option("partitions", str(settings.spark.shuffle_partitions))
@@ -126,12 +126,12 @@ class AnalyticsJob:
         )
         return writer.start()
 
-    def _report(self, reason: str) -> None:
-        log.error("the query stopped and begins again: %s", reason)
-        self._progress.failed(reason)
-        self._progress.metrics.count("failures")
-        at_ms = self._clock.now_ms()
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Whatever Spark or our own part of it raises is a reason to begin the query again."""
         try:
-            self._door.append([failure(PROCESS, reason, "", at_ms, (f"analytics.failures@{self._clock.monotonic_s()}", 0))])
-        except RetryLater:
-            log.error("nor can the node be told")
+            yield
+        except (PySparkException, LandfallError) as problem:
+            reason = str(problem)[:REASON_CHARS_MAX]
+            self._progress.failed(reason)
+            raise RetryLater(reason) from problem

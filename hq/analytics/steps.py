@@ -33,8 +33,7 @@ from hq.telling import failure
 from hq.wide import WIDE
 from streams.clock import Clock
 from streams.crash import commit_point
-from streams.log import Append
-from streams.records import ORDER_AT, to_batch
+from streams.records import ORDER_AT
 
 DAY_MS = 86_400_000
 
@@ -110,11 +109,6 @@ class Steps:
         with self._busy:
             return
 
-    def heartbeat(self) -> None:
-        """A `metrics` record, when none was appended for a while."""
-        if self._progress.silent_s() >= self._settings.heartbeat_s:
-            self._door.append([Append("metrics", to_batch([self._progress.record()]))])
-
     def _all_steps(self, frame: DataFrame, batch: int) -> None:
         if self._memory is None:
             self._memory = remembered(self._root, self._settings.places, batch)
@@ -175,7 +169,7 @@ class Steps:
         ]
         self._progress.metrics.count("records", seen.count)
         self._progress.done(batch, positions_after(self._settings.checkpoint_dir, batch), seen.newest_at_ms)
-        append_all(self._door, [*refused, *pieces("metrics", "analytics.metrics", batch, [self._progress.record()])])
+        append_all(self._door, [*refused, *pieces("metrics", "analytics.metrics", batch, [self._progress.record(now_ms)])])
         commit_point("analytics.metrics")
 
     def _tell_hours(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, SecretStr
+from pydantic import Field, HttpUrl, SecretStr
+
+from hq.running import TellingSettings
 
 JWT_SECRET_CHARS_MIN = 32
 
 
-class ApiSettings(BaseModel):
+class ApiSettings(TellingSettings):
     """Settings of `landfall api`.
 
     `database_url`: the serving database, which the projector makes. `accounts`: the accounts' own SQLite file, never dropped with it.
@@ -17,8 +19,6 @@ class ApiSettings(BaseModel):
     acknowledgements are written through it. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON; `control`: the URL
     at which it is moved (none: it can not be). `token_lifetime_s` is of the wall's clock. `track_points_max`: of a ship's tail on the map.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     database_url: str = Field(pattern=r"^(sqlite|postgresql)")
     accounts: Path
@@ -29,7 +29,5 @@ class ApiSettings(BaseModel):
     token_lifetime_s: int = Field(12 * 3600, ge=60)
     host: str = "127.0.0.1"
     port: int = Field(8780, ge=0, le=65_535)
-    clock: str = "wall"
     control: HttpUrl | None = None
-    metrics_every_s: float = Field(10.0, gt=0)
     track_points_max: int = Field(120, ge=0, le=5_000)

@@ -70,7 +70,7 @@ class Fanout:
         return step.taken
 
     @property
-    def started(self) -> bool:
+    def ready(self) -> bool:
         """Whether Kafka answered and the Positions are known."""
         return self._transactions is not None
 

@@ -9,6 +9,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from hq.fanout.routes import check_pattern
+from hq.running import WorkSettings
 
 _USER_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
 _ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
@@ -51,14 +52,14 @@ class KafkaReader(_Settings):
     streams: Annotated[tuple[str, ...], AfterValidator(_patterns)]
 
 
-class FanoutSettings(_Settings):
+class FanoutSettings(WorkSettings):
     """Settings of `landfall fanout`.
 
     `log` is the folder of headquarters' log. `kafka` is the login of a super user there: the fan-out makes topics, logins and rights.
     `transactional_id`: one name per fan-out of one log; a second process of the name puts an end to the first. `readers`: all who may read;
-    a right that is not named here is taken away at the next start. New topics get `partitions`, `replication` and `retention_ms`. `door` is
-    the node's URL and `token` what local processes show there, for metrics; without a door they are not sent. `clock`: "wall", or the URL
-    of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.
+    a right that is not named here is taken away at the next start. New topics get `partitions`, `replication` and `retention_ms`.
+    `door`, the node's URL (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door
+    they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.
     """
 
     log: Path
@@ -70,12 +71,6 @@ class FanoutSettings(_Settings):
     retention_ms: int = Field(30 * 86_400_000, ge=60_000)
     poll_interval_s: float = Field(0.1, gt=0, le=10)
     transaction_records_max: int = Field(10_000, ge=1, le=50_000)
-    host: str = "127.0.0.1"
-    health_port: _Port = 0
-    door: str | None = Field(None, pattern=r"^https?://[^/]+$")
-    token: SecretStr = SecretStr("")
-    clock: str = "wall"
-    metrics_every_s: float = Field(10.0, gt=0)
 
     @model_validator(mode="after")
     def _one_login_each(self) -> Self:

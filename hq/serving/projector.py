@@ -1,80 +1,60 @@
-"""The projector as a process: its loop, its health, its metrics, and its clean end."""
+"""The projector as a process."""
 
 from __future__ import annotations
 
-import logging
-import signal
-import threading
-import time
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 
-from hq.clock import following
-from hq.health import serve_health
 from hq.opening import opened_log
+from hq.running import Running, run_work
 from hq.serving.database import ServingDatabase
 from hq.serving.projecting import Projector
 from hq.serving.rejects import Told, untold
 from hq.serving.routes import routes
 from hq.serving.settings import ProjectorSettings
-from hq.telling import Teller
-from streams.errors import RetryLater
-from streams.link.door import AppendDoor
 from streams.metrics import Metrics
 
 PROCESS = "projector"
-RETRY_S = 0.5
-log = logging.getLogger(__name__)
 
 
 def run_projector(settings: ProjectorSettings) -> None:
     """Project until SIGTERM or SIGINT. A database that is gone, or whose server is, is waited for and made again; nothing is lost by it."""
-    stop = threading.Event()
-    for wanted in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(wanted, lambda *_: stop.set())
-    metrics = Metrics(PROCESS)
-    with ExitStack() as stack:
-        clock = stack.enter_context(following(settings.clock))
-        database = ServingDatabase(settings.database_url)
-        stack.callback(database.close)
+    run_work(Metrics(PROCESS), settings, settings.poll_interval_s, partial(_projecting, settings))
+
+
+class TellingProjector:
+    """A projector that tells `exceptions` of each record it set aside, once."""
+
+    def __init__(self, projector: Projector, running: Running, every_s: float) -> None:
+        self._projector, self._running, self._every_s = projector, running, every_s
+        self._told: Told = {}
+        self._told_at_s = float("-inf")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the database has had all that the log held when it was begun."""
+        return self._projector.whole
+
+    def start(self) -> None:
+        """As the projector's."""
+        self._projector.start()
+
+    def step(self) -> int:
+        """As the projector's; and every so often, what was set aside is told."""
+        taken = self._projector.step()
+        if self._running.clock.monotonic_s() - self._told_at_s >= self._every_s:
+            self._told_at_s = self._running.clock.monotonic_s()
+            with self._projector.database.transaction() as connection:
+                appends, reached = untold(connection, self._told, PROCESS, self._running.clock.now_ms())
+            if appends and self._running.teller.tell(appends):
+                self._told = reached
+        return taken
+
+
+@contextmanager
+def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[TellingProjector]:
+    with closing(ServingDatabase(settings.database_url)) as database:
         reader = opened_log(settings.log)
-        projector = Projector(reader, database, clock, metrics, routes(settings.places), settings.step_records_max)
-        door = AppendDoor(settings.door, settings.token.get_secret_value()) if settings.door else None
-        teller = Teller(door, metrics, clock, settings.metrics_every_s)
-        port = stack.enter_context(serve_health(settings.host, settings.health_port, lambda: _health(projector)))
-        log.info("projects %s into the serving database, health on port %d", settings.log, port)
-        _project(projector, teller, stop, settings.poll_interval_s)
-    log.info("ended")
-
-
-def _project(projector: Projector, teller: Teller, stop: threading.Event, poll_s: float) -> None:
-    started = False
-    told: Told = {}
-    while not stop.is_set():
-        try:
-            if not started:
-                projector.start()
-                started = True
-                log.info("the serving database is there")
-            idle = projector.step() == 0
-            if teller.due():
-                told = _tell(projector, teller, told)
-        except RetryLater as problem:
-            started = False
-            projector.metrics.count("retries")
-            log.warning("%s", problem)
-            stop.wait(RETRY_S)
-            continue
-        if idle:
-            stop.wait(poll_s)
-
-
-def _tell(projector: Projector, teller: Teller, told: Told) -> Told:
-    """Metrics and records set aside; what is told afterwards."""
-    with projector.database.transaction() as connection:
-        appends, reached = untold(connection, told, PROCESS, projector.clock.now_ms())
-    return reached if teller.tell(appends) else told
-
-
-def _health(projector: Projector) -> tuple[bool, dict[str, Any]]:
-    return projector.whole, {"process": PROCESS, "whole": projector.whole, "at_ms": time.time_ns() // 1_000_000}
+        projector = Projector(reader, database, running.clock, running.metrics, routes(settings.places), settings.step_records_max)
+        yield TellingProjector(projector, running, settings.metrics_every_s)

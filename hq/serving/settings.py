@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field
+
+from hq.running import WorkSettings
 
 
-class ProjectorSettings(BaseModel):
+class ProjectorSettings(WorkSettings):
     """Settings of `landfall projector`.
 
     `log` is the folder of headquarters' log; `database_url` an SQLAlchemy address (`sqlite:////path/serving.db`,
@@ -17,16 +19,8 @@ class ProjectorSettings(BaseModel):
     node's sensors are. Intervals are of the wall's clock.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     log: Path
     database_url: str = Field(pattern=r"^(sqlite|postgresql)")
-    places: dict[str, str] = {}
+    places: dict[str, str] = Field(default={})
     poll_interval_s: float = Field(0.2, gt=0, le=10)
     step_records_max: int = Field(20_000, ge=1, le=30_000)
-    host: str = "127.0.0.1"
-    health_port: int = Field(0, ge=0, le=65_535)
-    door: str | None = Field(None, pattern=r"^https?://[^/]+$")
-    token: SecretStr = SecretStr("")
-    clock: str = "wall"
-    metrics_every_s: float = Field(10.0, gt=0)

@@ -129,7 +129,7 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
         "analytics": analytics_settings(fleet, kept),
         "projector": projector_settings(fleet, kept),
         "api": api_settings(fleet, kept),
-        "dashboards": {"api_url": fleet.api_url, "host": fleet.listen, "port": fleet.doors.pages},
+        "dashboards": dashboards_settings(fleet, kept),
         "sim": sim_settings(fleet, kept),
     }
     kept.keep()
@@ -145,19 +145,19 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
 def programs(fleet: Fleet, files: Mapping[str, Path]) -> list[Program]:
     """The demo's processes in the order they start: the clock first, then who takes readings, then headquarters, then the pages."""
 
-    def program(name: str, words: tuple[str, ...], port: int, purpose: str, health: str = "/healthz") -> Program:
-        return Program(name, (*words, "--config", str(files[name])), f"http://127.0.0.1:{port}{health}", purpose)
+    def program(name: str, words: tuple[str, ...], port: int, purpose: str) -> Program:
+        return Program(name, (*words, "--config", str(files[name])), f"http://127.0.0.1:{port}/healthz", purpose)
 
     doors = fleet.doors
     return [
-        program("sim", ("sim", "run"), doors.clock, "the world: ships, boxes, sensors, the booking clerk, the fleet's clock", "/clock"),
+        program("sim", ("sim", "run"), doors.clock, "the world: ships, boxes, sensors, the booking clerk, the fleet's clock"),
         program(HQ, ("port",), doors.node[HQ], "headquarters' node, Los Angeles"),
         *(program(node, ("port",), doors.node[node], f"port node, {PORTS[locode].name}") for node, locode in QUAYS.items()),
         *(program(node, ("ship",), doors.node[node], f"ship node, {ship.name}") for node, ship in SHIP_NODES.items()),
         program("projector", ("projector",), doors.projector, "streams into the serving database"),
         program("api", ("api",), doors.api, "the API, with each customer's boundary"),
         program("analytics", ("analytics",), doors.analytics, "Spark: histories, states, customers' streams, fleet alerts"),
-        program("dashboards", ("dashboards",), doors.pages, "the pages", "/_stcore/health"),
+        program("dashboards", ("dashboards",), doors.pages, "the pages"),
     ]
 
 
@@ -257,11 +257,11 @@ def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
         "tables_dir": str(fleet.folder / "tables"),
         "checkpoint_dir": str(fleet.folder / "checkpoint"),
         "scratch_dir": str(fleet.folder / "scratch"),
-        "door_url": fleet.node_url(HQ),
-        "door_token": kept.of(f"door {HQ}"),
+        "door": fleet.node_url(HQ),
+        "token": kept.of(f"door {HQ}"),
         "clock": fleet.clock_url,
         "places": places(),
-        "health_host": fleet.listen,
+        "host": fleet.listen,
         "health_port": fleet.doors.analytics,
     }
 
@@ -293,6 +293,18 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
         "port": fleet.doors.api,
         "clock": fleet.clock_url,
         "control": fleet.clock_url.removesuffix("/clock") + "/control",
+    }
+
+
+def dashboards_settings(fleet: Fleet, kept: Secrets) -> Table:
+    """The pages over the API."""
+    return {
+        "api_url": fleet.api_url,
+        "host": fleet.listen,
+        "port": fleet.doors.pages,
+        "door": fleet.node_url(HQ),
+        "token": kept.of(f"door {HQ}"),
+        "clock": fleet.clock_url,
     }
 
 

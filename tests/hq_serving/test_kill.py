@@ -95,7 +95,7 @@ def test_health_and_new_records(fleet: Fleet, tmp_path: Path, unused_port: int) 
     def healthy() -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/healthz", timeout=2) as answer:
-                return bool(json.load(answer)["whole"])
+                return bool(json.load(answer)["ready"])
         except OSError:
             return False
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from hq.api.measuring import FAILURES_KEPT_MAX, Failures
+import pytest
+
 from hq.serving.projector import PROCESS
 from hq.serving.rejects import untold
-from hq.telling import Teller
+from hq.telling import FAILURES_KEPT_MAX, Teller
 from streams.clock import StillClock
+from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
+from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
 from streams.records import Record
+from streams.words import Position
 from tests.hq_serving.conftest import api_of, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import NOW_MS, Fleet
 from tests.hq_serving.test_registry import Headquarters, running_node
@@ -31,7 +36,7 @@ def test_requests_are_counted_and_broken_ones_told(tmp_path: Path) -> None:
             until(lambda: bool(hq.bodies("exceptions")), "the failure in the log")
             until(lambda: hq.bodies("metrics")[-1]["counts"].get("answers_5xx") == 1, "its count")
             told = hq.bodies("exceptions")
-    assert [(one["outcome"], "DatabaseError" in one["reason"]) for one in told] == [("left out", True)]
+    assert [(one["outcome"], "DatabaseError" in one["reason"]) for one in told] == [("answered 500", True)]
     assert json.loads(json.dumps(told[0]))["payload_bytes"] == len("GET /api/map")
 
 
@@ -54,14 +59,32 @@ def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
     assert "about X does not read" in reasons[0]
 
 
+def bodies(folder: Path, stream: str) -> list[dict[str, Any]]:
+    reader = FileLogReader(folder / "log", BlockCodec())
+    return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
+
+
 def test_a_node_that_is_away_is_told_later(tmp_path: Path) -> None:
-    """Nothing breaks, nothing is lost but what the limit says."""
-    failures = Failures("api")
+    """Failures wait for the node, as many as the limit says; those beyond are counted; each is told once."""
+    with running_node(tmp_path) as door:
+        pass
+    metrics, clock = Metrics("api"), StillClock(NOW_MS)
+    teller = Teller(AppendDoor(door, "door"), metrics, clock, 3600)
     for number in range(FAILURES_KEPT_MAX + 1):
-        failures.add("broke", f"GET /{number}", NOW_MS)
-    waiting = failures.waiting()
-    assert len(waiting) == FAILURES_KEPT_MAX
-    assert not Teller(AppendDoor("http://127.0.0.1:9", "door"), Metrics("api"), StillClock(NOW_MS), 1.0).tell(waiting)
-    failures.add("broke", "GET /last", NOW_MS)
-    failures.told(waiting)
-    assert [one.sequence for one in failures.waiting()] == [FAILURES_KEPT_MAX + 2]
+        teller.report("broke", f"GET /{number}")
+    assert not teller.tell()
+    with running_node(tmp_path, port=int(door.rpartition(":")[2])):
+        assert teller.tell()
+        assert teller.tell()
+    told = [body for body in bodies(tmp_path, "exceptions") if body["reason"] == "broke"]
+    assert len(told) == FAILURES_KEPT_MAX
+    counts = [body for body in bodies(tmp_path, "metrics") if body["process"] == "api"][-1]["counts"]
+    assert (counts["exceptions"], counts["exceptions_dropped"]) == (FAILURES_KEPT_MAX + 1, 1)
+
+
+def test_an_error_that_ends_a_process_is_told(tmp_path: Path) -> None:
+    with running_node(tmp_path) as door:
+        with pytest.raises(ZeroDivisionError), Teller(AppendDoor(door, "door"), Metrics("api"), StillClock(NOW_MS), 3600):
+            _ = 1 // 0
+        (told,) = bodies(tmp_path, "exceptions")
+    assert (told["reason"], told["outcome"]) == ("ZeroDivisionError: integer division or modulo by zero", "the process ended")

@@ -29,9 +29,10 @@ from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port
 
 
 @contextmanager
-def running_node(folder: Path) -> Iterator[str]:
+def running_node(folder: Path, port: int = 0) -> Iterator[str]:
     """A real headquarters node, its door's URL given, until the block ends."""
-    settings = NodeSettings.model_validate({"node": "hq", "role": "hq", "folder": folder, "token": "door", "metrics_every_s": 3600})
+    told = {"node": "hq", "role": "hq", "folder": folder, "token": "door", "metrics_every_s": 3600, "port": port}
+    settings = NodeSettings.model_validate(told)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

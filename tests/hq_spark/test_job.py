@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
-from pydantic import HttpUrl, SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError
 
 from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, append_all, append_piece, pieces
 from hq.analytics.checkpoint import last_done, positions_after
@@ -50,8 +50,8 @@ def settings(folder: Path) -> AnalyticsSettings:
         tables_dir=str(folder / "tables"),
         checkpoint_dir=folder / "checkpoint",
         scratch_dir=folder / "scratch",
-        door_url=HttpUrl("http://127.0.0.1:1"),
-        door_token=SecretStr(TOKEN),
+        door="http://127.0.0.1:1",
+        token=SecretStr(TOKEN),
     )
 
 

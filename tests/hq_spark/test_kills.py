@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pydantic import HttpUrl, SecretStr
+from pydantic import SecretStr
 
 from hq.analytics.settings import AnalyticsSettings
 from hq.spark import SparkSettings
@@ -134,8 +134,8 @@ def _settings(folder: Path, url: str, compact_interval_s: float = 900.0) -> Anal
         tables_dir=str(folder / "tables"),
         checkpoint_dir=folder / "checkpoint",
         scratch_dir=folder / "scratch",
-        door_url=HttpUrl(url),
-        door_token=SecretStr(TOKEN),
+        door=url,
+        token=SecretStr(TOKEN),
         places=PLACES,
         spark=SparkSettings(master="local[1]", driver_memory="1g", shuffle_partitions=1),
         trigger_ms=200,

@@ -1,0 +1,151 @@
+"""What every process beside a node has around its work: the fleet's clock, health, its word on itself, retries, and a clean end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from hq.clock import following
+from hq.health import serve_health
+from hq.telling import DOOR_TIMEOUT_S, Standing, Teller
+from streams.clock import Clock, FleetClock
+from streams.errors import RetryLater
+from streams.link.door import AppendDoor
+from streams.metrics import Metrics
+
+RETRY_S_FIRST, RETRY_S_MAX = 0.5, 5.0
+log = logging.getLogger(__name__)
+
+
+class TellingSettings(BaseModel):
+    """What a process is told so that it can tell of itself.
+
+    `door`: the URL of its node (`http://host:port`), and `token` what local processes show there: metrics and failures go through it;
+    without a door they are not sent. `metrics_every_s` is of the wall's clock. `clock`: "wall", or the URL of a clock that serves the
+    fleet's time as JSON.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    door: str | None = Field(default=None, pattern=r"^https?://[^/]+$")
+    token: SecretStr = SecretStr("")
+    metrics_every_s: float = Field(default=10.0, gt=0)
+    clock: str = Field(default="wall", pattern=r"^(wall|https?://.+)$")
+
+
+class WorkSettings(TellingSettings):
+    """A process that listens nowhere but for its health: `http://<host>:<health_port>/healthz`; port 0: any free one."""
+
+    host: str = "127.0.0.1"
+    health_port: int = Field(default=0, ge=0, le=65_535)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process under way. `stop` is set when it is asked to end."""
+
+    clock: FleetClock
+    metrics: Metrics
+    teller: Teller
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+class Work(Protocol):
+    """What a process does, again and again."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process is well: what /healthz answers."""
+        ...
+
+    def start(self) -> None:
+        """All is ready to step; also after a step that failed. Raises RetryLater while something it needs is away."""
+        ...
+
+    def step(self) -> int:
+        """One piece of work, as one commit; how much it was, 0 when there was nothing to do. Raises RetryLater, then it is started anew."""
+        ...
+
+
+Made = Callable[[Running], AbstractContextManager[Work]]
+"""Makes the work of a process under way, and releases at the end what it holds."""
+
+
+def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standing: Standing = dict[str, Any]) -> Teller:
+    """The process's word on itself, as its settings say."""
+    door = AppendDoor(settings.door, settings.token.get_secret_value(), DOOR_TIMEOUT_S) if settings.door else None
+    return Teller(door, metrics, clock, settings.metrics_every_s, standing)
+
+
+@contextmanager
+def running(metrics: Metrics, settings: TellingSettings, standing: Standing = dict[str, Any]) -> Iterator[Running]:
+    """While the block runs, the process `metrics.process` follows the fleet's clock and tells of itself, also of an error that ends it.
+
+    Raises RetryLater when the clock does not answer.
+    """
+    with following(settings.clock) as clock, teller_of(settings, metrics, clock, standing) as teller:
+        try:
+            yield Running(clock, metrics, teller)
+        finally:
+            log.info("ended")
+
+
+def stop_when_asked(stop: threading.Event) -> None:
+    """From now on SIGTERM and SIGINT set `stop`, and what is under way is finished first."""
+    for wanted in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(wanted, lambda *_: stop.set())
+
+
+def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made, standing: Standing = dict[str, Any]) -> None:
+    """The process `metrics.process`: do the work that `made` gives until SIGTERM or SIGINT.
+
+    A next step follows at once, or after `poll_s` when there was nothing to do. What is away is waited for, see `keep_working`; any other
+    error ends the process and is told. `standing` is part of `metrics` and of what /healthz says.
+    """
+    works: list[Work] = []
+
+    def health() -> tuple[bool, dict[str, Any]]:
+        ready = bool(works) and works[0].ready
+        return ready, {"process": metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing()}
+
+    with running(metrics, settings, standing) as under_way, serve_health(settings.host, settings.health_port, health) as port:
+        log.info("health on port %d", port)
+        with made(under_way) as work:
+            works.append(work)
+            stop_when_asked(under_way.stop)
+            keep_working(work, under_way, poll_s)
+
+
+def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
+    """Start and step until `under_way.stop` is set.
+
+    After RetryLater the work is started anew, after a pause that doubles up to RETRY_S_MAX. It is told once, until all has gone well for
+    that long or the reason changes.
+    """
+    started, told, pause_s, troubled_at_s = False, "", RETRY_S_FIRST, float("-inf")
+    while not under_way.stop.is_set():
+        try:
+            if not started:
+                work.start()
+                started = True
+                log.info("ready to work")
+            wait_s = 0.0 if work.step() else poll_s
+            if told and under_way.clock.monotonic_s() - troubled_at_s > RETRY_S_MAX:
+                told, pause_s = "", RETRY_S_FIRST
+        except RetryLater as problem:
+            under_way.metrics.count("retries")
+            if str(problem) != told:
+                told = str(problem)
+                under_way.teller.report(told, outcome="tried again")
+                log.warning("%s", told)
+            started, wait_s, troubled_at_s = False, pause_s, under_way.clock.monotonic_s()
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+        under_way.stop.wait(wait_s)
