@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -19,7 +18,7 @@ from streams.logs.reading import IndexedReader
 from streams.logs.stamping import NewBlock, new_blocks, plan_appends
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
-from streams.words import Origin, Position, check_stream
+from streams.words import Origin, check_stream
 
 Changed = Callable[[frozenset[str]], None]
 Randbits = Callable[[int], int]
@@ -28,7 +27,10 @@ Randbits = Callable[[int], int]
 class LogKeeper(Protocol):
     """Where commits go. Not safe from several threads: the log's lock guards it."""
 
-    book: Book
+    @property
+    def book(self) -> Book:
+        """What all commits add up to."""
+        ...
 
     def ready(self) -> None:
         """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater, or why nothing can be kept."""
@@ -50,14 +52,12 @@ class LogKeeper(Protocol):
 class KeptLog(IndexedReader):
     """A node's log over its keeper. Safe from any thread; commits go one after another."""
 
-    _node: str
-    _clock: Clock
     _keeper: LogKeeper
-    _randbits: Randbits = secrets.randbits
-    _on_damage: Callable[[Damage], None]
-    _encoding: Codec
 
-    def __init__(self) -> None:
+    def __init__(self, node: str, codec: Codec, clock: Clock, on_damage: Callable[[Damage], None], randbits: Randbits) -> None:
+        """Ready to be given its keeper, and then to be read."""
+        self._node, self._clock, self._on_damage, self._randbits = node, clock, on_damage, randbits
+        self._encoding = codec
         self._write_lock = threading.RLock()
         self._watchers: dict[int, Changed] = {}
         self._subscribed = 0
@@ -165,13 +165,14 @@ class KeptLog(IndexedReader):
     def _lines(self) -> Lines:
         return self._keeper.book.lines
 
-    def positions(self) -> Mapping[str, Position]:
-        """The Position of every stream, all as one and the same commit left them."""
-        return self._keeper.book.positions
-
     def _to_store(self, block: Block) -> list[NewBlock]:
         """What is written of a block from elsewhere."""
         return [NewBlock(block, topic_filter(self._codec.decode(block)) if self._codec.knows(block.codec) else None)]
+
+    def _check_node(self, where: object) -> None:
+        openings = self._keeper.book.openings
+        if openings and openings[-1].node != self._node:
+            raise Misuse(f"the log in {where} is {openings[-1].node}'s, not {self._node}'s", hint="give each node a log of its own")
 
     def _enter(self, doubt: str | None) -> None:
         """Go on with the present generation, or open a new one because of `doubt`."""

@@ -36,9 +36,12 @@ class LogWriter:
         """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
         self._marker, self._limits = marker, limits
         self._marker_due = 0
-        self._book = opened.book
+        self.book = opened.book
         self._index = opened.index
         self._segments = SegmentWriter(folder, disk, opened.segment, opened.end)
+
+    def ready(self) -> None:
+        """Nothing is ever left open: a commit that failed is cut off at once."""
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
         """`header` and `blocks` are durable, indexed and in the book; its `commit` and `blocks` are filled in here.
@@ -49,7 +52,7 @@ class LogWriter:
             self._roll()
         encoded = [new.block.to_bytes() for new in blocks]
         stored = tuple(StoredBlock(len(data), new.received_at_ms) for data, new in zip(encoded, blocks, strict=True))
-        header = msgspec.structs.replace(header, commit=self._book.commit + 1, blocks=stored)
+        header = msgspec.structs.replace(header, commit=self.book.commit + 1, blocks=stored)
         frame, blocks_at = frame_bytes(header, encoded)
         if len(frame) > FRAME_BYTES_MAX:
             raise Misuse(f"one commit of {len(frame)} bytes is more than {FRAME_BYTES_MAX}", hint="append less at a time")
@@ -64,38 +67,38 @@ class LogWriter:
             PlacedBlock(new.block, Location(self._segments.number, first, end - first), new.topics, new.received_at_ms)
             for new, (first, end) in zip(blocks, spans, strict=True)
         ]
-        change = self._book.change(header, placed, self._segments.number, at + length)
+        change = self.book.change(header, placed, self._segments.number, at + length)
         try:
             self._index.apply([change])
         except LandfallError:
             self._segments.drop()
             raise
         self._segments.keep(length)
-        self._book.take(change)
+        self.book.take(change)
         commit_point("log.indexed")
         if change.commit >= self._marker_due:
             self.refresh_marker()
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
         """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
-        line = self._book.line(key)
+        line = self.book.line(key)
         ledger = line.ledger.copy()
         ledger.held = ledger.held.without(RangeSet([(first, end)]))
         changed = Line(ledger, line.end, line.received_at_ms, ledger.next_offset())
         self._index.set_aside(key, first, end, changed)
-        self._book.set_line(key, changed)
+        self.book.set_line(key, changed)
 
     def why_not_latest(self) -> str | None:
         """Why the marker does not show this log to be the latest of its node; None when it does."""
-        if not self._book.openings:
+        if not self.book.openings:
             return "the log is new"
-        return self._marker.why_not_latest(self._book.openings[-1].generation, self._book.commit)
+        return self._marker.why_not_latest(self.book.openings[-1].generation, self.book.commit)
 
     def refresh_marker(self) -> None:
         """The marker names this generation and commit. An older one is true too: a full disk is asked again at the next commit."""
         with suppress(OSError):
-            self._marker.write(self._book.openings[-1].generation, self._book.commit)
-            self._marker_due = self._book.commit + self._limits.marker_commits
+            self._marker.write(self.book.openings[-1].generation, self.book.commit)
+            self._marker_due = self.book.commit + self._limits.marker_commits
 
     def close(self) -> None:
         """Releases the files."""
@@ -104,7 +107,7 @@ class LogWriter:
 
     def _checkpoint(self) -> bytes:
         """What a segment begins with: all that those before it add up to, so that they can go."""
-        return frame_bytes(FrameHeader(commit=self._book.commit, checkpoint=self._book.checkpoint()), [])[0]
+        return frame_bytes(FrameHeader(commit=self.book.commit, checkpoint=self.book.checkpoint()), [])[0]
 
     def _roll(self) -> None:
         try:

@@ -1,0 +1,142 @@
+"""The one producer of a node's log: records that are all there for a reader, or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from streams.crash import commit_point
+from streams.errors import RetryLater
+from streams.logs.kafka.client import Fenced, asked, client_settings, told
+from streams.logs.kafka.records import HEADERS_BYTES_MAX, Headers
+from streams.logs.kafka.settings import KafkaLogSettings
+
+WHO = "process of this node"
+CLEANED_UP_S = 10.0
+NOTHING_CHANGED = "nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record on its way: to the one partition of a Kafka topic."""
+
+    topic: str
+    value: bytes
+    headers: Headers
+    key: str | None = None
+
+
+class Unclear(RetryLater):
+    """Kafka did not say in time whether a transaction is committed: it is, or nothing of it is."""
+
+
+class Transactions:
+    """A producer, made by `connect` and thrown away when it can not go on. Not safe from several threads.
+
+    A `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3.
+    """
+
+    def __init__(self, settings: KafkaLogSettings) -> None:
+        self._settings = settings
+        self._answer_ms = int(settings.answer_s * 1000)
+        self._producer: Producer | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a producer to write with."""
+        return self._producer is not None
+
+    def connect(self) -> None:
+        """Puts an end to every earlier producer of this log, and to the transaction it may have left. Raises RetryLater, NotAllowed."""
+        producer = Producer(
+            client_settings(self._settings)
+            | {
+                "transactional.id": f"{self._settings.prefix}.writer",
+                "transaction.timeout.ms": self._answer_ms + 10_000,
+                "message.timeout.ms": self._answer_ms,
+                "message.max.bytes": self._settings.record_bytes_max + HEADERS_BYTES_MAX,
+                "linger.ms": 0,
+                "queue.buffering.max.kbytes": 1 << 20,
+            }
+        )
+        asked(lambda: producer.init_transactions(self._settings.answer_s), WHO)
+        self._producer = producer
+
+    def write(self, records: Sequence[Outgoing]) -> list[int]:
+        """The offset of every record, none of which anybody sees before `commit`. Raises RetryLater, Fenced: then none was written."""
+        producer = self._connected()
+        offsets: dict[int, int] = {}
+        failed: list[KafkaError] = []
+
+        def delivered(number: int, error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+            else:
+                offsets[number] = message.offset() or 0
+
+        try:
+            producer.begin_transaction()
+            commit_point("log.kafka.begun")
+            for number, one in enumerate(records):
+                producer.produce(
+                    one.topic,
+                    one.value,
+                    one.key,
+                    partition=0,
+                    headers=one.headers,
+                    on_delivery=lambda error, message, number=number: delivered(number, error, message),
+                )
+            producer.flush(self._settings.answer_s + 1)
+        except KafkaException as problem:
+            self._abandon(problem)
+        except BufferError as problem:
+            self._abandon(KafkaException(KafkaError(KafkaError._QUEUE_FULL, str(problem))))
+        if len(offsets) < len(records):
+            self._abandon(KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT)))
+        commit_point("log.kafka.written")
+        return [offsets[number] for number in range(len(records))]
+
+    def commit(self) -> None:
+        """What was written is there for all who read. Raises Unclear, Fenced, and RetryLater when it is not."""
+        producer = self._connected()
+        deadline_s = time.monotonic() + self._settings.answer_s
+        while True:
+            try:
+                producer.commit_transaction(max(0.1, deadline_s - time.monotonic()))
+            except KafkaException as problem:
+                error = problem.args[0]
+                if error.txn_requires_abort():
+                    self._abandon(problem)
+                if error.retriable() and time.monotonic() < deadline_s:
+                    continue
+                self._producer = None
+                if isinstance(cause := told(problem, WHO), Fenced):
+                    raise cause from problem
+                raise Unclear(f"{cause}", hint="whether it was kept shows when Kafka answers again") from problem
+            commit_point("log.kafka.committed")
+            return
+
+    def close(self) -> None:
+        """Nothing is under way any more; the producer is gone."""
+        self._producer = None
+
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            raise RetryLater("there is no connection to Kafka", hint=NOTHING_CHANGED)
+        return self._producer
+
+    def _abandon(self, problem: KafkaException) -> NoReturn:
+        """End the transaction without a trace, and say why."""
+        producer = self._connected()
+        try:
+            producer.abort_transaction(CLEANED_UP_S)
+        except KafkaException as worse:
+            self._producer = None  # whoever connects next ends it
+            if worse.args[0].fatal():
+                problem = worse  # what a fatal error was is told here, not where it happened
+        cause = told(problem, WHO)
+        raise cause if isinstance(cause, Fenced) else RetryLater(f"{cause}", hint=NOTHING_CHANGED) from problem
