@@ -45,6 +45,13 @@ class Appended:
     repeated: bool = False
 
 
+Witness = Callable[[str, Origin, Sequence[pa.RecordBatch]], Append | None]
+"""What a log shows the stamped rows of one (stream, origin) before it commits them: it may answer with one more Append for that commit.
+
+Called with the log's write lock held; it may read the log, and must not raise. The commit may yet fail: then the same offsets come again.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """One topic's rows merged in one order (order time, origin, offset), equal at every copy that holds the same records.
@@ -166,6 +173,10 @@ class Log(LogReader, Protocol):
 
     def open_generation(self, why: str) -> Origin:
         """From now on appends go to a new origin, which names this one as its predecessor. Called after PeerKnowsMore, or a restore."""
+        ...
+
+    def witnessed_by(self, witness: Witness) -> None:
+        """From now on every commit of appends is shown to `witness` first; what it answers is part of that commit. One at most."""
         ...
 
     def subscribe(self, changed: Callable[[frozenset[str]], None]) -> Callable[[], None]:

@@ -36,7 +36,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "alembic": ("hq",),
     "argon2": ("hq", "intake/logins.py"),
     "confluent_kafka": ("hq/fanout",),
-    "cryptography": ("deploy/setup/jars.py",),
+    "cryptography": ("deploy/setup/jars.py", "streams/proof/keys.py"),
     "delta": ("hq",),
     "deltalake": ("hq",),
     "duckdb": ("hq",),

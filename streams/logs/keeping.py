@@ -10,7 +10,7 @@ from streams.block import Block, Codec
 from streams.clock import Clock
 from streams.errors import Corrupt, Misuse
 from streams.ledger import GoneReason
-from streams.log import Append, Appended, PeerKnowsMore
+from streams.log import Append, Appended, PeerKnowsMore, Witness
 from streams.logs.book import Book, Line, LineKey, Lines, Piece
 from streams.logs.damage import Damage
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
@@ -61,6 +61,7 @@ class KeptLog(IndexedReader):
         self._write_lock = threading.RLock()
         self._watchers: dict[int, Changed] = {}
         self._subscribed = 0
+        self._witness: Witness | None = None
 
     @property
     def node(self) -> str:
@@ -90,7 +91,7 @@ class KeptLog(IndexedReader):
 
             plan = plan_appends(appends, origin, lambda stream: line(stream).end, book.produced)
             if plan.rows or plan.produced:
-                blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock))
+                blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock, self._witness))
                 self._keeper.commit(FrameHeader(produced=tuple(plan.produced)), blocks)
         self._tell(plan.rows)
         return plan.answers
@@ -148,6 +149,10 @@ class KeptLog(IndexedReader):
             self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms),)))
             self._keeper.refresh_marker()
             return self.origin
+
+    def witnessed_by(self, witness: Witness) -> None:
+        """From now on every commit of appends is shown to `witness` first; what it answers is part of that commit."""
+        self._witness = witness
 
     def subscribe(self, changed: Changed) -> Callable[[], None]:
         """Call `changed` with the streams of every commit, right after it, from the committing thread; returns how to stop that."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from streams.block import Block, BlockTooLarge, Codec
 from streams.clock import EARLY_MS_MAX, Clock
 from streams.errors import Misuse
-from streams.log import Append, Appended
+from streams.log import Append, Appended, Witness
 from streams.logs.book import Line
 from streams.logs.frames import Produced
 from streams.logs.tables import agree
@@ -67,17 +68,29 @@ def plan_appends(
     return plan
 
 
-def new_blocks(codec: Codec, origin: Origin, plan: Plan, line: Callable[[str], Line], clock: Clock) -> Iterator[NewBlock]:
-    """The plan's rows, stamped by `clock` and encoded: as few blocks as the rows of each stream allow."""
+def new_blocks(
+    codec: Codec, origin: Origin, plan: Plan, line: Callable[[str], Line], clock: Clock, witness: Witness | None = None
+) -> Iterator[NewBlock]:
+    """The plan's rows, stamped by `clock` and encoded: as few blocks as the rows of each stream allow; then what `witness` says of them."""
     now_ms, early_ms = clock.now_ms(), clock.early_ms()
-    for stream, batches in plan.rows.items():
+    ends: dict[str, int] = {}
+    waiting = deque(plan.rows.items())
+    while waiting:
+        stream, batches = waiting.popleft()
         before = line(stream)
         received_at_ms = max(now_ms, before.received_at_ms)
-        first = before.end
+        first = ends.get(stream, before.end)
+        rows: list[pa.RecordBatch] = []
         for records in _together(batches):
-            for block, topics in _encoded(codec, stream, origin, stamped(records, first, received_at_ms, early_ms)):
+            rows.append(stamped(records, first, received_at_ms, early_ms))
+            for block, topics in _encoded(codec, stream, origin, rows[-1]):
                 yield NewBlock(block, topics, received_at_ms)
             first += records.num_rows
+        ends[stream] = first
+        said = witness(stream, origin, rows) if witness else None
+        if said is not None:
+            plan.rows.setdefault(said.stream, [])
+            waiting.append((said.stream, [said.records]))
 
 
 def stamped(records: pa.RecordBatch, first: int, received_at_ms: int, early_ms: int = EARLY_MS_MAX) -> pa.RecordBatch:

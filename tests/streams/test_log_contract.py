@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from streams.clock import StillClock
@@ -341,3 +342,21 @@ def test_the_codec_is_not_the_logs_business(make: Maker) -> None:
     append_rows(log, rows(10))
     [block] = log.blocks("containers", Origin(log.node, log.origin.generation), 0, 10)
     assert BlockCodec().decode(block).column("number").to_pylist() == list(range(10))
+
+
+def test_what_a_witness_says_is_part_of_the_commit(make: Maker) -> None:
+    log = make("ship-a")
+    seen: list[tuple[str, list[int]]] = []
+
+    def witness(stream: str, origin: Origin, batches: Sequence[pa.RecordBatch]) -> Append | None:
+        seen.append((stream, [offset for batch in batches for offset in batch.column(OFFSET).to_pylist()]))
+        assert origin == log.origin
+        return Append("alerts.heads", rows(1, start=90)) if stream == "alerts" else None
+
+    log.witnessed_by(witness)
+    answers = log.append([Append("alerts", rows(3)), Append("alerts.heads", rows(1, start=80)), Append("ships", rows(2))])
+    assert [answer.first for answer in answers] == [0, 0, 0]
+    assert sorted(seen) == [("alerts", [0, 1, 2]), ("alerts.heads", [0]), ("alerts.heads", [1]), ("ships", [0, 1])]
+    assert numbers(log, "alerts.heads") == [80, 90]
+    assert append_rows(log, rows(1, start=3), "alerts") == 3
+    assert numbers(log, "alerts.heads") == [80, 90, 90]

@@ -1,0 +1,155 @@
+"""What an origin signs: the head of its chain, as a record of `<stream>.heads`.
+
+The signature is over "landfall head 1", the stream, the origin (a line each) and the body's canonical JSON without `signature`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from streams.derived import HEADS
+from streams.errors import Corrupt
+from streams.log import Append, LogReader
+from streams.proof.canonical import DIGEST_BYTES
+from streams.proof.chain import RUN, Chain
+from streams.proof.keys import PUBLIC_BYTES, SIGNATURE_BYTES, SigningKey, key_text, signed_by
+from streams.proof.text import from_text, to_text
+from streams.records import BODY, Record, body_text, to_batch
+from streams.words import Origin
+
+_TITLE = "landfall head 1"
+Text = Annotated[str, Meta(max_length=100)]
+Natural = Annotated[int, Meta(ge=0, lt=1 << 63)]
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    at_ms: Natural
+    end: Natural
+    head: Text
+    key: Text
+    newest_at_ms: Natural
+    roots: list[Text]
+    signature: Text
+    tail: Text | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`head` and `tail` (the root of the open run; None: empty, or not known) stand for all rows before offset `end` of (stream, origin).
+
+    `roots`: of the last runs closed before `end`, those no earlier statement gave. `newest_at_ms`: the largest order time of these rows.
+    `at_ms`: the origin's own time (fleet time, UTC ms) when it signed.
+    """
+
+    stream: str
+    origin: Origin
+    end: int
+    head: bytes
+    tail: bytes | None
+    roots: tuple[bytes, ...]
+    newest_at_ms: int
+    at_ms: int
+    key: bytes
+    signature: bytes = b""
+
+    @property
+    def runs(self) -> int:
+        """How many runs are closed before `end`."""
+        return self.end // RUN
+
+    @property
+    def since_run(self) -> int:
+        """The run that the first of `roots` is of."""
+        return self.runs - len(self.roots)
+
+    def body(self) -> dict[str, Any]:
+        """The statement as a record's body."""
+        return {
+            "at_ms": self.at_ms,
+            "end": self.end,
+            "head": to_text(self.head),
+            "key": to_text(self.key),
+            "newest_at_ms": self.newest_at_ms,
+            "roots": [to_text(root) for root in self.roots],
+            "signature": to_text(self.signature),
+            "tail": None if self.tail is None else to_text(self.tail),
+        }
+
+    @classmethod
+    def from_body(cls, stream: str, origin: Origin, body: str | bytes) -> Statement:
+        """The statement of a record's body. Raises Corrupt for anything else; says nothing of the signature."""
+        try:
+            read = msgspec.json.decode(body, type=_Body)
+            tail = None if read.tail is None else _sized(read.tail, DIGEST_BYTES)
+            roots = tuple(_sized(root, DIGEST_BYTES) for root in read.roots)
+            key, signature = _sized(read.key, PUBLIC_BYTES), _sized(read.signature, SIGNATURE_BYTES)
+            head = _sized(read.head, DIGEST_BYTES)
+            one = cls(stream, origin, read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature)
+        except (msgspec.MsgspecError, ValueError) as problem:
+            raise Corrupt(f"what {origin} signed of {stream} does not read: {problem}") from problem
+        if one.since_run < 0:
+            raise Corrupt(f"a statement up to offset {one.end} gives {len(roots)} roots of {one.runs} runs")
+        return one
+
+    def signed(self) -> bool:
+        """Whether the holder of `key` signed this. Whose key it is, it does not say."""
+        return signed_by(self.key, self._message(), self.signature)
+
+    def by(self, key: SigningKey) -> Statement:
+        """The same, signed."""
+        unsigned = replace(self, key=key.public)
+        return replace(unsigned, signature=key.sign(unsigned._message()))
+
+    def append(self) -> Append:
+        """The record that tells everybody."""
+        record = Record(self.stream, device=self.origin.node, device_at_ms=self.at_ms, body=self.body())
+        return Append(self.stream + HEADS, to_batch([record]))
+
+    def __str__(self) -> str:
+        return f"{self.stream}:{self.origin} up to offset {self.end - 1}, signed with {key_text(self.key)}"
+
+    def _message(self) -> bytes:
+        body = {name: value for name, value in self.body().items() if name != "signature"}
+        return "\n".join((_TITLE, self.stream, str(self.origin), body_text(body))).encode()
+
+
+def state(chain: Chain, at_ms: int, key: SigningKey) -> Statement:
+    """What the origin says of the chain as far as it was followed."""
+    unsigned = Statement(
+        chain.stream, chain.origin, chain.end, chain.head, chain.tail_root(), tuple(chain.roots), chain.newest_at_ms, at_ms, key.public
+    )
+    return unsigned.by(key)
+
+
+def statements(log: LogReader, stream: str, origin: Origin) -> Iterator[Statement | Corrupt]:
+    """All that this copy holds of what (stream, origin) signed, in the order signed; what does not read, as the error it raises."""
+    heads = stream + HEADS
+    ledger = log.ledger(heads).get(origin)
+    if ledger is None:
+        return
+    for batch in log.run(heads, origin, ledger.floor, ledger.end()):
+        for body in batch.records.column(BODY).to_pylist():
+            try:
+                yield Statement.from_body(stream, origin, body or "")
+            except Corrupt as problem:
+                yield problem
+
+
+def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:
+    """The last that this copy holds. Raises Corrupt when it does not read."""
+    for batch in log.latest(stream + HEADS, stream):
+        if batch.origin == origin:
+            return Statement.from_body(stream, origin, batch.records.column(BODY)[0].as_py() or "")
+    return None
+
+
+def _sized(text: str, size: int) -> bytes:
+    data = from_text(text)
+    if len(data) != size:
+        raise ValueError(f"{size} bytes are meant, not {len(data)}")
+    return data
