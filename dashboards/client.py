@@ -70,8 +70,19 @@ class Viewer:
         return self.role in ("operations", "crew")
 
 
+@dataclass(frozen=True, slots=True)
+class ClockHeard:
+    """What the API last told of the fleet's clock (`{"now_at_ms", "speed"}`; None before its first word), and when, by the wall, UTC ms.
+
+    Before the first word `wall_at_ms` is when this process began to ask.
+    """
+
+    clock: Answer | None
+    wall_at_ms: int
+
+
 class ApiClient:
-    """Questions to the API, each on its own. Safe from any thread; keeps connections open, and nothing of what was answered."""
+    """Questions to the API, each on its own. Safe from any thread; keeps connections open, and of what was answered the clock alone."""
 
     def __init__(
         self, api_url: str, timeout_s: float, transport: httpx.BaseTransport | None = None, metrics: Metrics | None = None
@@ -79,11 +90,16 @@ class ApiClient:
         """`metrics` counts the answers by status (`api_2xx` …, `api_away`) and observes `api_call`."""
         self._metrics = metrics or Metrics("pages")
         self._http = httpx.Client(base_url=api_url.rstrip("/") + "/api", timeout=timeout_s, transport=transport, trust_env=False)
+        self.clock_heard = ClockHeard(None, wall_ms())
 
     def log_in(self, username: str, password: str) -> Viewer:
         """The viewer with this username and password. Raises LoggedOut when they are not right, else as `get`."""
         told = self._asked("POST", "/token", data={"username": username, "password": password})
         return Viewer(told["access_token"], told["role"], told["name"], told.get("customer"), told.get("ship"))
+
+    def clock(self) -> Answer:
+        """The fleet's clock, `{"clock": {"now_at_ms", "speed"}}`, which needs no login. Raises ComingBack or Trouble."""
+        return self._asked("GET", "/clock")
 
     def get(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
         """The answer to one question. Raises LoggedOut, NotThere, ComingBack, or Trouble for any other refusal."""
@@ -95,15 +111,16 @@ class ApiClient:
         return self._asked("POST", path, headers=_bearer(viewer), json=dict(body or {}))
 
     def all_items(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
-        """The first page's answer with the `items` of all pages, at most PAGES_MAX of PAGE_ROWS; `complete` says whether that was all."""
+        """The first page's answer with the `items` and `names` of all pages, at most PAGES_MAX of PAGE_ROWS; `complete`: whether that was
+        all."""
         answer = self.get(viewer, path, limit=PAGE_ROWS, **parameters)
-        items, cursor = list(answer["items"]), answer.get("next")
+        items, names, cursor = list(answer["items"]), dict(answer.get("names", {})), answer.get("next")
         for _ in range(PAGES_MAX - 1):
             if cursor is None:
                 break
             more = self.get(viewer, path, limit=PAGE_ROWS, cursor=cursor, **parameters)
-            items, cursor = items + more["items"], more.get("next")
-        return {**answer, "items": items, "complete": cursor is None}
+            items, names, cursor = items + more["items"], names | more.get("names", {}), more.get("next")
+        return {**answer, "items": items, "names": names, "complete": cursor is None}
 
     def close(self) -> None:
         """Closes the connections."""
@@ -121,7 +138,15 @@ class ApiClient:
         finally:
             self._metrics.count(outcome)
             self._metrics.observe("api_call", (time.perf_counter() - began_s) * 1000)
-        return _understood(answer)
+        told = _understood(answer)
+        if "clock" in told:
+            self.clock_heard = ClockHeard(told["clock"], wall_ms())
+        return told
+
+
+def wall_ms() -> int:
+    """The wall's time, UTC ms."""
+    return time.time_ns() // 1_000_000
 
 
 def address(*parts: str) -> str:

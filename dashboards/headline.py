@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboards import words
+from dashboards.client import ClockHeard
 from dashboards.markup import Tile
 
 Answer = Mapping[str, Any]
@@ -47,6 +48,13 @@ def clock_tile(answer: Answer) -> Tile:
     return Tile("Fleet clock", words.moment(clock["now_at_ms"]), words.speed(clock["speed"]), "warning" if stands else "plain")
 
 
+def unknown_clock_tile(heard: ClockHeard, wall_at_ms: int) -> Tile:
+    """The fleet's clock while the API does not tell it: since when, and what it last was."""
+    since = f"since {words.stamp(heard.wall_at_ms)} UTC by the wall, {words.span(wall_at_ms - heard.wall_at_ms)}"
+    last = f"last told: {words.moment(heard.clock['now_at_ms'])}" if heard.clock else "not told since these pages began"
+    return Tile("Fleet clock", "Unknown", f"{since}; {last}", "alert")
+
+
 def muster_tile(counts: Answer) -> Tile:
     """How many boxes are where they can be named: aboard a ship or on a quay, by their own sensors' last word."""
     if not counts["boxes"]:
@@ -79,12 +87,18 @@ def as_of_tile(answer: Answer) -> Tile:
     return Tile("As of", words.age(at_ms, answer["clock"]["now_at_ms"]), words.moment(at_ms))
 
 
-def still_since(status: Answer) -> str | None:
-    """The sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on."""
+def still_since(status: Answer, alerts_come: bool = True) -> str | None:
+    """The sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on.
+
+    `alerts_come`: whether the viewer's alerts come without Spark; a customer's do not.
+    """
     told = status["spark"]
     if told["wall_age_ms"] is None:
-        return "Spark has not spoken yet: states, histories and customers' streams are empty."
+        return "Headquarters' analytics (Spark) have not spoken yet: nothing that comes through them is here."
     if told["wall_age_ms"] < STILL_WALL_MS:
         return None
     since = f"since {words.moment(told['at_ms'])} (fleet), {words.span(told['wall_age_ms'])} by the wall's clock"
-    return f"Spark stands still {since}. Places and states are as old as that; alerts still come."
+    still = f"Headquarters' analytics (Spark) stand still {since}."
+    if alerts_come:
+        return f"{still} Places, states and hours are as old as that; alerts still come."
+    return f"{still} Everything here, alerts too, is as old as that."

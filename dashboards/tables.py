@@ -68,10 +68,13 @@ PROCESSES = (
 STREAMS = (Column("stream", "Stream"), Column("records", "Records", right=True), Column("newest", "Newest", right=True))
 
 
-def names_of(fleet: Row) -> dict[str, str]:
-    """Ships' names by IMO number and ports' by UN/LOCODE, from an answer that has both."""
+def names_of(fleet: Row, *answers: Row) -> dict[str, str]:
+    """Ships' names by IMO number and ports' by UN/LOCODE: of those in `fleet`, which has both, and those that the answers say."""
     ships = {ship["imo"]: ship["name"] or f"IMO {ship['imo']}" for ship in fleet["ships"]}
-    return ships | {port["locode"]: port["name"] for port in fleet["ports"]}
+    names = ships | {port["locode"]: port["name"] for port in fleet["ports"]}
+    for answer in answers:
+        names |= answer["names"]
+    return names
 
 
 def signal(container: Row, name: str) -> Any:

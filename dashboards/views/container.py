@@ -49,7 +49,7 @@ def _live(number: str) -> None:
             return
         timeline = session.ask_all(address("containers", number, "timeline"))
         fleet = session.ask("/map")
-        names, now = tables.names_of(fleet), told["clock"]["now_at_ms"]
+        names, now = tables.names_of(fleet, told, timeline), told["clock"]["now_at_ms"]
         lost = {box["container"]: box for box in fleet["lost"]}
         st.html(markup.strip(_tiles(told, lost, names, now)))
         wide, side = st.columns([2.15, 1], gap="medium")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboards import markup, words
+from dashboards import markup, tables, words
 from dashboards.client import Answer, NotThere, address
 from dashboards.views import container, parts, session
 
@@ -88,4 +88,4 @@ def _listed(wanted: str, booking: str, place: str | None) -> None:
         count = words.counted(len(items), "container")
         first = f"The first {count} by number" if found["next"] else count
         st.html(markup.paragraph(f"{first} · {parts.as_of(found)} · choose one to open it", muted=True))
-        parts.container_list(items, told, "containers-found")
+        parts.container_list(items, told, tables.names_of(told, found), "containers-found")

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from dashboards import headline, markup
-from dashboards.client import Viewer
+from dashboards.client import Trouble, Viewer
 from dashboards.views import alerts, containers, fleet_map, login, portal, ports, session, sync
 
 
@@ -73,12 +73,13 @@ def _head(who: Viewer) -> None:
 
 def _strip() -> None:
     who = session.logged_in()
-    with session.telling_trouble():
-        fleet = session.ask("/fleet")
-        if not who.sees_fleet:
-            st.html(markup.strip(headline.own_tiles(fleet)))
-            return
-        status = session.ask("/status")
-        st.html(markup.strip(headline.fleet_tiles(fleet, status)))
-        if still := headline.still_since(status):
-            st.html(markup.banner(still, "alert"))
+    try:
+        fleet, status = session.ask("/fleet"), session.ask("/status")
+    except Trouble as problem:
+        st.html(markup.strip([session.clock_tile()]))
+        session.tell(problem)
+        return
+    tiles = headline.fleet_tiles(fleet, status) if who.sees_fleet else headline.own_tiles(fleet)
+    st.html(markup.strip(tiles))
+    if still := headline.still_since(status, alerts_come=not who.is_customer):
+        st.html(markup.banner(still, "alert"))

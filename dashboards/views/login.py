@@ -14,9 +14,10 @@ def show() -> None:
     _, middle, _ = st.columns([1.2, 1, 1.2])
     with middle:
         st.html(
-            '<div style="height:9vh"></div><div class="lf-brand">⚓ Landfall</div>'
+            '<div style="height:7vh"></div><div class="lf-brand">⚓ Landfall</div>'
             '<p class="lf-muted">Every container of the fleet: where it is, how it fares, and how old that knowledge is.</p>'
         )
+        st.fragment(_clock, run_every=session.settings().refresh_s)()
         if words := session.parting_words():
             st.html(markup.banner(words, "accent"))
         with st.form("login", border=True):
@@ -25,6 +26,10 @@ def show() -> None:
             asked = st.form_submit_button("Log in", type="primary", width="stretch")
         if asked:
             _enter(username.strip(), password)
+
+
+def _clock() -> None:
+    st.html(markup.strip([session.clock_tile()]))
 
 
 def _enter(username: str, password: str) -> None:

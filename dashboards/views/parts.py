@@ -28,10 +28,10 @@ def as_of(answer: Answer) -> str:
     return f"as of {words.age(answer['as_of_at_ms'], answer['clock']['now_at_ms'])}"
 
 
-def container_list(items: Sequence[Answer], told: Answer, key: str) -> None:
-    """Containers in a table; choosing one opens its page. `told`: an answer of `/api/map`, for names, losses and alerts."""
+def container_list(items: Sequence[Answer], told: Answer, names: Mapping[str, str], key: str) -> None:
+    """Containers in a table; choosing one opens its page. `told`: an answer of `/api/map`, for losses and alerts."""
     lost = {box["container"]: box for box in told["lost"]}
-    rows = tables.container_rows(items, lost, tables.alarmed_of(told["alerts"]), tables.names_of(told))
+    rows = tables.container_rows(items, lost, tables.alarmed_of(told["alerts"]), names)
     if not rows:
         st.html(markup.paragraph("No container.", muted=True))
         return

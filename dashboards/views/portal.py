@@ -43,15 +43,17 @@ def _map_and_alerts() -> None:
 
 def _bookings() -> None:
     with session.telling_trouble():
-        bookings = session.ask_all("/bookings")["items"]
+        papers = session.ask_all("/bookings")
+        bookings = papers["items"]
         boxes = session.ask_all("/containers")
         told = session.ask("/map")
         parts.heading("Bookings", f"{words.counted(len(bookings), 'booking')} · {parts.as_of(boxes)}")
-        st.html(markup.table(COLUMNS, booking_rows(bookings, boxes["items"], tables.names_of(told)), "No booking yet."))
+        st.html(markup.table(COLUMNS, booking_rows(bookings, boxes["items"], tables.names_of(told, papers)), "No booking yet."))
         parts.heading("Containers", "choose one to open it")
         references = [booking["reference"] for booking in bookings]
         chosen = st.selectbox("Booking", ["All bookings", *references], key="portal-booking", label_visibility="collapsed")
-        parts.container_list([box for box in boxes["items"] if chosen in ("All bookings", box["booking"])], told, "portal-boxes")
+        shown = [box for box in boxes["items"] if chosen in ("All bookings", box["booking"])]
+        parts.container_list(shown, told, tables.names_of(told, boxes), "portal-boxes")
 
 
 COLUMNS = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import markup
-from dashboards.client import Answer, ApiClient, ComingBack, LoggedOut, Trouble, Viewer
+from dashboards import headline, markup
+from dashboards.client import Answer, ApiClient, ComingBack, LoggedOut, Trouble, Viewer, wall_ms
 from dashboards.process import here
 from dashboards.settings import DashboardSettings
 
@@ -88,7 +88,20 @@ def telling_trouble() -> Iterator[None]:
     try:
         yield
     except Trouble as problem:
-        st.html(markup.banner(str(problem), "warning" if isinstance(problem, ComingBack) else "alert", problem.hint))
+        tell(problem)
+
+
+def tell(problem: Trouble) -> None:
+    """A sentence on the page for a question without an answer."""
+    st.html(markup.banner(str(problem), "warning" if isinstance(problem, ComingBack) else "alert", problem.hint))
+
+
+def clock_tile() -> markup.Tile:
+    """The fleet's clock for everyone, logged in or not; since when it is unknown, while the API does not tell it."""
+    try:
+        return headline.clock_tile(client().clock())
+    except Trouble:
+        return headline.unknown_clock_tile(client().clock_heard, wall_ms())
 
 
 def keep_pages(pages: dict[str, Any]) -> None:

@@ -5,17 +5,19 @@ viewer's can be in no answer, no count and no bound. Default deny: a role nobody
 
 * operations, clerk: the whole fleet.
 * customer: what `customers/<id>` says and its own bookings; of a container, only while a booking of its own gives it the right (or did, and
-  then as it stood at the end: that stream holds nothing later). Of ships and ports only those its boxes are on now.
+  then as it stood at the end: that stream holds nothing later). Of ships only those its boxes are on now; of ports those where its bookings
+  begin and end, and where its boxes stand, or stood when its right ended.
 * crew: its ship, and the boxes on board now; no customer's name, no booking.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, Select, String, and_, cast, false, func, literal, null, or_, select, true
+from sqlalchemy import JSON, BigInteger, ColumnElement, Select, String, and_, cast, false, func, literal, null, or_, select, true, union_all
 from sqlalchemy.types import TypeEngine
 
 from hq.api.accounts import Role
@@ -162,7 +164,18 @@ class Sight:
         """`id, value` of ports: all, or those where the customer's boxes stand or its bookings begin or end."""
         p = m.Port
         rows = _of(p.id, p.value)
-        return rows if self.is_staff or self.viewer.role == "crew" else rows.where(p.id.in_(self._own_places("quay")))
+        if self.is_staff or self.viewer.role == "crew":
+            return rows
+        own = self.bookings().subquery()
+        ends = [_of(own.c.value[end].as_string()) for end in ("from", "to")]
+        return rows.where(or_(p.id.in_(self._own_places("quay")), *(p.id.in_(end) for end in ends)))
+
+    def names(self, ids: Collection[str]) -> Rows:
+        """`id, name` of ships and ports among `ids`, which must come from rows that the viewer was given: never from a question."""
+        tables = (m.Ship, m.Port)
+        parts = [_of(one.id, one.value["name"].as_string().label("name")).where(one.id.in_(ids)) for one in tables]
+        named = union_all(*parts).subquery()
+        return _of(named.c.id, named.c.name)
 
     def load_lists(self) -> Rows:
         """`id, ship, port, call, departs_at_ms, value` of load lists, for those who may see ports."""

@@ -12,6 +12,7 @@ _AT = 1_777_593_600_000
 _FRAME: Fields = {"clock": {"now_at_ms": _AT, "speed": 3600.0}, "as_of_at_ms": _AT - 3_000}
 _BOX, _IMO = "MSKU1234565", "9321483"
 _PLACE = {"kind": "ship", "id": _IMO}
+_NAMES = {_IMO: "Big Blue One", "SGSIN": "Singapore"}
 _NAMED = {"count": 1, "containers": [_BOX]}
 _PORT = {"locode": "SGSIN", "name": "Singapore", "latitude_deg": 1.26, "longitude_deg": 103.8, "radius_nm": 5.0}
 _AGE = {"at_ms": _AT - 3_000, "wall_at_ms": _AT - 1, "age_ms": 3_000, "wall_age_ms": 1}
@@ -147,19 +148,20 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "alerts": [_ALERT],
         "bounds": {"south": -33.9, "west": 103.8, "north": 1.26, "east": 153.2},
     },
-    ("get", "/api/containers"): {**_FRAME, "items": [_CONTAINER], "next": "WyJNU0tVMTIzNDU2NSJd"},
+    ("get", "/api/containers"): {**_FRAME, "items": [_CONTAINER], "next": "WyJNU0tVMTIzNDU2NSJd", "names": _NAMES},
     ("get", "/api/containers/{number}"): {
         **_FRAME,
         "container": _CONTAINER,
         "booking": _BOOKING,
         "custody": {"at": f"ship/{_IMO}", "since_at_ms": _AT},
         "alerts": [_ALERT],
+        "names": _NAMES,
     },
-    ("get", "/api/containers/{number}/timeline"): {**_FRAME, "number": _BOX, "items": [_RECORD], "next": None},
+    ("get", "/api/containers/{number}/timeline"): {**_FRAME, "number": _BOX, "items": [_RECORD], "next": None, "names": _NAMES},
     ("get", "/api/alerts"): {**_FRAME, "items": [_ALERT], "next": None},
     ("get", "/api/incidents"): {**_FRAME, "items": [_INCIDENT], "next": None},
-    ("get", "/api/bookings"): {**_FRAME, "items": [_BOOKING], "next": None},
-    ("get", "/api/bookings/{reference}"): {**_FRAME, "booking": _BOOKING},
+    ("get", "/api/bookings"): {**_FRAME, "items": [_BOOKING], "next": None, "names": _NAMES},
+    ("get", "/api/bookings/{reference}"): {**_FRAME, "booking": _BOOKING, "names": _NAMES},
     ("get", "/api/ports/{locode}"): {
         **_FRAME,
         "port": _PORT,

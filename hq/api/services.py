@@ -54,6 +54,11 @@ class Look:
         """The rows of a selection made from `sight`."""
         return [dict(row) for row in self.connection.execute(selection).mappings()]
 
+    def names(self, *ids: str | None) -> dict[str, str]:
+        """What ships and ports are called, by IMO number and UN/LOCODE: of those that an answer's own rows name, and no others."""
+        wanted = {one for one in ids if one}
+        return {row["id"]: row["name"] for row in self.rows(self.sight.names(wanted))} if wanted else {}
+
     def framed(self, *, from_log: bool = False, **body: Any) -> dict[str, Any]:
         """An answer's body with the clock, and the fleet time it is true for: of the log, or of Spark's results."""
         return {**framed_clock(self.services.clock), "as_of_at_ms": self.fresh.log_at_ms if from_log else self.fresh.spark_at_ms, **body}

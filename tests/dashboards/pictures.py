@@ -15,7 +15,8 @@ from PIL import Image
 from hq.telling import Teller
 from streams.link.door import AppendDoor
 from streams.metrics import Metrics
-from tests.dashboards.stage import Stage, Tab, browser, staged, until
+from tests.dashboards.stage import Stage, staged, until
+from tests.dashboards.tab import Tab, browser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LAND = (0x1D, 0x34, 0x47)

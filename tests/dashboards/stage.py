@@ -1,4 +1,4 @@
-"""The pages as they run: node, projector, API and Streamlit over the fleet of `voyage`, and a browser that gets no internet."""
+"""The pages as they run: node, projector, API, the simulator's clock and Streamlit over the fleet of `voyage`."""
 
 from __future__ import annotations
 
@@ -10,58 +10,65 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import tomli_w
 import uvicorn
-from playwright.sync_api import BrowserContext, Page, Route, WebSocket, expect, sync_playwright
+from aiohttp import web
+from pydantic import SecretStr
 
+from dashboards.client import wall_ms
 from hq.api.accounts import Account, Accounts
 from hq.api.app import create_app
 from hq.api.settings import ApiSettings
+from hq.clock import following
 from hq.serving.database import ServingDatabase
 from hq.serving.projecting import Projector
 from hq.serving.routes import routes
-from streams.clock import FleetClock, FleetTime
+from hq.telling import Teller
+from sim.clerk import Clerk
+from sim.clock import Setting, StoryClock
+from sim.door import clock_door
+from sim.paperwork import paperwork
+from sim.settings import ApiDoor
+from sim.story import chapters
+from sim.voyages import SHIPS
+from streams.clock import FleetClock, FleetTime, WallClock
 from streams.codec import BlockCodec
+from streams.link.door import AppendDoor
 from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
+from tests.dashboards.tab import PASSWORD
 from tests.dashboards.voyage import PLACES, Voyage
 
-PASSWORD = "landfall-demo"
+TOKEN = "door"
 ACCOUNTS = (
     Account("mira", "operations", "Mira Okafor"),
+    Account("cleo", "clerk", "Cleo Tan"),
     Account("ducks", "customer", "Sumida Duck Works", customer="duckworks"),
-)
-CHROMIUM = "/usr/bin/chromium"
-# As root, and without a word to anyone but the pages: Debian's Chromium needs no GL flag.
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    Account("merlion", "customer", "Merlion Medical Supplies", customer="merlion"),
+    Account("crew", "crew", "Crew of Albatross", ship=SHIPS[0].imo),
 )
 STARTED_S_MAX = 60.0
-WAIT_MS_MAX = 30_000
 
 
 @dataclass
 class Stage:
-    """Where the pages are, whose boxes the fleet carries, the handle to stop the projector, and the node's door."""
+    """Where the pages are, whose boxes the fleet carries, the handles to stop and start its parts, and the node's door."""
 
     url: str
     voyage: Voyage
     database: Path
     projecting: Projecting
-    clock: FleetClock
+    answering: Answering
+    clock: StoryClock
     door: str
 
     def numbers(self, customer: str) -> list[str]:
@@ -80,6 +87,13 @@ class Stage:
     def fallen(self) -> list[str]:
         """The boxes that went overboard."""
         return [self.voyage.world.boxes.numbers[box] for box in self.voyage.world.fallen]
+
+    @contextmanager
+    def spark_speaking(self) -> Iterator[None]:
+        """Spark's metrics go on, as they do where it runs."""
+        fleet = FleetClock(FleetTime(wall_ms(), self.clock.now_ms(), 60.0))
+        with Teller(AppendDoor(self.door, TOKEN), Metrics("analytics"), fleet, 1.0):
+            yield
 
 
 @dataclass
@@ -117,70 +131,151 @@ class Projecting:
         one.database.close()
 
 
+@dataclass
+class Answering:
+    """The API, on one port, while it is wanted."""
+
+    settings: ApiSettings
+    clock: FleetClock
+    _server: uvicorn.Server | None = None
+    _thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers, or would."""
+        return f"http://127.0.0.1:{self.settings.port}"
+
+    def start(self) -> None:
+        """It answers when this returns."""
+        app = create_app(self.settings, self.clock)
+        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=self.settings.port, log_config=None, access_log=False))
+        self._server, self._thread = server, threading.Thread(target=server.run, daemon=True)
+        self._thread.start()
+        until(lambda thread=self._thread: server.started or not thread.is_alive(), "the API")  # type: ignore[misc]
+
+    def stop(self) -> None:
+        """Nothing answers any more."""
+        assert self._server is not None
+        assert self._thread is not None
+        self._server.should_exit = True
+        self._thread.join(STARTED_S_MAX)
+
+
 @contextmanager
 def staged(folder: Path, boxes: int = 40) -> Iterator[Stage]:
-    """All of it, until the block ends."""
+    """All of it some minutes after boxes fell, until the block ends."""
     voyage = Voyage(folder / "fleet", boxes)
     voyage.close()
-    clock = FleetClock(FleetTime(time.time_ns() // 1_000_000, voyage.until_at_ms, 60.0))
-    database = folder / "serving.db"
-    with ExitStack() as stack:
-        door = stack.enter_context(_node(voyage.hq_dir))
-        projecting = Projecting(voyage.hq_dir / "log", f"sqlite:///{database}", clock)
-        projecting.start()
-        stack.callback(projecting.stop)
-        api_url = stack.enter_context(_api(folder, voyage, door, clock))
-        url = stack.enter_context(_pages(folder, api_url))
-        yield Stage(url, voyage, database, projecting, clock, door)
+    with on_stage(folder, voyage, 60.0) as stage:
+        yield stage
 
 
 @contextmanager
-def _node(folder: Path) -> Iterator[str]:
-    settings = NodeSettings.model_validate({"node": "hq", "role": "hq", "folder": folder, "token": "door", "metrics_every_s": 3600})
+def on_stage(folder: Path, voyage: Voyage, speed: float) -> Iterator[Stage]:
+    """All of it over the voyage's logs until the block ends: the simulator's clock goes on from their end, its clerk writes what is due."""
+    times, papers = voyage.world.timeline, paperwork(voyage.world)
+    clock = StoryClock(times.ends_at_ms, chapters(times), voyage.until_at_ms, Setting(speed, paused=False), WallClock())
+    api = ApiDoor(url=f"http://127.0.0.1:{unused_port()}", username="cleo", password=SecretStr(PASSWORD))
+    clerk = Clerk(papers, api, sum(paper.due_at_ms < voyage.until_at_ms for paper in papers))
+    with ExitStack() as stack:
+        clock_url = stack.enter_context(_clock_door(clock, clerk))
+        fleet = stack.enter_context(following(f"{clock_url}/clock"))
+        door = stack.enter_context(_node(voyage.hq_dir))
+        database = folder / "serving.db"
+        projecting = Projecting(voyage.hq_dir / "log", f"sqlite:///{database}", fleet)
+        projecting.start()
+        stack.callback(projecting.stop)
+        answering = Answering(_api_settings(folder, voyage, door, clock_url, int(api.url.rpartition(":")[2])), fleet)
+        answering.start()
+        stack.callback(answering.stop)
+        stack.enter_context(_writing(clerk, clock))
+        url = stack.enter_context(_pages(folder, answering.url))
+        yield Stage(url, voyage, database, projecting, answering, clock, door)
+
+
+@contextmanager
+def _clock_door(clock: StoryClock, clerk: Clerk) -> Iterator[str]:
+    """The simulator's own door to its clock, which runs on as far as the clerk's papers are written: readings there are none."""
+    with _loop() as run:
+        runner = web.AppRunner(clock_door(clock), access_log=None)
+        run(runner.setup())
+        run(web.TCPSite(runner, "127.0.0.1", 0).start())
+        ended = threading.Event()
+
+        def confirm() -> None:
+            while not ended.wait(0.02):
+                clock.confirm(min(clock.now_ms(), clerk.free_before_ms() - 1))
+
+        thread = threading.Thread(target=confirm, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            ended.set()
+            thread.join()
+            run(runner.cleanup())
+
+
+@contextmanager
+def _writing(clerk: Clerk, clock: StoryClock) -> Iterator[None]:
+    ended = threading.Event()
+    thread = threading.Thread(target=clerk.run, args=(clock.now_ms, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def _loop() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """An event loop in a thread of its own, and how to run something in it."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-
-    async def make() -> Node:
-        node = Node(settings)
-        await node.start()
-        return node
-
-    node = asyncio.run_coroutine_threadsafe(make(), loop).result(STARTED_S_MAX)
     try:
-        yield node.url
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(STARTED_S_MAX)
     finally:
-        asyncio.run_coroutine_threadsafe(node.stop(), loop).result(STARTED_S_MAX)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
 @contextmanager
-def _api(folder: Path, voyage: Voyage, door: str, clock: FleetClock) -> Iterator[str]:
+def _node(folder: Path) -> Iterator[str]:
+    settings = NodeSettings.model_validate({"node": "hq", "role": "hq", "folder": folder, "token": TOKEN, "metrics_every_s": 3600})
+
+    async def make() -> Node:
+        node = Node(settings)
+        await node.start()
+        return node
+
+    with _loop() as run:
+        node: Node = run(make())
+        try:
+            yield node.url
+        finally:
+            run(node.stop())
+
+
+def _api_settings(folder: Path, voyage: Voyage, door: str, clock_url: str, port: int) -> ApiSettings:
     accounts = Accounts(folder / "accounts.db")
     for account in ACCOUNTS:
         accounts.add(account, PASSWORD)
-    settings = ApiSettings.model_validate(
+    return ApiSettings.model_validate(
         {
             "database_url": f"sqlite:///{folder / 'serving.db'}",
             "accounts": folder / "accounts.db",
             "log": voyage.hq_dir / "log",
             "door": door,
-            "token": "door",
+            "token": TOKEN,
             "jwt_secret": "a secret of at least thirty-two characters",
             "metrics_every_s": 3600,
+            "port": port,
+            "control": f"{clock_url}/control",
         }
     )
-    server = uvicorn.Server(uvicorn.Config(create_app(settings, clock), host="127.0.0.1", port=0, log_config=None, access_log=False))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until(lambda: server.started or not thread.is_alive(), "the API")
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(STARTED_S_MAX)
 
 
 @contextmanager
@@ -220,68 +315,3 @@ def until(true: Callable[[], bool], what: str) -> None:
     while not true():
         assert time.monotonic() < deadline, f"waited {STARTED_S_MAX} s for {what}"
         time.sleep(0.05)
-
-
-@dataclass
-class Tab:
-    """A browser tab: its page, what it asked of the world outside, and all that the pages' server told it."""
-
-    page: Page
-    outside: list[str] = field(default_factory=list)
-    heard: list[str] = field(default_factory=list)
-
-    def enter(self, url: str, username: str, path: str = "") -> None:
-        """Log in and wait for the strip with the fleet's clock."""
-        self.page.goto(url + path)
-        self.page.get_by_label("Username").fill(username)
-        self.page.get_by_label("Password").first.fill(PASSWORD)
-        self.page.get_by_role("button", name="Log in").click()
-        self.page.locator(".lf-strip").first.wait_for()
-
-    def was_told(self, text: str) -> bool:
-        """Whether the server ever told this tab `text`, on the page or not."""
-        return any(text in frame for frame in self.heard)
-
-
-@contextmanager
-def browser() -> Iterator[Callable[[], Tab]]:
-    """A way to open tabs of Debian's Chromium, each its own session; every request that leaves this machine is refused and noted."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
-        contexts: list[BrowserContext] = []
-
-        def tab() -> Tab:
-            context = chromium.new_context(viewport={"width": 1100, "height": 800}, device_scale_factor=1)
-            context.set_default_timeout(WAIT_MS_MAX)
-            expect.set_options(timeout=WAIT_MS_MAX)
-            contexts.append(context)
-            return _watched(context)
-
-        yield tab
-        for context in contexts:
-            context.close()
-        chromium.close()
-
-
-def _watched(context: BrowserContext) -> Tab:
-    tab = Tab(context.new_page())
-
-    def only_here(route: Route) -> None:
-        if route.request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
-            route.continue_()
-        else:
-            tab.outside.append(route.request.url)
-            route.abort()
-
-    def listen(socket: WebSocket) -> None:
-        if not socket.url.startswith("ws://127.0.0.1:"):
-            tab.outside.append(socket.url)
-        socket.on("framereceived", lambda payload: tab.heard.append(_text(payload)))
-
-    context.route("**/*", only_here)
-    tab.page.on("websocket", listen)
-    return tab
-
-
-def _text(payload: str | bytes) -> str:
-    return payload if isinstance(payload, str) else payload.decode("utf-8", errors="replace")

@@ -12,7 +12,8 @@ from playwright.sync_api import Page, expect
 
 from cargo.identifiers import make_container
 from dashboards import theme
-from tests.dashboards.stage import Stage, Tab, browser, staged, until
+from tests.dashboards.stage import Stage, staged, until
+from tests.dashboards.tab import Tab, browser
 
 LAND, SEA, DUCK = (0x1D, 0x34, 0x47), (0x0B, 0x1D, 0x2E), (255, 205, 40)
 
@@ -151,7 +152,7 @@ def test_logging_out_ends_the_session(stage: Stage, tab: Tab) -> None:
     page.get_by_role("button", name="Mira Okafor").click()
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_text("You have logged out.")).to_be_visible()
-    expect(page.locator(".lf-strip")).to_have_count(0)
+    expect(page.locator(".st-key-who")).to_have_count(0)
     page.reload()
     expect(page.get_by_label("Username")).to_be_visible()
 
@@ -188,6 +189,23 @@ def _valid_but_unknown(stage: Stage) -> str:
     number = make_container("MSKU", 999_990)
     assert number not in stage.voyage.world.boxes.numbers
     return number
+
+
+def test_every_role_is_told_since_when_spark_stands_still(stage: Stage, new_tab: Callable[[], Tab]) -> None:
+    """Staff, crew and customers, each with what is old then: a customer's alerts too. When it speaks again the sentence goes."""
+    tabs = {username: new_tab() for username in ("mira", "cleo", "crew", "ducks")}
+    for username, tab in tabs.items():
+        tab.enter(stage.url, username)
+        still = tab.page.locator(".lf-banner", has_text="stand still since")
+        expect(still).to_be_visible(timeout=60_000)
+        expect(still).to_contain_text(re.compile(r"since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock"))
+        expect(still).to_contain_text("alerts too, is as old" if username == "ducks" else "alerts still come")
+    with stage.spark_speaking():
+        for tab in tabs.values():
+            expect(tab.page.locator(".lf-banner")).to_have_count(0)
+    for tab in tabs.values():
+        assert tab.outside == []
+        tab.page.close()
 
 
 def test_a_store_that_is_rebuilt_is_told_and_comes_back(stage: Stage, tab: Tab) -> None:

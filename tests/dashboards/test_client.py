@@ -5,8 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from dashboards import headline
 from dashboards.client import PAGES_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
-from dashboards.run import command_line
+from dashboards.run import options
 from dashboards.settings import DashboardSettings
 
 MIRA = Viewer("token-of-mira", "operations", "Mira")
@@ -72,10 +73,13 @@ def test_all_pages_are_fetched_up_to_a_limit() -> None:
 
     def handle(request: httpx.Request) -> httpx.Response:
         asked.append(request.url.params.get("cursor", ""))
-        return httpx.Response(200, json={"items": [len(asked)], "next": None if len(asked) == 3 else f"c{len(asked)}"})
+        return httpx.Response(
+            200, json={"items": [len(asked)], "names": {str(len(asked)): "x"}, "next": None if len(asked) == 3 else f"c{len(asked)}"}
+        )
 
     whole = ApiClient("http://api", 1.0, httpx.MockTransport(handle)).all_items(MIRA, "/alerts")
     assert (whole["items"], whole["complete"], asked) == ([1, 2, 3], True, ["", "c1", "c2"])
+    assert whole["names"] == {"1": "x", "2": "x", "3": "x"}
     endless = client(httpx.Response(200, json={"items": [1], "next": "again"})).all_items(MIRA, "/alerts")
     assert (len(endless["items"]), endless["complete"]) == (PAGES_MAX, False)
 
@@ -94,10 +98,31 @@ def test_logging_in() -> None:
 
 
 def test_nothing_is_asked_or_reported_outside() -> None:
-    """Streamlit's command line: no usage statistics, our own static files, told everything by its arguments."""
-    command = command_line(DashboardSettings(port=8502))
-    assert "--browser.gatherUsageStats=false" in command
-    assert "--server.enableStaticServing=true" in command
-    assert "--server.port=8502" in command
-    assert DashboardSettings.model_validate_json(command[-1]) == DashboardSettings(port=8502)
-    assert command[-2] == "--"
+    """Streamlit's options: no usage statistics, our own static files, the port that was asked for."""
+    told = options(DashboardSettings(port=8502))
+    assert (told["browser.gatherUsageStats"], told["server.enableStaticServing"], told["server.port"]) == (False, True, 8502)
+
+
+def test_the_clock_is_remembered_and_told_with_since_when_it_is_not_known() -> None:
+    """Asked without a login; every answer renews it, and a refusal does not take it away."""
+    answers: list[httpx.Response | Exception] = [
+        httpx.Response(200, json={"clock": {"now_at_ms": 1_777_593_600_000, "speed": 60.0}}),
+        httpx.ConnectError("refused"),
+    ]
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        assert "Authorization" not in request.headers
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    api = ApiClient("http://api", 1.0, httpx.MockTransport(handle))
+    begun = api.clock_heard
+    tile = headline.unknown_clock_tile(begun, begun.wall_at_ms + 125_000)
+    assert (tile.value, "2 min 5 s" in tile.note, "not told since these pages began" in tile.note) == ("Unknown", True, True)
+    assert api.clock()["clock"]["speed"] == 60.0
+    with pytest.raises(ComingBack):
+        api.clock()
+    assert api.clock_heard.clock == {"now_at_ms": 1_777_593_600_000, "speed": 60.0}
+    assert "last told: 1 May 2026, 00:00 UTC" in headline.unknown_clock_tile(api.clock_heard, api.clock_heard.wall_at_ms).note

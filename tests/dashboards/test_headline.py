@@ -35,6 +35,8 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     assert still is not None
     assert "since 18 May 2026, 06:34 UTC" in still
     assert "10 min" in still
+    assert still.endswith("alerts still come.")
+    assert (headline.still_since(status(age(600_000, 600_000)), alerts_come=False) or "").endswith("alerts too, is as old as that.")
     assert "not spoken" in (headline.still_since(status(age(None, None))) or "")
 
 

@@ -142,10 +142,13 @@ def ship(imo: str, name: str) -> dict[str, Any]:
     return {"imo": imo, "name": name, "call_sign": "9V1234", "mmsi": "563012345", "flag": "SG", "capacity_boxes": 2000}
 
 
-def fill(fleet: Fleet, *, foreign: bool = True) -> None:
+def fill(fleet: Fleet, *, foreign: bool = True, crowded: bool = False) -> None:
     """The story so far: ducks and other boxes aboard, one duck booking ended in Singapore, a duck overboard. Without `foreign`, no other
-    company has ever shipped anything.
+    company has ever shipped anything. `crowded`: others' records lie before and between the ducks' too, so that a count or offset that
+    reached a customer would differ.
     """
+    if crowded:
+        _fill_before(fleet)
     fleet.register(
         ("customer", "ducks", customer("Duckworks", (240, 200, 40))),
         ("port", "SGSIN", port("SGSIN", "Singapore", 1.26, 103.8)),
@@ -155,7 +158,7 @@ def fill(fleet: Fleet, *, foreign: bool = True) -> None:
         ("booking", "BK-1", booking("BK-1", "ducks", [(number, NOW_MS - 48 * HOUR_MS, None) for number in DUCKS[:4]])),
         ("booking", "BK-2", booking("BK-2", "ducks", [(number, NOW_MS - 48 * HOUR_MS, NOW_MS - 2 * HOUR_MS) for number in DUCKS[4:]])),
     )
-    aboard = fleet.readings("ship-one", DUCKS[:4])
+    aboard = _aboard(fleet, crowded)
     ended = fleet.readings("singapore", DUCKS[4:], at_ms=NOW_MS - 6 * HOUR_MS)
     fleet.share("ducks", "ship-one", aboard)
     fleet.share("ducks", "singapore", ended)
@@ -188,6 +191,26 @@ def fill(fleet: Fleet, *, foreign: bool = True) -> None:
     fleet.share("ducks", "ship-one", lost, {lost[0].offset: {**kept, "evidence": [], "landfall_kind": "alert"}})
     if foreign:
         fill_foreign(fleet)
+
+
+def _fill_before(fleet: Fleet) -> None:
+    """What others had in every stream before the ducks came."""
+    fleet.register(("customer", "earlier", customer("Early Birds", (9, 9, 9))), ("port", "NZAKL", port("NZAKL", "Auckland", -36.8, 174.8)))
+    for node in ("ship-one", "singapore"):
+        fleet.share("machines", node, fleet.readings(node, FOREIGN, count=5, at_ms=NOW_MS - 20 * HOUR_MS))
+    fleet.state("container", FOREIGN[5], ("quay", "SGSIN"), return_c=1.0)
+    _event(fleet, FOREIGN[5])
+    fleet.alert("ship-one", FOREIGN[5], "a-before", state="cleared", at_ms=NOW_MS - 20 * HOUR_MS)
+
+
+def _aboard(fleet: Fleet, crowded: bool) -> list[Coordinates]:
+    """The ducks' readings aboard; when crowded, others' lie between."""
+    aboard: list[Coordinates] = []
+    for step in range(3):
+        aboard += fleet.readings("ship-one", DUCKS[:4], count=1, at_ms=NOW_MS - HOUR_MS + 300_000 * step, return_c=4.0 + step / 4)
+        if crowded:
+            fleet.readings("ship-one", FOREIGN[3:], count=1 + step, at_ms=NOW_MS - HOUR_MS + 300_000 * step)
+    return aboard
 
 
 def fill_foreign(fleet: Fleet) -> None:

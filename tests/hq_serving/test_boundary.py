@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Probe:
     no_login: bool = False
 
 
-CURSORS = (write_cursor((FOREIGN[0],)), write_cursor((NOW_MS + 1, "~")), write_cursor((NOW_MS, "a-foreign")))
+CURSORS = (write_cursor((FOREIGN[0],)), write_cursor((NOW_MS + 1, "~")), write_cursor((NOW_MS, "a-foreign")), write_cursor((0, "", "", 0)))
 PROBES: dict[tuple[str, str], Probe] = {
     ("POST", "/api/token"): Probe(foreign=("otto",), unknown="nobody", data={"username": "<>", "password": "wrong wrong"}, no_login=True),
     ("GET", "/api/clock"): Probe(),
@@ -57,12 +58,14 @@ PROBES: dict[tuple[str, str], Probe] = {
     ),
     ("GET", "/api/containers/{number}"): Probe(foreign=FOREIGN, unknown=UNKNOWN),
     ("GET", "/api/containers/{number}/timeline"): Probe(
-        ("", "?limit=1", f"?since_at_ms={NOW_MS - 1}", "?cursor=rubbish"), FOREIGN, UNKNOWN
+        ("", "?limit=1", "?limit=2", f"?since_at_ms={NOW_MS - 1}", "?cursor=rubbish", f"?cursor={CURSORS[3]}"), FOREIGN, UNKNOWN
     ),
     ("GET", "/api/containers/{number}/hours"): Probe(foreign=FOREIGN, unknown=UNKNOWN),
-    ("GET", "/api/check/{number}"): Probe(foreign=("MSKU000200X",), unknown="MSKU000200X"),
+    ("GET", "/api/check/{number}"): Probe(
+        foreign=(*FOREIGN, *(number[:10] + str((int(number[10]) + 1) % 10) for number in FOREIGN), "MSKU", "rubbish"), unknown=UNKNOWN
+    ),
     ("GET", "/api/alerts"): Probe(
-        ("", "?state=open", "?state=closed", "?limit=1", f"?cursor={CURSORS[1]}", f"?cursor={CURSORS[2]}", "?state=odd")
+        ("", "?state=open", "?state=closed", "?state=all", "?limit=1", f"?cursor={CURSORS[1]}", f"?cursor={CURSORS[2]}", "?state=odd")
     ),
     ("GET", "/api/incidents"): Probe(("", "?limit=1", f"?cursor={CURSORS[2]}")),
     ("POST", "/api/alerts/{alert_id}/acknowledge"): Probe(foreign=("a-foreign", "a-ship"), unknown="a-none"),
@@ -97,7 +100,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, http
             folder = tmp_path_factory.mktemp("foreign" if foreign else "alone")
             fleet = Fleet(folder)
             stack.callback(fleet.close)
-            fill(fleet, foreign=foreign)
+            fill(fleet, foreign=foreign, crowded=foreign)
             project(make_projector(fleet.hq_dir, sqlite_url(folder)))
             clients[foreign] = stack.enter_context(api_of(settings_for(fleet.hq_dir, folder)))
         yield clients
@@ -144,13 +147,54 @@ def test_the_two_worlds_look_the_same(worlds: dict[bool, httpx.Client], method: 
 
 @pytest.mark.parametrize(("method", "path"), [key for key, probe in PROBES.items() if probe.foreign and "check" not in key[1]])
 def test_foreign_is_answered_like_unknown(worlds: dict[bool, httpx.Client], method: str, path: str) -> None:
-    """In the world with others, asking for a foreign thing by name gives the answer for a thing that does not exist, byte for byte."""
+    """In the world with others, asking for a foreign thing by name gives the answer for a thing that does not exist, to the last byte."""
     probe, client = PROBES[method, path], worlds[True]
     headers = log_in(client, "donald")
     for query in probe.queries:
-        unknown = told(ask(client, method, path + query, probe, headers, probe.unknown))
+        unknown = to_the_byte(ask(client, method, path + query, probe, headers, probe.unknown))
         for thing in probe.foreign:
-            assert told(ask(client, method, path + query, probe, headers, thing)) == unknown, f"{method} {path}{query} about {thing}"
+            assert to_the_byte(ask(client, method, path + query, probe, headers, thing)) == unknown, f"{method} {path}{query} about {thing}"
+
+
+def to_the_byte(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+    """All that comes over the wire but the server's date."""
+    return answer.status_code, answer.content, {name: value for name, value in answer.headers.items() if name != "date"}
+
+
+def test_the_check_of_a_number_knows_only_arithmetic(worlds: dict[bool, httpx.Client]) -> None:
+    """Of a foreign number, the viewer's own and one that nobody has: the same answer but for the number itself."""
+    client = worlds[True]
+    headers = log_in(client, "donald")
+    answers = {client.get(f"/api/check/{one}", headers=headers).text.replace(one, "<>") for one in (*FOREIGN, *DUCKS, UNKNOWN)}
+    assert len(answers) == 1
+
+
+def test_a_customer_has_the_ports_and_ships_of_its_own_papers(worlds: dict[bool, httpx.Client]) -> None:
+    """Ports where its bookings begin and end and its boxes stand, no other of the fleet's; ships it is aboard; and what they are called."""
+    client = worlds[True]
+    headers = log_in(client, "donald")
+    for path in ("fleet", "map"):
+        drawn = client.get(f"/api/{path}", headers=headers).json()
+        assert {port["locode"] for port in drawn["ports"]} == {"JPTYO", "GBLON", "SGSIN"}
+        assert {ship["imo"] for ship in drawn["ships"]} == {SHIP}
+    staff = client.get("/api/fleet", headers=log_in(client, "mira")).json()
+    assert {port["locode"] for port in staff["ports"]} == {"JPTYO", "GBLON", "SGSIN", "AUSYD", "NZAKL"}
+    timeline = client.get(f"/api/containers/{DUCKS[0]}/timeline", headers=headers).json()
+    assert timeline["names"] == {SHIP: "Big Blue One", "SGSIN": "Singapore"}
+    assert client.get("/api/bookings/BK-1", headers=headers).json()["names"] == {"JPTYO": "Tokyo", "GBLON": "London"}
+
+
+def test_no_answer_tells_where_a_record_lies_in_the_log(worlds: dict[bool, httpx.Client]) -> None:
+    """Offsets of shared streams count others' records: neither answers nor cursors have them; cursors count the customer's own alone."""
+    client = worlds[True]
+    headers = log_in(client, "donald")
+    for number in DUCKS:
+        answer = client.get(f"/api/containers/{number}/timeline?limit=1", headers=headers)
+        assert "offset" not in answer.text
+        if cursor := answer.json()["next"]:
+            key = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+            assert key[2].startswith("hq@")
+            assert key[3] < len(DUCKS) * 3 + 2
 
 
 @pytest.mark.parametrize(("username", "hidden"), [("donald", FOREIGN), ("otto", (*DUCKS[:4], DUCKS[5]))])
@@ -161,7 +205,7 @@ def test_no_answer_names_anything_foreign(worlds: dict[bool, httpx.Client], user
     words = [
         *hidden,
         *(
-            ['"machines"', "Machine Works", "BK-9", "a-foreign", OTHER_SHIP]
+            ['"machines"', "Machine Works", "BK-9", "a-foreign", "a-before", OTHER_SHIP, "AUSYD", "NZAKL", "Early Birds"]
             if username == "donald"
             else ['"ducks"', "Duckworks", "BK-1", "a-duck"]
         ),

@@ -28,7 +28,8 @@ def bookings(
             asked = asked.where(own.c.id.startswith(q, autoescape=True))
         rows = look.rows(asked)
         more = write_cursor((rows[limit - 1]["id"],)) if len(rows) > limit else None
-        return look.framed(from_log=True, items=[booking_told(row, look.now_at_ms) for row in rows[:limit]], next=more)
+        names = look.names(*(row["value"][end] for row in rows[:limit] for end in ("from", "to")))
+        return look.framed(from_log=True, items=[booking_told(row, look.now_at_ms) for row in rows[:limit]], next=more, names=names)
 
 
 @router.get("/bookings/{reference:path}")
@@ -39,4 +40,5 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
         rows = look.rows(select(own).where(own.c.id == reference))
         if not rows:
             raise not_found("booking")
-        return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms))
+        names = look.names(*(rows[0]["value"][end] for end in ("from", "to")))
+        return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms), names=names)

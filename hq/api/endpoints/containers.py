@@ -38,7 +38,8 @@ def containers(
             asked = asked.where(own.c.place_kind == kind, own.c.place_id == identity)
         rows = look.rows(asked)
         told = [container_told(row, look.now_at_ms) for row in rows[:limit]]
-        return look.framed(items=told, next=write_cursor((rows[limit - 1]["number"],)) if len(rows) > limit else None)
+        more = write_cursor((rows[limit - 1]["number"],)) if len(rows) > limit else None
+        return look.framed(items=told, next=more, names=look.names(*(row["place_id"] for row in rows[:limit])))
 
 
 @router.get("/containers/{number}")
@@ -59,6 +60,7 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
             booking=booking,
             custody=custody[0]["value"] if custody else None,
             alerts=[alert_told(alert) for alert in look.rows(of.where(alerts.c.state.not_in(CLOSED_STATES)))],
+            names=look.names(row["place_id"], *((booking["from"], booking["to"]) if booking else ())),
         )
 
 
@@ -83,7 +85,9 @@ def timeline(
         rows.sort(key=lambda row: tuple(row[name] for name in _KEY))
         last = rows[limit - 1] if len(rows) > limit else None
         more = write_cursor(tuple(last[name] for name in _KEY)) if last else None
-        return look.framed(number=known, items=[record_told(row) for row in rows[:limit]], next=more)
+        told = [record_told(row) for row in rows[:limit]]
+        names = look.names(*(one["body"].get(at) for one in told if one["kind"] == "event" and one["body"] for at in ("ship", "place")))
+        return look.framed(number=known, items=told, next=more, names=names)
 
 
 @router.get("/containers/{number}/hours")
