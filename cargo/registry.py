@@ -153,7 +153,21 @@ class Story(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_ms: int
 
 
-RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | Story
+class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is set of a stream, or of all that a pattern names (its id); what is left out stays as it was. `streams/definitions.py` says
+    what each means, `streams/definitionforms.py` what it may be.
+    """
+
+    retention: dict[str, float | int | None] | msgspec.UnsetType = msgspec.UNSET
+    home: str | msgspec.UnsetType = msgspec.UNSET
+    replicate: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    originate: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    lane: str | msgspec.UnsetType = msgspec.UNSET
+    patience_s: float | msgspec.UnsetType | None = msgspec.UNSET
+    access: str | msgspec.UnsetType = msgspec.UNSET
+
+
+RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | Story | Stream
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -167,6 +181,7 @@ class Entry(msgspec.Struct, frozen=True):
         "ship": Ship,
         "port": Port,
         "story": Story,
+        "stream": Stream,
     }
 
     type: str

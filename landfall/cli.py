@@ -18,8 +18,9 @@ from rich.console import Console
 from landfall.configuration import load
 from landfall.fleettools import fleet_app
 from landfall.logging import to_stderr
-from landfall.logtools import log_app, stream_app
+from landfall.logtools import log_app
 from landfall.simtools import sim_app
+from landfall.streamtools import stream_app
 from streams.errors import LandfallError
 
 app = typer.Typer(

@@ -1,11 +1,10 @@
-"""`landfall log` and `landfall stream`: a node's log, shown to people, while the node runs or not."""
+"""`landfall log`: a node's log, shown to people, while the node runs or not."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,32 +13,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streams.codec import BlockCodec
-from streams.definitions import Definitions
-from streams.errors import Misuse
-from streams.ledger import OriginLedger
-from streams.logs.files import FileLogReader
+from landfall.lognumbers import counts, utc
+from landfall.logopening import known_stream, opened
 from streams.records import StoredRecord
-from streams.words import Position, check_stream
+from streams.words import Position
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder, or its log's.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many records.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 log_app = typer.Typer(help="Look into a node's log.", no_args_is_help=True)
-stream_app = typer.Typer(help="The streams of a node's log.", no_args_is_help=True)
-
-
-@stream_app.command("ls")
-def list_streams(folder: Folder) -> None:
-    """Each stream: how many records are held, from how many origins, what is missing, in which lane it travels."""
-    log = opened(folder)
-    table = Table("stream", "origins", "records held", "gone", "wanted", "lane", box=None, header_style="bold")
-    for stream in log.streams():
-        ledgers = log.ledger(stream).values()
-        held, gone, wanted = (sum(counts) for counts in zip(*map(_counts, ledgers), strict=True)) if ledgers else (0, 0, 0)
-        table.add_row(stream, str(len(ledgers)), f"{held:,}", f"{gone:,}", f"{wanted:,}", Definitions().of(stream).lane.name.lower())
-    Console().print(table)
 
 
 @log_app.command("ls")
@@ -47,8 +30,8 @@ def list_origins(stream: str, folder: Folder) -> None:
     """What this copy knows of one stream, per origin: ranges held, gone and wanted, and its floor."""
     log = opened(folder)
     table = Table("origin", "next offset", "held", "gone", "wanted", "floor", box=None, header_style="bold")
-    for origin, ledger in sorted(log.ledger(_known(log, stream)).items()):
-        held, gone, wanted = _counts(ledger)
+    for origin, ledger in sorted(log.ledger(known_stream(log, stream)).items()):
+        _, held, gone, wanted = counts([ledger])
         table.add_row(str(origin), f"{ledger.next_offset():,}", f"{held:,}", f"{gone:,}", f"{wanted:,}", f"{ledger.floor:,}")
     Console().print(table)
 
@@ -57,7 +40,7 @@ def list_origins(stream: str, folder: Folder) -> None:
 def cat(stream: str, folder: Folder, limit: Limit = 1_000, as_json: AsJson = False) -> None:
     """The records of a stream, in offset order within each origin, from the first this copy holds."""
     log = opened(folder)
-    floors = Position({origin: ledger.floor for origin, ledger in log.ledger(_known(log, stream)).items()})
+    floors = Position({origin: ledger.floor for origin, ledger in log.ledger(known_stream(log, stream)).items()})
     rows = (row for batch in log.read(stream, floors) for row in batch.rows())
     show(islice(rows, limit), as_json)
 
@@ -73,27 +56,12 @@ def history(topic: str, folder: Folder, limit: Limit = 1_000, as_json: AsJson = 
         Console(stderr=True).print(f"nothing is known of {topic!r} in this log", markup=False)
 
 
-def opened(folder: Path) -> FileLogReader:
-    """The log in `folder` or `folder/log`, for reading. Raises Misuse when there is none."""
-    for place in (folder, folder / "log"):
-        try:
-            return FileLogReader(place, BlockCodec())
-        except FileNotFoundError:
-            continue
-    raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder, as in its settings")
-
-
 def show(rows: Iterator[StoredRecord], as_json: bool) -> None:
     """Write rows to standard output, one a line."""
     for row in rows:
         record = row.record
         fields = {"topic": record.topic, "device": record.device, **record.signals, **({"body": dict(record.body)} if record.body else {})}
         _show_row(str(row.coordinates), row.order_at_ms, fields, as_json)
-
-
-def utc(at_ms: int) -> str:
-    """UTC milliseconds as people write them: `2026-05-01 04:00:00Z`."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _show_row(coordinates: str, order_at_ms: int, fields: dict[str, Any], as_json: bool) -> None:
@@ -105,18 +73,3 @@ def _show_row(coordinates: str, order_at_ms: int, fields: dict[str, Any], as_jso
         f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}" for name, value in known.items()
     )
     sys.stdout.write(f"{utc(order_at_ms)}  {coordinates}  {told}\n")
-
-
-def _counts(ledger: OriginLedger) -> tuple[int, int, int]:
-    settled = ledger.settled()
-    return ledger.held.count(), sum(ranges.count() for ranges in ledger.gone.values()), settled.end() - settled.count()
-
-
-def _known(log: FileLogReader, stream: str) -> str:
-    try:
-        check_stream(stream)
-    except ValueError as problem:
-        raise Misuse(str(problem), hint="`landfall stream ls` shows the names") from None
-    if stream not in log.streams():
-        raise Misuse(f"this log knows no stream {stream!r}", hint="`landfall stream ls` shows the names")
-    return stream

@@ -1,6 +1,7 @@
 """Which ship is told what: the registry's entries that her crew needs, and no other ship's customers.
 
-A ship is told her own entry, her own load lists, every port, and the bookings of boxes on her latest list, cut down to those boxes.
+A ship is told her own entry, her own load lists, every port, the bookings of boxes on her latest list, cut down to those boxes, and how
+the streams are managed that she writes or may have.
 Pure: the same entries in the same order tell the same.
 """
 
@@ -10,7 +11,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cargo.registry import Booking, Entry, LoadList, Port, Ship
+from cargo.registry import Booking, Entry, LoadList, Port, Ship, Stream
+from streams.definitionforms import read_fields
+from streams.definitions import Definitions, may_have, may_originate
+from streams.policy import Peer
 
 Told = tuple[str, Entry]
 """The IMO number of the ship to be told, and what."""
@@ -23,6 +27,7 @@ class ShipsDesk:
         self._latest: dict[str, LoadList | None] = {}
         self._bookings: dict[str, Entry] = {}
         self._ports: dict[str, Entry] = {}
+        self._streams: dict[str, Entry] = {}
         self._told: dict[tuple[str, str], object] = {}
 
     def take(self, entry: Entry) -> Iterator[Told]:
@@ -35,6 +40,10 @@ class ShipsDesk:
                 self._ports[entry.id] = entry
                 for imo in sorted(self._latest):
                     yield from self._tell(imo, entry)
+            case Stream():
+                self._streams[entry.id] = entry
+                for imo in sorted(self._latest):
+                    yield from self._tell_stream(imo, entry)
             case LoadList() as listed:
                 yield from self._list(listed, entry)
             case Booking():
@@ -56,6 +65,8 @@ class ShipsDesk:
             self._latest[imo] = None
             for port in self._ports.values():
                 yield from self._tell(imo, port)
+            for stream in self._streams.values():
+                yield from self._tell_stream(imo, stream)
 
     def _tell_booking(self, imo: str, entry: Entry) -> Iterator[Told]:
         listed, booking = self._latest[imo], entry.value
@@ -65,6 +76,17 @@ class ShipsDesk:
         boxes = tuple(box for box in booking.containers if box.container in aboard)
         if boxes:
             yield from self._tell(imo, msgspec.structs.replace(entry, value=msgspec.structs.replace(booking, containers=boxes)))
+
+    def _tell_stream(self, imo: str, entry: Entry) -> Iterator[Told]:
+        """Also when she may not have it any more: she knows it from before."""
+        definitions = Definitions()
+        try:
+            definitions.take(entry.id, entry.version, read_fields(entry.id, msgspec.to_builtins(entry.value)))
+        except ValueError:
+            return  # of another version of this program: every node that reads it in `registry` says so
+        definition, ship = definitions.of(entry.id), Peer(f"ship-{imo}", "ship", imo)
+        if may_have(ship, definition) or may_originate(definition, ship.role, ship.node) or (imo, entry.topic) in self._told:
+            yield from self._tell(imo, entry)
 
     def _tell(self, imo: str, entry: Entry) -> Iterator[Told]:
         if self._told.get((imo, entry.topic)) != entry.value:

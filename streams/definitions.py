@@ -101,6 +101,11 @@ class Definitions:
         """Every name or pattern headquarters has set, and the version that holds."""
         return {name: version for name, (version, _) in sorted(self._set.items())}
 
+    def value(self, name: str) -> dict[str, Any]:
+        """What headquarters has set of this very name or pattern, as a registry entry's value; empty when nothing."""
+        fields = self._set.get(name, (0, {}))[1]
+        return {field: value.name.lower() if isinstance(value, Lane) else value for field, value in fields.items()}
+
     def take(self, name: str, version: int, fields: Mapping[str, Any]) -> bool:
         """From now on `name` is as `fields` (of `streams.definitionforms.read_fields`) say; False when it is so already, or was later."""
         if name in self._set and self._set[name][0] >= version:

@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container
 from cargo.outcome import Made
 from cargo.registry import Entry, RegistryValue, entry_body, parse_entry, parse_value
 from streams.clock import Clock
+from streams.definitionforms import read_fields
+from streams.definitions import TYPE, Definitions
 from streams.errors import LandfallError
 from streams.link.door import AppendDoor
 from streams.log import Append, LogReader
@@ -22,6 +26,7 @@ from streams.records import Record, to_batch
 from streams.words import Position, check_stream, check_topic
 
 STREAM = "registry"
+STREAMS = TYPE
 ENTRIES_AT_ONCE_MAX = 5_000
 
 
@@ -93,6 +98,16 @@ class Registrar:
                 entries[topic] = Entry(one.type, one.id, known.version + 1 if known else 1, now_ms, by, value)
         return entries
 
+    def streams(self) -> Definitions:
+        """How each stream is managed, as the registry stands now. Raises RetryLater when the log can not be read now."""
+        with self._lock:
+            self._catch_up()
+            definitions = Definitions()
+            for entry in self._standing.values():
+                if entry.type == STREAMS:
+                    definitions.take(entry.id, entry.version, read_fields(entry.id, msgspec.to_builtins(entry.value)))
+            return definitions
+
     def acknowledge(self, made: Made, by: str) -> str:
         """The acknowledgement of an alert, appended to `alerts`; who did it. Raises RetryLater when the node is away."""
         self.door.append([Append("alerts", to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
@@ -133,6 +148,8 @@ def _checked(wanted: Sequence[Wanted]) -> list[RegistryValue]:
     values: list[RegistryValue] = []
     for index, one in enumerate(wanted):
         try:
+            if one.type == STREAMS:
+                read_fields(one.id, one.value)
             value = parse_value(one.type, one.value)
             _check_id(one, value)
             values.append(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,7 +36,7 @@ class Defining:
             position = self._positions.get(stream, Position())
             reached = log.position(stream)
             for batch in log.read(stream, position):
-                changed += list(self._taken(batch.records))
+                changed += learn(self._definitions, batch.records, self._refused)
             self._positions[stream] = position.merged(reached)
         return changed
 
@@ -62,15 +62,21 @@ class Defining:
         finally:
             unsubscribe()
 
-    def _taken(self, records: pa.RecordBatch) -> Iterator[str]:
-        records = records.filter(pc.starts_with(records.column(TOPIC), f"{TYPE}/"))
-        for text in records.column(BODY).to_pylist():
-            try:
-                name, version, value = _read(json.loads(text or "null"))
-                if self._definitions.take(name, version, read_fields(name, value)):
-                    yield name
-            except ValueError as problem:
-                self._report("a stream's definition does not read", "the stream is managed as before", problem=str(problem))
+    def _refused(self, problem: str) -> None:
+        self._report("a stream's definition does not read", "the stream is managed as before", problem=problem)
+
+
+def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[str], None] = lambda problem: None) -> list[str]:
+    """Teach `definitions` what registry records say of streams; returns the names managed otherwise now. What does not read: `refused`."""
+    changed = []
+    for text in records.filter(pc.starts_with(records.column(TOPIC), f"{TYPE}/")).column(BODY).to_pylist():
+        try:
+            name, version, value = _read(json.loads(text or "null"))
+            if definitions.take(name, version, read_fields(name, value)):
+                changed.append(name)
+        except ValueError as problem:
+            refused(str(problem))
+    return changed
 
 
 def _read(body: object) -> tuple[str, int, Mapping[str, object]]:

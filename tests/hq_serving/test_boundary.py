@@ -73,6 +73,7 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/bookings/{reference:path}"): Probe(foreign=("BK-9",), unknown="BK-8"),
     ("GET", "/api/ports/{locode}"): Probe(foreign=("AUSYD", "SGSIN"), unknown="XXXXX"),
     ("POST", "/api/registry"): Probe(json={"entries": [{"type": "custody", "id": FOREIGN[0], "value": {}}]}),
+    ("GET", "/api/registry/streams"): Probe(),
     ("GET", "/api/status"): Probe(),
     ("GET", "/api/story"): Probe(),
 }

@@ -71,3 +71,18 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
         "unchanged": len(written) - count,
         "entries": entries,
     }
+
+
+@router.get("/registry/streams")
+def streams(ask: Asking) -> dict[str, Any]:
+    """What has been set of streams, by name or pattern: `value` of it alone, and the `whole` that holds with all that it leaves open."""
+    ask.need(Right.SEE_PROCESSES)
+    definitions = ask.services.registrar.streams()
+    return {
+        **framed_clock(ask.services.clock),
+        "as_of_at_ms": None,
+        "items": [
+            {"name": name, "version": version, "value": definitions.value(name), "whole": definitions.of(name).to_json()}
+            for name, version in definitions.versions().items()
+        ],
+    }

@@ -33,6 +33,8 @@ def project_registry(connection: Connection, batch: Batch) -> None:
         except Unreadable as problem:
             reject(connection, row, str(problem))
             continue
+        if entry.type not in _TABLES:
+            continue  # how streams are managed is each node's business, and in no page's way
         rows.setdefault(entry.type, []).append({**_common(entry), **_columns(entry.value), **made_from(row)})
     for kind, entries in rows.items():
         put_latest(connection, _TABLES[kind], entries)

@@ -1,0 +1,24 @@
+"""Numbers and times of a log as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from streams.ledger import OriginLedger
+
+
+def counts(ledgers: Collection[OriginLedger]) -> tuple[int, int, int, int]:
+    """Origins, and over all of them the records held, gone and wanted (of those heard of)."""
+    held = gone = wanted = 0
+    for ledger in ledgers:
+        settled = ledger.settled()
+        held += ledger.held.count()
+        gone += sum(ranges.count() for ranges in ledger.gone.values())
+        wanted += settled.end() - settled.count()
+    return len(ledgers), held, gone, wanted
+
+
+def utc(at_ms: int) -> str:
+    """UTC milliseconds as people write them: `2026-05-01 04:00:00Z`."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,213 @@
+"""`landfall stream`: the streams, how they are managed, and what a node's log holds of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from landfall.lognumbers import counts
+from landfall.logopening import opened
+from streams.definitionforms import read_fields
+from streams.definitions import DEFAULTS, TYPE, Definition, Definitions, Retention
+from streams.errors import Misuse, RetryLater
+from streams.node.defining import learn
+from streams.words import Position
+
+TIMEOUT_S = 30.0
+NONE = "none"
+
+stream_app = typer.Typer(help="The streams, and how each is managed.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A stream, or a pattern that ends in a star: containers, customers/duckworks, customers/*.")]
+Folder = Annotated[Path | None, typer.Option("--folder", "-f", help="A node's folder: what that node knows.")]
+Api = Annotated[str | None, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
+Username = Annotated[str, typer.Option("--username", "-u", help="Your account at headquarters.")]
+Password = Annotated[str, typer.Option("--password", prompt="Password", hide_input=True, help="Asked for when it is not given.")]
+Settings = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SETTING=VALUE…",
+        help="age_days=30 bytes=none home=hq replicate=hq,port/JPTYO originate=ship,port lane=readings patience_s=60 access=…",
+    ),
+]
+HQ_API = Annotated[str, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
+
+
+@stream_app.command("create")
+def create(name: Name, settings: Settings, api: HQ_API, username: Username, password: Password) -> None:
+    """Manage a stream by settings of its own; the rest stays as it is by default. Takes effect at every node, without restart."""
+    given = _given(settings)
+    with _headquarters(api, username, password) as client:
+        if name in _standing(client):
+            raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`")
+        _write(client, name, given)
+
+
+@stream_app.command("set")
+def set_(name: Name, settings: Settings, api: HQ_API, username: Username, password: Password) -> None:
+    """Change how a stream is managed; what is not named stays as it was. Takes effect at every node, without restart."""
+    given = _given(settings)
+    with _headquarters(api, username, password) as client:
+        standing = _standing(client)
+        if name not in standing:
+            raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`")
+        before = standing[name]["value"]
+        if "retention" in given:
+            given["retention"] = {**before.get("retention", {}), **given["retention"]}
+        _write(client, name, {**before, **given})
+
+
+@stream_app.command("show")
+def show(
+    name: Name,
+    folder: Folder = None,
+    api: Api = None,
+    username: Username = "",
+    password: Annotated[str, typer.Option("--password", help="Your password at headquarters.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
+    """How one stream is managed, by its own settings, those of patterns and the defaults together."""
+    definitions = _definitions(folder, api, username, password)
+    whole, version = definitions.of(name).to_json(), definitions.versions().get(name, 0)
+    if as_json:
+        typer.echo(json.dumps({"name": name, "version": version, "value": whole}))
+        return
+    table = Table(box=None, show_header=False)
+    for field, told in {"stream": name, "version": version or "not set itself", **_told(definitions.of(name))}.items():
+        table.add_row(field, str(told), style=None)
+    Console().print(table)
+
+
+@stream_app.command("ls")
+def list_streams(
+    folder: Folder = None,
+    api: Api = None,
+    username: Username = "",
+    password: Annotated[str, typer.Option("--password", help="Your password at headquarters.")] = "",
+) -> None:
+    """Each stream and how it is managed; from a node's folder also how much it holds, from how many origins, and what is missing."""
+    definitions = _definitions(folder, api, username, password)
+    held = {} if folder is None else _held(folder)
+    columns = ("origins", "held", "gone", "wanted") if folder else ()
+    table = Table("stream", *columns, "lane", "kept for", "at most", "home", "goes to", box=None, header_style="bold")
+    for stream in sorted(held or {*DEFAULTS, *definitions.versions()}):
+        definition = definitions.of(stream)
+        kept = _told_retention(definition.retention)
+        amounts = [f"{number:,}" for number in held[stream]] if stream in held else []
+        table.add_row(stream, *amounts, definition.lane.name.lower(), *kept, definition.home, ", ".join(definition.replicate))
+    Console(width=None if Console().is_terminal else 200).print(table)
+
+
+def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
+    log = opened(folder)
+    try:
+        return {stream: counts(log.ledger(stream).values()) for stream in log.streams()}
+    finally:
+        log.close()
+
+
+def _definitions(folder: Path | None, api: str | None, username: str, password: str) -> Definitions:
+    if (folder is None) == (api is None):
+        raise Misuse("either a node's folder or headquarters' API tells how streams are managed", hint="give --folder or --api")
+    definitions = Definitions()
+    if api is not None:
+        with _headquarters(api, username, password) as client:
+            for name, one in _standing(client).items():
+                definitions.take(name, one["version"], read_fields(name, one["value"]))
+        return definitions
+    log = opened(folder or Path())
+    try:
+        for stream in log.streams():
+            if stream == "registry" or stream.startswith("aboard/"):
+                for batch in log.read(stream, Position()):
+                    learn(definitions, batch.records)
+    finally:
+        log.close()
+    return definitions
+
+
+def _given(settings: list[str]) -> dict[str, Any]:
+    """`SETTING=VALUE` words as a definition's value; what the values may be, headquarters says."""
+    given: dict[str, Any] = {}
+    for word in settings:
+        field, equals, text = word.partition("=")
+        if not equals:
+            raise Misuse(f"{word!r} is no setting", hint="write it like age_days=30 or replicate=hq,port/JPTYO")
+        if field in ("age_days", "bytes"):
+            given.setdefault("retention", {})[field] = _number(field, text)
+        elif field == "patience_s":
+            given[field] = _number(field, text)
+        else:
+            given[field] = text.split(",") if field in ("replicate", "originate") else text
+    return given
+
+
+def _number(field: str, text: str) -> float | int | None:
+    if text == NONE:
+        return None
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        raise Misuse(f"{field} is a number or `{NONE}`, not {text!r}", hint="mend it and try again") from None
+
+
+@contextmanager
+def _headquarters(api: str, username: str, password: str) -> Iterator[httpx.Client]:
+    """Headquarters' API, logged in. Raises RetryLater when it is away, Misuse for what it refuses."""
+    with httpx.Client(base_url=api, timeout=TIMEOUT_S, trust_env=False) as client:
+        token = _answer(client, "POST", "/api/token", data={"username": username, "password": password})["access_token"]
+        client.headers["Authorization"] = f"Bearer {token}"
+        yield client
+
+
+def _standing(client: httpx.Client) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in _answer(client, "GET", "/api/registry/streams")["items"]}
+
+
+def _write(client: httpx.Client, name: str, value: Mapping[str, Any]) -> None:
+    entries = [{"type": TYPE, "id": name, "value": value}]
+    entry = _answer(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
+    what = "is set" if entry["written"] else "stood like this already"
+    typer.echo(f"{name} {what}, version {entry['version']}")
+
+
+def _answer(client: httpx.Client, method: str, path: str, **content: Any) -> dict[str, Any]:
+    try:
+        answer = client.request(method, path, **content)
+        body: dict[str, Any] = answer.json()
+    except (httpx.TransportError, ValueError) as problem:
+        raise RetryLater(
+            f"headquarters' API at {client.base_url} does not answer: {problem}", hint="start it, or give its address"
+        ) from None
+    if answer.is_success:
+        return body
+    problems = [line for one in body.get("problems", []) for line in str(one.get("problem", one)).splitlines()]
+    raise Misuse("\n  ".join([str(body.get("error", answer.reason_phrase)), *problems]), hint=str(body.get("hint", "")))
+
+
+def _told(definition: Definition) -> dict[str, str]:
+    age, size = _told_retention(definition.retention)
+    patience = definition.patience_s
+    return {
+        "kept for": age,
+        "at most": size,
+        "home": definition.home,
+        "goes to": ", ".join(definition.replicate),
+        "written by": ", ".join("all but customers" if who == "*" else who for who in definition.originate),
+        "lane": definition.lane.name.lower(),
+        "patience at a hole": "as long as it takes" if patience is None else f"{patience:g} s",
+        "access": definition.access or "–",
+    }
+
+
+def _told_retention(retention: Retention) -> tuple[str, str]:
+    age = "ever" if retention.age_days is None else f"{retention.age_days:g} days"
+    return age, "no limit" if retention.bytes is None else f"{retention.bytes:,} B"
