@@ -193,3 +193,21 @@ class Log(LogReader, Protocol):
 
 class PeerKnowsMore(NotAllowed):
     """A peer holds more of this node's own origin than this log does: the log is an old copy and must open a new generation."""
+
+
+class Upkeep(Protocol):
+    """What a log kept in files of its own needs besides: merging, moving, freeing, repair. Nothing of it changes a record, an offset, a
+    ledger or a Position. Safe from any thread beside all else; a commit waits for the moment alone in which the index is swapped.
+    """
+
+    def step(self) -> bool:
+        """One bounded piece of work: merge a group of small blocks, move what a half-dead file still holds, or free a file.
+
+        Called again and again by the node, in the background. Returns whether there is more to do now. Whenever the process dies, every
+        record is found once: where it was, or where it went. Raises RetryLater when the disk is full.
+        """
+        ...
+
+    def check(self, stream: str, origin: Origin) -> int:
+        """Reads every block of (stream, origin) and verifies it; returns how many offsets were set aside, reported and wanted again."""
+        ...

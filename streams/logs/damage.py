@@ -9,9 +9,10 @@ from streams.words import Origin
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes `at .. at + length - 1` of segment `segment` do not verify. They are left where they are and never read again.
+    """Bytes `at .. at + length - 1` of file `segment` (see `streams.logs.segments.file_path`) do not verify, and are never read again.
 
-    `offsets` are those that were lost with them, as far as is known: (stream, origin, first, end). They are wanted again.
+    A length of 0: they are in no file any more. `offsets` are those that were lost with them, as far as is known: (stream, origin, first,
+    end). They are wanted again.
     """
 
     segment: int

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from streams.block import Codec
 from streams.clock import Clock
+from streams.log import Upkeep
+from streams.logs.aside import Aside
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.filereading import FileLogReader
 from streams.logs.keeping import KeptLog
+from streams.logs.levels import LEVELS, Level
 from streams.logs.marker import Marker
 from streams.logs.opening import lock_folder, open_folder
 from streams.logs.segments import MERGED, SEGMENTS
+from streams.logs.upkeep import FileUpkeep, LogParts
 from streams.logs.writing import LogWriter, WriteLimits
 
 __all__ = ["Damage", "FileLog", "FileLogOptions", "FileLogReader", "WriteLimits"]
@@ -31,15 +35,15 @@ def _silent(damage: Damage) -> None:
 class FileLogOptions:
     """What an operator or a test may set.
 
-    `on_damage` is called, from whatever thread finds it, for bytes that do not verify and are set aside; it must not
-    call the log. `disk` and
-    `randbits` are the operating system's unless a test says otherwise.
+    `on_damage` is called, from whatever thread finds it, for bytes that do not verify and are set aside; it must not call the log.
+    `disk` and `randbits` are the operating system's, `levels` those of upkeep, unless a test says otherwise.
     """
 
     limits: WriteLimits = field(default_factory=WriteLimits)
     on_damage: Callable[[Damage], None] = _silent
     disk: Disk = field(default_factory=Disk)
     randbits: Callable[[int], int] = secrets.randbits
+    levels: Sequence[Level] = LEVELS
 
 
 class FileLog(KeptLog, FileLogReader):
@@ -56,13 +60,14 @@ class FileLog(KeptLog, FileLogReader):
 
         Raises Misuse when another process writes it or it is another node's, RetryLater when the disk is full.
         """
-        super().__init__(node, codec, clock, options.on_damage, options.randbits)
+        aside = Aside(folder, options.disk, options.on_damage)
+        super().__init__(node, codec, clock, aside, options.randbits)
         for kind in (SEGMENTS, MERGED):
             (folder / kind).mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
-            opened = open_folder(folder, options.disk, codec, options.on_damage)
+            opened = open_folder(folder, options.disk, codec, aside)
             opening = undo.enter_context(ExitStack())
             opening.callback(opened.index.close)
             self._keeper = self._writer = LogWriter(folder, Marker(marker, node, options.disk), opened, options.disk, options.limits)
@@ -71,11 +76,19 @@ class FileLog(KeptLog, FileLogReader):
             self._check_node(folder)
             FileLogReader.__init__(self, folder, codec)
             undo.callback(super().close)
+            parts = LogParts(folder, codec, options.disk, self._write_lock, self._writer, self._set_aside)
+            self._upkeep = FileUpkeep(parts, options.levels)
             self._enter(opened.doubt or self._writer.why_not_latest())
             undo.pop_all()
 
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the node does in the background to keep the log small and quick."""
+        return self._upkeep
+
     def close(self) -> None:
         """Releases the files. The log can not be used afterwards."""
+        self._upkeep.close()
         with self._write_lock:
             super().close()
             self._writer.refresh_marker()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,31 @@ class IndexReader:
         version: int = self.rows("PRAGMA data_version")[0][0]
         return version
 
+    def line_keys(self) -> list[LineKey]:
+        """Every (stream, origin) there is."""
+        return [(stream, Origin.parse(origin)) for stream, origin in self.rows("SELECT stream, origin FROM lines ORDER BY id")]
+
+    def outlines(self, key: LineKey) -> Iterator[Piece]:
+        """Every piece of the line, ascending, without its topics (None still: unreadable here), and not verified: to plan by."""
+        line, after = self._line_id(key), -1
+        columns = "first, end, segment, at, length, order_first_ms, order_last_ms, topics IS NULL"
+        statement = f"SELECT {columns} FROM pieces WHERE line = ? AND first > ? ORDER BY first LIMIT {PIECES_PAGE}"
+        while line is not None and (rows := self.rows(statement, (line, after))):
+            for first, end, segment, at, length, order_first_ms, order_last_ms, unreadable in rows:
+                yield Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, None if unreadable else b"")
+            after = rows[-1][0]
+
+    def held_bytes(self) -> dict[int, int]:
+        """How many bytes of each file are blocks that hold a piece; files without any are not named."""
+        held = "SELECT DISTINCT segment, at, length FROM pieces"
+        return dict(self.rows(f"SELECT segment, sum(length) FROM ({held}) GROUP BY segment"))
+
+    def pieces_in(self, number: int) -> list[tuple[LineKey, Piece]]:
+        """Every piece in file `number`, by line and offset."""
+        rows = self.rows(f"SELECT line, {PIECE_COLUMNS} FROM pieces WHERE segment = ? ORDER BY line, first", (number,))
+        names = {number: (stream, origin) for number, stream, origin in self.rows("SELECT id, stream, origin FROM lines")}
+        return [((names[line][0], Origin.parse(names[line][1])), piece_of(line, tuple(row))) for line, *row in rows]
+
     def files(self) -> set[int]:
         """The numbers of all files that hold a piece."""
         return {number for (number,) in self.rows("SELECT DISTINCT segment FROM pieces")}
@@ -135,9 +160,10 @@ class IndexReader:
         except UNREADABLE as problem:
             raise IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT) from problem
 
-    def _line_id(self, key: LineKey) -> int | None:
+    def _line_id(self, key: LineKey, *, locked: bool = False) -> int | None:
+        """The line's number in the index; `locked`: within a transaction of this connection."""
         if key not in self._line_ids:
-            rows = self.rows("SELECT id FROM lines WHERE stream = ? AND origin = ?", (key[0], str(key[1])))
+            rows = (self._execute if locked else self.rows)("SELECT id FROM lines WHERE stream = ? AND origin = ?", (key[0], str(key[1])))
             if not rows:
                 return None
             self._line_ids[key] = rows[0][0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from streams.logs.book import Book, Change, Line, LineKey, Piece, state_of
+from streams.logs.book import Book, Change, Line, LineKey, Location, Piece, state_of
 from streams.logs.disk import Disk
 from streams.logs.index import BUSY_S, PIECE_COLUMNS, REBUILT, UNREADABLE, IndexDamaged, IndexReader, piece_of, summed
 from streams.logs.segments import disk_refused
@@ -82,6 +83,29 @@ class IndexWriter(IndexReader):
             self._drop(number, first, end)
 
         self._transact(drop)
+
+    def swap(self, key: LineKey, old: Collection[Location], new: Sequence[Piece]) -> None:
+        """What of `new` is still held in blocks at `old` is held in `new` from now on: where a piece was cut or dropped, it stays so.
+
+        Raises as `apply`.
+        """
+
+        def move() -> None:
+            number = self._line_id(key, locked=True)
+            if number is None or not new:
+                return
+            touched = "line = ? AND first < ? AND end > ?"
+            between = (number, max(piece.end for piece in new), min(piece.first for piece in new))
+            rows = self._execute(f"SELECT {PIECE_COLUMNS} FROM pieces WHERE {touched}", between)
+            moved = [piece for piece in (piece_of(number, row) for row in rows) if piece.location in old]
+            for piece in moved:
+                self._connection.execute("DELETE FROM pieces WHERE line = ? AND first = ? AND end = ?", (number, piece.first, piece.end))
+            held = RangeSet((piece.first, piece.end) for piece in moved)
+            for piece in new:
+                for first, end in held.within(piece.first, piece.end):
+                    self._add(number, replace(piece, first=first, end=end))
+
+        self._transact(move)
 
     def _prepare(self) -> None:
         execute = self._connection.execute

@@ -15,7 +15,6 @@ from streams.logs.disk import Disk
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.replaying import Opened, OtherFiles, Replay
-from streams.logs.segments import file_path, merged_numbers
 
 
 def lock_folder(folder: Path) -> int:
@@ -40,14 +39,11 @@ def open_folder(folder: Path, disk: Disk, codec: Codec, on_damage: Callable[[Dam
     seen = 0
     if path.exists():
         try:
-            opened = Replay(folder, codec, on_damage, IndexWriter.open_for(path, disk), whole=False).run()
+            return Replay(folder, codec, on_damage, IndexWriter.open_for(path, disk), whole=False).run()
         except OtherFiles as problem:
             seen = problem.commit
         except IndexDamaged:
             pass  # built anew below, from the files alone
-        else:
-            _free_unknown(folder, opened.index)
-            return opened
     opened = _rebuilt(folder, disk, codec, on_damage)
     lost = f"the log's files end at commit {opened.book.commit}, but {seen} were indexed" if opened.book.commit < seen else None
     return replace(opened, doubt=lost or opened.doubt)
@@ -62,11 +58,3 @@ def _rebuilt(folder: Path, disk: Disk, codec: Codec, on_damage: Callable[[Damage
     remove_index(path)
     beside.rename(path)
     return replace(opened, index=IndexWriter.open_for(path, disk))
-
-
-def _free_unknown(folder: Path, index: IndexWriter) -> None:
-    """Delete what a merge had written when the process died before the index had it: what it was merged from is all there."""
-    known = index.files()
-    for number in merged_numbers(folder):
-        if number not in known:
-            file_path(folder, number).unlink()

@@ -76,12 +76,13 @@ class SegmentWriter:
         self._torn = True
         self._mend()
 
-    def write(self, data: bytes) -> int:
-        """Put `data` behind the last frame; returns where it begins. Not durable, and not counted, before `keep`.
+    def write(self, data: bytes, *, more: bool = False) -> int:
+        """Put `data` behind the last frame; returns where the frame begins. Not durable, and not counted, before `keep`.
 
-        Raises RetryLater when the disk does not take it; nothing remains of it then.
+        `more` of a frame goes behind what was written of it. Raises RetryLater when the disk does not take it; nothing remains then.
         """
-        self._mend()
+        if not more:
+            self._mend()
         self._torn = True
         try:
             self._disk.write(self._descriptor, data)
@@ -106,7 +107,13 @@ class SegmentWriter:
         self._mend()
 
     def roll(self) -> None:
-        """Go on in a new file. Raises OSError; then the old one goes on."""
+        """Go on in a new file. Raises RetryLater; then the old one goes on."""
+        try:
+            self._roll()
+        except OSError as problem:
+            raise disk_refused(problem) from problem
+
+    def _roll(self) -> None:
         number = self.number + (1 if self.number > 0 else -1)
         path = file_path(self._log, number)
         with ExitStack() as undo:

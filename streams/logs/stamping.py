@@ -83,7 +83,7 @@ def new_blocks(
         rows: list[pa.RecordBatch] = []
         for records in _together(batches):
             rows.append(stamped(records, first, received_at_ms, early_ms))
-            for block, topics in _encoded(codec, stream, origin, rows[-1]):
+            for block, topics in encoded(codec, stream, origin, rows[-1], BLOCK_ROWS_MAX):
                 yield NewBlock(block, topics, received_at_ms)
             first += records.num_rows
         ends[stream] = first
@@ -133,16 +133,16 @@ def _together(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield waiting[0] if len(waiting) == 1 else concat(waiting)
 
 
-def _encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch) -> Iterator[tuple[Block, bytes]]:
-    """Blocks of at most BLOCK_ROWS_MAX rows; of half as many, and so on, where they do not fit one block."""
+def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch, rows_max: int) -> Iterator[tuple[Block, bytes]]:
+    """Blocks of at most `rows_max` rows, with the filters of their topics; of half as many, and so on, where they do not fit one block."""
     rows = records.num_rows
     try:
-        if rows <= BLOCK_ROWS_MAX:
+        if rows <= rows_max:
             yield codec.encode(stream, origin, records), topic_filter(records)
             return
     except BlockTooLarge:
         if rows == 1:
             raise
-    half = min(BLOCK_ROWS_MAX, (rows + 1) // 2)
-    yield from _encoded(codec, stream, origin, records.slice(0, half))
-    yield from _encoded(codec, stream, origin, records.slice(half))
+    half = min(rows_max, (rows + 1) // 2)
+    yield from encoded(codec, stream, origin, records.slice(0, half), rows_max)
+    yield from encoded(codec, stream, origin, records.slice(half), rows_max)

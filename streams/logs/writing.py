@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,12 @@ import msgspec
 
 from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse
-from streams.logs.book import Line, LineKey, Location, PlacedBlock
+from streams.logs.book import Line, LineKey, Location, Piece, PlacedBlock
 from streams.logs.disk import Disk
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
 from streams.logs.marker import Marker
 from streams.logs.replaying import Opened
-from streams.logs.segments import SegmentWriter, disk_refused
+from streams.logs.segments import SegmentWriter
 from streams.logs.stamping import NewBlock
 from streams.ranges import RangeSet
 
@@ -49,7 +49,7 @@ class LogWriter:
         Raises RetryLater when the disk does not take it: then nothing has changed. Raises Misuse when it is too large for one frame.
         """
         if self._segments.end >= self._limits.segment_bytes:
-            self._roll()
+            self.roll()
         encoded = [new.block.to_bytes() for new in blocks]
         stored = tuple(StoredBlock(len(data), new.received_at_ms) for data, new in zip(encoded, blocks, strict=True))
         header = msgspec.structs.replace(header, commit=self.book.commit + 1, blocks=stored)
@@ -88,6 +88,19 @@ class LogWriter:
         self._index.set_aside(key, first, end, changed)
         self.book.set_line(key, changed)
 
+    def swap(self, key: LineKey, old: Collection[Location], new: Sequence[Piece]) -> None:
+        """What is still held at `old` is found in `new` from now on. Raises RetryLater when the index can not be written."""
+        self._index.swap(key, old, new)
+
+    @property
+    def segment(self) -> tuple[int, int]:
+        """The segment that is written, and how long it is."""
+        return self._segments.number, self._segments.end
+
+    def roll(self) -> None:
+        """Go on in a new segment. Raises RetryLater; then the old one goes on."""
+        self._segments.roll()
+
     def why_not_latest(self) -> str | None:
         """Why the marker does not show this log to be the latest of its node; None when it does."""
         if not self.book.openings:
@@ -108,9 +121,3 @@ class LogWriter:
     def _checkpoint(self) -> bytes:
         """What a segment begins with: all that those before it add up to, so that they can go."""
         return frame_bytes(FrameHeader(commit=self.book.commit, checkpoint=self.book.checkpoint()), [])[0]
-
-    def _roll(self) -> None:
-        try:
-            self._segments.roll()
-        except OSError as problem:
-            raise disk_refused(problem) from problem

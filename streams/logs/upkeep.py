@@ -1,0 +1,212 @@
+"""The upkeep of a file log: small blocks merged, half-dead files emptied, dead ones deleted, everything verified when asked."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+
+from streams.block import BLOCK_BYTES_MAX, Block, Codec
+from streams.crash import commit_point
+from streams.errors import Corrupt
+from streams.logs.book import LineKey, Piece
+from streams.logs.disk import Disk
+from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.levels import LEVELS, Level, ripe_groups
+from streams.logs.merging import MergedFiles, Rewritten
+from streams.logs.segments import file_path, merged_numbers, read_span, segment_numbers
+from streams.logs.stamping import encoded
+from streams.logs.tables import INT64_MAX, coalesced
+from streams.logs.writing import LogWriter
+from streams.words import Origin
+
+HALF_DEAD_BYTES = 1 << 20
+"""Files smaller than this are not emptied for what is dead in them: it would cost more than it frees."""
+
+Job = Callable[[], None]
+SetAside = Callable[[LineKey, Piece, Corrupt], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogParts:
+    """What upkeep works on: the log's folder, its codec and disk, its lock and writer, and how it sets a damaged piece aside."""
+
+    folder: Path
+    codec: Codec
+    disk: Disk
+    lock: threading.RLock
+    writer: LogWriter
+    set_aside: SetAside
+
+
+class FileUpkeep:
+    """Upkeep (see `streams.log.Upkeep`) of the log in its own process.
+
+    A merge 1 reads and decodes a group of neighbouring blocks, 2 encodes them as one, 3 writes it to the merged file and syncs that,
+    4 swaps the pieces in the index, in one transaction and under the log's lock; only then may 5 a file in which nothing is held any more
+    be deleted, once the index that no longer names it is on the disk. A crash before 4 leaves bytes that nobody names, which 5 deletes.
+    """
+
+    def __init__(self, parts: LogParts, levels: Sequence[Level] = LEVELS) -> None:
+        self._parts, self._levels = parts, levels
+        self._merged = MergedFiles(parts.folder, parts.disk)
+        self._lock = threading.Lock()
+        self._jobs: deque[Job] = deque()
+        self._hopeless: set[tuple[LineKey, int, int]] = set()
+
+    def step(self) -> bool:
+        """One bounded piece of work; returns whether there is more. Raises RetryLater when the disk is full."""
+        with self._lock:
+            if not self._jobs:
+                self._jobs.extend(self._plan())
+            if not self._jobs:
+                return False
+            self._jobs.popleft()()
+            return True
+
+    def check(self, stream: str, origin: Origin) -> int:
+        """Reads every block of (stream, origin) and verifies it; returns how many offsets were set aside."""
+        key, at, lost = (stream, origin), 0, 0
+        with self._index() as index:
+            while pieces := index.pieces(key, at, INT64_MAX):
+                for piece in pieces:
+                    lost += 0 if self._block(key, piece) is not None else piece.end - piece.first
+                at = pieces[-1].end
+        return lost
+
+    def close(self) -> None:
+        """Release the files."""
+        with self._lock:
+            self._jobs.clear()
+            self._merged.close()
+
+    def _plan(self) -> Iterator[Job]:
+        """Freeing comes first: it needs no room. Then merging; then what merging left in files that are mostly dead."""
+        closed = self._closed_files()  # before the look at the index: nothing is added to them after it
+        with self._index() as index:
+            held = index.held_bytes()
+            dead = [number for number in closed if number not in held]
+            if dead:
+                yield partial(self._free, dead)
+            merging = False
+            for key in index.line_keys():
+                for group in ripe_groups(list(index.outlines(key)), self._levels):
+                    if (key, group[0].first, group[-1].end) not in self._hopeless:
+                        merging = True
+                        yield partial(self._merge, key, group)
+            if not merging:
+                yield from self._moves(index, closed, held)
+
+    def _moves(self, index: IndexReader, closed: Sequence[int], held: dict[int, int]) -> Iterator[Job]:
+        number, end = self._parts.writer.segment
+        if end >= HALF_DEAD_BYTES and 2 * held.get(number, 0) < end:
+            yield self._roll
+        for newest in merged_numbers(self._parts.folder)[:1]:
+            if self._half_dead(newest, held):
+                yield self._merged.roll
+        for number in closed:
+            if number in held and self._half_dead(number, held):
+                for key, batch in _batches(index.pieces_in(number)):
+                    yield partial(self._move, key, batch)
+
+    def _half_dead(self, number: int, held: dict[int, int]) -> bool:
+        stored = file_path(self._parts.folder, number).stat().st_size
+        return stored >= HALF_DEAD_BYTES and 2 * held.get(number, 0) < stored
+
+    def _closed_files(self) -> list[int]:
+        """All files but the last of each kind, which is written, or keeps its number from being given twice.
+
+        A segment counts once the next one has its checkpoint.
+        """
+        folder = self._parts.folder
+        segment, end = self._parts.writer.segment
+        segments = [number for number in segment_numbers(folder) if number < segment] if end else []
+        return segments + merged_numbers(folder)[1:]
+
+    def _merge(self, key: LineKey, group: Sequence[Piece]) -> None:
+        group = self._as_planned(key, group)
+        blocks = [block for piece in group if (block := self._block(key, piece)) is not None]
+        if not blocks or len(blocks) < len(group):
+            return
+        rows = (_rows(self._parts.codec, block, piece) for block, piece in zip(blocks, group, strict=True))
+        rows_max = max(level.rows for level in self._levels)
+        merged = [
+            Rewritten(block, topics)
+            for records in coalesced(rows, rows_max)
+            for block, topics in encoded(self._parts.codec, *key, records, rows_max)
+        ]
+        if len(merged) >= len(group):
+            self._hopeless.add((key, group[0].first, group[-1].end))
+            return
+        self._swap(key, group, self._merged.write(merged))
+
+    def _as_planned(self, key: LineKey, group: Sequence[Piece]) -> list[Piece]:
+        """The group as the index has it now, verified; none of it when something was dropped, set aside or moved meanwhile."""
+        with self._index() as index:
+            found: list[Piece] = []
+            while pieces := index.pieces(key, found[-1].end if found else group[0].first, group[-1].end):
+                found += pieces
+        places = [(piece.first, piece.end, piece.location) for piece in group]
+        return found if [(piece.first, piece.end, piece.location) for piece in found] == places else []
+
+    def _move(self, key: LineKey, pieces: Sequence[Piece]) -> None:
+        blocks = {piece.location: (block, piece.topics) for piece in pieces if (block := self._block(key, piece)) is not None}
+        if blocks:
+            self._swap(key, pieces, self._merged.write([Rewritten(block, topics) for block, topics in blocks.values()]))
+
+    def _swap(self, key: LineKey, old: Sequence[Piece], new: Sequence[Piece]) -> None:
+        with self._parts.lock:
+            self._parts.writer.swap(key, {piece.location for piece in old}, new)
+        commit_point("log.merge.swapped")
+
+    def _free(self, numbers: Sequence[int]) -> None:
+        with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        for number in numbers:
+            file_path(self._parts.folder, number).unlink(missing_ok=True)
+            commit_point("log.merge.freed")
+
+    def _roll(self) -> None:
+        with self._parts.lock:
+            self._parts.writer.roll()
+
+    def _block(self, key: LineKey, piece: Piece) -> Block | None:
+        """The block of `piece`; None when it was set aside, or is elsewhere by now."""
+        place = piece.location
+        try:
+            block = Block.from_bytes(read_span(self._parts.folder, place.segment, place.at, place.length))
+            if (block.stream, block.origin) != key or not block.first <= piece.first < piece.end <= block.end:
+                raise Corrupt(f"another block is in its place: {block.stream}:{block.origin} {block.first}..{block.end - 1}")
+        except FileNotFoundError:
+            return None
+        except Corrupt as problem:
+            self._parts.set_aside(key, piece, problem)
+            return None
+        return block
+
+    def _index(self) -> closing[IndexReader]:
+        """A look at the index of its own, so that no commit waits for it."""
+        return closing(IndexReader.open(self._parts.folder / INDEX_NAME))
+
+
+def _rows(codec: Codec, block: Block, piece: Piece) -> pa.RecordBatch:
+    return codec.decode(block).slice(piece.first - block.first, piece.end - piece.first)
+
+
+def _batches(pieces: Sequence[tuple[LineKey, Piece]]) -> Iterator[tuple[LineKey, list[Piece]]]:
+    """Pieces of one line each, of at most BLOCK_BYTES_MAX bytes together, but at least one."""
+    for key, ours in groupby(pieces, key=lambda one: one[0]):
+        batch: list[Piece] = []
+        for _, piece in ours:
+            if batch and sum(one.location.length for one in batch) + piece.location.length > BLOCK_BYTES_MAX:
+                yield key, batch
+                batch = []
+            batch.append(piece)
+        yield key, batch

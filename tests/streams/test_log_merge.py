@@ -1,0 +1,257 @@
+"""Goal: small blocks become large ones, dead files go, and nobody can tell but by the disk."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from streams.codec import BlockCodec
+from streams.errors import RetryLater
+from streams.ledger import Ledger, OriginLedger
+from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
+from streams.logs.indexing import remove_index
+from streams.logs.levels import Level
+from streams.words import Origin, Position
+from tests.streams.logkit import FullDisk, append_rows, content, copy_all, numbers, offsets, open_log, rows
+
+LEVELS = (Level(50, 4, 200), Level(200, 4, 800))
+OPTIONS = FileLogOptions(WriteLimits(segment_bytes=4000, marker_commits=5), levels=LEVELS)
+STREAMS = ("containers", "events")
+PROCESSES = multiprocessing.get_context("forkserver")
+
+
+def tidied(log: FileLog) -> int:
+    """All upkeep there is to do; returns how many steps it took."""
+    steps = 0
+    while log.upkeep.step():
+        steps += 1
+    return steps
+
+
+def ledgers(log: FileLogReader) -> dict[str, dict[Origin, OriginLedger]]:
+    return {stream: log.ledger(stream) for stream in log.streams()}
+
+
+def filled(folder: Path, commits: int = 40, options: FileLogOptions = OPTIONS) -> FileLog:
+    log = open_log(folder, options=options)
+    for commit in range(commits):
+        append_rows(log, rows(10, start=10 * commit))
+        if commit % 5 == 0:
+            append_rows(log, rows(2, start=commit), "events")
+    return log
+
+
+def blocks_of(log: FileLog, stream: str = "containers") -> int:
+    return sum(1 for _ in log.spans(stream, log.origin))
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(path.name for kind in ("segments", "merged") for path in (folder / "log" / kind).iterdir())
+
+
+def test_merging_changes_nothing_but_the_number_of_blocks(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    before, held, history = content(log, STREAMS), ledgers(log), log.history("box-1").rows
+    assert blocks_of(log) == 40
+    assert tidied(log) > 0
+    assert blocks_of(log) <= 6
+    assert content(log, STREAMS) == before
+    assert ledgers(log) == held
+    assert log.history("box-1").rows.equals(history)
+    assert not log.upkeep.step(), "all is done until something changes"
+    assert append_rows(log, rows(1)) == 400
+    log.close()
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_a_merged_log_is_opened_again_with_its_index_or_without(tmp_path: Path, index_lost: bool) -> None:
+    log = filled(tmp_path)
+    log.declare_gone("containers", log.origin, 33, 47, "thinned")
+    log.trim("events", log.origin, 3)
+    tidied(log)
+    for commit in range(40, 60):
+        append_rows(log, rows(10, start=10 * commit))
+    log.declare_gone("containers", log.origin, 101, 105, "expired")
+    tidied(log)
+    assert "0000000001.segment" not in files_of(tmp_path), "what is merged is freed"
+    before, held, origin = content(log, STREAMS), ledgers(log), log.origin
+    log.close()
+    if index_lost:
+        remove_index(tmp_path / "log" / "index.sqlite")
+    log = open_log(tmp_path, options=OPTIONS)
+    assert (content(log, STREAMS), ledgers(log), log.origin) == (before, held, origin)
+    assert append_rows(log, rows(1)) == 600
+    log.close()
+
+
+def test_an_index_older_than_the_files_is_built_anew(tmp_path: Path) -> None:
+    """What a power cut may leave: the index as it was before a merge, and the files it names are gone."""
+    log = filled(tmp_path, 20)
+    log.close()
+    old = (tmp_path / "log" / "index.sqlite").read_bytes()
+    log = open_log(tmp_path, options=OPTIONS)
+    for commit in range(20, 60):
+        append_rows(log, rows(10, start=10 * commit))
+    tidied(log)
+    before, origin = content(log, STREAMS), log.origin
+    log.close()
+    (tmp_path / "log" / "index.sqlite").write_bytes(old)
+    log = open_log(tmp_path, options=OPTIONS)
+    assert content(log, STREAMS) == before
+    assert log.origin == origin, "nothing was lost: the generation goes on"
+    log.close()
+
+
+def test_trimmed_and_gone_records_free_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1000)
+    log = filled(tmp_path, 200)
+    tidied(log)
+    full = sum(path.stat().st_size for path in (tmp_path / "log").rglob("*.[sm]e*"))
+    log.trim("containers", log.origin, 1800)
+    tidied(log)
+    append_rows(log, rows(1, start=2000))
+    log.declare_gone("containers", log.origin, 1800, 2000, "expired")
+    tidied(log)
+    left = sum(path.stat().st_size for path in (tmp_path / "log").rglob("*.[sm]e*"))
+    assert left < full / 2
+    assert offsets(log, "containers", log.origin) == [2000]
+    assert len(offsets(log, "events", log.origin)) == 80
+    log.close()
+
+
+def test_what_little_a_dead_file_still_holds_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1)
+    log = filled(tmp_path, 60)
+    tidied(log)
+    before = content(log, STREAMS)
+    assert "0000000001.segment" not in files_of(tmp_path)
+    assert content(log, STREAMS) == before
+    held = ledgers(log)
+    log.close()
+    remove_index(tmp_path / "log" / "index.sqlite")
+    log = open_log(tmp_path, options=OPTIONS)
+    assert (content(log, STREAMS), ledgers(log)) == (before, held)
+    log.close()
+
+
+def test_what_was_trimmed_while_it_was_merged_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between reading the blocks and the swap the log goes on."""
+    log = filled(tmp_path)
+
+    def meanwhile(name: str) -> None:
+        if name == "log.merge.written":
+            log.trim("containers", log.origin, 5)
+            log.declare_gone("containers", log.origin, 12, 15, "thinned")
+
+    monkeypatch.setattr("streams.logs.merging.commit_point", meanwhile)
+    tidied(log)
+    assert offsets(log, "containers", log.origin) == [*range(5, 12), *range(15, 400)]
+    log.close()
+
+
+def test_a_copy_with_holes_merges_what_lies_together(tmp_path: Path) -> None:
+    source, target = filled(tmp_path / "ship"), open_log(tmp_path / "port", "port-b", options=OPTIONS)
+    for first in range(0, 400, 40):
+        target.admit(list(source.blocks("containers", source.origin, first, first + 35)))
+    tidied(target)
+    before: Ledger = target.ledger("containers")
+    assert before[source.origin].held.count() == 350
+    assert copy_all(source, target, ["containers"]) == 50
+    tidied(target)
+    assert content(target, ["containers"]) == content(source, ["containers"])
+    source.close()
+    target.close()
+
+
+def test_blocks_that_can_not_be_one_stay_apart(tmp_path: Path) -> None:
+    """A signal that changes its type, and blocks of a codec that is unknown here."""
+    log = open_log(tmp_path, options=OPTIONS)
+    for commit in range(8):
+        batch = rows(10, start=10 * commit)
+        kind = "int64" if commit % 2 else "string"
+        append_rows(log, batch.append_column("x", batch.column("number").cast(kind)))
+    before = content(log, STREAMS)
+    assert tidied(log) < 10
+    assert content(log, STREAMS) == before
+    assert not log.upkeep.step()
+    log.close()
+
+
+def test_a_damaged_block_is_not_merged_but_wanted_again(tmp_path: Path) -> None:
+    log, found = filled(tmp_path, 8), list[Damage]()
+    copy = open_log(tmp_path / "copy", "port-b")
+    copy_all(log, copy, STREAMS)
+    log.close()
+    path = tmp_path / "log" / "segments" / "0000000001.segment"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"LFB2", 1500) + 100] ^= 4
+    path.write_bytes(data)
+    log = open_log(tmp_path, options=FileLogOptions(OPTIONS.limits, found.append, levels=LEVELS))
+    tidied(log)
+    [damage] = found
+    assert (tmp_path / "log" / "aside" / f"{path.name}.{damage.at}").stat().st_size == damage.length
+    assert copy_all(copy, log, STREAMS) in (2, 10)
+    tidied(log)
+    assert content(log, STREAMS) == content(copy, STREAMS)
+    log.close()
+    copy.close()
+
+
+def test_check_finds_what_nobody_has_read(tmp_path: Path) -> None:
+    log, found = filled(tmp_path), list[Damage]()
+    tidied(log)
+    log.close()
+    path = max((tmp_path / "log" / "merged").iterdir(), key=lambda one: one.stat().st_size)
+    data = bytearray(path.read_bytes())
+    data[-60] ^= 1  # in the last block, which is held
+    path.write_bytes(data)
+    log = open_log(tmp_path, options=FileLogOptions(OPTIONS.limits, found.append, levels=LEVELS))
+    lost = sum(log.upkeep.check(stream, log.origin) for stream in STREAMS)
+    assert lost == sum(end - first for damage in found for _, _, first, end in damage.offsets) > 0
+    assert sum(log.upkeep.check(stream, log.origin) for stream in STREAMS) == 0
+    assert log.position("containers") != Position({log.origin: 400})
+    log.close()
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_a_full_disk_stops_the_merge_alone(tmp_path: Path, writes: int) -> None:
+    full = FullDisk()
+    log = filled(tmp_path, options=FileLogOptions(OPTIONS.limits, disk=full, levels=LEVELS))
+    before = content(log, STREAMS)
+    full.writes_left = writes
+    with pytest.raises(RetryLater):
+        tidied(log)
+    assert content(log, STREAMS) == before
+    full.writes_left = None
+    tidied(log)
+    assert content(log, STREAMS) == before
+    assert append_rows(log, rows(1)) == 400
+    log.close()
+
+
+def count_while_merged(folder: Path, wanted: int) -> None:
+    """Reads again and again until `wanted` rows are there: no look finds a row missing, and no history either."""
+    reader = FileLogReader(folder / "log", BlockCodec())
+    seen = 0
+    while seen < wanted:
+        found = numbers(reader)
+        assert found == list(range(len(found)))
+        assert reader.history("box-1").rows.num_rows >= len(range(1, seen, 7))
+        assert [batch.records.num_rows for batch in reader.latest("containers", "box-1")] == [1]
+        seen = len(found)
+    reader.close()
+
+
+def test_a_reader_in_another_process_while_the_log_is_merged(tmp_path: Path) -> None:
+    log = open_log(tmp_path, options=OPTIONS)
+    append_rows(log, rows(10))
+    reading = PROCESSES.Process(target=count_while_merged, args=(tmp_path, 3000), daemon=True)
+    reading.start()
+    for commit in range(1, 300):
+        append_rows(log, rows(10, start=10 * commit))
+        log.upkeep.step()
+    reading.join(60)
+    assert reading.exitcode == 0
+    log.close()
