@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from pydantic import ValidationError
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from pydantic import SecretStr, ValidationError
 
 from hq.fanout.fanning import Fanout
 from hq.fanout.kafka import client_settings, committed_positions
@@ -130,6 +131,68 @@ def test_a_customer_reads_its_own_and_nothing_else(kafka: Kafka, tmp_path: Path)
     assert not impostor.heard
     impostor.close()
     hq.log.close()
+
+
+def test_a_foreign_topic_can_not_be_told_from_none(kafka: Kafka, tmp_path: Path) -> None:
+    """Whatever the duck owner asks the broker about another customer's topic and group, which exist and hold messages, it hears word for
+    word what it hears about ones that do not exist; the list of topics has its own alone."""
+    hq = Headquarters(tmp_path)
+    hq.everything()
+    make(kafka, hq).step()
+    theirs = kafka.reader("machines", "machines.warehouse", ["landfall.customers.machines"])
+    until(lambda: bool(theirs.heard), "the other customer's messages, and its group")
+    theirs.close()
+    answers = {who: heard_of(kafka, who) for who in ("machines", "nobody")}
+    assert answers["machines"] == answers["nobody"]
+    assert all(answers["machines"].values()), answers
+    topics = AdminClient(login_of(kafka, "ducks")).list_topics(timeout=10).topics
+    assert [name for name in topics if name.startswith("landfall.")] == ["landfall.customers.ducks"]
+    hq.log.close()
+
+
+def login_of(kafka: Kafka, username: str) -> dict[str, Any]:
+    """A stock client's settings."""
+    return client_settings(kafka.access.model_copy(update={"username": username, "password": SecretStr(PASSWORD)}))
+
+
+def heard_of(kafka: Kafka, who: str) -> dict[str, str]:
+    """What the broker tells the duck owner who asks about `who`'s topic and group, by question, with `who` left out."""
+    settings, topic, group = login_of(kafka, "ducks"), f"landfall.customers.{who}", f"{who}.warehouse"
+    admin, partition = AdminClient(settings), TopicPartition(f"landfall.customers.{who}", 0)
+    consumer = Consumer(settings | {"group.id": "ducks.curious"})
+    intruder = Consumer(settings | {"group.id": group})
+    producer = Producer(settings | {"message.timeout.ms": 3_000})
+    refused: list[Any] = []
+    subscriber = kafka.reader("ducks", "ducks.curious", [topic])
+    until(lambda: bool(subscriber.refused), f"the refusal of {topic}")
+    subscriber.close()
+    producer.produce(topic, b"quack", on_delivery=lambda problem, _: refused.append(problem))
+    producer.flush(20)
+    heard = {
+        "subscribe": str(subscriber.refused),
+        "metadata": str(admin.list_topics(topic, timeout=10).topics[topic].error),
+        "describe": said(lambda: admin.describe_topics(TopicCollection([topic]))[topic].result(10)),
+        "configuration": said(lambda: next(iter(admin.describe_configs([ConfigResource("topic", topic)]).values())).result(10)),
+        "ends": said(lambda: consumer.get_watermark_offsets(partition, timeout=10)),
+        "offsets": said(lambda: next(iter(admin.list_offsets({partition: OffsetSpec.latest()}).values())).result(10)),
+        "times": said(lambda: consumer.offsets_for_times([TopicPartition(topic, 0, 0)], timeout=10)),
+        "committed": said(lambda: intruder.committed([partition], timeout=2)),
+        "group": said(lambda: admin.describe_consumer_groups([group])[group].result(10)),
+        "create": said(lambda: next(iter(admin.create_topics([NewTopic(topic, 1, 1)]).values())).result(10)),
+        "delete": said(lambda: next(iter(admin.delete_topics([topic]).values())).result(10)),
+        "produce": str(refused),
+    }
+    for one in (consumer, intruder):
+        one.close()
+    return {question: answer.replace(who, "<who>") for question, answer in heard.items()}
+
+
+def said(question: Callable[[], Any]) -> str:
+    """The answer or the refusal, as text."""
+    try:
+        return repr(question())
+    except KafkaException as problem:
+        return str(problem)
 
 
 def test_topics_are_there_before_there_is_anything_in_them(kafka: Kafka, tmp_path: Path) -> None:
