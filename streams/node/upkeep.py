@@ -1,0 +1,34 @@
+"""The log's upkeep in the background of its node: a step at a time, resting three times as long as each took."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from streams.errors import RetryLater
+from streams.log import Upkeep
+from streams.metrics import Metrics
+
+REST_SHARE = 3.0
+REST_S_MIN = 0.02
+IDLE_S = 5.0
+"""How long to wait where there was nothing to do, or no room to do it."""
+
+
+async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None]) -> None:
+    """Runs as long as the node. A full disk is reported once, and tried again."""
+    loop = asyncio.get_running_loop()
+    refused = False
+    while True:
+        started_s = loop.time()
+        try:
+            more = await asyncio.to_thread(upkeep.step)
+            refused = False
+        except RetryLater as problem:
+            if not refused:
+                report("the log's upkeep was refused by the disk", "tried again", problem=str(problem))
+            more, refused = False, True
+        took_s = loop.time() - started_s
+        if more:
+            metrics.observe("upkeep_step", took_s * 1000)
+        await asyncio.sleep(max(REST_S_MIN, REST_SHARE * took_s) if more else IDLE_S)
