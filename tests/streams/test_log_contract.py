@@ -1,4 +1,4 @@
-"""Goal: every log keeps the promises of the Log port. One suite, every implementation (its own files today)."""
+"""Goal: every log keeps the promises of the Log port. One suite, every implementation: its own files, a real Kafka."""
 
 from __future__ import annotations
 
@@ -19,27 +19,35 @@ from streams.log import READ_RECORDS_MAX, Append, Log, PeerKnowsMore
 from streams.ranges import RangeSet
 from streams.records import OFFSET, ORDER_AT, RECEIVED_AT, Record, concat, to_batch
 from streams.words import Origin, Position
+from tests.fanout.kafka import Kafka
+from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, numbers, offsets, open_log, rows
 
 CLOCK = StillClock(NOW_MS)
 Maker = Callable[[str], Log]
 
 
-def _files(folder: Path, node: str) -> Log:
-    return open_log(folder / node, node, CLOCK)
+@pytest.fixture
+def files(tmp_path: Path) -> Maker:
+    """Logs in files."""
+    return lambda node: open_log(tmp_path / node, node, CLOCK)
 
 
-IMPLEMENTATIONS: dict[str, Callable[[Path, str], Log]] = {"files": _files}
+@pytest.fixture
+def in_kafka(kafka: Kafka, tmp_path: Path) -> Maker:
+    """Logs in a Kafka."""
+    return lambda node: open_kafka_log(place(kafka, tmp_path / node, node), CLOCK)
 
 
-@pytest.fixture(params=sorted(IMPLEMENTATIONS))
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
+@pytest.fixture(params=["files", "in_kafka"])
+def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
     """Makes the log of a node; closed after the test. The clock starts anew."""
     CLOCK.at_ms = NOW_MS
+    opened: Maker = request.getfixturevalue(request.param)
     logs: list[Log] = []
 
     def maker(node: str) -> Log:
-        logs.append(IMPLEMENTATIONS[request.param](tmp_path, node))
+        logs.append(opened(node))
         return logs[-1]
 
     yield maker

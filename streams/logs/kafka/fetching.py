@@ -37,6 +37,7 @@ def consumer_settings(settings: KafkaLogSettings) -> dict[str, str | int | bool]
         "fetch.wait.max.ms": 20,
         "allow.auto.create.topics": False,
         "fetch.message.max.bytes": FETCH_BYTES,
+        "fetch.queue.backoff.ms": 2,
         "queued.min.messages": 1,
         "queued.max.messages.kbytes": QUEUED_KBYTES,
     }

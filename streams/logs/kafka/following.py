@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
@@ -76,9 +77,7 @@ class Follower:
         if not topics:
             return {}, {}
         firsts, ends = (
-            self._admin.list_offsets(
-                dict.fromkeys(topics, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_s
-            )
+            self._admin.list_offsets(dict.fromkeys(topics, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_s)
             for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
         )
 
@@ -121,7 +120,8 @@ class Follower:
                 header = control_header(value)
                 self.control_end = at + 1
             else:
-                headers = {name: data or b"" for name, data in message.headers() or []}
+                fields: Any = message.headers() or []  # typed as what they never are
+                headers = {name: data or b"" for name, data in fields}
                 commit, block = placed_block(headers, Location(CONTROL_SEGMENT, at, len(value)))
                 if block.block.stream != self._names.stream(topic):
                     raise Corrupt(f"a block of {block.block.stream} stands in {topic}")

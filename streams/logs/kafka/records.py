@@ -8,7 +8,6 @@ has a key by which Kafka compacts, the header `commit`, and a FrameHeader of tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
 
 import msgspec
 
@@ -23,8 +22,7 @@ COMMIT = "commit"
 HEADERS_BYTES_MAX = 1_024
 """What the headers of a block's record take, its topics apart."""
 
-Headers = list[tuple[str, str | bytes]]
-Found = TypeVar("Found")
+Headers = list[tuple[str, str | bytes | None]]
 
 
 def block_headers(new: NewBlock, commit: int) -> Headers:

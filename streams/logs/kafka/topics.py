@@ -50,9 +50,7 @@ class KafkaTopics:
         for name in (self._names.control, *map(self._names.topic, streams)):
             for one in topics[name].partitions.values() if name in topics else ():
                 if len(one.isrs) < len(one.replicas) or one.leader < 0:
-                    return (
-                        f"{len(one.isrs)} of {len(one.replicas)} brokers are in step for {name}: start the others; nothing was changed"
-                    )
+                    return f"{len(one.isrs)} of {len(one.replicas)} brokers are in step for {name}: start the others; nothing was changed"
         return (
             "the brokers are fewer than the topics' min.insync.replicas, or overloaded: start more, or lower it with kafka-configs; "
             "nothing was changed"

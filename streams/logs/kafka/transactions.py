@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -72,24 +72,20 @@ class Transactions:
         offsets: dict[int, int] = {}
         failed: list[KafkaError] = []
 
-        def delivered(number: int, error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                failed.append(error)
-            else:
-                offsets[number] = message.offset() or 0
+        def counted(number: int) -> Callable[[KafkaError | None, Message], None]:
+            def delivered(error: KafkaError | None, message: Message) -> None:
+                if error is not None:
+                    failed.append(error)
+                else:
+                    offsets[number] = message.offset() or 0
+
+            return delivered
 
         try:
             producer.begin_transaction()
             commit_point("log.kafka.begun")
             for number, one in enumerate(records):
-                producer.produce(
-                    one.topic,
-                    one.value,
-                    one.key,
-                    partition=0,
-                    headers=one.headers,
-                    on_delivery=lambda error, message, number=number: delivered(number, error, message),
-                )
+                producer.produce(one.topic, one.value, one.key, partition=0, headers=one.headers, on_delivery=counted(number))
             producer.flush(self._settings.answer_s + 1)
         except KafkaException as problem:
             self._abandon(problem)

@@ -1,0 +1,250 @@
+"""The path of a commit into a Kafka: one transaction, then the index, then memory; and what to do when Kafka does not say."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from streams.crash import commit_point
+from streams.errors import Corrupt, RetryLater
+from streams.logs.book import Book, Change, Line, LineKey, Location, PlacedBlock
+from streams.logs.damage import Damage
+from streams.logs.disk import Disk
+from streams.logs.frames import Floor, FrameHeader
+from streams.logs.index import INDEX_NAME, IndexDamaged
+from streams.logs.indexing import IndexWriter, remove_index
+from streams.logs.kafka.client import Fenced
+from streams.logs.kafka.following import CONTROL_SEGMENT, Follower, RecordsLost
+from streams.logs.kafka.lease import Lease
+from streams.logs.kafka.names import Names
+from streams.logs.kafka.records import block_headers, control_records
+from streams.logs.kafka.settings import KafkaLogSettings
+from streams.logs.kafka.topics import KafkaTopics
+from streams.logs.kafka.transactions import Outgoing, Transactions, Unclear
+from streams.logs.marker import Marker
+from streams.logs.stamping import NewBlock
+from streams.ranges import RangeSet
+
+MARKER_COMMITS = 4_096
+FOLLOW_EVERY_S = 1.0
+"""How often a standby looks for what the writer has added: what it knows already, it need not read when it takes over."""
+told = logging.getLogger("landfall.log")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the log of `node` is: in Kafka as `settings` say; its index in `folder`, its marker outside of it."""
+
+    settings: KafkaLogSettings
+    node: str
+    folder: Path
+    marker: Path
+
+    @property
+    def names(self) -> Names:
+        """The names of its Kafka topics."""
+        return Names(self.settings.prefix)
+
+
+class KafkaKeeper:
+    """Commits to a log in a Kafka. Not safe from several threads: the log's lock guards it.
+
+    A commit is 1 to 3 of `Transactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. Killed after 3 it is kept: opening
+    brings the index up. When Kafka does not say whether 3 is done, a new producer ends it one way or the other, and reading shows which.
+    """
+
+    def __init__(self, place: Place, on_damage: Callable[[Damage], None], disk: Disk) -> None:
+        """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed."""
+        self._place, self._disk = place, disk
+        self._marker = Marker(place.marker, place.node, disk)
+        self._marker_due = 0
+        self._unindexed: Change | None = None
+        self._lost: Fenced | Corrupt | None = None
+        settings, names = place.settings, place.names
+        self._topics = KafkaTopics(settings, names)
+        self._topics.make_control()
+        self._follower = Follower(settings, names, on_damage)
+        self._transactions = Transactions(settings)
+        self._lost_records: str | None = None
+        self.book, self._index = self._opened()
+        self._lease = Lease(settings, names.control, f"{place.node}.{_instance(place.folder)}")
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self.doubt = self._take_over()
+            undo.pop_all()
+
+    def ready(self) -> None:
+        """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater; Fenced, when it is over."""
+        if self._lost is not None:
+            raise self._lost
+        if not self._transactions.connected:
+            self._reconnect()
+        if self._unindexed is not None:
+            self._index.apply([self._unindexed])
+            self.book.take(self._unindexed)
+            self._unindexed = None
+
+    def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
+        """`header` and `blocks` are committed, indexed and in the book; `commit` is filled in here.
+
+        Raises RetryLater when Kafka does not take it: then nothing has changed; Unclear when it did not say, not even after a while;
+        Fenced when another process writes the log by now.
+        """
+        number = self.book.commit + 1
+        header = msgspec.structs.replace(header, commit=number)
+        streams = {new.block.stream for new in blocks}
+        self._topics.make(streams)
+        control = [Outgoing(self._place.names.control, value, [("commit", str(number))], key) for key, value in control_records(header)]
+        records = [self._outgoing(new, number) for new in blocks]
+        try:
+            offsets = self._transactions.write([*records, *control])
+            self._transactions.commit()
+        except Fenced as problem:
+            self._lost = problem
+            raise
+        except Unclear:
+            self._reconnect()
+            if self.book.commit < number:
+                raise RetryLater("Kafka did not take it", hint="nothing was changed") from None
+        except RetryLater as problem:
+            raise RetryLater(str(problem.args[0]), hint=self._topics.why_short(streams)) from problem
+        else:
+            self._take(header, blocks, records, offsets)
+        commit_point("log.kafka.indexed")
+        if number >= self._marker_due:
+            self.refresh_marker()
+        self._drop_fronts(header.floors)
+
+    def set_aside(self, key: LineKey, first: int, end: int) -> None:
+        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
+        line = self.book.line(key)
+        ledger = line.ledger.copy()
+        ledger.held = ledger.held.without(RangeSet([(first, end)]))
+        changed = Line(ledger, line.end, line.received_at_ms, ledger.next_offset())
+        self._index.set_aside(key, first, end, changed)
+        self.book.set_line(key, changed)
+
+    def refresh_marker(self) -> None:
+        """The marker names this generation and commit. An older one is true too: a full disk is asked again at the next commit."""
+        with suppress(OSError):
+            self._marker.write(self.book.openings[-1].generation, self.book.commit)
+            self._marker_due = self.book.commit + MARKER_COMMITS
+
+    def close(self) -> None:
+        """Releases everything; another process may write."""
+        self._transactions.close()
+        self._lease.close()
+        self._index.close()
+
+    def _outgoing(self, new: NewBlock, commit: int) -> Outgoing:
+        return Outgoing(self._place.names.topic(new.block.stream), new.block.to_bytes(), block_headers(new, commit))
+
+    def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
+        """What is committed goes into index and book; while the disk is full, at the next commit."""
+        placed = [
+            PlacedBlock(new.block, Location(CONTROL_SEGMENT, at, len(record.value)), new.topics, new.received_at_ms)
+            for new, record, at in zip(blocks, records, offsets, strict=False)
+        ]
+        if len(offsets) > len(blocks):
+            self._follower.control_end = offsets[-1] + 1
+        change = self.book.change(header, placed, CONTROL_SEGMENT, self._follower.control_end)
+        try:
+            self._index.apply([change])
+        except RetryLater:
+            self._unindexed = change
+        else:
+            self.book.take(change)
+
+    def _drop_fronts(self, floors: Sequence[Floor]) -> None:
+        """Kafka forgets what nothing held stands before; when it does not answer, after the next trim."""
+        for stream in {floor.stream for floor in floors}:
+            [(before,)] = self._index.rows(
+                "SELECT min(pieces.at) FROM pieces JOIN lines ON lines.id = pieces.line WHERE lines.stream = ?", (stream,)
+            )
+            self._topics.make([stream])
+            with suppress(RetryLater):
+                self._topics.drop_front(stream, before)
+
+    def _reconnect(self) -> None:
+        """A new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt."""
+        if not self._lease.held(self._place.settings.answer_s):
+            raise RetryLater("Kafka does not say that this process may write the log", hint="it is asked again; are its brokers well?")
+        self._transactions.connect()
+        try:
+            self._follower.follow(self.book, self._index)
+        except RecordsLost as problem:
+            self._lost = Corrupt(f"Kafka lost what it had acknowledged: {problem}", hint="start the node again: it opens a new generation")
+            raise self._lost from problem
+        except RetryLater:
+            self._transactions.close()
+            raise
+        self._unindexed = None
+
+    def _take_over(self) -> str | None:
+        """Waits until this process may write, ends all others, and reads what they wrote; returns why this may not be the latest copy."""
+        self._follow()
+        doubt = self._why_not_latest()
+        asked_s, standby_s = time.monotonic(), self._place.settings.standby_s
+        waits = False
+        while not self._lease.held(FOLLOW_EVERY_S):
+            if standby_s is not None and time.monotonic() > asked_s + standby_s:
+                raise RetryLater(f"another process writes the log {self._place.settings.prefix}", hint="stop it, or wait for it to end")
+            if not waits:
+                told.info("stands by: another process writes the log %s", self._place.settings.prefix)
+                waits = True
+            self._follow()
+            if doubt is None:
+                self.refresh_marker()
+        self._transactions.connect()
+        self._follow()
+        return self._lost_records or doubt or self._why_not_latest()
+
+    def _follow(self) -> None:
+        """Index and book are brought up to the broker; built anew when the broker has less than they say."""
+        try:
+            self._follower.follow(self.book, self._index)
+        except IndexDamaged as problem:
+            self._lost_records = str(problem) if isinstance(problem, RecordsLost) else self._lost_records
+            self._index.close()
+            self.book, self._index = self._rebuilt()
+
+    def _why_not_latest(self) -> str | None:
+        if not self.book.openings:
+            return "the log is new"
+        return self._marker.why_not_latest(self.book.openings[-1].generation, self.book.commit)
+
+    def _opened(self) -> tuple[Book, IndexWriter]:
+        path = self._place.folder / INDEX_NAME
+        if not path.exists():
+            return self._rebuilt()
+        try:
+            index = IndexWriter.open_for(path, self._disk)
+            book = index.load()
+            index.verify(book)
+        except IndexDamaged:
+            return self._rebuilt()
+        return book, index
+
+    def _rebuilt(self) -> tuple[Book, IndexWriter]:
+        """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other."""
+        path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
+        remove_index(beside)
+        book, index = Book(), IndexWriter.open_for(beside, self._disk)
+        self._follower.follow(book, index)
+        index.close()
+        remove_index(path)
+        beside.rename(path)
+        return book, IndexWriter.open_for(path, self._disk)
+
+
+def _instance(folder: Path) -> str:
+    """A name for whoever has this folder on this machine: one process at a time, as its lock sees to."""
+    return hashlib.sha256(f"{socket.gethostname()}:{folder.absolute()}".encode()).hexdigest()[:16]

@@ -1,0 +1,111 @@
+"""The log in a Kafka: one Kafka topic per stream, a block per Kafka record, a commit per transaction."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from streams.block import Block, Codec
+from streams.clock import Clock
+from streams.errors import Misuse
+from streams.log import Append, Appended
+from streams.logs.damage import Damage
+from streams.logs.disk import Disk
+from streams.logs.kafka.gathering import Gathering
+from streams.logs.kafka.keeper import KafkaKeeper, Place
+from streams.logs.kafka.reading import KafkaLogReader, leave_settings
+from streams.logs.kafka.sizing import SizedCodec
+from streams.logs.keeping import KeptLog
+from streams.logs.opening import lock_folder
+from streams.logs.segments import SEGMENTS
+from streams.logs.stamping import NewBlock
+
+
+def _silent(damage: Damage) -> None:
+    """Nobody asked to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLogOptions:
+    """What the node or a test may set.
+
+    `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log.
+    """
+
+    on_damage: Callable[[Damage], None] = _silent
+    disk: Disk = field(default_factory=Disk)
+    randbits: Callable[[int], int] = secrets.randbits
+
+
+class KafkaLog(KeptLog, KafkaLogReader):
+    """A node's log in a Kafka, written by this process alone. Safe from any thread; commits go one after another.
+
+    `folder` holds the index alone, which is built again from the broker when it is lost. Another process that opens the log stands by; when
+    it takes over, every write of this one raises Fenced, and changes nothing.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        codec: Codec,
+        clock: Clock,
+        options: KafkaLogOptions = KafkaLogOptions(),
+    ) -> None:
+        """Opens or makes the log, after whichever process writes it now has gone. The marker lies outside the folder and in no backup.
+
+        Raises Misuse when it is another node's or in files, RetryLater when Kafka does not answer, NotAllowed when it does not let us.
+        """
+        settings, folder = place.settings, place.folder
+        super().__init__(place.node, codec, clock, options.on_damage, options.randbits)
+        self._encoding = self._sized = SizedCodec(codec, settings.record_bytes_max)
+        self._gathering = Gathering(super().append, settings.gather_ms)
+        if (folder / SEGMENTS).exists():
+            raise Misuse(f"{folder} holds a log in files", hint="give the log in Kafka a folder of its own; a peer brings the records over")
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as undo:
+            self._lock_descriptor = lock_folder(folder)
+            undo.callback(os.close, self._lock_descriptor)
+            self._keeper = self._kafka = KafkaKeeper(place, options.on_damage, options.disk)
+            undo.callback(self._kafka.close)
+            self._check_node(place.names.control)
+            leave_settings(folder, settings)
+            KafkaLogReader.__init__(self, folder, codec)
+            undo.callback(super().close)
+            self._enter(self._kafka.doubt)
+            undo.pop_all()
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """Give offsets to new records, together with what other threads append within `gather_ms`; alerts do not wait.
+
+        Raises RetryLater, Misuse as any log; Unclear, a RetryLater, when Kafka did not say whether it took them: with a producer and its
+        sequence the same append can be repeated without harm. Raises Fenced when another process writes the log by now.
+        """
+        return self._gathering.append(appends)
+
+    def close(self) -> None:
+        """Releases everything. The log can not be used afterwards."""
+        with self._write_lock:
+            super().close()
+            self._kafka.refresh_marker()
+            self._kafka.close()
+            os.close(self._lock_descriptor)
+
+    def _to_store(self, block: Block) -> list[NewBlock]:
+        return [new for part in self._fitting(block) for new in super(KafkaLog, self)._to_store(part)]
+
+    def _fitting(self, block: Block) -> Iterator[Block]:
+        """The block, cut until each part fits a Kafka record."""
+        if self._sized.fits(block):
+            yield block
+        elif block.count == 1 or not self._codec.knows(block.codec):
+            raise Misuse(
+                f"{block.stream}:{block.origin} {block.first}..{block.end - 1} takes {len(block.payload)} bytes and can not be cut here",
+                hint="raise record_bytes_max in the node's settings, and max.message.bytes of its Kafka topics",
+            )
+        else:
+            middle = block.first + block.count // 2
+            for first, end in ((block.first, middle), (middle, block.end)):
+                yield from self._fitting(self._codec.cut(block, first, end))

@@ -1,0 +1,78 @@
+"""Reading a log in a Kafka: looked up in the node's index, fetched from the broker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import SecretStr, TypeAdapter
+
+from streams.block import Codec, ReadBytes
+from streams.errors import Corrupt, Misuse
+from streams.logs.book import LineKey, Piece
+from streams.logs.kafka.fetching import Fetcher
+from streams.logs.kafka.names import Names
+from streams.logs.kafka.settings import KafkaLogSettings
+from streams.logs.reading import IndexedReader, Moved
+
+WHERE = "kafka.json"
+"""Beside the index: how the log's own process reaches its Kafka, so that readers of the folder need no settings. For its owner alone."""
+
+
+class KafkaLogReader(IndexedReader):
+    """Reads a node's log in a Kafka from any process of the machine."""
+
+    def __init__(self, folder: Path, codec: Codec) -> None:
+        """Raises FileNotFoundError when `folder` belongs to no log in a Kafka, or to none that was opened yet."""
+        settings = found_settings(folder)
+        self._names, self._fetcher = Names(settings.prefix), Fetcher(settings)
+        super().__init__(folder, codec)
+
+    def close(self) -> None:
+        """Releases files and connections."""
+        super().close()
+        self._fetcher.close()
+
+    def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        for piece, data in self._fetcher.fetch(self._names.topic(key[0]), pieces):
+            if not isinstance(data, Corrupt) or self._still_there(key, piece):
+                yield piece, data
+
+    def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
+        for _, data in self._bytes(key, [piece]):
+            if isinstance(data, Corrupt):
+                raise data
+            return lambda at, length: data[at : at + length]
+        raise Moved(f"{piece.location} is trimmed")
+
+    def _still_there(self, key: LineKey, piece: Piece) -> bool:
+        """Whether the index still says that the piece is there: it may have been trimmed since it was looked up."""
+        return any(other.location == piece.location for other in self._index.pieces(key, piece.first, piece.end))
+
+    def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
+        return []
+
+
+def found_settings(folder: Path) -> KafkaLogSettings:
+    """How the log whose index is in `folder` is reached. Raises FileNotFoundError, Misuse."""
+    try:
+        return TypeAdapter(KafkaLogSettings).validate_json((folder / WHERE).read_bytes())
+    except ValueError as problem:
+        raise Misuse(f"{folder / WHERE} does not read: {problem}", hint="start the node again: it writes it anew") from problem
+
+
+def leave_settings(folder: Path, settings: KafkaLogSettings) -> None:
+    """Readers of `folder` find how the log is reached."""
+
+    def revealed(value: object) -> object:
+        return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+    told = settings.model_copy(update={})
+    fields = {name: revealed(getattr(told, name)) for name in KafkaLogSettings.model_fields}
+    beside = folder / f"{WHERE}.new"
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(TypeAdapter(dict[str, object]).dump_json(fields))
+    beside.replace(folder / WHERE)

@@ -1,0 +1,50 @@
+"""Blocks that fit a Kafka record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, ReadBytes
+from streams.logs.kafka.records import HEADERS_BYTES_MAX
+from streams.words import Origin
+
+_CHECKSUM_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SizedCodec:
+    """A codec that makes no block whose Kafka record would be longer than `record_bytes_max`."""
+
+    codec: Codec
+    record_bytes_max: int
+
+    def fits(self, block: Block) -> bool:
+        """Whether the block and its headers, which take a byte a topic, fit one record."""
+        longest = len(block.payload) + HEAD_BYTES_MAX + _CHECKSUM_BYTES + HEADERS_BYTES_MAX + block.count
+        return longest <= self.record_bytes_max
+
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
+        """As the codec does it. Raises BlockTooLarge when it does not fit."""
+        block = self.codec.encode(stream, origin, records)
+        if not self.fits(block):
+            raise BlockTooLarge(f"{records.num_rows} rows take {len(block.payload)} bytes: too many for one Kafka record")
+        return block
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        """As the codec does it."""
+        return self.codec.decode(block)
+
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
+        """As the codec does it."""
+        return self.codec.topic_rows(head, read, topics)
+
+    def knows(self, codec: int) -> bool:
+        """As the codec does it."""
+        return self.codec.knows(codec)
+
+    def cut(self, block: Block, first: int, end: int) -> Block:
+        """As the codec does it."""
+        return self.codec.cut(block, first, end)

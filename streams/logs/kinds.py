@@ -1,0 +1,41 @@
+"""Opening a log, or a reader of one, whichever kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from streams.block import Codec
+from streams.clock import Clock
+from streams.errors import Misuse
+from streams.logs.damage import Damage
+from streams.logs.filereading import FileLogReader
+from streams.logs.files import FileLog, FileLogOptions
+from streams.logs.kafka.keeper import Place
+from streams.logs.kafka.log import KafkaLog, KafkaLogOptions
+from streams.logs.kafka.reading import WHERE, KafkaLogReader
+from streams.logs.kafka.settings import FileLogSettings, KafkaLogSettings
+
+AnyLog = FileLog | KafkaLog
+AnyReader = FileLogReader | KafkaLogReader
+
+
+def open_log(
+    settings: FileLogSettings | KafkaLogSettings, home: Path, node: str, codec: Codec, clock: Clock, on_damage: Callable[[Damage], None]
+) -> AnyLog:
+    """The log of `node`, for its one writing process: in `home`/log, or its index there and the rest in Kafka; its marker beside it.
+
+    Raises as FileLog and KafkaLog; Misuse when the folder holds a log of the other kind.
+    """
+    folder, marker = home / "log", home / "marker"
+    if isinstance(settings, KafkaLogSettings):
+        named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
+        return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(on_damage))
+    if (folder / WHERE).exists():
+        raise Misuse(f"{folder} is the index of a log in Kafka", hint="set the node's log to kind kafka again, or give it another folder")
+    return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=on_damage))
+
+
+def open_reader(folder: Path, codec: Codec) -> AnyReader:
+    """A reader of the log in `folder`, from any process. Raises FileNotFoundError when there is no log yet."""
+    return KafkaLogReader(folder, codec) if (folder / WHERE).exists() else FileLogReader(folder, codec)
