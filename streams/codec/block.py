@@ -10,18 +10,19 @@ import pyarrow.compute as pc
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec.columns import TYPES
-from streams.codec.layout import read_payload, write_payload
+from streams.codec.reading import read_rows
 from streams.codec.wire import CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
+from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse
-from streams.records import OFFSET, ORDER_AT, STAMPED, TOPIC
+from streams.records import OFFSET, ORDER_AT, STAMPED
 from streams.words import Origin
 
-CODEC = 1
+CODEC = 2
 """The number of the encoding that BlockCodec writes; it reads this one alone."""
 
 
 class BlockCodec:
-    """Codec 1. Holds no state: one serves all logs and threads."""
+    """Codec 2. Holds no state: one serves all logs and threads."""
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
         """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
@@ -29,10 +30,10 @@ class BlockCodec:
         Raises Misuse for columns of other types, offsets that are not consecutive, or no rows; BlockTooLarge when fewer rows would fit.
         """
         first = _check(records)
-        payload = write_payload(records)
+        order = pc.min_max(records.column(ORDER_AT))
+        payload = write_payload(records, order["max"].as_py())
         if len(payload) > BLOCK_BYTES_MAX:
             raise BlockTooLarge(f"{records.num_rows} rows take {len(payload)} bytes, more than the {BLOCK_BYTES_MAX} of a block")
-        order = pc.min_max(records.column(ORDER_AT))
         return Block(stream, origin, first, records.num_rows, order["min"].as_py(), order["max"].as_py(), CODEC, payload)
 
     def decode(self, block: Block) -> pa.RecordBatch:
@@ -40,9 +41,8 @@ class BlockCodec:
 
         Raises Corrupt for bytes that no encoder wrote or a header that does not match them; Misuse for another codec's block.
         """
-        if block.codec != CODEC:
-            raise Misuse(f"a block of codec {block.codec} is none of codec {CODEC}", hint="a newer version of Landfall reads it")
-        records = read_payload(block.payload, block.first, block.count)
+        _check_codec(block.codec)
+        records = read_rows(block.head, lambda at, length: block.payload[at : at + length])
         order = pc.min_max(records.column(ORDER_AT))
         if (order["min"].as_py(), order["max"].as_py()) != (block.order_first_ms, block.order_last_ms):
             raise Corrupt("a block's order times are not those of its header")
@@ -50,8 +50,8 @@ class BlockCodec:
 
     def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
         """The rows of `topics` alone, in offset order. Raises as `decode`."""
-        rows = self.decode(Block.of(head, read(0, head.payload_bytes)))
-        return rows.filter(pc.is_in(rows.column(TOPIC), pa.array(sorted(topics), pa.string())))
+        _check_codec(head.codec)
+        return read_rows(head, read, topics)
 
     def knows(self, codec: int) -> bool:
         """Whether blocks of codec number `codec` are read here: those of this one alone."""
@@ -67,12 +67,17 @@ class BlockCodec:
         return self.encode(block.stream, block.origin, kept)
 
 
+def _check_codec(codec: int) -> None:
+    if codec != CODEC:
+        raise Misuse(f"a block of codec {codec} is none of codec {CODEC}", hint="a newer version of Landfall reads it")
+
+
 def _check(records: pa.RecordBatch) -> int:
     """The first offset, when `records` can be a block."""
     rows, columns = records.num_rows, records.num_columns
     if not rows > 0 or columns > COLUMNS_MAX:
         raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {columns}")
-    if rows > BLOCK_RECORDS_MAX or rows * columns > CELLS_MAX // 4 or records.nbytes > TEXT_BYTES_MAX:
+    if rows > BLOCK_RECORDS_MAX or rows * columns > CELLS_MAX or records.nbytes > TEXT_BYTES_MAX:
         raise BlockTooLarge(f"{rows} rows of {columns} columns and {records.nbytes} bytes are too much for one block")
     for field in records.schema:
         if field.type not in TYPES:

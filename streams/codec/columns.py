@@ -1,91 +1,22 @@
-"""One nullable column of any of the four signal types."""
+"""What both halves of the codec say of a column: its type's number, which rows are null, and which columns are written elsewhere."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from streams.codec.bits import BitReader, BitWriter
-from streams.codec.neighbours import RAW, NeighbourReader, NeighbourWriter, as_decimals, from_decimals
-from streams.codec.texts import read_texts, write_texts
-from streams.codec.wire import Bools, Ints, Reader, Writer
+from streams.codec.decimals import RAW, from_decimals
+from streams.codec.wire import Bools, Ints, Values
 from streams.errors import Corrupt, Misuse
+from streams.records import DEVICE_AT, GIVEN, RESERVED, SOURCE, STAMPED, TOPIC
 
 TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
-_BOOL, _INT, _FLOAT, _TEXT = range(4)
-
-
-_HAS_NULLS = 4
-_DECIMALS = 8
-
-
-class ColumnWriter:
-    """Writes columns whose rows are those of `topic_codes`, in the same order."""
-
-    def __init__(self, writer: Writer, bits: BitWriter, topic_codes: Ints) -> None:
-        self._writer, self._bits, self._topic_codes = writer, bits, topic_codes
-        self._neighbours = NeighbourWriter(writer)
-
-    def write(self, column: pa.Array) -> None:
-        """One column: its type, which rows are null, and the values of the others. Not for a column of nothing but nulls."""
-        kind = type_number(column.type)
-        known = known_rows(column)
-        values = column.drop_null() if column.null_count else column
-        if kind == _TEXT:
-            self._head(kind, known, 0)
-            write_texts(self._writer, values, self._topic_codes[known])
-            return
-        plain = values.to_numpy(zero_copy_only=False)
-        decimals, whole = as_decimals(plain) if kind == _FLOAT else (0, plain)
-        self._head(kind, known, decimals)
-        if kind == _BOOL:
-            self._bits.write(plain)
-        elif whole is None:
-            self._neighbours.write_raw(plain)
-        else:
-            self._neighbours.write(whole, decimals, known)
-
-    def _head(self, kind: int, known: Bools, decimals: int) -> None:
-        has_nulls = not known.all()
-        self._writer.varint(kind + _HAS_NULLS * has_nulls + _DECIMALS * decimals)
-        if has_nulls:
-            self._bits.write(~known)
-
-
-class ColumnReader:
-    """Reads what a ColumnWriter wrote."""
-
-    def __init__(self, reader: Reader, bits: BitReader, topic_codes: Ints) -> None:
-        self._reader, self._bits, self._topic_codes = reader, bits, topic_codes
-        self._neighbours = NeighbourReader(reader)
-
-    def read(self) -> pa.Array:
-        """One column. Raises Corrupt for one of nothing but nulls, which no writer writes."""
-        head = self._reader.below(_DECIMALS * (RAW + 1), "the head of a column")
-        kind, has_nulls, decimals = head % _HAS_NULLS, head // _HAS_NULLS % 2, head // _DECIMALS
-        nulls = self._bits.read(self._reader.rows) if has_nulls else np.zeros(self._reader.rows, np.bool_)
-        count = len(nulls) - int(nulls.sum())
-        if count == 0:
-            raise Corrupt("a column of nothing but nulls")
-        return spread(self._values(kind, decimals, count, nulls), nulls)
-
-    def _values(self, kind: int, decimals: int, count: int, nulls: Bools) -> pa.Array:
-        if kind == _TEXT:
-            return read_texts(self._reader, count, self._topic_codes[~nulls])
-        if kind == _BOOL:
-            return pa.array(self._bits.read(count))
-        if decimals == RAW:
-            return pa.array(self._neighbours.read_raw(count))
-        whole = self._neighbours.read(count)
-        return pa.array(from_decimals(whole, decimals) if kind == _FLOAT else whole)
-
-
-def spread(values: pa.Array, nulls: Bools) -> pa.Array:
-    """`values` at the rows that are not null."""
-    if not nulls.any():
-        return values
-    places = np.cumsum(~nulls) - 1
-    return values.take(pa.array(places, pa.int64(), mask=nulls))
+BOOL, INT, FLOAT, TEXT = range(4)
+"""A type's place in TYPES is the number it is written as."""
+HAS_NULLS = 4
+DECIMALS = 8
+"""A column's head is its type's number, plus HAS_NULLS if it has some, plus DECIMALS times its decimals."""
+ELSEWHERE = frozenset([TOPIC, DEVICE_AT, *STAMPED.names])
 
 
 def known_rows(column: pa.Array) -> Bools:
@@ -101,3 +32,34 @@ def type_number(kind: pa.DataType) -> int:
     if kind not in TYPES:
         raise Misuse(f"a block holds bool, int64, float64 and string columns, not {kind}")
     return TYPES.index(kind)
+
+
+def stored_at(known: Bools | None, pick: Ints | None) -> tuple[Ints | None, Bools | None]:
+    """Where among the known values those of the rows `pick` stand (None: as they are), and which of these rows are null (None: none)."""
+    if known is None:
+        return pick, None
+    index = np.maximum(np.cumsum(known) - 1, 0)
+    if pick is not None:
+        index, known = index.take(pick), known.take(pick)
+    return index, ~known
+
+
+def as_arrow(values: Values, known: Bools | None, pick: Ints | None, decimals: int | None = None) -> pa.Array:
+    """The rows `pick` of a column that has `values` where it is `known`: whole numbers of 10^-decimals as floats, if that is said."""
+    index, nulls = stored_at(known, pick)
+    if index is not None:
+        values = values.take(index) if len(values) else np.zeros(len(index), values.dtype)
+    return pa.array(values if decimals in (None, RAW) else from_decimals(values, decimals), mask=nulls)
+
+
+def batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
+    """The columns in their usual order: GIVEN, SOURCE, STAMPED, signals. Raises Corrupt when one of the log's own is of another type."""
+    given = {field: columns.get(field.name) for field in GIVEN}
+    fields = [*given, *(field for field in SOURCE if field.name in columns), *STAMPED]
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in fields]
+    for field, column in zip(fields, arrays, strict=True):
+        if column.type != field.type:
+            raise Corrupt(f"column {field.name!r} is {column.type}, not {field.type}")
+    signals = [name for name in columns if name not in RESERVED]
+    fields += [pa.field(name, columns[name].type) for name in signals]
+    return pa.RecordBatch.from_arrays([*arrays, *(columns[name] for name in signals)], schema=pa.schema(fields))

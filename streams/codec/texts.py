@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.codec.numbers import read_ints, write_ints
-from streams.codec.wire import Ints, Reader, Writer
+from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 
 _PLAIN, _DICTIONARY, _BY_TOPIC = 0, 1, 2
@@ -33,11 +33,11 @@ def write_texts(writer: Writer, texts: pa.StringArray, topic_codes: Ints) -> Non
     write_ints(writer, codes if by_topic is None else by_topic)
 
 
-def read_texts(reader: Reader, count: int, topic_codes: Ints) -> pa.StringArray:
-    """The `count` texts that `write_texts` wrote."""
+def read_texts(reader: Reader, count: int, topic_codes: Ints) -> tuple[pa.StringArray, Ints]:
+    """The `count` texts that `write_texts` wrote: the different ones, and each row's place among them. Raises Corrupt."""
     kind = reader.below(3, "a kind of texts")
     if kind == _PLAIN:
-        return read_list(reader, count)
+        return read_list(reader, count), np.arange(count)
     size = reader.below(count, "a dictionary's size less one") + 1
     dictionary = read_list(reader, size)
     if kind == _DICTIONARY:
@@ -45,16 +45,16 @@ def read_texts(reader: Reader, count: int, topic_codes: Ints) -> pa.StringArray:
     else:
         topics, rows = np.unique(topic_codes, return_inverse=True)
         codes = read_ints(reader, len(topics))[rows]
-    return take(reader, dictionary, codes)
+    if codes.min() < 0 or codes.max() >= size:
+        raise Corrupt(f"a code of a dictionary of {size} texts points outside it")
+    return dictionary, codes
 
 
-def take(reader: Reader, dictionary: pa.StringArray, codes: Ints) -> pa.StringArray:
-    """The texts that `codes` point at. Raises Corrupt for a code outside the dictionary, or more text than a block may hold."""
-    if len(codes) and not (codes.min() >= 0 and codes.max() < len(dictionary)):
-        raise Corrupt(f"a code of a dictionary of {len(dictionary)} texts points outside it")
+def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
+    """The texts that `codes` point at, none where `nulls` says so. Raises Corrupt for more text than a block may hold."""
     lengths = pc.binary_length(dictionary).to_numpy(zero_copy_only=False)
-    reader.pay_text(int(lengths[codes].sum(dtype=np.int64)) if len(codes) else 0)
-    return dictionary.take(pa.array(codes))
+    budget.pay_text(int(lengths[codes].sum(dtype=np.int64)))
+    return dictionary.take(pa.array(codes, mask=nulls))
 
 
 def write_list(writer: Writer, texts: pa.StringArray) -> None:
@@ -81,7 +81,7 @@ def read_list(reader: Reader, count: int) -> pa.StringArray:
     numbers = read_ints(reader, count)
     if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**width):
         raise Corrupt(f"a numbered text does not fit {width} digits")
-    reader.pay_text(count * (len(prefix.encode()) + width))
+    reader.budget.pay_text(count * (len(prefix.encode()) + width))
     return pa.array([f"{prefix}{number:0{width}}" for number in numbers.tolist()], pa.string())
 
 

@@ -1,54 +1,77 @@
-"""A row's three times, each stored by what tells it cheapest from the others."""
+"""A row's three times: received times as runs over the offsets, the other two by what tells them cheapest."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from streams.codec.bits import BitReader, BitWriter
 from streams.codec.numbers import packed_ints, read_ints, write_ints
 from streams.codec.wire import Bools, Ints, Reader, Writer
+from streams.errors import Corrupt
 
-_ITSELF, _BEHIND_RECEIVED = 0, 1
-_DEVICE_ELSE_RECEIVED, _RECEIVED, _BITMAP, _EXACT = 0, 1, 2, 3
-
-
-def write_device_at(writer: Writer, device_at: Ints, received_at: Ints) -> None:
-    """The devices' times of the rows that have one, at least one row, with the received times of the same rows."""
-    behind = packed_ints(received_at - device_at)
-    itself = packed_ints(device_at)
-    kind, packed = (_BEHIND_RECEIVED, behind) if len(behind) < len(itself) else (_ITSELF, itself)
-    writer.varint(kind)
-    writer.raw(packed)
+ITSELF, BEHIND_RECEIVED = 0, 1
+"""How the devices' times are written: as they are, or by how much they were received later."""
+DEVICE_ELSE_RECEIVED, RECEIVED, EITHER, EXACT = 0, 1, 2, 3
+"""How order times are written: not at all (of two kinds), one bit each, or by how much they differ from the received times."""
+_JUDGED_ROWS = 4096
 
 
-def read_device_at(reader: Reader, received_at: Ints) -> Ints:
-    """What `write_device_at` wrote."""
-    kind = reader.below(2, "how device times are stored")
-    values = read_ints(reader, len(received_at))
-    return received_at - values if kind == _BEHIND_RECEIVED else values
+def write_received(directory: Writer, received_at: Ints, order_last_ms: int) -> None:
+    """The received times in offset order, at least one: runs of equal ones, as one commit makes them. Begins near `order_last_ms`."""
+    starts = np.concatenate(([0], np.flatnonzero(received_at[1:] != received_at[:-1]) + 1))
+    times = received_at[starts]
+    directory.varint(len(starts) - 1)
+    directory.signed(_wrapped(int(times[0]) - order_last_ms))
+    if len(starts) > 1:
+        write_ints(directory, np.diff(times))
+        write_ints(directory, np.diff(starts))
 
 
-def write_order_at(writer: Writer, bits: BitWriter, order_at: Ints, device_at: Ints, known: Bools, received_at: Ints) -> None:
-    """Every row's order time; `device_at` counts where `known`."""
+def read_received(directory: Reader, rows: int, order_last_ms: int) -> ReceivedTimes:
+    """What `write_received` wrote. Raises Corrupt."""
+    more = directory.below(rows, "the count of received times less one")
+    first = _wrapped(directory.signed() + order_last_ms)
+    if not more:
+        return ReceivedTimes(np.array([first]), np.zeros(1, np.int64), rows)
+    steps, lengths = read_ints(directory, more), read_ints(directory, more)
+    if lengths.min() < 1 or lengths.max() >= rows or lengths.sum() >= rows:
+        raise Corrupt("the runs of received times do not make up a block's rows")
+    return ReceivedTimes(np.cumsum(np.concatenate(([first], steps))), np.concatenate(([0], np.cumsum(lengths))), rows)
+
+
+class ReceivedTimes:
+    """The received time of every offset: `times[run]` from place `starts[run]` of the block on."""
+
+    def __init__(self, times: Ints, starts: Ints, rows: int) -> None:
+        self._times, self._starts, self._rows = times, starts, rows
+
+    def at(self, places: Ints) -> Ints:
+        """The received times (UTC ms) of the rows at these places, counted from the block's first offset."""
+        if len(self._times) == 1:
+            return np.full(len(places), self._times[0])
+        if len(places) * 8 > self._rows:
+            each = np.repeat(self._times, np.diff(self._starts, append=self._rows))
+            return each.take(places)
+        return np.asarray(self._times[np.searchsorted(self._starts, places, "right") - 1])
+
+
+def device_kind(device_at: Ints, received_at: Ints) -> int:
+    """ITSELF or BEHIND_RECEIVED: which takes less, judged by some rows in the middle."""
+    middle = slice(max(0, len(device_at) // 2 - _JUDGED_ROWS // 2), len(device_at) // 2 + _JUDGED_ROWS // 2)
+    itself, behind = device_at[middle], received_at[middle] - device_at[middle]
+    return BEHIND_RECEIVED if len(packed_ints(behind)) < len(packed_ints(itself)) else ITSELF
+
+
+def order_kind(order_at: Ints, device_at: Ints, known: Bools, received_at: Ints) -> int:
+    """The cheapest of the four kinds that gives every order time back; `device_at` counts where `known`."""
     is_device = known & (order_at == device_at)
     is_received = order_at == received_at
     if (is_device | (~known & is_received)).all():
-        writer.varint(_DEVICE_ELSE_RECEIVED)
-    elif is_received.all():
-        writer.varint(_RECEIVED)
-    elif (is_device | is_received).all():
-        writer.varint(_BITMAP)
-        bits.write(is_device)
-    else:
-        writer.varint(_EXACT)
-        write_ints(writer, order_at)
+        return DEVICE_ELSE_RECEIVED
+    if is_received.all():
+        return RECEIVED
+    return EITHER if (is_device | is_received).all() else EXACT
 
 
-def read_order_at(reader: Reader, bits: BitReader, device_at: Ints, known: Bools, received_at: Ints) -> Ints:
-    """What `write_order_at` wrote."""
-    kind = reader.below(4, "how order times are stored")
-    if kind == _EXACT:
-        return read_ints(reader, reader.rows)
-    if kind == _RECEIVED:
-        return received_at
-    return np.where(known if kind == _DEVICE_ELSE_RECEIVED else bits.read(reader.rows), device_at, received_at)
+def _wrapped(number: int) -> int:
+    """As 64-bit arithmetic has it."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,98 +1,185 @@
-"""The topics of a block: container numbers packed into integers, other topics as texts, and which row has which."""
+"""The topics of a block: container numbers packed into integers, other topics as texts, which rows have which, and in which groups."""
 
 from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streams.codec.isonumbers import NUMBERS, SERIALS, packed, packed_one, unpacked
 from streams.codec.numbers import read_ints, write_ints
 from streams.codec.texts import read_list, take, write_list
-from streams.codec.wire import Ints, Reader, Writer
+from streams.codec.wire import Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 
-_NUMBER_PATTERN = "^[A-Z]{4}[0-9]{7}$"
-_SERIALS = 10**6
-_NUMBERS = 26**4 * _SERIALS
-_LETTER_VALUES = np.array(
-    [10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 34, 35, 36, 37, 38], np.int64
-)
-_WEIGHTS = 2 ** np.arange(10, dtype=np.int64)
+_RUNS, _CODES, _EACH = 0, 1, 2
+"""Which row has which topic: so many rows of each, one topic's place for each row, or each row's own number."""
 
 
-def write_topics(writer: Writer, topics: pa.StringArray) -> Ints:
-    """The topic of every row, at least one row. Returns each row's code: the place of its topic among the block's topics in order."""
-    encoded = topics.dictionary_encode()
-    codes: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    numbers, numbered = _packed(encoded.dictionary)
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Topics in their order: container numbers ascending, then `others` ascending. A code is a place among them."""
+
+    numbers: Ints
+    others: pa.StringArray
+
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.others)
+
+    def keys(self, codes: Sequence[int]) -> list[int | str]:
+        """A number or a text for each of the codes."""
+        count = len(self.numbers)
+        return [int(self.numbers[code]) if code < count else self.others[code - count].as_py() for code in codes]
+
+    def texts(self, budget: Budget, codes: Ints) -> pa.StringArray:
+        """The topic of each code. Raises Corrupt for more text than a block may hold."""
+        if len(codes) < len(self):
+            used, codes = np.unique(codes, return_inverse=True)
+            split = int(np.searchsorted(used, len(self.numbers)))
+            return Topics(self.numbers[used[:split]], self.others.take(pa.array(used[split:] - len(self.numbers)))).texts(budget, codes)
+        dictionary = unpacked(self.numbers)
+        if len(self.others):
+            dictionary = pa.concat_arrays([dictionary, self.others])
+        return take(budget, dictionary, codes)
+
+    def named(self, names: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Which of the topics are among `names`."""
+        numbers = [number for name in names if (number := packed_one(name)) is not None]
+        others = pc.is_in(self.others, pa.array(sorted(names), pa.string())).to_numpy(zero_copy_only=False)
+        return np.concatenate((np.isin(self.numbers, np.array(numbers, np.int64)), others))
+
+
+def topics_of(column: pa.StringArray) -> tuple[Topics, Ints]:
+    """The topics of a column, and every row's code."""
+    encoded = column.dictionary_encode()
+    numbers, numbered = packed(encoded.dictionary)
     others = encoded.dictionary.filter(pa.array(~numbered))
     by_number = np.argsort(numbers, kind="stable")
     by_text = pc.sort_indices(others).to_numpy().astype(np.int64)
-    _write_sorted(writer, numbers[by_number], others.take(pa.array(by_text)))
     rank = np.empty(len(numbered), np.int64)
     rank[np.flatnonzero(numbered)[by_number]] = np.arange(len(by_number))
     rank[np.flatnonzero(~numbered)[by_text]] = np.arange(len(by_number), len(numbered))
-    codes = np.asarray(rank[codes])
-    if len(numbered) > 1:
-        write_ints(writer, codes)
-    return codes
+    codes = rank.take(encoded.indices.to_numpy(zero_copy_only=False))
+    return Topics(numbers[by_number], others.take(pa.array(by_text))), codes
 
 
-def read_topics(reader: Reader) -> tuple[pa.StringArray, Ints]:
-    """Every row's topic as `write_topics` was given them, and every row's code."""
-    rows = reader.rows
-    count = reader.below(rows + 1, "the count of container numbers")
-    numbers = np.cumsum(read_ints(reader, count)) if count else np.empty(0, np.int64)
-    if count and not (numbers.min() >= 0 and numbers.max() < _NUMBERS):
-        raise Corrupt("a packed container number is out of range")
-    others = reader.below(rows - count + 1, "the count of other topics")
-    reader.pay_text(11 * count)
-    dictionary = _unpacked(numbers)
-    if others:
-        dictionary = pa.concat_arrays([dictionary, read_list(reader, others)])
-    if len(dictionary) == 0:
-        raise Corrupt("a block without topics")
-    if len(dictionary) == 1:
-        reader.pay_cells(rows)
-        codes = np.zeros(rows, np.int64)
-    else:
-        codes = read_ints(reader, rows)
-    return take(reader, dictionary, codes), codes
+def write_group(page: Writer, topics: Topics, codes: Ints, *, by_topic: bool) -> None:
+    """The topics of a group's rows, at least one; `by_topic`: its rows are in order of their topics."""
+    if not by_topic:
+        _write_arrived(page, topics, codes)
+        return
+    first, last = int(codes[0]), int(codes[-1])
+    split = len(topics.numbers)
+    page.varint(_RUNS)
+    _write_sorted(page, topics.numbers[first : last + 1], topics.others.slice(max(first - split, 0), max(last + 1 - max(first, split), 0)))
+    write_ints(page, np.bincount(codes - first))
 
 
-def _write_sorted(writer: Writer, numbers: Ints, others: pa.StringArray) -> None:
-    writer.varint(len(numbers))
+def read_group(page: Reader, rows: int) -> tuple[Topics, Ints]:
+    """The topics of one group of `rows` rows, and the code of each row among them. Raises Corrupt."""
+    how = page.below(3, "how topics are stored")
+    if how == _EACH:
+        numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
+        _check_numbers(numbers)
+        numbers, codes = np.unique(numbers, return_inverse=True)
+        return Topics(numbers, pa.array([], pa.string())), codes
+    topics = _read_sorted(page, rows)
+    if how == _CODES:
+        codes = read_ints(page, rows)
+        if codes.min() < 0 or codes.max() >= len(topics):
+            raise Corrupt(f"a row is of topic {codes.max()}, and there are {len(topics)}")
+        return topics, codes
+    lengths = read_ints(page, len(topics))
+    if lengths.min() < 1 or lengths.max() > rows or lengths.sum() != rows:
+        raise Corrupt(f"the rows of a group's topics are not its {rows} rows")
+    return topics, np.repeat(np.arange(len(topics)), lengths)
+
+
+def joined(groups: Sequence[tuple[Topics, Ints]]) -> tuple[Topics, list[Ints]]:
+    """The topics of several groups as one, and each group's codes among them. A topic of two groups has two codes then."""
+    numbers = np.concatenate([topics.numbers for topics, _ in groups])
+    others = pa.concat_arrays([topics.others for topics, _ in groups])
+    parts, number_at, other_at = [], 0, len(numbers)
+    for topics, codes in groups:
+        split = len(topics.numbers)
+        parts.append(codes + np.where(codes < split, number_at, other_at - split))
+        number_at, other_at = number_at + split, other_at + len(topics.others)
+    return Topics(numbers, others), parts
+
+
+def write_fences(directory: Writer, topics: Topics, codes: Sequence[int]) -> None:
+    """The first topic of each group, by its code; the first of them is that of the first group."""
+    split = bisect_left(codes, len(topics.numbers))
+    numbers = topics.numbers[list(codes[:split])]
+    directory.varint(len(numbers))
     if len(numbers):
-        write_ints(writer, np.diff(numbers, prepend=0))
-    writer.varint(len(others))
+        write_ints(directory, np.diff(numbers, prepend=0))
+    if split < len(codes):
+        write_list(directory, topics.others.take(pa.array([code - len(topics.numbers) for code in codes[split:]], pa.int64())))
+
+
+def read_fences(directory: Reader, count: int) -> tuple[list[int], list[str]]:
+    """What `write_fences` wrote for `count` groups: container numbers, then other topics. Raises Corrupt."""
+    numbered = directory.below(count + 1, "the count of groups that begin with a container number")
+    numbers = np.cumsum(read_ints(directory, numbered)) if numbered else np.empty(0, np.int64)
+    others = read_list(directory, count - numbered).to_pylist() if numbered < count else []
+    return numbers.tolist(), others
+
+
+def groups_of(fences: tuple[list[int], list[str]], names: Collection[str]) -> list[int]:
+    """The groups that may hold rows of any of these topics, ascending."""
+    numbers, others = fences
+    found: set[int] = set()
+    for name in names:
+        number = packed_one(name)
+        if number is not None:
+            first, end = bisect_left(numbers, number) - 1, bisect_right(numbers, number)
+        else:
+            first, end = len(numbers) + bisect_left(others, name) - 1, len(numbers) + bisect_right(others, name)
+        found.update(range(max(first, 0), end))
+    return sorted(found)
+
+
+def _write_arrived(page: Writer, topics: Topics, codes: Ints) -> None:
+    """Rows as they came: topics in order and each row's place among them, or each row's number where that takes less."""
+    listed = Writer()
+    listed.varint(_CODES)
+    _write_sorted(listed, topics.numbers, topics.others)
+    write_ints(listed, codes)
+    if not len(topics.others):
+        each = Writer()
+        each.varint(_EACH)
+        numbers = topics.numbers[codes]
+        write_ints(each, numbers // SERIALS)
+        write_ints(each, numbers % SERIALS)
+        listed = min(listed, each, key=len)
+    page.raw(listed.to_bytes())
+
+
+def _write_sorted(page: Writer, numbers: Ints, others: pa.StringArray) -> None:
+    page.varint(len(numbers))
+    page.varint(len(others))
+    if len(numbers):
+        write_ints(page, np.diff(numbers, prepend=0))
     if len(others):
-        write_list(writer, others)
+        write_list(page, others)
 
 
-def _packed(dictionary: pa.StringArray) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The container numbers whose check digit is right as integers, and which of `dictionary` they are."""
-    numbered = pc.match_substring_regex(dictionary, _NUMBER_PATTERN).to_numpy(zero_copy_only=False)
-    texts = dictionary.filter(pa.array(numbered))
-    if len(texts) == 0:
-        return np.empty(0, np.int64), numbered
-    chars = np.frombuffer("".join(texts.to_pylist()).encode(), np.uint8).reshape(-1, 11).astype(np.int64)
-    letters, digits = chars[:, :4] - ord("A"), chars[:, 4:10] - ord("0")
-    right = _check_digits(letters, digits) == chars[:, 10] - ord("0")
-    numbered[np.flatnonzero(numbered)[~right]] = False
-    packed = letters @ 26 ** np.arange(3, -1, -1) * _SERIALS + digits @ 10 ** np.arange(5, -1, -1)
-    return packed[right], numbered
+def _read_sorted(page: Reader, rows: int) -> Topics:
+    numbered = page.below(rows + 1, "the count of container numbers")
+    other = page.below(rows - numbered + 1, "the count of other topics")
+    if numbered + other == 0:
+        raise Corrupt("a group without topics")
+    numbers = np.cumsum(read_ints(page, numbered)) if numbered else np.empty(0, np.int64)
+    _check_numbers(numbers)
+    return Topics(numbers, read_list(page, other) if other else pa.array([], pa.string()))
 
 
-def _unpacked(numbers: Ints) -> pa.StringArray:
-    letters = numbers[:, None] // _SERIALS // 26 ** np.arange(3, -1, -1) % 26
-    digits = numbers[:, None] % _SERIALS // 10 ** np.arange(5, -1, -1) % 10
-    chars = np.hstack((letters + ord("A"), digits + ord("0"), _check_digits(letters, digits)[:, None] + ord("0"))).astype(np.uint8)
-    ends = np.arange(len(numbers) + 1, dtype=np.int32) * 11
-    return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(chars.tobytes()))
-
-
-def _check_digits(letters: Ints, digits: Ints) -> Ints:
-    """ISO 6346 annex A: letters' values and digits, weighted by powers of two, modulo 11, modulo 10."""
-    sums: Ints = np.hstack((_LETTER_VALUES[letters], digits)) @ _WEIGHTS
-    return sums % 11 % 10
+def _check_numbers(numbers: Ints) -> None:
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < NUMBERS):
+        raise Corrupt("a packed container number is out of range")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import zstandard
@@ -12,6 +15,8 @@ from streams.errors import Corrupt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]
+"""Any of the three."""
 
 CELLS_MAX = 1 << 25
 """Rows times columns of one block: what decoding it may allocate, times 8 bytes."""
@@ -30,6 +35,9 @@ class Writer:
 
     def __init__(self) -> None:
         self._parts = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._parts)
 
     def varint(self, number: int) -> None:
         """A whole number from 0 to 2^64 - 1, seven bits a byte."""
@@ -65,19 +73,45 @@ class Writer:
         return bytes(self._parts)
 
 
-class Reader:
-    """Takes a payload apart. Every method raises Corrupt rather than read past the end or allocate what the payload can not pay for."""
+class Budget:
+    """What decoding one block may still allocate, whatever its bytes say. Counts for all threads that decode it."""
 
-    def __init__(self, payload: bytes, rows: int) -> None:
-        self._payload = payload
-        self._at = 0
+    def __init__(self) -> None:
         self._cells_left = CELLS_MAX
         self._text_bytes_left = TEXT_BYTES_MAX
-        self.rows = rows
+        self._lock = threading.Lock()
+
+    def pay_cells(self, cells: int) -> None:
+        """Account for `cells` values about to be allocated. Raises Corrupt when they are too many."""
+        with self._lock:
+            self._cells_left -= cells
+            if self._cells_left < 0:
+                raise Corrupt(f"a block's payload unpacks to more than {CELLS_MAX} values")
+
+    def pay_text(self, length: int) -> None:
+        """Account for `length` bytes of text about to be allocated. Raises Corrupt when they are too many."""
+        with self._lock:
+            self._text_bytes_left -= length
+            if self._text_bytes_left < 0:
+                raise Corrupt(f"a block's payload unpacks to more than {TEXT_BYTES_MAX} bytes of text")
+
+
+class Reader:
+    """Takes bytes apart. Every method raises Corrupt rather than read past the end or allocate what `budget` can not pay for."""
+
+    def __init__(self, data: bytes, budget: Budget, at: int = 0) -> None:
+        self._data = data
+        self._at = at
+        self.budget = budget
+
+    @property
+    def at(self) -> int:
+        """How many bytes were read."""
+        return self._at
 
     def varint(self) -> int:
         """A number below 2^64."""
-        number, self._at = varints.take(self._payload, self._at)
+        number, self._at = varints.take(self._data, self._at)
         return number
 
     def below(self, end: int, what: str) -> int:
@@ -89,15 +123,15 @@ class Reader:
 
     def signed(self) -> int:
         """A number from -2^63 to 2^63 - 1."""
-        number, self._at = varints.take_signed(self._payload, self._at)
+        number, self._at = varints.take_signed(self._data, self._at)
         return number
 
     def raw(self, length: int) -> bytes:
         """The next `length` bytes."""
-        if length > len(self._payload) - self._at:
+        if length > len(self._data) - self._at:
             raise Corrupt(f"a block's payload ends within {length} bytes")
         self._at += length
-        return self._payload[self._at - length : self._at]
+        return self._data[self._at - length : self._at]
 
     def sized(self) -> bytes:
         """Bytes after their length."""
@@ -106,27 +140,15 @@ class Reader:
     def squeezed(self) -> bytes:
         """What `Writer.squeezed` was given: at most TEXT_BYTES_MAX bytes over all of the payload."""
         length = self.varint()
-        self.pay_text(length)
+        self.budget.pay_text(length)
         if self.below(2, "a packing") == _RAW:
             return self.raw(length)
         return _decompress(self.sized(), length)
 
-    def pay_cells(self, cells: int) -> None:
-        """Account for `cells` values about to be allocated."""
-        self._cells_left -= cells
-        if self._cells_left < 0:
-            raise Corrupt(f"a block's payload unpacks to more than {CELLS_MAX} values")
-
-    def pay_text(self, length: int) -> None:
-        """Account for `length` bytes of text about to be allocated."""
-        self._text_bytes_left -= length
-        if self._text_bytes_left < 0:
-            raise Corrupt(f"a block's payload unpacks to more than {TEXT_BYTES_MAX} bytes of text")
-
     def end(self) -> None:
         """Check that everything was read."""
-        if self._at != len(self._payload):
-            raise Corrupt(f"{len(self._payload) - self._at} bytes follow a block's payload")
+        if self._at != len(self._data):
+            raise Corrupt(f"{len(self._data) - self._at} bytes follow a block's payload")
 
 
 def _compressor() -> zstandard.ZstdCompressor:

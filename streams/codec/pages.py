@@ -1,0 +1,161 @@
+"""Columns of numbers and of yes and no over all groups of a block: tables in the directory, a page in each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streams.codec.numbers import SMALL_ROWS_MAX, PcoTables, packed_ints, pco_pages, read_ints
+from streams.codec.wire import Bools, Reader, Values, Writer
+from streams.errors import Corrupt
+
+Kind = Literal["int", "float", "bit"]
+_CONSTANT, _PAGES, _LIST = range(3)
+_KINDS = 3
+NEIGHBOUR_MAX = 1 << 12
+_BITMAP, _SPARSE = 0, 1
+_DTYPES = {"int": np.int64, "float": np.float64, "bit": np.uint16}
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """One column written: what goes into the directory, and its page in each group (none: it has no pages)."""
+
+    meta: bytes
+    pages: list[bytes] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """How much it takes in all."""
+        return len(self.meta) + sum(map(len, self.pages))
+
+
+def pack(kind: Kind, values: Values, counts: Sequence[int], neighbour: int = 0) -> Packed:
+    """`values`, at least one, of which `counts` are in each group; the number of the column they are told from rides along."""
+    if kind != "float" and (values == values[0]).all():
+        return Packed(_meta(_CONSTANT, neighbour, int(values[0])))
+    if kind == "float":
+        return _paged(values, counts, neighbour)
+    listed = None
+    if len(counts) == 1 and len(values) <= SMALL_ROWS_MAX:
+        page = packed_ints(values) if kind == "int" else _few_bits(values)
+        listed = Packed(_meta(_LIST, neighbour), [page])
+        if kind == "int":
+            return listed  # which has tried pcodec already
+    paged = _paged(values.astype(np.uint16) if kind == "bit" else values, counts, neighbour)
+    return listed if listed is not None and listed.bytes <= paged.bytes else paged
+
+
+@dataclass(slots=True)
+class PackedColumn:
+    """What the directory says of one column that `pack` wrote. `neighbour`: the column its values are to be added to, or 0."""
+
+    kind: Kind
+    neighbour: int
+    _how: int
+    _constant: int
+    _tables: PcoTables | None
+
+    @classmethod
+    def read(cls, directory: Reader, kind: Kind) -> PackedColumn:
+        """Raises Corrupt."""
+        number = directory.below(_KINDS * NEIGHBOUR_MAX, "a packing of a column")
+        how, neighbour = number % _KINDS, number // _KINDS
+        constant = directory.signed() if how == _CONSTANT else 0
+        tables = PcoTables(directory.sized(), _DTYPES[kind]) if how == _PAGES else None
+        if kind == "float" and (how != _PAGES or neighbour):
+            raise Corrupt("a column of floats is packed as one of whole numbers")
+        if kind == "bit" and (constant not in (0, 1) or (neighbour and (how != _CONSTANT or constant))):
+            raise Corrupt("a column of yes and no has other values")
+        return cls(kind, neighbour, how, constant, tables)
+
+    @property
+    def never(self) -> bool:
+        """Whether it is a column of yes and no that says no everywhere."""
+        return self._how == _CONSTANT and not self._constant and not self.neighbour
+
+    @property
+    def paged(self) -> bool:
+        """Whether there is a page of it in each group."""
+        return self._how != _CONSTANT
+
+    def values(self, pages: Sequence[Reader], counts: Sequence[int]) -> Values:
+        """The values in the groups whose pages these are, `counts` of them in each. Raises Corrupt."""
+        total = sum(counts)
+        if self._how == _CONSTANT:
+            return np.full(total, self._constant, np.bool_ if self.kind == "bit" else np.int64)
+        if self._how == _LIST:
+            if len(pages) != 1 or not counts[0]:
+                raise Corrupt("a column of many groups is packed as one of a few rows")
+            page, count = pages[0], counts[0]
+            return _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
+        values = np.empty(total, _DTYPES[self.kind])
+        at = 0
+        for page, count in zip(pages, counts, strict=True):
+            if count and self._tables is not None:
+                self._tables.read(page.sized(), values[at : at + count])
+            at += count
+        if self.kind != "bit":
+            return values
+        if total and values.max() > 1:
+            raise Corrupt("a column of yes and no has other values")
+        return values.astype(np.bool_)
+
+
+def _meta(how: int, neighbour: int, constant: int | None = None) -> bytes:
+    writer = Writer()
+    writer.varint(how + _KINDS * neighbour)
+    if constant is not None:
+        writer.signed(constant)
+    return writer.to_bytes()
+
+
+def _paged(values: Values, counts: Sequence[int], neighbour: int) -> Packed:
+    meta, filled = pco_pages(values, [count for count in counts if count])
+    directory = Writer()
+    directory.raw(_meta(_PAGES, neighbour))
+    directory.sized(meta)
+    left = iter(filled)
+    pages = []
+    for count in counts:
+        page = Writer()
+        if count:
+            page.sized(next(left))
+        pages.append(page.to_bytes())
+    return Packed(directory.to_bytes(), pages)
+
+
+def _few_bits(bits: Bools) -> bytes:
+    """A bitmap, or where the rarer value stands."""
+    writer = Writer()
+    rare = bool(bits.sum() * 2 < len(bits))
+    places = np.flatnonzero(bits == rare)
+    sparse = packed_ints(np.diff(places, prepend=-1) - 1)
+    if 2 + len(sparse) < (len(bits) + 7) // 8:
+        writer.varint(_SPARSE + 2 * len(places))
+        writer.varint(rare)
+        writer.raw(sparse)
+    else:
+        writer.varint(_BITMAP)
+        writer.raw(np.packbits(bits).tobytes())
+    return writer.to_bytes()
+
+
+def _read_few_bits(page: Reader, count: int) -> Bools:
+    page.budget.pay_cells(count)
+    number = page.below(2 * count + 2, "a kind of bitmap")
+    if number == _BITMAP:
+        return np.unpackbits(np.frombuffer(page.raw((count + 7) // 8), np.uint8), count=count).view(np.bool_)
+    if number % 2 == 0 or number == _SPARSE:
+        raise Corrupt("a bitmap of no kind")
+    rare = page.below(2, "the rarer value")
+    gaps = read_ints(page, number // 2)
+    places = np.cumsum(gaps + 1) - 1
+    if (gaps < 0).any() or (gaps >= count).any() or places[-1] >= count:
+        raise Corrupt("a bitmap goes on beyond its end")
+    bits = np.full(count, not rare, np.bool_)
+    bits[places] = bool(rare)
+    return bits

@@ -1,0 +1,220 @@
+"""Codec 2, the writing half: records into a block's payload. docs/block-format.md describes the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, TEXT, known_rows, type_number
+from streams.codec.decimals import RAW, as_decimals
+from streams.codec.groups import GROUP_ROWS, Groups, assembled, known_sizes
+from streams.codec.names import write_name
+from streams.codec.neighbours import Measured, neighbour_of
+from streams.codec.pages import NEIGHBOUR_MAX, Kind, Packed, pack
+from streams.codec.parallel import each
+from streams.codec.texts import write_texts
+from streams.codec.times import BEHIND_RECEIVED, EITHER, EXACT, ITSELF, device_kind, order_kind, write_received
+from streams.codec.topics import Topics, topics_of, write_fences, write_group
+from streams.codec.wire import Bools, Ints, Values, Writer
+from streams.records import DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC
+
+AS_ARRIVED, BY_TOPIC = 0, 1
+_BY_TOPIC_ROWS_MIN = 512
+
+
+@dataclass(slots=True)
+class _Column:
+    """One column on its way: its rows in the order they are stored in, its values where it has them."""
+
+    name: str
+    kind: int
+    known: Bools | None
+    values: Any
+    decimals: int = 0
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """Columns of numbers and of yes and no in the order in which the reader numbers them, from 1."""
+
+    sizes: Sequence[int]
+    tasks: list[Callable[[], Packed]] = field(default_factory=list)
+    measured: list[Measured] = field(default_factory=list)
+    bits: list[tuple[int, Bools]] = field(default_factory=list)
+
+    def add_bits(self, bits: Bools, sizes: Sequence[int]) -> None:
+        """Yes and no; where it was written before, only that is said."""
+        seen = next((number for number, other in self.bits if np.array_equal(bits, other)), 0)
+        values = np.zeros(len(bits), np.bool_) if seen else bits
+        self.tasks.append(partial(pack, "bit", values, sizes, seen))
+        if not seen and len(self.tasks) < NEIGHBOUR_MAX:
+            self.bits.append((len(self.tasks), bits))
+
+    def add(self, kind: Kind, values: Values, sizes: Sequence[int]) -> None:
+        """Numbers that no other column predicts."""
+        self.tasks.append(partial(pack, kind, values, sizes))
+
+    def add_measured(self, values: Ints, decimals: int, known: Bools | None, sizes: Sequence[int]) -> None:
+        """Whole numbers, or what they differ by from the column before them that predicts them best."""
+        column = Measured(len(self.tasks) + 1, values, decimals, known)
+        neighbour = neighbour_of(column, self.measured)
+        if neighbour is None:
+            self.tasks.append(partial(pack, "int", values, sizes))
+        else:
+            self.tasks.append(lambda: pack("int", values - neighbour.values, sizes, neighbour.number))
+        if column.number < NEIGHBOUR_MAX:
+            self.measured.append(column)
+
+
+def write_payload(records: pa.RecordBatch, order_last_ms: int) -> bytes:
+    """`records`, at least one row, with all STAMPED columns; the offsets themselves and `order_last_ms` are the head's."""
+    rows = records.num_rows
+    topics, codes = topics_of(records.column(TOPIC))
+    order = _order(codes)
+    groups = Groups(rows, rows if order is None or rows <= GROUP_ROWS else GROUP_ROWS)
+    directory = Writer()
+    directory.varint(AS_ARRIVED if order is None else BY_TOPIC)
+    received_at = records.column(RECEIVED_AT).to_numpy(zero_copy_only=False)
+    write_received(directory, received_at, order_last_ms)
+    if order is not None:
+        codes, received_at = codes.take(order), received_at.take(order)
+    bounds = groups.bounds(range(len(groups)))
+    if len(groups) > 1:
+        write_fences(directory, topics, [int(codes[first]) for first, _ in bounds])
+    bodies = [Writer() for _ in bounds]
+    for body, (first, end) in zip(bodies, bounds, strict=True):
+        _write_page(body, _topic_page(topics, codes[first:end], by_topic=order is not None), len(bodies))
+    _write_columns(directory, bodies, groups, _columns(records, order), codes, received_at, order)
+    return assembled(groups, directory, [body.to_bytes() for body in bodies])
+
+
+def _order(codes: Ints) -> Ints | None:
+    """Which rows to store after which: by topic when rows are many, or many enough to a topic."""
+    rows = len(codes)
+    if rows <= GROUP_ROWS and (rows < _BY_TOPIC_ROWS_MIN or 2 * (int(codes.max()) + 1) > rows):
+        return None
+    narrow = codes.astype(np.uint16) if codes.max() < 1 << 16 else codes.astype(np.uint32)
+    return np.argsort(narrow, kind="stable")
+
+
+def _columns(records: pa.RecordBatch, order: Ints | None) -> list[_Column]:
+    """Device time, order time, then all that is not elsewhere and not all null; in the order they are stored in."""
+    names = [name for name in records.schema.names if name not in ELSEWHERE]
+    chosen = [DEVICE_AT, ORDER_AT, *(name for name in names if records.column(name).null_count < records.num_rows)]
+    return each([partial(_column, name, records.column(name), order) for name in chosen], records.num_rows)
+
+
+def _column(name: str, column: pa.Array, order: Ints | None) -> _Column:
+    kind = type_number(column.type)
+    known = known_rows(column) if column.null_count else None
+    if pa.types.is_string(column.type):
+        column = column if order is None else column.take(pa.array(order))
+        return _Column(name, kind, known if order is None or known is None else known.take(order), column)
+    values = _dense(column)
+    if order is not None:
+        values, known = values.take(order), None if known is None else known.take(order)
+    values = values if known is None else values[known]
+    if kind == FLOAT:
+        decimals, whole = as_decimals(values)
+        return _Column(name, kind, known, values if whole is None else whole, decimals)
+    return _Column(name, kind, known, values)
+
+
+def _write_columns(
+    directory: Writer, bodies: list[Writer], groups: Groups, columns: list[_Column], codes: Ints, received_at: Ints, order: Ints | None
+) -> None:
+    sizes = groups.sizes(range(len(groups)))
+    numbers = _Numbers(sizes)
+    device, ordered, *named = columns
+    known = np.ones(groups.rows, np.bool_) if device.known is None else device.known
+    numbers.add_bits(known, sizes)
+    for column in named:
+        if column.known is not None:
+            numbers.add_bits(column.known, sizes)
+    if order is not None:
+        numbers.add("int", order, sizes)
+    _add_times(directory, numbers, device, ordered, known, received_at)
+    directory.varint(len(named))
+    for column in named:
+        write_name(directory, column.name)
+        directory.varint(column.kind + HAS_NULLS * (column.known is not None) + DECIMALS * column.decimals)
+        _add(numbers, column, sizes)
+    packed = each(numbers.tasks, groups.rows)
+    for each_packed in packed:
+        directory.raw(each_packed.meta)
+        for body, page in zip(bodies, each_packed.pages, strict=False):
+            _write_page(body, page, len(bodies))
+    texts = [column for column in named if column.kind == TEXT]
+    for pages in each([partial(_text_pages, column, groups, codes) for column in texts], groups.rows):
+        for body, page in zip(bodies, pages, strict=True):
+            _write_page(body, page, len(bodies))
+
+
+def _add_times(directory: Writer, numbers: _Numbers, device: _Column, ordered: _Column, known: Bools, received_at: Ints) -> None:
+    """Device times where they are known, then order times where they do not follow from the others."""
+    device_at = np.zeros(len(known), np.int64)
+    device_at[known] = device.values
+    kind = device_kind(device.values, received_at[known]) if known.any() else ITSELF
+    directory.varint(kind)
+    if known.any():
+        behind = received_at[known] - device.values if kind == BEHIND_RECEIVED else device.values
+        numbers.add("int", behind, known_sizes(known, numbers.sizes))
+    kind = order_kind(ordered.values, device_at, known, received_at)
+    directory.varint(kind)
+    if kind == EITHER:
+        numbers.add_bits(known & (ordered.values == device_at), numbers.sizes)
+    elif kind == EXACT:
+        numbers.add("int", ordered.values - received_at, numbers.sizes)
+
+
+def _add(numbers: _Numbers, column: _Column, sizes: Sequence[int]) -> None:
+    if column.kind == TEXT:
+        return
+    known = sizes if column.known is None else known_sizes(column.known, sizes)
+    if column.kind == BOOL:
+        numbers.add_bits(column.values, known)
+    elif column.decimals == RAW:
+        numbers.add("float", column.values, known)
+    else:
+        numbers.add_measured(column.values, column.decimals, column.known, known)
+
+
+def _text_pages(column: _Column, groups: Groups, codes: Ints) -> list[bytes]:
+    pages = []
+    for first, end in groups.bounds(range(len(groups))):
+        page = Writer()
+        texts, of = column.values.slice(first, end - first), codes[first:end]
+        if column.known is not None:
+            texts, of = texts.drop_null(), of[column.known[first:end]]
+        if len(texts):
+            write_texts(page, texts, of)
+        pages.append(page.to_bytes())
+    return pages
+
+
+def _topic_page(topics: Topics, codes: Ints, *, by_topic: bool) -> bytes:
+    page = Writer()
+    write_group(page, topics, codes, by_topic=by_topic)
+    return page.to_bytes()
+
+
+def _write_page(body: Writer, page: bytes, groups: int) -> None:
+    """A page; its length before it where there are several groups."""
+    if groups > 1:
+        body.sized(page)
+    else:
+        body.raw(page)
+
+
+def _dense(column: pa.Array) -> Values:
+    """The values of a column of numbers or of yes and no; where it is null, anything."""
+    if pa.types.is_boolean(column.type):
+        return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False))
+    buffer = column.buffers()[1]
+    dtype = np.float64 if pa.types.is_floating(column.type) else np.int64
+    return np.frombuffer(buffer, dtype)[column.offset : column.offset + len(column)]

@@ -1,0 +1,154 @@
+"""A process that decodes blocks no encoder wrote, as an attacker makes them: every checksum over them is right.
+
+`python -m tests.streams.hostile SEED COUNT`: prints one JSON object: how many blocks were tried and refused, the peak of memory in MiB
+above what it took before, and the slowest. Ends with an error when one raises anything but Corrupt. Address space is limited too.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streams import varints
+from streams.block import BLOCK_RECORDS_MAX, Block
+from streams.codec import BlockCodec, groups
+from streams.codec import numbers as packing
+from streams.codec.wire import Ints
+from streams.errors import Corrupt
+from streams.records import Record, to_batch
+from tests.streams.logkit import SHIP, rows, stamped
+from tests.streams.test_codec_golden import few, many
+
+CODEC = BlockCodec()
+ADDRESS_SPACE_BYTES_MAX = 8 << 30
+EXTREMES = (0, 1, 2, 127, 4096, BLOCK_RECORDS_MAX, (1 << 31) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+LIES_EACH = 2
+"""How many extremes each field is set to in a short run."""
+
+
+@dataclass
+class Tally:
+    """What happened so far."""
+
+    tried: int = 0
+    refused: int = 0
+    slowest_s: float = 0.0
+
+    def take(self, block: Block, topics: list[str]) -> None:
+        """Decode the block, all of it and some topics alone: it gives its rows, or raises Corrupt; anything else ends the process."""
+        begun_s = time.monotonic()
+        self.tried += 1
+        try:
+            assert CODEC.decode(block).num_rows == block.count
+        except Corrupt:
+            self.refused += 1
+        with suppress(Corrupt):
+            CODEC.topic_rows(block.head, lambda at, length: block.payload[at : at + length], topics)
+        self.slowest_s = max(self.slowest_s, time.monotonic() - begun_s)
+
+
+def samples() -> dict[str, pa.RecordBatch]:
+    """Records whose blocks have every kind of column, few rows and several groups."""
+    return {"few": stamped(few()), "many": stamped(many()), "groups": stamped(rows(20_000, topics=300))}
+
+
+def constant(columns: int) -> Block:
+    """A few bytes a column; claimed to have many rows, it unpacks to 8 bytes for each of them."""
+    return CODEC.encode("containers", SHIP, stamped(to_batch([Record("x", signals={f"s{number}": number for number in range(columns)})])))
+
+
+def spoiled(payload: bytes, chance: random.Random) -> bytes:
+    """The payload with a few bytes changed, lost, or put in; half of the time near its beginning, where the directory is."""
+    data = bytearray(payload)
+    for _ in range(chance.choice([1, 1, 2, 5])):
+        at = chance.randrange(min(len(data), chance.choice([600, len(data)]))) if data else 0
+        kind = chance.random()
+        if kind < 0.7:
+            data[at : at + 1] = bytes([chance.randrange(256)])
+        elif kind < 0.8:
+            del data[at:]
+        elif kind < 0.9:
+            data[at:at] = chance.randbytes(chance.randrange(1, 9))
+        else:
+            data[at : at + chance.randrange(1, 20)] = b"\xff" * chance.randrange(1, 12)
+    return bytes(data)
+
+
+def lying(records: pa.RecordBatch, chance: random.Random, each: int) -> Iterator[Block]:
+    """Blocks of an encoder that tells the truth but once: each number it writes, and each list of numbers, set to extremes."""
+    put, write_ints = varints.put, packing.write_ints
+    calls = lie_at = 0
+    lie = 0
+
+    def lying_put(parts: bytearray, number: int) -> None:
+        nonlocal calls
+        calls += 1
+        put(parts, lie if calls == lie_at else number)
+
+    def lying_ints(writer: Any, values: Ints) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == lie_at:
+            values = values.copy()
+            values[chance.randrange(len(values))] = np.uint64(lie).astype(np.int64)
+        write_ints(writer, values)
+
+    modules = [module for name, module in sys.modules.items() if name.startswith("streams.codec.") and hasattr(module, "write_ints")]
+    varints.put = lying_put
+    for module in modules:
+        module.write_ints = lying_ints  # type: ignore[attr-defined]
+    try:
+        CODEC.encode("containers", SHIP, records)
+        fields = calls
+        for field in range(1, fields + 1):
+            for number in chance.sample(EXTREMES, each):
+                calls, lie_at, lie = 0, field, number
+                yield CODEC.encode("containers", SHIP, records)
+    finally:
+        varints.put = put
+        for module in modules:
+            module.write_ints = write_ints  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    """Try them all and print."""
+    seed, count = int(sys.argv[1]), int(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES_MAX, ADDRESS_SPACE_BYTES_MAX))
+    chance, tally = random.Random(seed), Tally()
+    blocks = {name: CODEC.encode("containers", SHIP, records) for name, records in samples().items()}
+    topics = {name: records.column("topic").unique().to_pylist() for name, records in samples().items()}
+    groups._verify = lambda data, checksum, what: None  # whoever makes such bytes makes their checksums, too
+    before_mib = peak_mib()
+    for columns in (22, 900):
+        tally.take(replace(constant(columns), count=BLOCK_RECORDS_MAX), ["x"])
+    for name, records in samples().items():
+        for block in lying(records, chance, len(EXTREMES) if count > 50_000 else LIES_EACH):
+            tally.take(block, topics[name][:2])
+    for _ in range(count):
+        name = chance.choice(list(blocks))
+        block = blocks[name]
+        claimed = chance.choice([block.count, block.count, block.count, 1, BLOCK_RECORDS_MAX])
+        tally.take(replace(block, payload=spoiled(block.payload, chance), count=claimed), chance.sample(topics[name], 2))
+    figures = {"tried": tally.tried, "refused": tally.refused, "slowest_s": tally.slowest_s, "peak_mib": peak_mib() - before_mib}
+    print(json.dumps(figures))
+
+
+def peak_mib() -> float:
+    """The most memory this program ever had. (ru_maxrss would count what the process that started it had.)"""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+if __name__ == "__main__":
+    main()
