@@ -14,6 +14,7 @@ from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registr
 from hq.api.errors import add_handlers
 from hq.api.examples import add_examples
 from hq.api.measuring import Measured
+from hq.api.reference import add_reference
 from hq.api.registrar import Registrar
 from hq.api.services import Services
 from hq.api.settings import ApiSettings
@@ -43,13 +44,14 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
             app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar)
             yield
 
-    app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life)
+    app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Measured, metrics=metrics)
     add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
     for part in (session, fleet, containers, alerts, bookings, ports, registry, status):
         app.include_router(part.router, prefix="/api")
 
     add_examples(app)
+    add_reference(app)
 
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> JSONResponse:

@@ -174,7 +174,7 @@ def heard_of(kafka: Kafka, who: str) -> dict[str, str]:
         "describe": said(lambda: admin.describe_topics(TopicCollection([topic]))[topic].result(10)),
         "configuration": said(lambda: next(iter(admin.describe_configs([ConfigResource("topic", topic)]).values())).result(10)),
         "ends": said(lambda: consumer.get_watermark_offsets(partition, timeout=10)),
-        "offsets": said(lambda: next(iter(admin.list_offsets({partition: OffsetSpec.latest()}).values())).result(10)),
+        "offsets": said(lambda: next(iter(admin.list_offsets({partition: OffsetSpec.for_timestamp(0)}).values())).result(10)),
         "times": said(lambda: consumer.offsets_for_times([TopicPartition(topic, 0, 0)], timeout=10)),
         "committed": said(lambda: intruder.committed([partition], timeout=2)),
         "group": said(lambda: admin.describe_consumer_groups([group])[group].result(10)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -217,3 +218,15 @@ def test_examples_are_like_real_answers(client: httpx.Client, staff: Headers, me
     assert matches(shape(EXAMPLES[method, path]), shape(answer.json())), (shape(EXAMPLES[method, path]), shape(answer.json()))
     shown = client.get("/openapi.json").json()["paths"][path][method]["responses"]["200"]["content"]["application/json"]
     assert shown["example"] == EXAMPLES[method, path]
+
+
+def test_the_reference_shows_every_endpoint_and_asks_nobody(client: httpx.Client) -> None:
+    """`/docs` works with no internet: no script, no address of elsewhere, and a policy that forbids both."""
+    answer = client.get("/docs")
+    assert answer.status_code == 200
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert not re.findall(r"<script|<link|<img|https?://|//[a-z]", answer.text)
+    for method, path in EXAMPLES:
+        assert f"<b>{method.upper()}</b> <code>{path}</code>" in answer.text
+    assert '"access_token"' not in answer.text
+    assert client.get("/redoc").status_code == 404

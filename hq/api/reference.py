@@ -1,0 +1,82 @@
+"""The API's reference at `/docs`: one page made here from the OpenAPI description, with no script and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+Fields = Mapping[str, Any]
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; background: #071422; color: #e4eef5; }
+a { color: #4cc2e0; } code, pre { font: 13px/1.45 ui-monospace, monospace; } summary { cursor: pointer; padding: .45rem .2rem; }
+details { border-top: 1px solid #21405a; } pre { background: #10263a; padding: .8rem; overflow-x: auto; border-radius: .4rem; }
+b { display: inline-block; min-width: 3.2rem; color: #f7c843; } span, td { color: #8fabc0; } table { border-spacing: 0 .15rem; }
+td:first-child { padding-right: 1.4rem; color: #e4eef5; white-space: nowrap; }
+"""
+
+
+def add_reference(app: FastAPI) -> None:
+    """`GET /docs` of `app` shows every endpoint with its parameters, body and an example answer."""
+
+    def docs(_: Request) -> HTMLResponse:
+        return HTMLResponse(page(app.openapi()), headers={"Content-Security-Policy": POLICY})
+
+    app.add_route("/docs", docs, include_in_schema=False)
+
+
+def page(schema: Fields) -> str:
+    """The reference as HTML, of an OpenAPI description."""
+    about = schema["info"]
+    endpoints = "".join(
+        _endpoint(method.upper(), path, told) for path, methods in schema["paths"].items() for method, told in methods.items()
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(about["title"])}: the API</title><style>{_STYLE}</style>'
+        f"<h1>{escape(about['title'])}: the API</h1><p>{escape(about['description'])} All but the clock and the token want "
+        '<code>Authorization: Bearer …</code>. As a machine reads it: <a href="/openapi.json">openapi.json</a>.</p>'
+        f"{endpoints}</html>"
+    )
+
+
+def _endpoint(method: str, path: str, told: Fields) -> str:
+    body = "".join(_parts(told))
+    first, _, _ = str(told.get("description", "")).partition("\n")
+    head = f"<b>{method}</b> <code>{escape(path)}</code> <span>{escape(first)}</span>"
+    return f"<details><summary>{head}</summary>{body}</details>"
+
+
+def _parts(told: Fields) -> Iterator[str]:
+    yield f"<p>{escape(str(told.get('description', '')))}</p>"
+    if parameters := told.get("parameters"):
+        rows = (f"<tr><td><code>{escape(one['name'])}</code></td><td>{escape(_kind(one))}</td></tr>" for one in parameters)
+        yield f"<table>{''.join(rows)}</table>"
+    if wanted := _example(told.get("requestBody", {})):
+        yield f"<p>Body</p>{wanted}"
+    if answer := _example(told.get("responses", {}).get("200", {})):
+        yield f"<p>Answer, for example</p>{answer}"
+
+
+def _kind(parameter: Fields) -> str:
+    """Where a parameter stands, and what it may be."""
+    form = parameter.get("schema", {})
+    kinds = [one.get("type", "") for one in form.get("anyOf", [form])]
+    limits = [f"{words} {form[name]}" for name, words in (("minimum", "from"), ("maximum", "to"), ("default", "else")) if form.get(name)]
+    choice = [" | ".join(map(str, form["enum"]))] if "enum" in form else [kind for kind in kinds if kind and kind != "null"]
+    return ", ".join([f"in the {parameter['in']}", *choice, *limits])
+
+
+def _example(part: Fields) -> str:
+    """The example that a body or answer gives of itself; for a form the names of its fields."""
+    shown = ""
+    for content in part.get("content", {}).values():
+        example = content.get("example") or next(iter(content.get("schema", {}).get("examples", [])), None)
+        if example is not None:
+            shown = f"<pre>{escape(json.dumps(example, indent=1, ensure_ascii=False))}</pre>"
+    return shown
