@@ -33,7 +33,7 @@ def test_the_map_shows_the_loss_though_spark_stands_still(played: Played) -> Non
 def test_with_spark_stopped_its_results_stand_still_and_readings_go_on_coming(played: Played) -> None:
     still = played.off_sydney.standstill
     spoken = {name for name in still.before if name in ("states", "hours") or name.startswith("customers/")}
-    assert {"states", "hours"} <= spoken
+    assert "states" in spoken
     assert {name: still.then[name] for name in spoken} == {name: still.before[name] for name in spoken}
     assert still.then["ships"] > still.before["ships"]
 
