@@ -9,13 +9,19 @@ from pathlib import Path
 from streams.crash import CRASH_VARIABLE
 from streams.log import Append
 from streams.logs.files import FileLogOptions, WriteLimits
+from streams.logs.levels import Level
 from tests.streams.logkit import open_log, rows
 
 ROWS = 3
-OPTIONS = FileLogOptions(WriteLimits(segment_bytes=20_000, marker_commits=7))
+OPTIONS = FileLogOptions(WriteLimits(segment_bytes=20_000, marker_commits=7), levels=(Level(10, 4, 40), Level(100, 4, 400)))
 
 
-def ingest(folder: Path, acknowledged: Path, crash_at: str | None) -> None:
+def ingest_and_merge(folder: Path, acknowledged: Path, crash_at: str | None) -> None:
+    """As `ingest`, with a step of upkeep after every commit."""
+    ingest(folder, acknowledged, crash_at, merging=True)
+
+
+def ingest(folder: Path, acknowledged: Path, crash_at: str | None, *, merging: bool = False) -> None:
     """Appends ROWS rows a commit as producer `gateway`, from the last acknowledged on; `acknowledged` gets a byte for each."""
     if crash_at is not None:
         os.environ[CRASH_VARIABLE] = crash_at
@@ -27,3 +33,5 @@ def ingest(folder: Path, acknowledged: Path, crash_at: str | None) -> None:
             [Append("containers", rows(ROWS, start=sequence * ROWS), "gateway", sequence), Append("ships", rows(1), "gateway", sequence)]
         )
         os.write(told, b".")
+        if merging:
+            log.upkeep.step()

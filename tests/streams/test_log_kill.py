@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import shutil
 import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from streams.logs.indexing import remove_index
+from streams.logs.segments import segment_numbers
 from streams.words import Position
-from tests.streams.ingesting import OPTIONS, ROWS, ingest
+from tests.streams.ingesting import OPTIONS, ROWS, ingest, ingest_and_merge
 from tests.streams.logkit import numbers, open_log
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -24,8 +27,8 @@ def _quick_starts() -> None:
     PROCESSES.set_forkserver_preload(["tests.streams.ingesting"])
 
 
-def start(folder: Path, crash_at: str | None = None) -> BaseProcess:
-    process = PROCESSES.Process(target=ingest, args=(folder, folder / "acknowledged", crash_at), daemon=True)
+def start(folder: Path, crash_at: str | None = None, target: Callable[..., None] = ingest) -> BaseProcess:
+    process = PROCESSES.Process(target=target, args=(folder, folder / "acknowledged", crash_at), daemon=True)
     process.start()
     return process
 
@@ -65,6 +68,24 @@ def test_killed_between_two_commits(tmp_path: Path, point: str) -> None:
         check(tmp_path)
 
 
+@pytest.mark.parametrize("point", ["log.merge.written", "log.merge.swapped", "log.merge.freed", "log.synced", "log.indexed"])
+def test_killed_between_any_two_steps_of_a_merge(tmp_path: Path, point: str) -> None:
+    """The log is merged while it is written; what is merged is freed. With its index, and rebuilt from the files alone, all is there."""
+    for passage in (2, 3, 5, 17):
+        process = start(tmp_path, f"{point}:{passage}", ingest_and_merge)
+        process.join(DEADLINE_S)
+        assert process.exitcode == -9
+        assert segment_numbers(tmp_path / "log")[0] > 1 or point != "log.merge.freed"
+        rebuilt = tmp_path / "rebuilt"
+        shutil.copytree(tmp_path / "log", rebuilt / "log")
+        shutil.copy(tmp_path / "marker", rebuilt / "marker")
+        shutil.copy(tmp_path / "acknowledged", rebuilt / "acknowledged")
+        remove_index(rebuilt / "log" / "index.sqlite")
+        check(rebuilt)
+        shutil.rmtree(rebuilt)
+        check(tmp_path)
+
+
 def test_killed_at_any_instant(tmp_path: Path) -> None:
     chance = random.Random(20261121)
     for _ in range(20):
@@ -80,11 +101,25 @@ def test_killed_at_any_instant(tmp_path: Path) -> None:
     assert acknowledged(tmp_path) > 20
 
 
+def test_killed_at_any_instant_while_it_merges(tmp_path: Path) -> None:
+    chance = random.Random(20261122)
+    for _ in range(15):
+        before = acknowledged(tmp_path)
+        process = start(tmp_path, None, ingest_and_merge)
+        wait_until(lambda: acknowledged(tmp_path) > before, "a first acknowledgement")  # noqa: B023
+        deadline = time.monotonic() + chance.uniform(0, 0.2)
+        while time.monotonic() < deadline:
+            pass
+        process.kill()
+        process.join(DEADLINE_S)
+        check(tmp_path)
+
+
 @pytest.mark.torture
 def test_killed_a_thousand_times(tmp_path: Path) -> None:
     chance = random.Random()
     for _ in range(1000):
-        process = start(tmp_path)
+        process = start(tmp_path, None, ingest_and_merge)
         deadline = time.monotonic() + chance.uniform(0, 0.2)
         while time.monotonic() < deadline:
             pass
