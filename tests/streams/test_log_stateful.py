@@ -16,12 +16,13 @@ from streams.ledger import GONE_REASONS, GoneReason
 from streams.log import Append, PeerKnowsMore
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.indexing import remove_index
+from streams.logs.levels import Level
 from streams.records import OFFSET
 from streams.words import Origin, Position
 from tests.streams.logkit import content, open_log, rows
 
 STREAMS = ("containers", "events")
-OPTIONS = FileLogOptions(WriteLimits(segment_bytes=6000, marker_commits=5))
+OPTIONS = FileLogOptions(WriteLimits(segment_bytes=3000, marker_commits=5), levels=(Level(20, 3, 60), Level(60, 3, 200)))
 NODES = st.sampled_from(("ship-a", "port-b"))
 Coordinates = tuple[str, Origin, int]
 
@@ -98,6 +99,26 @@ class TwoNodes(RuleBasedStateMachine):
         for origin, ledger in log.ledger(stream).items():
             if origin.node == node and low + length <= ledger.end():
                 log.declare_gone(stream, origin, low, low + length, reason)
+
+    @rule(node=NODES, steps=st.integers(1, 8))
+    def tidy(self, node: str, steps: int) -> None:
+        """Upkeep changes no ledger and no history; the files it leaves are enough to build the index anew."""
+        log = self.logs[node]
+        before = {stream: log.ledger(stream) for stream in STREAMS}
+        for _ in range(steps):
+            log.upkeep.step()
+        assert {stream: log.ledger(stream) for stream in STREAMS} == before
+
+    @rule(node=NODES)
+    def rebuild(self, node: str) -> None:
+        """The index is thrown away: the files alone tell the same."""
+        log = self.logs[node]
+        before, origin = {stream: log.ledger(stream) for stream in STREAMS}, log.origin
+        log.close()
+        remove_index(self.folders[node] / "log" / "index.sqlite")
+        self.logs[node] = open_log(self.folders[node], node, options=OPTIONS)
+        assert {stream: self.logs[node].ledger(stream) for stream in STREAMS} == before
+        assert self.logs[node].origin == origin
 
     @rule(node=NODES)
     def reopen(self, node: str) -> None:
