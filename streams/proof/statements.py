@@ -24,7 +24,7 @@ from streams.words import Origin
 
 _TITLE = "landfall head 1"
 Text = Annotated[str, Meta(max_length=100)]
-Natural = Annotated[int, Meta(ge=0, lt=1 << 63)]
+Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

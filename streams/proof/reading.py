@@ -1,0 +1,59 @@
+"""Reading the rows of a copy in whole, past what can not be read, so that one bad block hides nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streams.block import Codec
+from streams.errors import Corrupt
+from streams.log import LogReader
+from streams.proof.chain import RUN
+from streams.words import Origin
+
+NOT_HELD = "not held here"
+UNKNOWN_CODEC = "in a block of an encoding that is not known here"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Offsets `first .. end - 1`, and why their rows were not to be had."""
+
+    first: int
+    end: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of a log, and the codec that reads its blocks."""
+
+    log: LogReader
+    codec: Codec
+
+    def rows(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | Unread]:
+        """Offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as Unread.
+
+        Where bytes do not verify and the copy can not set them aside itself, the rest of their run is taken for unread.
+        """
+        at = first
+        while at < end:
+            try:
+                for block in self.log.blocks(stream, origin, at, end):
+                    low, high = max(at, block.first), min(block.end, end)
+                    if at < low:
+                        yield Unread(at, low, NOT_HELD)
+                    if low < high:
+                        readable = self.codec.knows(block.codec)
+                        rows = self.codec.decode(block).slice(low - block.first, high - low) if readable else None
+                        yield Unread(low, high, UNKNOWN_CODEC) if rows is None else rows
+                        at = high
+                if at < end:
+                    yield Unread(at, end, NOT_HELD)
+                return
+            except Corrupt as problem:
+                bad_end = min(end, (at // RUN + 1) * RUN)
+                yield Unread(at, bad_end, f"bytes do not verify: {problem}")
+                at = bad_end

@@ -1,0 +1,124 @@
+"""What a node signs of its own log: alerts, events and the registry in the commit that appends them, all else once it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streams.block import Codec
+from streams.clock import Clock
+from streams.derived import HEADS
+from streams.errors import LandfallError
+from streams.log import Append, Log
+from streams.proof.chain import Chain
+from streams.proof.keys import SigningKey
+from streams.proof.reading import Copy, Unread
+from streams.proof.statements import last_statement, state
+from streams.records import OFFSET
+from streams.words import Origin
+
+SIGNED_AT_ONCE = ("alerts", "events", "registry")
+NEVER_SIGNED = ("metrics", "exceptions", "consumers")
+"""What a node says of itself, for its operators: nobody's claim rests on it."""
+ROOTS_MAX = 512
+"""Roots in one statement: a long log is signed for the first time in several."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A chain, and the offset up to which it is signed."""
+
+    chain: Chain
+    signed: int
+
+
+_FollowedBy = dict[tuple[str, Origin], _Followed]
+
+
+class Signer:
+    """Follows the chains of what its node appends, and signs them. `witness` is for `Log.witnessed_by`, the rest for any one thread.
+
+    Whatever of the chains is in memory can be had again from the log: after a crash, or a commit that failed.
+    """
+
+    def __init__(self, log: Log, codec: Codec, key: SigningKey, clock: Clock, report: Callable[..., None]) -> None:
+        """`report`: as a node's; told when something can not be signed."""
+        self._log, self._copy, self._key, self._clock, self._report = log, Copy(log, codec), key, clock, report
+        # Two, and no lock: the log's own guards the first, and who asks what is due may wait for that lock.
+        self._at_once: _FollowedBy = {}
+        self._later: _FollowedBy = {}
+
+    def witness(self, stream: str, origin: Origin, batches: Sequence[pa.RecordBatch]) -> Append | None:
+        """What is signed of these rows in their own commit; None for streams that are signed later, and where the chain can not be read."""
+        if stream not in SIGNED_AT_ONCE:
+            return None
+        try:
+            followed = self._up_to(stream, origin, batches[0].column(OFFSET)[0].as_py())
+            for rows in batches:
+                followed.chain.follow(rows)
+            return self._statement(followed)
+        except LandfallError as problem:
+            self._at_once.pop((stream, origin), None)
+            self._report("a commit could not be signed", "it is signed with the next one", stream=stream, problem=str(problem))
+            return None
+
+    def due(self) -> list[Append]:
+        """What is to be appended so that everything this node appended until now is signed. The caller appends it, or calls `forget`.
+
+        Raises what reading the log raises.
+        """
+        return [append for stream in self._log.streams() if _signed_later(stream) for append in self._due(stream)]
+
+    def forget(self) -> None:
+        """What `due` gave could not be appended: the log is read again."""
+        self._later.clear()
+
+    def _due(self, stream: str) -> list[Append]:
+        origin = self._log.origin
+        end = self._log.position(stream)[origin]
+        followed = self._later.get((stream, origin)) or self._begun(self._later, stream, origin)
+        found: list[Append] = []
+        for part in self._copy.rows(stream, origin, followed.chain.end, end):
+            _take(followed.chain, part)
+            if len(followed.chain.roots) >= ROOTS_MAX:
+                found.append(self._statement(followed))
+        if followed.signed < followed.chain.end:
+            found.append(self._statement(followed))
+        return found
+
+    def _statement(self, followed: _Followed) -> Append:
+        append = state(followed.chain, self._clock.now_ms(), self._key).append()
+        followed.chain.told()
+        followed.signed = followed.chain.end
+        return append
+
+    def _up_to(self, stream: str, origin: Origin, end: int) -> _Followed:
+        """The chain up to `end`. One that stands elsewhere is of a commit that failed."""
+        followed = self._at_once.get((stream, origin))
+        if followed is None or followed.chain.end != end:
+            followed = self._begun(self._at_once, stream, origin)
+            for part in self._copy.rows(stream, origin, followed.chain.end, end):
+                _take(followed.chain, part)
+        return followed
+
+    def _begun(self, followed: _FollowedBy, stream: str, origin: Origin) -> _Followed:
+        """The chain as the last statement in the log leaves it."""
+        for key in [key for key in followed if key[1] != origin]:
+            del followed[key]
+        last = last_statement(self._log, stream, origin)
+        chain = Chain(stream, origin) if last is None else Chain(stream, origin, last.runs, last.head, last.newest_at_ms)
+        begun = followed[stream, origin] = _Followed(chain, 0 if last is None else last.end)
+        return begun
+
+
+def _signed_later(stream: str) -> bool:
+    return stream not in SIGNED_AT_ONCE and stream not in NEVER_SIGNED and not stream.endswith(HEADS)
+
+
+def _take(chain: Chain, part: pa.RecordBatch | Unread) -> None:
+    if isinstance(part, Unread):
+        chain.skip(part.end)
+    else:
+        chain.follow(part)

@@ -1,0 +1,207 @@
+"""Holding a copy against what its origins signed: proven, unproven and why, or broken and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streams.errors import Corrupt
+from streams.proof.chain import RUN, UNKNOWN, entries, first_head, next_head
+from streams.proof.reading import Copy, Unread
+from streams.proof.statements import Statement, statements
+from streams.proof.tree import Entry, Tree
+from streams.proof.trust import Trust
+from streams.ranges import RangeSet
+from streams.words import Origin
+
+UNSIGNED = "not signed yet, or what was signed is not here"
+PARTLY_HELD = "not all of its run is held here"
+ALTERED = "not what the origin signed"
+FORKED = "its origin signed two different contents for these offsets"
+UNREAD_BY_ORIGIN = "the origin itself could no longer read this run when it came to sign it"
+MARKS_MAX = 256
+"""Statements within one run that its rows are held against; of more, so many of them, evenly spread, and the last."""
+
+Mark = tuple[int, bytes]
+"""A statement within a run: its end, and the root of the run's rows before that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Offsets `first .. end - 1`, and what is the matter with them."""
+
+    first: int
+    end: int
+    why: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What one copy of (stream, origin) is worth. `proven`: rows that are, to the byte, what the origin signed.
+
+    `broken`: what is not; the first offset that differs lies in the range. `problems`: statements that are not believed.
+    `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from.
+    """
+
+    stream: str
+    origin: Origin
+    trust: str
+    proven: RangeSet = field(default_factory=RangeSet)
+    unproven: list[Doubt] = field(default_factory=list)
+    broken: list[Doubt] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    keys: frozenset[bytes] = frozenset()
+    signed_end: int = 0
+    signed_at_ms: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing here contradicts what was signed. What is unproven does not."""
+        return not self.broken and not self.problems
+
+
+@dataclass(slots=True)
+class Signed:
+    """All believed statements of one (stream, origin): roots of closed runs, heads by number of runs, roots of open runs by end."""
+
+    roots: dict[int, bytes] = field(default_factory=dict)
+    heads: dict[int, bytes] = field(default_factory=dict)
+    tails: dict[int, list[Mark]] = field(default_factory=dict)
+    forks: list[Doubt] = field(default_factory=list)
+
+    def add(self, one: Statement) -> None:
+        """One more, in the order signed."""
+        head = self.heads.get(one.since_run)
+        for run, root in enumerate(one.roots, one.since_run):
+            self._agree(self.roots.setdefault(run, root) == root, run * RUN, (run + 1) * RUN)
+            head = None if head is None else next_head(head, root, run)
+        self._agree(head in (None, one.head) and self.heads.setdefault(one.runs, one.head) == one.head, one.since_run * RUN, one.end)
+        if one.tail is not None:
+            tails = self.tails.setdefault(one.runs, [])
+            same = [root for end, root in tails if end == one.end]
+            self._agree(same in ([], [one.tail]), one.runs * RUN, one.end)
+            if not same:
+                tails.append((one.end, one.tail))
+
+    def root(self, run: int, tree: bytes) -> bytes | None:
+        """The root the origin signed for the closed `run`, itself or by the heads around it (`tree` is then tried); None when unknown."""
+        if run in self.roots:
+            return self.roots[run]
+        before, after = self.heads.get(run), self.heads.get(run + 1)
+        return tree if before and after and next_head(before, tree, run) == after else None
+
+    def _agree(self, same: bool, first: int, end: int) -> None:
+        if not same:
+            self.forks.append(Doubt(first, end, FORKED))
+
+
+def gather(verdict: Verdict, said: Iterator[Statement | Corrupt], trust: Trust) -> Signed:
+    """The statements to be believed; the others go to the verdict's problems, contradictions to what is broken."""
+    signed = Signed(heads={0: first_head(verdict.stream, verdict.origin)})
+    for one in said:
+        problem = str(one) if isinstance(one, Corrupt) else trust.problem(one)
+        if isinstance(one, Corrupt) or problem:
+            verdict.problems.append(str(problem))
+            continue
+        signed.add(one)
+        verdict.keys |= {one.key}
+        if one.end >= verdict.signed_end:
+            verdict.signed_end, verdict.signed_at_ms = one.end, one.at_ms
+    verdict.broken += signed.forks
+    return signed
+
+
+def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
+    """Hold every row this copy holds of (stream, origin) against what the origin signed, from whatever statements this copy has.
+
+    Runs that are gone or below the floor are in nobody's way: each run is held against its own root. Raises what reading the log raises.
+    """
+    verdict = Verdict(stream, origin, trust.of(origin.node))
+    signed = gather(verdict, statements(copy.log, stream, origin), trust)
+    ledger = copy.log.ledger(stream).get(origin)
+    if ledger is not None:
+        for run in _runs(copy, stream, origin, ledger.held):
+            _judge(verdict, signed, run)
+    return verdict
+
+
+@dataclass(slots=True)
+class _Run:
+    """What is held of one run: the rows from its first offset on without a hole, and what comes behind the first hole."""
+
+    number: int
+    rows: list[Entry] = field(default_factory=list)
+    beyond: list[Doubt] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        return self.number * RUN
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.rows)
+
+
+def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet) -> Iterator[_Run]:
+    """Every run of which anything is held, read once."""
+    run: _Run | None = None
+    for first, end in held:
+        at = first
+        for part in copy.rows(stream, origin, first, end):
+            piece = [] if isinstance(part, Unread) else entries(part)
+            part_end = part.end if isinstance(part, Unread) else at + part.num_rows
+            start = at
+            while at < part_end:
+                if run is None or run.number != at // RUN:
+                    if run is not None:
+                        yield run
+                    run = _Run(at // RUN)
+                upto = min(part_end, (at // RUN + 1) * RUN)
+                if isinstance(part, Unread):
+                    run.beyond.append(Doubt(at, upto, part.why))
+                elif run.end == at and not run.beyond:
+                    run.rows += piece[at - start : upto - start]
+                else:
+                    run.beyond.append(Doubt(at, upto, PARTLY_HELD))
+                at = upto
+    if run is not None:
+        yield run
+
+
+def _judge(verdict: Verdict, signed: Signed, run: _Run) -> None:
+    marks = [mark for mark in sorted(signed.tails.get(run.number, [])) if mark[0] <= run.end]
+    why = UNSIGNED if not run.beyond else PARTLY_HELD
+    if len(run.rows) == RUN:
+        root = signed.root(run.number, Tree(run.rows).root())
+        if root == UNKNOWN:
+            why = UNREAD_BY_ORIGIN
+        elif root is not None:
+            marks.append((run.end, root))
+    proven, broken, why_broken = _held_to(run, marks)
+    verdict.proven.add(run.first, proven)
+    verdict.unproven += run.beyond
+    if broken:
+        verdict.broken.append(Doubt(proven, broken, why_broken))
+    if max(proven, broken) < run.end:
+        verdict.unproven.append(Doubt(max(proven, broken), run.end, why))
+
+
+def _held_to(run: _Run, marks: Sequence[Mark]) -> tuple[int, int, str]:
+    """How far the rows are what was signed; then, unless that is all, the end of the first mark they do not keep, and why (else 0)."""
+    few = marks[::-1][:: len(marks) // MARKS_MAX + 1][::-1]
+    kept = [_kept(run, mark) for mark in few]
+    if all(kept):
+        return (few[-1][0] if few else run.first), 0, ""
+    false = kept.index(False)
+    after = few[false - 1][0] if false else run.first
+    for mark in marks:
+        if after < mark[0] <= few[false][0]:
+            if not _kept(run, mark):
+                return after, mark[0], FORKED if any(kept[false:]) else ALTERED
+            after = mark[0]
+    raise AssertionError(f"a mark of run {run.number} is kept at one time and not at another")
+
+
+def _kept(run: _Run, mark: Mark) -> bool:
+    end, root = mark
+    return Tree(run.rows[: end - run.first]).root() == root

@@ -1,0 +1,74 @@
+"""What the tests of proof share: a log whose node signs, and the forgeries it is up against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from streams.block import Block
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.log import Append, Log
+from streams.logs.files import FileLog, FileLogOptions
+from streams.proof.keys import SigningKey
+from streams.proof.reading import Copy
+from streams.proof.signing import Signer
+from streams.proof.trust import GIVEN, Trust
+from streams.proof.verifying import Verdict, verify
+from streams.words import Origin
+from tests.streams.logkit import NOW_MS, open_log
+
+KEY, STRANGER = SigningKey.from_seed(b"k" * 32), SigningKey.from_seed(b"s" * 32)
+CODEC = BlockCodec()
+
+
+class SigningNode:
+    """A log, and the signer that a node puts beside it. `told`: what the signer reported."""
+
+    def __init__(self, folder: Path, node: str = "ship-a", key: SigningKey = KEY, options: FileLogOptions = FileLogOptions()) -> None:  # noqa: B008
+        self.clock = StillClock(NOW_MS)
+        self.log: FileLog = open_log(folder, node, self.clock, options)
+        self.told: list[dict[str, Any]] = []
+        self.signer = Signer(self.log, CODEC, key, self.clock, lambda reason, outcome, **details: self.told.append(details))
+        self.log.witnessed_by(self.signer.witness)
+
+    def append(self, batch: pa.RecordBatch, stream: str = "containers") -> None:
+        self.log.append([Append(stream, batch)])
+
+    def sign(self) -> int:
+        """What the node's task does once a minute; how many statements it made."""
+        due = self.signer.due()
+        self.log.append(due)
+        return len(due)
+
+
+def trust(node: str = "ship-a", key: SigningKey = KEY) -> Trust:
+    """Somebody was given this key."""
+    return Trust({node: frozenset([key.public])}, GIVEN)
+
+
+def held_against(log: Log, origin: Origin, stream: str = "containers", by: Trust | None = None) -> Verdict:
+    return verify(Copy(log, CODEC), stream, origin, by or trust())
+
+
+def forged(blocks: Sequence[Block], offset: int, column: str, value: Any) -> list[Block]:
+    """The blocks, in one of which one value of one record is another."""
+    found = []
+    for block in blocks:
+        rows = CODEC.decode(block)
+        if block.first <= offset < block.end:
+            values = rows.column(column).to_pylist()
+            values[offset - block.first] = value
+            at = rows.schema.get_field_index(column)
+            rows = rows.set_column(at, rows.schema.field(at), pa.array(values, rows.schema.field(at).type))
+            block = CODEC.encode(block.stream, block.origin, rows)
+        found.append(block)
+    return found
+
+
+def all_blocks(log: Log, stream: str, origin: Origin) -> list[Block]:
+    ledger = log.ledger(stream)[origin]
+    return list(log.blocks(stream, origin, ledger.floor, ledger.end()))

@@ -1,0 +1,140 @@
+"""Goal: what a node appends is signed by it, alerts in the very commit, and no crash and no full disk makes it sign what is not so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.errors import Corrupt, RetryLater
+from streams.logs.files import FileLogOptions
+from streams.proof.chain import RUN, UNKNOWN
+from streams.proof.statements import Statement, last_statement, statements
+from streams.ranges import RangeSet
+from tests.proof.kit import KEY, SigningNode, held_against
+from tests.streams.logkit import FullDisk, rows
+
+
+def said(node: SigningNode, stream: str) -> list[Statement]:
+    found = [one for one in statements(node.log, stream, node.log.origin) if not isinstance(one, Corrupt)]
+    assert all(one.signed() for one in found)
+    return found
+
+
+@pytest.mark.parametrize("stream", ["alerts", "events", "registry"])
+def test_an_alert_is_signed_in_its_own_commit(tmp_path: Path, stream: str) -> None:
+    node = SigningNode(tmp_path)
+    commits: list[frozenset[str]] = []
+    node.log.subscribe(commits.append)
+    for start in range(3):
+        node.append(rows(1, start), stream)
+        assert said(node, stream)[-1].end == start + 1
+    assert commits == [frozenset({stream, f"{stream}.heads"})] * 3
+    assert node.sign() == 0
+    assert held_against(node.log, node.log.origin, stream).proven == RangeSet([(0, 3)])
+    node.log.close()
+
+
+def test_readings_are_signed_when_due_and_only_new_ones(tmp_path: Path) -> None:
+    node = SigningNode(tmp_path)
+    node.append(rows(10))
+    node.append(rows(1), "metrics")
+    assert node.sign() == 1
+    assert node.sign() == 0
+    node.append(rows(RUN, 10))
+    node.append(rows(1), "ships")
+    assert node.sign() == 2
+    first, last = said(node, "containers")
+    assert (first.end, first.runs, len(first.roots)) == (10, 0, 0)
+    assert (last.end, last.runs, len(last.roots)) == (RUN + 10, 1, 1)
+    assert not any(stream.startswith("metrics.") for stream in node.log.streams())
+    node.log.close()
+
+
+def test_after_a_restart_the_chain_goes_on(tmp_path: Path) -> None:
+    """However often the node stops, it says the same of the same rows."""
+    often, once = SigningNode(tmp_path / "often"), SigningNode(tmp_path / "once")
+    for start in range(0, 3 * RUN, 1500):
+        for node in (often, once):
+            node.append(rows(1500, start))
+            node.append(rows(2, start), "alerts")
+        often.sign()
+        often.log.close()
+        often = SigningNode(tmp_path / "often")
+    once.sign()
+    often.sign()
+    for stream in ("containers", "alerts"):
+        ends = [last_statement(node.log, stream, node.log.origin) for node in (often, once)]
+        assert ends[0] is not None
+        assert ends[1] is not None
+        assert (ends[0].end, ends[0].newest_at_ms) == (ends[1].end, ends[1].newest_at_ms)
+        for node in (often, once):
+            verdict = held_against(node.log, node.log.origin, stream)
+            assert verdict.holds
+            assert verdict.proven == RangeSet([(0, ends[0].end)])
+    often.log.close()
+    once.log.close()
+
+
+def test_a_commit_that_fails_leaves_no_trace_in_the_chain(tmp_path: Path) -> None:
+    disk = FullDisk()
+    node = SigningNode(tmp_path, options=FileLogOptions(disk=disk))
+    node.append(rows(RUN - 1), "alerts")
+    for writes_left in range(3):
+        disk.writes_left = writes_left
+        with pytest.raises(RetryLater):
+            node.append(rows(2, 777), "alerts")
+    disk.writes_left = None
+    node.append(rows(2, RUN), "alerts")
+    verdict = held_against(node.log, node.log.origin, "alerts")
+    assert verdict.holds
+    assert verdict.proven == RangeSet([(0, RUN + 1)])
+    node.log.close()
+
+
+def test_a_statement_put_off_by_a_full_disk_is_made_later(tmp_path: Path) -> None:
+    disk = FullDisk()
+    node = SigningNode(tmp_path, options=FileLogOptions(disk=disk))
+    node.append(rows(RUN + 5))
+    disk.writes_left = 0
+    with pytest.raises(RetryLater):
+        node.sign()
+    node.signer.forget()
+    disk.writes_left = None
+    assert node.sign() == 1
+    assert len(said(node, "containers")[0].roots) == 1
+    node.log.close()
+
+
+def test_what_was_trimmed_before_it_was_signed_is_said_to_be_unknown(tmp_path: Path) -> None:
+    node = SigningNode(tmp_path)
+    node.append(rows(3 * RUN))
+    node.log.trim("containers", node.log.origin, RUN)
+    node.sign()
+    [one] = said(node, "containers")
+    assert [root == UNKNOWN for root in one.roots] == [True, False, False]
+    assert held_against(node.log, node.log.origin).proven == RangeSet([(RUN, 3 * RUN)])
+    node.log.close()
+
+
+def test_a_long_log_is_signed_in_several_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.proof.signing.ROOTS_MAX", 2)
+    node = SigningNode(tmp_path)
+    for start in range(0, 5 * RUN, RUN):
+        node.append(rows(RUN, start))
+    assert node.sign() > 1
+    assert sum(len(one.roots) for one in said(node, "containers")) == 5
+    assert held_against(node.log, node.log.origin).proven == RangeSet([(0, 5 * RUN)])
+    node.log.close()
+
+
+def test_a_new_generation_begins_its_own_chain(tmp_path: Path) -> None:
+    node = SigningNode(tmp_path)
+    before = node.log.origin
+    node.append(rows(3), "alerts")
+    node.log.open_generation("to see")
+    node.append(rows(2), "alerts")
+    assert held_against(node.log, before, "alerts").proven == RangeSet([(0, 3)])
+    assert held_against(node.log, node.log.origin, "alerts").proven == RangeSet([(0, 2)])
+    assert KEY.public in held_against(node.log, node.log.origin, "alerts").keys
+    node.log.close()
