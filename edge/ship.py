@@ -28,6 +28,7 @@ async def run_ship(settings: ShipSettings) -> None:
         await watching.run(node.log, node)
 
     node.add_background("intake", take_in)
+    node.needs("the sensors' endpoint", lambda: intake.listens)
     node.add_background("watch", watch)
     node.add_background("links of the ship", links.run)
     await node.start()

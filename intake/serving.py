@@ -28,6 +28,11 @@ class Intake:
         return None if self._endpoint is None else self._endpoint.port
 
     @property
+    def listens(self) -> bool:
+        """Whether sensors find the endpoint, where there is to be one."""
+        return self._settings.endpoint is None or self._endpoint is not None
+
+    @property
     def broker_connected(self) -> bool | None:
         """Whether the broker's subscription stands; None without one."""
         return None if self._broker is None else self._broker.connected

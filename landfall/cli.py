@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-import inspect
-import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from landfall.configuration import load
 from landfall.fleettools import fleet_app
-from landfall.logging import to_stderr
 from landfall.logtools import log_app
+from landfall.processes import run_process
 from landfall.simtools import sim_app
 from landfall.streamtools import stream_app
 from streams.errors import LandfallError
@@ -37,43 +31,6 @@ app.add_typer(sim_app, name="sim", rich_help_panel="Demo")
 app.add_typer(fleet_app, name="fleet", rich_help_panel="Demo")
 app.add_typer(log_app, name="log", rich_help_panel="For people")
 app.add_typer(stream_app, name="stream", rich_help_panel="For people")
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A long-running process: where its settings and its main function are found, as `module:name`, so that `--help` stays quick."""
-
-    settings: str
-    run: str
-
-
-PROCESSES = {
-    "ship": Process("edge.settings:ShipSettings", "edge.ship:run_ship"),
-    "port": Process("shore.settings:PortSettings", "shore.port:run_port"),
-    "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
-    "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
-    "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),
-    "fanout": Process("hq.fanout.settings:FanoutSettings", "hq.fanout.process:run_fanout"),
-    "broker": Process("hq.fanout.settings:KafkaBrokerSettings", "hq.fanout.broker:run_broker"),
-    "dashboards": Process("dashboards.settings:DashboardSettings", "dashboards.run:run_dashboards"),
-}
-
-
-def run_process(name: str, config: Path | None) -> None:
-    """Run the process `name` until it is asked to end. Raises Misuse for a bad configuration."""
-    process = PROCESSES[name]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the process has a gentler way of its own
-    settings = load(found(process.settings), config)
-    to_stderr(name)
-    outcome = found(process.run)(settings)
-    if inspect.iscoroutine(outcome):
-        asyncio.run(outcome)
-
-
-def found(where: str) -> Any:
-    """What `module:name` names."""
-    module, _, name = where.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 @app.command(rich_help_panel="At sea and ashore")

@@ -3,44 +3,192 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+from landfall.fields import BETWEEN, PREFIX, annotation_at, in_words, is_secret, models_in, variables
+from streams.crash import CRASH_VARIABLE
 from streams.errors import Misuse
 
-PREFIX = "LANDFALL_"
+SYNTAX_PROBLEMS_MAX = 20
+NEAR_MIN = 0.7
+"""How alike two names are when one may be meant by the other, 0 to 1."""
 Settings = TypeVar("Settings", bound=BaseModel)
+Kinds = Callable[[], Iterable[type[BaseModel]]]
+Place = tuple[str | int, ...]
 
 
-def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str] | None = None) -> Settings:
+def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str] | None = None, others: Kinds = tuple) -> Settings:
     """The settings of one process: the TOML file at `path` (if any), then `LANDFALL_<KEY>` and `LANDFALL_<TABLE>__<KEY>` over it.
 
-    A variable's value is read as TOML when it reads as such (`8080`, `true`, `["a"]`), else as text. Only variables that name a setting's
-    first part count. Raises Misuse with one line for every problem there is: what is wrong, where, and what was given.
+    A variable's value is read as TOML when it reads as such (`8080`, `true`, `["a"]`), else as text. One that is a setting of `others`,
+    the settings of all processes, is left to them. Raises Misuse with a line for every problem there is: where, what, and what to do.
     """
-    values = _from_toml(path) if path else {}
-    for name, text in sorted((os.environ if environment is None else environment).items()):
-        if name.startswith(PREFIX):
-            keys = name.removeprefix(PREFIX).lower().split("__")
-            if keys[0] in kind.model_fields:
-                _put(values, keys, _toml_value(text), name)
-    try:
-        return kind.model_validate(values)
-    except ValidationError as problems:
-        raise Misuse(_told(problems, path), hint="mend these settings and start again; docs/settings.md lists them all") from None
+    draft = _Draft(kind, path)
+    draft.read_file()
+    draft.read_environment(os.environ if environment is None else environment, others)
+    settings = draft.checked()
+    if settings is None or draft.problems:
+        many = f"{len(draft.problems)} problem{'s' if len(draft.problems) > 1 else ''} in the settings"
+        lines = "\n".join(f"  {problem}" for problem in draft.problems)
+        raise Misuse(f"{many}:\n{lines}\n", hint="docs/settings.md lists every setting")
+    return settings
 
 
-def _from_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise Misuse(f"the settings file {path} can not be read: {problem.strerror}", hint="give the right path with --config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise Misuse(f"the settings file {path} is not TOML: {problem}", hint="mend that line") from None
+@dataclass(slots=True)
+class _Draft(Generic[Settings]):
+    """Settings in the making: their values, which variable each comes from, and what is wrong so far, in sentences."""
+
+    kind: type[Settings]
+    path: Path | None
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[Place, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """Lines of the file that do not read: what was in them is not missing."""
+
+    def read_file(self) -> None:
+        """The file's values; each line that is no TOML is a problem, and the others are read all the same."""
+        if self.path is None:
+            return
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else "it is not TOML, which is UTF-8 text"
+            self.problems.append(f"{self.path} can not be read: {why}; give the right path with --config")
+            self.unread.append("[")
+            return
+        for _ in range(SYNTAX_PROBLEMS_MAX):
+            try:
+                self.values = tomllib.loads("\n".join(lines))
+            except tomllib.TOMLDecodeError as problem:
+                place = re.search(r"\(at line (\d+)", str(problem))
+                number = min(int(place[1]) if place else len(lines), len(lines))
+                line = lines[number - 1]
+                what = str(problem).partition(" (at ")[0]
+                self.problems.append(f"{self.path}, line {number} ({line.partition('=')[0].strip()!r}) is not TOML: {what}; mend that line")
+                self.unread.append(line)
+                lines[number - 1] = ""
+            else:
+                return
+
+    def read_environment(self, environment: Mapping[str, str], others: Kinds) -> None:
+        """The variables' values over the file's; one that no process knows is a problem."""
+        for name, text in sorted(environment.items()):
+            if not name.startswith(PREFIX) or name == CRASH_VARIABLE:
+                continue
+            keys = tuple(name.removeprefix(PREFIX).lower().split(BETWEEN))
+            if keys[0] in self.kind.model_fields:
+                self._put(keys, _toml_value(text), name)
+            elif not any(keys[0] in other.model_fields for other in others()):
+                near = _near(name, variables(self.kind)) or _near(name, (one for other in others() for one in variables(other)))
+                self.problems.append(f"{name}: there is no such setting; {_meant(near)}")
+
+    def checked(self) -> Settings | None:
+        """The settings; None when they do not hold, each reason being a problem."""
+        try:
+            return self.kind.model_validate(self.values)
+        except ValidationError as problems:
+            self.problems += [told for problem in problems.errors(include_url=False) for told in self._told(problem)]
+            return None
+
+    def _put(self, keys: tuple[str, ...], value: Any, name: str) -> None:
+        inner = self.values
+        for depth, key in enumerate(keys[:-1], 1):
+            inner = inner.setdefault(key, {})
+            if not isinstance(inner, dict):
+                plain = self.origins.get(keys[:depth]) or f"{self.path}: {'.'.join(keys[:depth])}"
+                self.problems.append(f"{name} asks for a table, but {plain} gives a plain value; unset one of them")
+                return
+        inner[keys[-1]] = value
+        self.origins[keys] = name
+
+    def _told(self, problem: ErrorDetails) -> Iterator[str]:
+        """The problem in a sentence; nothing when a line that does not read may be the reason for it."""
+        place, type_ = tuple(problem["loc"]), problem["type"]
+        if (type_ == "missing" and self.unread) or (
+            type_ == "extra_forbidden" and any(line.lstrip().startswith("[") for line in self.unread)
+        ):
+            return
+        value = problem["input"]
+        shown = isinstance(value, str | int | float | bool) and not is_secret(self.kind, place)
+        yield f"{self._where(place)}{_sentence(self.kind, place, problem, f' is {value!r}' if shown else '', place in self.origins)}"
+
+    def _where(self, place: Place) -> str:
+        variable = next((self.origins[place[:depth]] for depth in range(len(place), 0, -1) if place[:depth] in self.origins), None)
+        written = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
+        return variable or ": ".join(part for part in (str(self.path) if self.path else "", written) if part) or "the settings"
+
+
+def _sentence(kind: type[BaseModel], place: Place, problem: ErrorDetails, given: str, by_variable: bool) -> str:
+    """What is wrong at `place` and what to do about it; `given`: what is there, as far as it may be shown."""
+    wanted = annotation_at(kind, place)
+    match problem["type"]:
+        case "missing":
+            reach = "" if any(isinstance(key, int) for key in place) else f" or set {_variable(place)}"
+            return f" is missing; write it ({in_words(wanted) if wanted is not None else 'see the settings'}){reach}"
+        case "extra_forbidden":
+            tables = models_in(annotation_at(kind, place[:-1]))
+            near = _near(str(place[-1]), (name for table in tables for name in table.model_fields))
+            return f": there is no such setting; {_meant(_variable((*place[:-1], near)) if near and by_variable else near)}"
+        case "value_error":
+            return f": {problem['msg'].removeprefix('Value error, ')}; mend it"
+    said = problem["msg"].partition(", unable to parse")[0]
+    if said.startswith("Input should be "):
+        said = f"{' and' if given else ''} {said.removeprefix('Input ')}"
+    else:
+        said = f": {said[0].lower()}{said[1:]}"
+    return f"{given}{said}; write {_example(problem, wanted)}"
+
+
+def _near(name: str, names: Iterable[str]) -> str | None:
+    return next(iter(get_close_matches(name, list(names), 1, NEAR_MIN)), None)
+
+
+def _meant(near: str | None) -> str:
+    return f"did you mean {near}?" if near else "take it out"
+
+
+def _variable(place: Place) -> str:
+    return PREFIX + BETWEEN.join(str(key).upper() for key in place)
+
+
+def _example(problem: ErrorDetails, wanted: Any) -> str:
+    """What to write instead."""
+    type_ = problem["type"]
+    if type_ == "literal_error":
+        return f"one of {problem['ctx']['expected']}"
+    if type_.startswith(("greater_than", "less_than")):
+        return "a number within that bound"
+    for start, example in _EXAMPLES.items():
+        if type_.startswith(start):
+            return example
+    return f"a {in_words(wanted)}" if wanted is not None else "what docs/settings.md says"
+
+
+_EXAMPLES = {
+    "int": "a whole number without quotes, like 8080",
+    "float": "a number without quotes, like 2.5",
+    "bool": "true or false",
+    "string_pattern": "it in that form",
+    "string_too": "a text of that length",
+    "string": 'a text in quotes, like "tokyo"',
+    "url": 'an address in quotes, like "http://127.0.0.1:8770"',
+    "path": 'a path in quotes, like "/var/lib/landfall"',
+    "tuple": 'a list, like ["a", "b"]',
+    "list": 'a list, like ["a", "b"]',
+    "dict": "a table, like [name] with its keys below",
+    "model": "a table, like [name] with its keys below",
+}
+"""By the beginning of the error's type."""
 
 
 def _toml_value(text: str) -> Any:
@@ -48,25 +196,3 @@ def _toml_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def _put(values: dict[str, Any], keys: list[str], value: Any, name: str) -> None:
-    for key in keys[:-1]:
-        inner = values.setdefault(key, {})
-        if not isinstance(inner, dict):
-            raise Misuse(f"{name} asks for a table where the settings have a plain value", hint="unset it, or name the setting itself")
-        values = inner
-    values[keys[-1]] = value
-
-
-def _told(problems: ValidationError, path: Path | None) -> str:
-    lines = [f"{problems.error_count()} problem(s) in the settings" + (f" of {path}" if path else "")]
-    for problem in problems.errors(include_url=False):
-        where = ".".join(str(part) for part in problem["loc"]) or "settings"
-        given = "" if problem["type"] == "missing" or _secret(where) else f"; given: {problem['input']!r}"
-        lines.append(f"  {where}: {problem['msg']}{given}")
-    return "\n".join(lines)
-
-
-def _secret(where: str) -> bool:
-    return any(word in where for word in ("password", "token", "secret", "key"))

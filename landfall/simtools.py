@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +9,9 @@ import httpx
 import typer
 from rich.console import Console
 
-from landfall.configuration import load
 from landfall.demo import ports
-from landfall.logging import to_stderr
 from landfall.lognumbers import utc
+from landfall.processes import run_process
 from streams.errors import Misuse, RetryLater
 
 CONTROL_TIMEOUT_S = 5.0
@@ -30,11 +28,7 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin the story anew; else it goes on where it stopped.")] = False,
 ) -> None:
     """Play the story: publish every sensor's readings, write the clerk's papers, serve the clock."""
-    from sim.run import run_sim
-    from sim.settings import SimSettings
-
-    to_stderr("sim")
-    asyncio.run(run_sim(load(SimSettings, config), fresh))
+    run_process("sim run", config, fresh=fresh)
 
 
 @sim_app.command("replay")
@@ -43,11 +37,7 @@ def replay(
     config: Config = None,
 ) -> None:
     """Publish recorded readings of real sensors as containers of a ship, with their duplicates, gaps and sparse rows."""
-    from sim.replay import replay as play
-    from sim.settings import ReplaySettings
-
-    to_stderr("replay")
-    Console().print(str(play(load(ReplaySettings, config), file)), markup=False)
+    Console().print(str(run_process("sim replay", config, path=file)), markup=False)
 
 
 @sim_app.command("clock")

@@ -24,6 +24,7 @@ class PortNode:
                 settings.watch_settings(), settings.node.folder, self.node.clock, self.node.metrics, self.node.report, ("registry",)
             )
             self.node.add_background("intake", self._take_in)
+            self.node.needs("the quay's endpoint", lambda: self.intake.listens)
             self.node.add_background("watch", self._watch)
         else:
             self._forwarding = Forwarding(self.node.report)

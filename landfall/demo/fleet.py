@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from collections.abc import Mapping
@@ -39,6 +40,18 @@ class Doors:
     projector: int = ports.PROJECTOR
     clock: int = ports.CLOCK
     pages: int = ports.PAGES
+
+    @classmethod
+    def beginning_at(cls, first: int) -> Doors:
+        """As many ports in a row, the pages' first."""
+        port = itertools.count(first)
+        pages = next(port)
+        node, mqtt = ({name: next(port) for name in usual} for usual in (ports.DOORS, ports.MQTT))
+        return cls(node, mqtt, api=next(port), analytics=next(port), projector=next(port), clock=next(port), pages=pages)
+
+    def all(self) -> tuple[int, ...]:
+        """Every one of them."""
+        return (*self.node.values(), *self.mqtt.values(), self.api, self.analytics, self.projector, self.clock, self.pages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,8 @@ class Door:
             return _problem(400, str(problem))
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        return web.json_response(self._node.health())
+        health = self._node.health()
+        return web.json_response(health, status=200 if health["ready"] else 503)
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
         links = self._node.links

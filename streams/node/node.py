@@ -30,11 +30,9 @@ from streams.node.defining import Defining
 from streams.node.door import Door
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
-from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.telling import Teller
-from streams.proof.signing import Signer
 from streams.session import Exchange
 
 told = logging.getLogger("landfall.node")
@@ -54,6 +52,7 @@ class Node:
         """`clock`: the one the settings name, unless a test brings its own. `process`: its name in `metrics` and `exceptions`."""
         self.settings = settings
         self._backgrounds: dict[str, Background] = {}
+        self._needs: dict[str, Callable[[], bool]] = {}
         self.clock = clock or clock_of(settings.clock)
         if isinstance(self.clock, FleetClock) and clock is None:
             self._backgrounds["clock"] = partial(follow, self.clock, settings.clock)
@@ -101,6 +100,10 @@ class Node:
         """
         self._backgrounds[name] = work
 
+    def needs(self, what: str, there: Callable[[], bool]) -> None:
+        """`/healthz` says 503, with `what` in `waits_for`, while `there()` is not so."""
+        self._needs[what] = there
+
     def report(self, reason: str, outcome: str, **details: Any) -> None:
         """Tell `exceptions` what was wrong and what was done about it. Returns at once, from any thread; appended with the next commit."""
         self._teller.report(reason, outcome, details)
@@ -115,7 +118,10 @@ class Node:
         """
         if self._committer is None:
             raise RuntimeError("the node is not started")
-        return await self._committer.append(appends)
+        began_s = self.clock.monotonic_s()
+        answer = await self._committer.append(appends)
+        self.metrics.observe("append", (self.clock.monotonic_s() - began_s) * 1000)
+        return answer
 
     async def start(self) -> None:
         """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not."""
@@ -125,9 +131,6 @@ class Node:
         self._log = await asyncio.to_thread(
             FileLog, settings.folder / "log", settings.folder / "marker", settings.node, BlockCodec(), self.clock, options
         )
-        key = await asyncio.to_thread(load_or_make_key, settings.folder / KEY_NAME)
-        signer = Signer(self._log, BlockCodec(), key, self.clock, self.report)
-        self._log.witnessed_by(signer.witness)
         self._committer = GroupCommitter(self._log)
         await asyncio.to_thread(self._defining.take_up, self._log)
         store = self._make_links(self._log)
@@ -138,7 +141,6 @@ class Node:
         self._begin("store", store.run)
         self._begin("links", self.links.run)
         self._begin("telling", self._teller.run)
-        self._begin("signing", partial(keep_signing, signer, self.append))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, lambda: None))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
@@ -180,8 +182,11 @@ class Node:
             raise self._failure
 
     def health(self) -> dict[str, Any]:
-        """What /healthz says."""
+        """What /healthz says; `ready` while it waits for nothing."""
+        waits_for = [what for what, there in self._needs.items() if not there()]
         return {
+            "ready": not waits_for,
+            "waits_for": waits_for,
             "node": self.settings.node,
             "role": self.settings.role,
             "origin": str(self.log.origin),

@@ -15,10 +15,11 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 from typer.testing import CliRunner
 
-from landfall.cli import PROCESSES, app, found
+from landfall.cli import app
 from landfall.configuration import load
 from landfall.demo.containers import PROCESSES as CONTAINERS
 from landfall.demo.fleet import Secrets
+from landfall.processes import PROCESSES, found
 from sim.settings import SimSettings
 from tests.fanout.kafka import ROOT, free_ports, until
 

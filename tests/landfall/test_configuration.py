@@ -1,13 +1,15 @@
-"""Goal: a wrong configuration tells everything that is wrong with it at once, and never shows a secret."""
+"""Goal: a wrong configuration tells everything that is wrong with it at once, where it stands and what to do, and never shows a secret."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from landfall.configuration import load
+from landfall.processes import PROCESSES, settings_kinds
 from streams.errors import Misuse
 
 
@@ -15,8 +17,8 @@ class Door(BaseModel):
     """A nested table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    port: int
-    token: str = "none"
+    port: int = Field(ge=1, le=65_535)
+    token: SecretStr = SecretStr("none")
 
 
 class Kiosk(BaseModel):
@@ -26,40 +28,101 @@ class Kiosk(BaseModel):
     name: str
     speed: float = 1.0
     door: Door
+    more: tuple[Door, ...] = ()
+
+
+class Stall(BaseModel):
+    """Settings of another one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    awning: str = ""
+
+    @model_validator(mode="after")
+    def _never(self) -> Stall:
+        raise ValueError("a stall has no such awning")
+
+
+def problems(file: Path | None, variables: Mapping[str, str] | None = None, kind: type[BaseModel] = Kiosk) -> list[str]:
+    """What is told, a line each."""
+    with pytest.raises(Misuse) as told:
+        load(kind, file, variables or {}, lambda: (Kiosk, Stall))
+    return [line.strip() for line in str(told.value).splitlines()]
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "kiosk.toml"
+    file.write_text(text)
+    return file
 
 
 def test_environment_overrides_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "kiosk.toml"
-    file.write_text('name = "a"\n[door]\nport = 1\n')
-    settings = load(
-        Kiosk, file, {"LANDFALL_SPEED": "4.5", "LANDFALL_DOOR__PORT": "8080", "LANDFALL_NAME": "not toml", "LANDFALL_OTHER": "1"}
-    )
+    """A variable of another process is left to it."""
+    file = written(tmp_path, 'name = "a"\n[door]\nport = 1\n')
+    variables = {"LANDFALL_SPEED": "4.5", "LANDFALL_DOOR__PORT": "8080", "LANDFALL_NAME": "not toml", "LANDFALL_AWNING": "red", "PATH": "/"}
+    settings = load(Kiosk, file, variables, lambda: (Kiosk, Stall))
     assert settings == Kiosk(name="not toml", speed=4.5, door=Door(port=8080))
 
 
-def test_all_problems_are_told_together_without_secrets(tmp_path: Path) -> None:
+def test_each_problem_has_its_place_and_what_to_do(tmp_path: Path) -> None:
+    """Of file and environment together, each in a line of its own."""
+    file = written(tmp_path, 'speed = "fast"\ncolour = "red"\nspede = 1\n[door]\nprot = 5\n[[more]]\nport = 0\n')
+    head, *lines, _ = problems(file, {"LANDFALL_NAEM": "x", "LANDFALL_DOOR__PORT": "many", "LANDFALL_DOOR__PROT": "1"})
+    assert head == "8 problems in the settings:"
+    assert sorted(line.replace(str(tmp_path), "…") for line in lines) == [
+        "LANDFALL_DOOR__PORT is 'many' and should be a valid integer; write a whole number without quotes, like 8080",
+        "LANDFALL_DOOR__PROT: there is no such setting; did you mean LANDFALL_DOOR__PORT?",
+        "LANDFALL_NAEM: there is no such setting; did you mean LANDFALL_NAME?",
+        "…/kiosk.toml: colour: there is no such setting; take it out",
+        "…/kiosk.toml: more[0].port is 0 and should be greater than or equal to 1; write a number within that bound",
+        "…/kiosk.toml: name is missing; write it (str) or set LANDFALL_NAME",
+        "…/kiosk.toml: spede: there is no such setting; did you mean speed?",
+        "…/kiosk.toml: speed is 'fast' and should be a valid number; write a number without quotes, like 2.5",
+    ]
+
+
+def test_no_secret_is_shown(tmp_path: Path) -> None:
+    """Neither the value of a secret that is wrong, nor a table that holds one, nor a line that does not read."""
+    for text in ('name = "a"\n[door]\nport = 1\ntoken = 987654321\n', 'name = "a"\ndoor = "987654321"\n', "token = 987654321 = 1\n"):
+        told = " ".join(problems(written(tmp_path, text)))
+        assert "token" in told or "door" in told
+        assert "987654321" not in told
+
+
+def test_every_line_that_is_no_toml_is_told_and_the_rest_is_checked(tmp_path: Path) -> None:
+    """What stood on such a line is not called missing as well."""
+    file = written(tmp_path, 'name = = "a"\nspeed = "fast"\ndoor.port 5\n')
+    told = problems(file)
+    assert told[0] == "3 problems in the settings:"
+    assert told[1].startswith(f"{file}, line 1 ('name') is not TOML: ")
+    assert told[2].startswith(f"{file}, line 3 ('door.port 5') is not TOML: ")
+    assert told[3].startswith(f"{file}: speed is 'fast'")
+
+
+@pytest.mark.parametrize("content", [b"\xff", None])
+def test_a_file_that_can_not_be_read_is_named_beside_what_else_is_wrong(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "kiosk.toml"
-    file.write_text('speed = "fast"\ncolour = "red"\n[door]\nport = "x"\ntoken = 987654321\n')
-    with pytest.raises(Misuse) as told:
-        load(Kiosk, file, {})
-    text = str(told.value)
-    assert all(part in text for part in ("5 problem(s)", "name", "speed", "'fast'", "colour", "door.port", "door.token"))
-    assert "987654321" not in text
+    if content is not None:
+        file.write_bytes(content)
+    told = problems(file, {"LANDFALL_NAEM": "x"})
+    assert told[0] == "2 problems in the settings:"
+    assert f"{file} can not be read" in told[1]
+    assert "LANDFALL_NAEM" in told[2]
 
 
-@pytest.mark.parametrize(("content", "part"), [(b"a = = 1", "not TOML"), (b"\xff", "not TOML")])
-def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes, part: str) -> None:
-    file = tmp_path / "kiosk.toml"
-    file.write_bytes(content)
-    with pytest.raises(Misuse, match=part):
-        load(Kiosk, file, {})
+def test_a_variable_that_asks_for_a_table_inside_a_value_is_named(tmp_path: Path) -> None:
+    told = " ".join(problems(None, {"LANDFALL_NAME": "a", "LANDFALL_NAME__X": "1", "LANDFALL_SPEED": "fast"}))
+    assert "LANDFALL_NAME__X asks for a table, but LANDFALL_NAME gives a plain value; unset one of them" in told
+    assert "LANDFALL_SPEED is 'fast'" in told
+    assert "door is missing" in told
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="can not be read"):
-        load(Kiosk, tmp_path / "none.toml", {})
+def test_what_a_process_says_of_its_settings_as_a_whole_is_told(tmp_path: Path) -> None:
+    assert "the settings: a stall has no such awning; mend it" in problems(None, kind=Stall)
 
 
-def test_a_variable_that_asks_for_a_table_inside_a_value_is_named() -> None:
-    with pytest.raises(Misuse, match="LANDFALL_NAME__X"):
-        load(Kiosk, None, {"LANDFALL_NAME": "a", "LANDFALL_NAME__X": "1"})
+@pytest.mark.parametrize("name", PROCESSES)
+def test_every_process_tells_what_it_misses(name: str) -> None:
+    """With nothing set but a misspelt variable of its own kind, each names that variable; no type of a setting is without words."""
+    kind = dict(zip(PROCESSES, settings_kinds(), strict=True))[name]
+    with pytest.raises(Misuse, match="LANDFALL_HEALTH_PROT: there is no such setting; did you mean LANDFALL_"):
+        load(kind, None, {"LANDFALL_HEALTH_PROT": "1"}, settings_kinds)

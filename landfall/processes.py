@@ -1,0 +1,67 @@
+"""The long-running processes: where the settings and the main function of each are found, so that `--help` stays quick."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from landfall.configuration import load
+from landfall.logging import to_stderr
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process `landfall <name>`: its settings and its main function, each as `module:name`."""
+
+    settings: str
+    run: str
+
+
+PROCESSES = {
+    "ship": Process("edge.settings:ShipSettings", "edge.ship:run_ship"),
+    "port": Process("shore.settings:PortSettings", "shore.port:run_port"),
+    "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
+    "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
+    "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),
+    "fanout": Process("hq.fanout.settings:FanoutSettings", "hq.fanout.process:run_fanout"),
+    "broker": Process("hq.fanout.settings:KafkaBrokerSettings", "hq.fanout.broker:run_broker"),
+    "dashboards": Process("dashboards.settings:DashboardSettings", "dashboards.run:run_dashboards"),
+    "sim run": Process("sim.settings:SimSettings", "sim.run:run_sim"),
+    "sim replay": Process("sim.settings:ReplaySettings", "sim.replay:replay"),
+}
+
+
+def run_process(name: str, config: Path | None, **more: Any) -> Any:
+    """Run the process `name` until it ends or is asked to; what it answers. Raises Misuse for a bad configuration."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the process has a gentler way of its own
+    settings = settings_of(name, config)
+    to_stderr(name)
+    outcome = found(PROCESSES[name].run)(settings, **more)
+    return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+
+
+def settings_of(name: str, config: Path | None) -> BaseModel:
+    """The settings of the process `name` from file and environment. Raises Misuse with every problem of theirs."""
+    kind: type[BaseModel] = found(PROCESSES[name].settings)
+    return load(kind, config, others=settings_kinds)
+
+
+def settings_kinds() -> Iterator[type[BaseModel]]:
+    """The settings of every process."""
+    for process in PROCESSES.values():
+        yield found(process.settings)
+
+
+def found(where: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = where.partition(":")
+    return getattr(importlib.import_module(module), name)

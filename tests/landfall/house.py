@@ -1,0 +1,120 @@
+"""The demo's fleet with free ports, its real processes started one by one, and what they say of themselves in the logs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import tomli_w
+
+from landfall.demo.accounts import add_accounts
+from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, programs, write_settings
+from landfall.demo.ports import ALL
+from landfall.demo.processes import STOPPED_WITHIN_S, Program
+from landfall.demo.run import prepare
+from streams.codec import BlockCodec
+from streams.link.door import AppendDoor
+from streams.logs.files import FileLogReader
+from streams.words import Position
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = Story(seed=7, boxes=40, cadence="short", speed=600.0)
+DEADLINE_S = 90.0
+TALKATIVE = {f"LANDFALL_{name}": "0.3" for name in ("METRICS_EVERY_S", "NODE__METRICS_EVERY_S", "METRICS__EVERY_S")}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
+FIRST_PORT, LAST_PORT = 12_000, 20_000
+
+
+class House:
+    """A fleet in `folder`: its settings are written, nothing runs. `shut` ends what does."""
+
+    def __init__(self, folder: Path) -> None:
+        prepare(folder, fresh=True)
+        self.fleet = Fleet(folder, SMALL, Doors.beginning_at(free_run(len(ALL))))
+        self._files = write_settings(self.fleet)
+        add_accounts(self.fleet)
+        self.programs: dict[str, Program] = {program.name: program for program in programs(self.fleet, self._files)}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.secrets = Secrets(folder / "secrets.json")
+        self.hq = AppendDoor(self.fleet.node_url(HQ), self.secrets.of(f"door {HQ}"))
+
+    def add(self, program: Program, settings: Mapping[str, Any]) -> None:
+        """One more process, with these settings."""
+        file = self.fleet.settings_folder / f"{program.name}.toml"
+        file.write_text(tomli_w.dumps(dict(settings)))
+        self.programs[program.name] = Program(program.name, (*program.words, "--config", str(file)), program.health_url, program.purpose)
+
+    def start(self, name: str, **variables: str) -> None:
+        """Start it with metrics several times a second; it is healthy when this returns."""
+        environment = {**ENVIRONMENT, **TALKATIVE, **variables}
+        with (self.fleet.folder / f"{name}.words").open("ab") as words:
+            command = [sys.executable, "-m", "landfall", *self.programs[name].words]
+            self.running[name] = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=words, stderr=words)
+        until(lambda: self.running[name].poll() is not None or self.health(name) is not None, f"health of {name}", self.tail(name))
+        assert self.running[name].poll() is None, self.tail(name)()
+
+    def health(self, name: str) -> dict[str, Any] | None:
+        """What `/healthz` says; None unless it answers 200."""
+        try:
+            answer = httpx.get(self.programs[name].health_url, trust_env=False, timeout=5)
+        except httpx.TransportError:
+            return None
+        told: dict[str, Any] | None = answer.json() if answer.status_code == 200 else None
+        return told
+
+    def stop(self, name: str) -> int:
+        """SIGTERM; the exit code. Fails when it takes longer than the demo would wait."""
+        process = self.running.pop(name)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(STOPPED_WITHIN_S)
+
+    def shut(self) -> None:
+        """Nothing runs any more."""
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+
+    def said(self, stream: str, process: str, node: str = HQ) -> list[dict[str, Any]]:
+        """The bodies of a process's records in `metrics` or `exceptions` of a node's log."""
+        log = FileLogReader(self.fleet.folder / node / "log", BlockCodec())
+        try:
+            if stream not in log.streams():
+                return []
+            rows = [row for batch in log.read(stream, Position()) for row in batch.rows()]
+        finally:
+            log.close()
+        return [dict(row.record.body or {}) for row in rows if row.record.topic == process]
+
+    def tail(self, name: str) -> Callable[[], str]:
+        """The end of what a process wrote to its screen, for a test that fails."""
+        return lambda: (self.fleet.folder / f"{name}.words").read_text(errors="replace")[-3_000:]
+
+
+def until(true: Callable[[], Any], what: str, told: Callable[[], object] = str) -> None:
+    """Returns once `true()`; fails after DEADLINE_S, with what `told`."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not true():
+        assert time.monotonic() < deadline_s, f"waited {DEADLINE_S:.0f} s for {what}: {told()}"
+        time.sleep(0.05)
+
+
+def free_run(count: int) -> int:
+    """The first of `count` ports in a row that nobody listens on, below those the system hands out."""
+    first = FIRST_PORT + os.getpid() * 31 % (LAST_PORT - FIRST_PORT - count)
+    while not all(is_free(port) for port in range(first, first + count)):
+        first += count
+    return first
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0

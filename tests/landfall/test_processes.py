@@ -1,0 +1,213 @@
+"""Goal: every process tells `metrics` and `exceptions` how it fares, answers /healthz, and ends cleanly when it is asked to."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import paho.mqtt.publish
+import pytest
+from playwright.sync_api import sync_playwright
+
+from landfall.demo.accounts import PEOPLE
+from landfall.demo.fleet import GATEWAY_USER, HQ, accounts_file
+from landfall.demo.processes import Program
+from landfall.processes import PROCESSES
+from streams.log import Append
+from streams.records import Record, to_batch
+from tests.fanout.kafka import PASSWORD, Kafka, free_ports
+from tests.landfall.house import House, is_free, until
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """The clock and headquarters' node run; what a test starts beside them it ends."""
+    house = House(tmp_path_factory.mktemp("house") / "fleet")
+    try:
+        house.start("sim")
+        house.start(HQ)
+        yield house
+    finally:
+        house.shut()
+
+
+def tells(house: House, name: str, process: str, node: str = HQ) -> None:
+    """`name` tells of counts and times, under the name `process`, in the log of `node`."""
+
+    def told() -> bool:
+        said = house.said("metrics", process, node)
+        return bool(said and said[-1]["counts"] and any(times["count"] for times in said[-1]["histograms"].values()))
+
+    until(told, f"metrics of {process}", lambda: (house.said("metrics", process, node)[-1:], house.tail(name)()))
+
+
+def fails(house: House, name: str, process: str, reason: str, node: str = HQ) -> None:
+    """`exceptions` has why `process` failed, and what it did about it."""
+
+    def told() -> bool:
+        return any(reason in said["reason"] and said["outcome"] and said["at_ms"] for said in house.said("exceptions", process, node))
+
+    until(told, f"{reason!r} in exceptions of {process}", lambda: (house.said("exceptions", process, node)[-3:], house.tail(name)()))
+
+
+def ends(house: House, name: str) -> None:
+    """It ends with code 0, and its port is let go."""
+    assert house.stop(name) == 0, house.tail(name)()
+    assert house.health(name) is None
+
+
+def say(house: House, stream: str, topic: str, body: dict[str, Any]) -> None:
+    """One record in headquarters' log."""
+    house.hq.append([Append(stream, to_batch([Record(topic, body=body)]))])
+
+
+@pytest.mark.parametrize(("name", "process", "role"), [("albatross", "albatross.ship", "ship"), ("tokyo", "tokyo.port", "port")])
+def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: str) -> None:
+    """Healthy means that sensors are let in. A payload that is no JSON goes to its own log; headquarters hears of it as of all else."""
+    house.start(name)
+    assert not is_free(house.fleet.doors.mqtt[name]), "healthy, but sensors are not let in"
+    password = house.secrets.of(f"gateways of {name}")
+    host, port = house.fleet.mqtt_door(name)
+    paho.mqtt.publish.single(
+        "landfall/containers/MSKU1234565/reading",
+        b"quack",
+        1,
+        hostname=host,
+        port=port,
+        auth={"username": GATEWAY_USER, "password": password},
+    )
+    tells(house, name, process, node=name)
+    fails(house, name, process, "the payload is no JSON", node=name)
+    if role == "port":
+        tells(house, name, process)
+        fails(house, name, process, "the payload is no JSON")
+    ends(house, name)
+
+
+def test_the_projector(house: House) -> None:
+    house.start("projector")
+    say(house, "states", "MSKU1234565", {"kind": "container"})
+    fails(house, "projector", "projector", "does not read")
+    tells(house, "projector", "projector")
+    ends(house, "projector")
+
+
+def test_the_api(house: House) -> None:
+    """An account file that is none breaks a request; it is mended afterwards."""
+    house.start("api")
+    account, password = PEOPLE[0]
+    login = {"username": account.username, "password": password}
+    accounts = accounts_file(house.fleet)
+    kept = accounts.read_bytes()
+    accounts.write_bytes(b"this is no database, however one looks at it" * 100)
+    assert httpx.post(f"{house.fleet.api_url}/api/token", data=login, trust_env=False, timeout=30).status_code == 500
+    accounts.write_bytes(kept)
+    fails(house, "api", "api", "DatabaseError")
+    tells(house, "api", "api")
+    ends(house, "api")
+
+
+def test_the_analytics(house: House) -> None:
+    say(house, "registry", "moon/1", {"type": "moon", "id": "1", "version": 1, "at_ms": 1, "by": "x", "value": {}})
+    house.start("analytics")
+    fails(house, "analytics", "analytics", "the registry has no 'moon'")
+    tells(house, "analytics", "analytics")
+    ends(house, "analytics")
+
+
+def test_the_pages(house: House) -> None:
+    """An API that answers nonsense breaks the page; the pages say so, and end even with a browser looking at them."""
+    with api_of_nonsense() as url, sync_playwright() as playwright:
+        house.start("dashboards", LANDFALL_API_URL=url)
+        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        page = chromium.new_page()
+        page.goto(house.fleet.pages_url)
+        fails(house, "dashboards", "dashboards", "a page broke: KeyError")
+        tells(house, "dashboards", "dashboards")
+        last = house.said("metrics", "dashboards")[-1]
+        assert {"pages", "api_2xx"} <= last["counts"].keys()
+        assert {"page", "api_call"} <= last["histograms"].keys()
+        ends(house, "dashboards")
+        chromium.close()
+
+
+def test_the_fan_out(house: House, tmp_path: Path) -> None:
+    """A Kafka that goes away is told of, and no reason not to end."""
+    kafka, (health_port,) = Kafka(tmp_path), free_ports(1)
+    kafka.start()
+    settings = {
+        "log": str(house.fleet.folder / HQ / "log"),
+        "kafka": {"brokers": kafka.address, "username": "landfall", "password": PASSWORD},
+        "health_port": health_port,
+        "door": house.fleet.node_url(HQ),
+        "token": house.secrets.of(f"door {HQ}"),
+        "clock": house.fleet.clock_url,
+    }
+    house.add(Program("fanout", ("fanout",), f"http://127.0.0.1:{health_port}/healthz", "streams into Kafka"), settings)
+    try:
+        say(house, "events", "MSKU1234565", {"event": "LOAD"})
+        house.start("fanout")
+        tells(house, "fanout", "fanout")
+    finally:
+        assert kafka.stop() == 0
+    say(house, "events", "MSKU1234565", {"event": "DISC"})
+    fails(house, "fanout", "fanout", "Kafka")
+    ends(house, "fanout")
+
+
+def test_the_simulator(house: House) -> None:
+    """Headquarters' API does not run here: the clerk's papers wait, and that is told once."""
+    fails(house, "sim", "sim", "headquarters does not take entries")
+    tells(house, "sim", "sim")
+    ends(house, "sim")
+
+
+def test_headquarters(house: House) -> None:
+    say(house, "registry", "moon/2", {"type": "moon", "id": "2", "version": 1, "at_ms": 1, "by": "x", "value": {}})
+    fails(house, HQ, "hq.hq", "a registry entry does not read")
+    tells(house, HQ, "hq.hq")
+    ends(house, HQ)
+
+
+def test_no_process_is_forgotten(house: House) -> None:
+    """What the demo starts and what the command line offers is what is tested here; the broker is Kafka's own, for development."""
+    tested = {"ship", "port", "projector", "api", "analytics", "dashboards", "sim", "fanout"}
+    assert {program.words[0] for program in house.programs.values()} == tested - {"fanout"} | ({"fanout"} & house.programs.keys())
+    assert {name.split()[0] for name in PROCESSES} == tested | {"broker"}
+
+
+@contextmanager
+def api_of_nonsense() -> Iterator[str]:
+    """An API whose every answer is an empty object."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,29 @@
+"""Goal: /healthz says 503, and for what a node waits, until it can do all it is for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from streams.errors import RetryLater
+from streams.link.door import ReadDoor
+from tests.node.fleet import started
+
+
+async def test_a_node_that_waits_is_not_ready(tmp_path: Path) -> None:
+    node = await started("hq", tmp_path)
+    there = False
+    node.needs("the crane", lambda: there)
+    async with aiohttp.ClientSession() as client, client.get(f"{node.url}/healthz") as answer:
+        told = await answer.json()
+        assert (answer.status, told["ready"], told["waits_for"], told["node"]) == (503, False, ["the crane"], "hq")
+    reader = ReadDoor(node.url, "door-of-hq")
+    with pytest.raises(RetryLater):
+        await asyncio.to_thread(reader.health)
+    there = True
+    health = await asyncio.to_thread(reader.health)
+    assert (health["ready"], health["waits_for"]) == (True, [])
+    await node.stop()
