@@ -30,9 +30,11 @@ from streams.node.defining import Defining
 from streams.node.door import Door
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
+from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.telling import Teller
+from streams.proof.signing import Signer
 from streams.session import Exchange
 
 told = logging.getLogger("landfall.node")
@@ -131,6 +133,9 @@ class Node:
         self._log = await asyncio.to_thread(
             FileLog, settings.folder / "log", settings.folder / "marker", settings.node, BlockCodec(), self.clock, options
         )
+        key = await asyncio.to_thread(load_or_make_key, settings.folder / KEY_NAME)
+        signer = Signer(self._log, BlockCodec(), key, self.clock, self.report)
+        self._log.witnessed_by(signer.witness)
         self._committer = GroupCommitter(self._log)
         await asyncio.to_thread(self._defining.take_up, self._log)
         store = self._make_links(self._log)
@@ -141,6 +146,7 @@ class Node:
         self._begin("store", store.run)
         self._begin("links", self.links.run)
         self._begin("telling", self._teller.run)
+        self._begin("signing", partial(keep_signing, signer, self.append))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, lambda: None))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
