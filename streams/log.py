@@ -126,7 +126,10 @@ class LogReader(Protocol):
     def history(
         self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
     ) -> History:
-        """Every held row of `topic` with since <= order time < until, over `streams` (default: all that know the topic), merged."""
+        """Every held row of `topic` with since <= order time < until, over `streams` (default: all that know the topic), merged.
+
+        Where thinning has left nothing else, the rows it kept: their `stream` ends in `.kept`, `source_…` says which record each was.
+        """
         ...
 
     def latest(self, stream: str, topic: str) -> list[Batch]:

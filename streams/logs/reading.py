@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.block import HEAD_BYTES_MAX, Block, BlockHead, Codec, ReadBytes
+from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, History, Span
@@ -20,6 +21,7 @@ from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Hash, may_hold, topic_hash
 from streams.records import OFFSET, ORDER_AT, TOPIC, Batch
+from streams.retention.kept import shown
 from streams.words import Origin, Position
 
 
@@ -112,16 +114,17 @@ class IndexedReader:
     def history(
         self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
     ) -> History:
-        """Every held row of `topic` with since <= order time < until, merged in one order."""
+        """Every held row of `topic` with since <= order time < until, merged in one order; kept ones where thinning left nothing else."""
         since = INT64_MIN if since_at_ms is None else since_at_ms
         until = INT64_MAX if until_at_ms is None else until_at_ms
         positions: dict[str, Position] = {}
         batches: list[Batch] = []
-        for stream in sorted(streams if streams is not None else self._lines()):
+        known = self._lines()
+        for stream in sorted(known if streams is None else {*streams, *(kept for kept in map(kept_of, streams) if kept in known)}):
             positions[stream] = self.position(stream)
             for origin in self._lines().get(stream, {}):
                 batches += self._topic_rows((stream, origin), topic, since, until)
-        return History(merged(batches), positions)
+        return History(shown(merged(batches), self.ledger), positions)
 
     def latest(self, stream: str, topic: str) -> list[Batch]:
         """The last held row of `topic` at each origin of `stream`, one batch of one row each: found from the end."""

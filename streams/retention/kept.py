@@ -1,0 +1,97 @@
+"""Records that thinning kept: how they are written into `<stream>.kept`, and how they show in a history where their runs are gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.derived import KEPT
+from streams.ledger import Ledger
+from streams.ranges import RangeSet
+from streams.records import (
+    BODY,
+    DEVICE_AT,
+    OFFSET,
+    ORDER_AT,
+    SOURCE_OFFSET,
+    SOURCE_ORIGIN,
+    SOURCE_STREAM,
+    STAMPED,
+    body_text,
+)
+from streams.retention.keepers import HOUR_MS
+from streams.words import Origin
+
+MARK = "landfall_kept"
+"""In the body of a kept record: `{"window_h": the window it stands for, "order_at_ms": where its device's time was not believed}`."""
+
+
+def kept_rows(stream: str, origin: Origin, rows: pa.RecordBatch, window_ms: int) -> pa.RecordBatch:
+    """`rows` of (stream, origin) as they are appended to its stream of kept records: the same but for body and source coordinates.
+
+    Rows that were kept before go on naming the record they come from.
+    """
+    columns: dict[str, Any] = {name: rows.column(name) for name in rows.schema.names if name not in STAMPED.names}
+    if not stream.endswith(KEPT):
+        count = rows.num_rows
+        columns[SOURCE_STREAM] = pa.array([stream] * count, pa.string())
+        columns[SOURCE_ORIGIN] = pa.array([str(origin)] * count, pa.string())
+        columns[SOURCE_OFFSET] = rows.column(OFFSET)
+    times = zip(*(rows.column(name).to_pylist() for name in (BODY, DEVICE_AT, ORDER_AT)), strict=True)
+    columns[BODY] = pa.array([_marked(body, device_at, order_at, window_ms) for body, device_at, order_at in times], pa.string())
+    fields = [pa.field(name, column.type, nullable=_nullable(rows, name)) for name, column in columns.items()]
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def window_h(body: str | None) -> float | None:
+    """The window in hours that a kept record stands for, by its body; None when it is no kept record's."""
+    mark = json.loads(body).get(MARK) if body and MARK in body else None
+    return None if mark is None else float(mark["window_h"])
+
+
+def shown(rows: pa.Table, ledger: Callable[[str], Ledger]) -> pa.Table:
+    """The rows of a history without kept records whose original is held here or may still come, and with none twice.
+
+    A kept record is told by its `stream`, which ends in `.kept`, and by its `source_…` columns.
+    """
+    if SOURCE_ORIGIN not in rows.schema.names or not pc.any(pc.ends_with(rows.column("stream"), KEPT)).as_py():
+        return rows
+    gone: dict[tuple[str, str], RangeSet] = {}
+    seen: set[tuple[str, str, int]] = set()
+    names = ("stream", SOURCE_STREAM, SOURCE_ORIGIN, SOURCE_OFFSET)
+    show = [True] * rows.num_rows
+    for at, (stream, *source) in enumerate(zip(*(rows.column(name).to_pylist() for name in names), strict=True)):
+        if stream.endswith(KEPT) and None not in source:
+            name, origin, offset = source
+            if (name, origin) not in gone:
+                gone[name, origin] = _gone(ledger(name), origin)
+            show[at] = offset in gone[name, origin] and (name, origin, offset) not in seen
+            seen.add((name, origin, offset))
+    return rows.filter(pa.array(show))
+
+
+def _gone(ledger: Ledger, origin: str) -> RangeSet:
+    """What will never come, and what lies below the floor: a kept record is all that is left of it here."""
+    ranges = RangeSet()
+    one = ledger.get(Origin.parse(origin))
+    if one is not None:
+        ranges.add(0, one.floor)
+        for others in one.gone.values():
+            ranges.update(others)
+    return ranges
+
+
+def _marked(body: str | None, device_at_ms: int | None, order_at_ms: int, window_ms: int) -> str:
+    told: dict[str, Any] = json.loads(body) if body else {}
+    mark = {**told.get(MARK, {}), "window_h": round(window_ms / HOUR_MS, 6)}
+    if device_at_ms != order_at_ms:
+        mark.setdefault("order_at_ms", order_at_ms)
+    return body_text({**told, MARK: mark})
+
+
+def _nullable(rows: pa.RecordBatch, name: str) -> bool:
+    return name not in rows.schema.names or bool(rows.schema.field(name).nullable)

@@ -1,0 +1,87 @@
+"""What others have of a stream, as it is told between nodes: the home's Position, and what is durable ashore.
+
+Records of `consumers`, and of `aboard/<imo>` for a ship: topics `home/<stream>` and `ashore/<stream>`. Offsets are told in whole runs, so
+that they change seldom.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams.consumers import CONSUMERS
+from streams.ledger import Ledger
+from streams.log import Append, LogReader
+from streams.ranges import RangeSet
+from streams.records import BODY, Record, to_batch
+from streams.retention.runs import RUN, whole_runs
+from streams.words import Origin, Position
+
+HOME, ASHORE = "home/", "ashore/"
+
+
+@dataclass(frozen=True, slots=True)
+class AtHome:
+    """A home's copy of a stream: it has all below `position` durably, and dropped what lies below `floors`."""
+
+    position: Position = field(default_factory=Position)
+    floors: Position = field(default_factory=Position)
+
+    def of(self, nodes: Collection[str]) -> AtHome:
+        """The same for origins of these nodes alone."""
+        return AtHome(*(Position({o: at for o, at in one.items() if o.node in nodes}) for one in (self.position, self.floors)))
+
+    def append_to(self, stream: str, about: str) -> Append:
+        """The record that tells it of stream `about` in `stream`."""
+        body = {"stream": about, "position": self.position.to_json(), "floors": self.floors.to_json()}
+        return Append(stream, to_batch([Record(HOME + about, body=body)]))
+
+
+def at_home(ledger: Ledger) -> AtHome:
+    """How the home tells of its own copy."""
+    position = Position({origin: whole_runs(one.next_offset()) for origin, one in ledger.items()})
+    return AtHome(position, Position({origin: whole_runs(one.floor) for origin, one in ledger.items()}))
+
+
+def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[str] | None = None) -> AtHome | None:
+    """The last that was told of `about` in `stream`, by any of `writers` (nodes; None: by whomever); None when nothing was."""
+    found = None
+    for body in _latest(log, stream, HOME + about, writers):
+        told = AtHome(Position.from_json(body["position"]), Position.from_json(body["floors"]))
+        found = told if found is None else AtHome(found.position.merged(told.position), found.floors.merged(told.floors))
+    return found
+
+
+def ashore(log: LogReader, stream: str, node: str) -> dict[Origin, RangeSet]:
+    """Which of its own offsets of `stream` node has known to be durable ashore, per origin, by its own records."""
+    found: dict[Origin, RangeSet] = {}
+    for body in _latest(log, CONSUMERS, ASHORE + stream, {node}):
+        for origin, ranges in body["ranges"].items():
+            found.setdefault(Origin.parse(origin), RangeSet()).update((first, end) for first, end in ranges)
+    return found
+
+
+def ashore_append(stream: str, known: Mapping[Origin, RangeSet]) -> Append:
+    """The record by which a node remembers what of its own is durable ashore."""
+    position = Position({origin: ranges.run_from(0) for origin, ranges in known.items()})
+    ranges = {str(origin): list(ranges) for origin, ranges in sorted(known.items())}
+    body = {"stream": stream, "position": position.to_json(), "ranges": ranges}
+    return Append(CONSUMERS, to_batch([Record(ASHORE + stream, body=body)]))
+
+
+def in_whole_runs(ranges: RangeSet) -> RangeSet:
+    """Of `ranges` the whole runs."""
+    whole = RangeSet()
+    for first, end in ranges:
+        low, high = whole_runs(first + RUN - 1), whole_runs(end)
+        if low < high:
+            whole.add(low, high)
+    return whole
+
+
+def _latest(log: LogReader, stream: str, topic: str, writers: Collection[str] | None) -> Iterator[dict[str, Any]]:
+    for batch in log.latest(stream, topic):
+        if writers is None or batch.origin.node in writers:
+            yield json.loads(batch.records.column(BODY)[0].as_py())

@@ -1,0 +1,143 @@
+"""Thinning one stream of a node's own: what tells most goes to `<stream>.kept`, then whole runs are declared gone, the oldest first.
+
+1 the oldest whole runs are read; 2 their keepers and how far thinning has come are appended in one commit; 3 the runs are declared gone.
+A crash after 2 leaves 3 to be done again at the next beginning; a crash before leaves nothing. So nothing is kept twice, nothing lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streams.consumers import CONSUMERS
+from streams.crash import commit_point
+from streams.derived import KEPT, kept_of
+from streams.log import Append, Log
+from streams.ranges import RangeSet
+from streams.records import BODY, ORDER_AT, Record, concat, to_batch
+from streams.retention.keepers import HOUR_MS, Bools, keepers
+from streams.retention.kept import kept_rows, window_h
+from streams.retention.runs import RUN, whole_runs
+from streams.words import Origin, Position
+
+WINDOWS_MS = (HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
+"""How long the windows are: the next when the disk is still too full, or when too little would go."""
+UNIT_RUNS = 64
+"""Runs thinned together: their readings are in memory at once."""
+KEPT_SHARE_MAX = 0.5
+"""When more of the readings than this would be kept, the next wider window is taken; with the widest, the runs are left as they are."""
+
+Excursions = Callable[[str, int, int], Mapping[str, RangeSet]]
+"""For a stream's readings from one order time to another (UTC ms): per topic the times in which every reading is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """What one step did: `records` are gone but for `kept` of them."""
+
+    stream: str
+    records: int
+    kept: int
+    window_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    origin: Origin
+    first: int
+    end: int
+    rows: pa.RecordBatch
+
+
+class Thinning:
+    """Thins `stream` of `log`, or a stream of kept records. What `ashore` says others have durably is never declared gone.
+
+    One at a time, and from one thread.
+    """
+
+    def __init__(self, log: Log, stream: str, ashore: Callable[[str, Origin], RangeSet], excursions: Excursions) -> None:
+        self._log, self.stream, self._ashore, self._excursions = log, stream, ashore, excursions
+        self._topic = f"thinning/{stream}"
+        self._reached: dict[Origin, int] = {}
+
+    def finish(self) -> None:
+        """What an earlier step kept and did not come to declare gone is declared now. Raises RetryLater when the disk is full."""
+        ledger = self._log.ledger(self.stream)
+        for batch in self._log.latest(CONSUMERS, self._topic):
+            if batch.origin.node == self._log.node:
+                told = json.loads(batch.records.column(BODY)[0].as_py())
+                origin, (first, end) = Origin.parse(told["origin"]), told["thinned"]
+                self._reached[origin] = max(end, self._reached.get(origin, 0))
+                held = ledger[origin].held.within(first, end) if origin in ledger else RangeSet()
+                for low, high in held.without(self._ashore(self.stream, origin)):
+                    self._log.declare_gone(self.stream, origin, low, high, "thinned")
+
+    def step(self, older_than_ms: int) -> Thinned | None:
+        """Thin the oldest runs whose readings are all older than `older_than_ms` (fleet time, UTC ms); None when there are none to thin.
+
+        Durable when it returns. Raises RetryLater when the disk is full; then the same again is safe.
+        """
+        self.finish()
+        for origin in sorted(self._log.ledger(self.stream)):
+            while origin.node == self._log.node and (unit := self._oldest(origin, older_than_ms)) is not None:
+                self._reached[origin] = unit.end
+                narrowest_ms = self._narrowest_ms(unit.rows)
+                for window_ms in (window for window in WINDOWS_MS if window >= narrowest_ms):
+                    keep = self._keepers(unit.rows, window_ms)
+                    if keep.sum() <= KEPT_SHARE_MAX * len(keep):
+                        return self._thin(unit, keep, window_ms)
+        return None
+
+    def _thin(self, unit: _Unit, keep: Bools, window_ms: int) -> Thinned:
+        kept = kept_rows(self.stream, unit.origin, unit.rows.filter(pa.array(keep)), window_ms)
+        told = {
+            "stream": self.stream,
+            "position": Position({unit.origin: unit.end}).to_json(),
+            "origin": str(unit.origin),
+            "thinned": [unit.first, unit.end],
+            "kept": kept.num_rows,
+            "window_h": window_ms / HOUR_MS,
+        }
+        self._log.append([Append(kept_of(self.stream), kept), Append(CONSUMERS, to_batch([Record(self._topic, body=told)]))])
+        commit_point("thinning.kept")
+        self.finish()
+        commit_point("thinning.declared")
+        return Thinned(self.stream, unit.rows.num_rows, kept.num_rows, window_ms)
+
+    def _keepers(self, rows: pa.RecordBatch, window_ms: int) -> Bools:
+        order = rows.column(ORDER_AT).to_numpy(zero_copy_only=False)
+        excursions = self._excursions(self.stream, int(order.min()), int(order.max()) + 1)
+        keep = keepers(rows, window_ms, excursions)
+        if self.stream.endswith(KEPT):
+            hours = [window_h(body) or 0 for body in rows.column(BODY).to_pylist()]
+            keep |= np.array(hours) * HOUR_MS >= window_ms  # wide already
+        return keep
+
+    def _narrowest_ms(self, rows: pa.RecordBatch) -> int:
+        """Readings are thinned to the narrowest window first; what was kept before, to the next wider than its own."""
+        if not self.stream.endswith(KEPT):
+            return WINDOWS_MS[0]
+        narrowest_h = min((window_h(body) or 0 for body in rows.column(BODY).to_pylist()), default=0)
+        return round(narrowest_h * HOUR_MS) + 1
+
+    def _oldest(self, origin: Origin, older_than_ms: int) -> _Unit | None:
+        """The first whole runs not thinned yet that only this node has: at most UNIT_RUNS, all held or gone, all old enough."""
+        ledger = self._log.ledger(self.stream)[origin]
+        ashore = self._ashore(self.stream, origin)
+        first = max(whole_runs(ledger.floor + RUN - 1), self._reached.get(origin, 0))
+        last = whole_runs(ledger.next_offset())
+        while first < last and (ashore.common([(first, first + RUN)]) or not ledger.held.common([(first, first + RUN)])):
+            first += RUN
+        end = first
+        while end < min(last, first + UNIT_RUNS * RUN) and not ashore.common([(end, end + RUN)]):
+            end += RUN
+        if end == first:
+            return None
+        young = [span.first for span in self._log.spans(self.stream, origin, first) if span.order_last_ms >= older_than_ms]
+        end = min(end, whole_runs(min(young, default=end)))
+        batches = [batch.records for batch in self._log.run(self.stream, origin, first, end)] if end > first else []
+        return _Unit(origin, first, end, concat(batches)) if batches else None
