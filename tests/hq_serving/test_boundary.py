@@ -85,9 +85,7 @@ OWN = {"number": DUCKS, "alert_id": ["a-duck"], "reference": ["BK-1", "BK-2"], "
 def routes_of(app: FastAPI) -> set[tuple[str, str]]:
     """Method and path of everything that answers, shown in the docs or not, but for what says nothing of the fleet."""
     routes = [route for route in iter_route_contexts(app.routes) if isinstance(route.original_route, Route)]
-    assert len(routes) == len(list(iter_route_contexts(app.routes))), (
-        "what is no plain route needs a probe of its own"
-    )
+    assert len(routes) == len(list(iter_route_contexts(app.routes))), "what is no plain route needs a probe of its own"
     found = {(method, str(route.path)) for route in routes for method in route.methods or () if method != "HEAD"}
     return found - {("GET", "/healthz"), ("GET", "/docs"), ("GET", "/openapi.json")}
 
