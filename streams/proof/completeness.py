@@ -1,0 +1,105 @@
+"""How complete the readings of one topic are over a span of time: expected, held, thinned, missing, late, longest silence."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+READINGS_TO_LEARN_FROM = 3
+Span = tuple[int, int]
+"""Fleet time in UTC ms, from .. before."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reported:
+    """One reading: when it was measured (its order time), when its origin received it (both UTC ms), and by which device."""
+
+    at_ms: int
+    received_at_ms: int
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """The readings of one topic in `since_at_ms .. until_at_ms` (the end not included).
+
+    `expected`: reports that fit the span at `interval_ms`. `held`: different readings (one device, one time: one reading).
+    `silences` longer than one and a half intervals are counted in whole intervals: those that lie where runs were thinned are `thinned`,
+    the others `missing`. `late`: reached their origin more than an interval after they were measured. Without an interval expected,
+    thinned, missing and late are None: nothing is known of what there should be.
+    """
+
+    since_at_ms: int
+    until_at_ms: int
+    interval_ms: int | None
+    expected: int | None
+    held: int
+    thinned: int | None
+    missing: int | None
+    late: int | None
+    longest_silence: Span
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {
+            "since_at_ms": self.since_at_ms,
+            "until_at_ms": self.until_at_ms,
+            "interval_ms": self.interval_ms,
+            "expected": self.expected,
+            "held": self.held,
+            "thinned": self.thinned,
+            "missing": self.missing,
+            "late": self.late,
+            "longest_silence": {"since_at_ms": self.longest_silence[0], "until_at_ms": self.longest_silence[1]},
+        }
+
+
+def learned_interval_ms(readings: Iterable[Reported]) -> int | None:
+    """The reporting interval, from the readings themselves: the median time between two of one device, of the device with most readings.
+
+    None for fewer than READINGS_TO_LEARN_FROM. A device that changes its interval midway is taken at the one it kept for more reports.
+    """
+    times: dict[str | None, set[int]] = {}
+    for reading in readings:
+        times.setdefault(reading.device, set()).add(reading.at_ms)
+    longest = max(times.values(), key=len, default=set())
+    if len(longest) < READINGS_TO_LEARN_FROM:
+        return None
+    return round(statistics.median(b - a for a, b in pairwise(sorted(longest))))
+
+
+def completeness(
+    readings: Sequence[Reported], since_at_ms: int, until_at_ms: int, interval_ms: int | None = None, thinned: Sequence[Span] = ()
+) -> Completeness:
+    """Of `readings` (any order, repeated or not) those in the span, beside what `interval_ms` lets expect (None: as learned from them).
+
+    `thinned`: times over which the origin declared runs thinned. Raises ValueError for a span that ends before it begins.
+    """
+    if until_at_ms <= since_at_ms:
+        raise ValueError(f"a span of time ends after it begins, not {since_at_ms}..{until_at_ms}")
+    inside = sorted(
+        {(one.device, one.at_ms): one for one in sorted(readings, reverse=True) if since_at_ms <= one.at_ms < until_at_ms}.values()
+    )
+    interval_ms = interval_ms or learned_interval_ms(inside)
+    silences = list(pairwise([since_at_ms, *(one.at_ms for one in inside), until_at_ms]))
+    longest = max(silences, key=lambda span: span[1] - span[0])
+    if interval_ms is None:
+        return Completeness(since_at_ms, until_at_ms, None, None, len(inside), None, None, None, longest)
+    expected = max(1, (until_at_ms - since_at_ms) // interval_ms)
+    lacking = _lacking([one.at_ms for one in inside], since_at_ms, until_at_ms, interval_ms)
+    gone = sum(any(first <= at_ms < end for first, end in thinned) for at_ms in lacking)
+    late = sum(one.received_at_ms - one.at_ms > interval_ms for one in inside)
+    return Completeness(since_at_ms, until_at_ms, interval_ms, expected, len(inside), gone, len(lacking) - gone, late, longest)
+
+
+def _lacking(times: Sequence[int], since_at_ms: int, until_at_ms: int, interval_ms: int) -> list[int]:
+    """When reports should have come and did not. A device reports at an interval from what is known of it, forwards and backwards."""
+    if not times:
+        return list(range(since_at_ms, max(until_at_ms - interval_ms, since_at_ms) + 1, interval_ms))
+    before = [times[0] - step * interval_ms for step in range(1, (times[0] - since_at_ms) // interval_ms + 1)]
+    after = [times[-1] + step * interval_ms for step in range(1, (until_at_ms - 1 - times[-1]) // interval_ms + 1)]
+    between = [first + step * interval_ms for first, end in pairwise(times) for step in range(1, round((end - first) / interval_ms))]
+    return before + between + after
