@@ -30,7 +30,7 @@ def fleet_readings(containers: int, hours: int, seed: int = 7) -> pa.RecordBatch
     Air follows the set point with noise and defrosts; doors stay shut; all sail together, positions to 1e-5 degrees.
     """
     rng = np.random.default_rng(seed)
-    topics, trackers = container_numbers(containers, rng), rng.permutation(100_000)[:containers]
+    topics, trackers = container_numbers(containers, rng), rng.permutation(max(100_000, containers))[:containers]
     phase = rng.integers(0, INTERVAL_MS, containers)
     at = START_AT_MS + np.arange(hours)[:, None] * INTERVAL_MS + phase + rng.integers(-2000, 2000, (hours, containers))
     signals = _signals(hours, containers, rng)

@@ -1,0 +1,247 @@
+"""Kafka and NATS JetStream with one topic, one subject, for each container: how far each gets, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import tomli_w
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pydantic import SecretStr
+
+from bench.proc import memory_mib, open_files
+from bench.readings import as_json, fleet_readings
+from hq.fanout.kafka import answers, client_settings
+from hq.fanout.settings import KafkaAccess
+
+KAFKA_S, KAFKA_AT_ONCE, KAFKA_HEAP_MB = 300.0, 500, 2048
+APPENDED_S_MAX, READY_S_MAX = 30.0, 120.0
+PASSWORD = "bench bench bench"
+PART = 10_000
+
+
+def payloads(topics: int, count: int) -> Iterator[list[tuple[str, bytes]]]:
+    """(container number, JSON of one 14-signal reading) in lists of PART: every topic once, and again from the first."""
+    made = as_json(fleet_readings(min(topics, PART), 1))
+    names = fleet_readings(topics, 1).column("topic").to_pylist()
+    for at in range(0, count, PART):
+        yield [(names[(at + n) % topics], made[n % len(made)]) for n in range(min(PART, count - at))]
+
+
+def until(true: Callable[[], bool], what: str) -> float:
+    """Seconds until `true`. Raises TimeoutError."""
+    began_s = time.perf_counter()
+    while not true():
+        if time.perf_counter() - began_s > READY_S_MAX:
+            raise TimeoutError(what)
+        time.sleep(0.02)
+    return time.perf_counter() - began_s
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def _all_files() -> None:
+    """As many open files as the machine gives a process."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class _Broker:
+    """The project's own development broker, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        port, broker, controller = free_ports(3)
+        address = f"127.0.0.1:{port}"
+        self.access = KafkaAccess(brokers=address, username="landfall", password=SecretStr(PASSWORD))
+        door = {"host": "127.0.0.1", "port": port, "advertised": address}
+        own: dict[str, Any] = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": [door], "heap_mb": KAFKA_HEAP_MB}
+        self._config = folder / "broker.toml"
+        self._config.write_text(tomli_w.dumps({**own, "broker_port": broker, "controller_port": controller}))
+        self._words = folder / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Seconds until it lets us in."""
+        with self._words.open("ab") as words:
+            command = [sys.executable, "-m", "landfall", "broker", "--config", str(self._config)]
+            self._process = subprocess.Popen(command, stdout=words, stderr=words, preexec_fn=_all_files)
+        return until(lambda: answers(self.access), "the broker")
+
+    def java(self) -> int:
+        """The broker's own process."""
+        assert self._process is not None
+        return int(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0])
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            os.kill(self.java(), signal.SIGKILL)
+            self._process.wait()
+
+
+def kafka_topics(topics: int) -> dict[str, Any]:
+    """Kafka topics of one partition made in KAFKA_S at most, one reading into each, and the broker killed and started again."""
+    names = list(dict.fromkeys(fleet_readings(topics, 1).column("topic").to_pylist()))
+    with tempfile.TemporaryDirectory(prefix="bench-kafka-") as name:
+        broker = _Broker(Path(name))
+        broker.start()
+        made, appending_s, began_s, ended = 0, 0.0, time.perf_counter(), "all made"
+        for at in range(0, len(names), KAFKA_AT_ONCE):
+            part = names[at : at + KAFKA_AT_ONCE]
+            if time.perf_counter() - began_s > KAFKA_S:
+                ended = f"{KAFKA_S:.0f} s were over"
+                break
+            try:
+                _make_topics(broker.access, part)
+                appending_s += _append(broker.access, part)
+            except (KafkaException, TimeoutError) as problem:
+                ended = f"with {made + len(part)} topics: {problem}"
+                break
+            made += len(part)
+        seconds = time.perf_counter() - began_s - appending_s
+        figures: dict[str, Any] = {"asked_for": len(names), "topics": made, "ended_by": ended, "heap_mb": KAFKA_HEAP_MB}
+        figures |= {"topics_per_s": round(made / seconds, 1), "append_per_s": round(made / appending_s) if appending_s else None}
+        figures |= {"memory_mib": memory_mib(broker.java()), "open_files": open_files(broker.java())}
+        broker.kill()
+        try:
+            figures["ready_s"] = round(broker.start(), 1)
+        except TimeoutError:
+            figures["ready_s"] = f"not within {READY_S_MAX:.0f} s"
+        broker.kill()
+    return figures
+
+
+def _make_topics(access: KafkaAccess, names: Sequence[str]) -> None:
+    """Raises KafkaException."""
+    admin = AdminClient(client_settings(access))  # no answer comes once it is thrown away
+    for future in admin.create_topics([NewTopic(name, 1, 1) for name in names], request_timeout=60).values():
+        future.result()
+
+
+def _append(access: KafkaAccess, names: Sequence[str]) -> float:
+    """Seconds for one reading into each topic, acks=all. Raises TimeoutError when one is not acknowledged within APPENDED_S_MAX."""
+    delivered = 0
+
+    def told(problem: object, _message: object) -> None:
+        nonlocal delivered
+        delivered += problem is None
+
+    producer = Producer(client_settings(access) | {"acks": "all", "linger.ms": 20, "message.timeout.ms": int(APPENDED_S_MAX * 1000)})
+    payload = as_json(fleet_readings(1, 1))[0]
+    began_s = time.perf_counter()
+    for name in names:
+        producer.produce(name, payload, on_delivery=told)
+    producer.flush(APPENDED_S_MAX + 5)
+    if delivered < len(names):
+        raise TimeoutError(f"{len(names) - delivered} of {len(names)} readings were not acknowledged within {APPENDED_S_MAX:.0f} s")
+    return time.perf_counter() - began_s
+
+
+class _Nats:
+    """A client of NATS that only publishes, over a raw socket: as quick as the server takes it."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._file = self._socket.makefile("rb")
+        self._file.readline()  # INFO
+        self._socket.sendall(b'CONNECT {"verbose":false,"headers":false}\r\nSUB answer 1\r\n')
+
+    def close(self) -> None:
+        """Leave."""
+        self._file.close()
+        self._socket.close()
+
+    def ask(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        """One request to the server's own API, and its answer."""
+        data = orjson.dumps(body) if body else b""
+        self._socket.sendall(f"PUB {subject} answer {len(data)}\r\n".encode() + data + b"\r\n")
+        while not (line := self._file.readline()).startswith(b"MSG"):
+            if line.startswith(b"PING"):
+                self._socket.sendall(b"PONG\r\n")
+        said: dict[str, Any] = orjson.loads(self._file.read(int(line.split()[-1])))
+        self._file.readline()
+        if problem := said.get("error"):
+            raise RuntimeError(f"NATS: {problem}")
+        return said
+
+    def publish(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Without waiting for any answer."""
+        self._socket.sendall(b"".join(b"PUB c.%b %d\r\n%b\r\n" % (name.encode(), len(data), data) for name, data in messages))
+
+    def stored(self) -> int:
+        """How many messages the JetStream stream holds."""
+        return int(self.ask("$JS.API.STREAM.INFO.containers", {})["state"]["messages"])
+
+
+@contextmanager
+def _nats_server(folder: Path, port: int, sync: str) -> Iterator[subprocess.Popen[bytes]]:
+    config = folder / "nats.conf"
+    config.write_text(f'port: {port}\nhost: 127.0.0.1\njetstream {{ store_dir: "{folder}/js", sync_interval: {sync} }}\n')
+    binary = shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if binary is None:
+        raise FileNotFoundError("nats-server: make setup-test brings it")
+    with (folder / "nats.log").open("ab") as words, subprocess.Popen([binary, "-c", str(config)], stdout=words, stderr=words) as process:
+        yield process
+        process.kill()
+
+
+def nats_subjects(subjects: int, readings: int, sync: str) -> dict[str, Any]:
+    """JetStream with one subject each on file storage, killed and started again; `sync`: its sync_interval."""
+    with tempfile.TemporaryDirectory(prefix="bench-nats-") as name:
+        folder, port = Path(name), free_ports(1)[0]
+        with _nats_server(folder, port, sync) as server:
+            client = _nats(port)
+            client.ask("$JS.API.STREAM.CREATE.containers", {"name": "containers", "subjects": ["c.*"], "storage": "file"})
+            began_s = time.perf_counter()
+            for part in payloads(subjects, readings):
+                client.publish(part)
+            until(lambda: client.stored() >= readings, "NATS to store all readings")
+            rate = round(readings / (time.perf_counter() - began_s))
+            figures = {"subjects": subjects, "readings": readings, "sync_interval": sync, "append_per_s": rate}
+            figures |= {"memory_mib": memory_mib(server.pid), "open_files": open_files(server.pid)}
+            client.close()
+        began_s = time.perf_counter()
+        with _nats_server(folder, port, sync):
+            client = _nats(port)
+            figures["kept_after_kill"] = client.stored()
+            figures["ready_s"] = round(time.perf_counter() - began_s, 2)
+            client.close()
+        stored = sum(path.stat().st_size for path in folder.rglob("*.blk"))
+    return figures | {"bytes_a_reading": round(stored / readings, 1)}
+
+
+def _nats(port: int) -> _Nats:
+    """A client, once the server lets it in and its JetStream answers."""
+
+    def answered() -> bool:
+        try:
+            client = _Nats(port)
+            client.ask("$JS.API.INFO", {})
+        except (OSError, RuntimeError):
+            return False
+        client.close()
+        return True
+
+    until(answered, "the NATS server")
+    return _Nats(port)
