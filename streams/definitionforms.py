@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from streams.definitions import DEFAULTS, HEADQUARTERS_WRITES, Definition
+from streams.definitions import DEFAULTS, HEADQUARTERS_WRITES, STANDING, Definition
 from streams.policy import Lane
 from streams.selectors import NAMESAKE, NODE, problem_of
 from streams.words import STREAM_PATTERN
@@ -67,6 +67,9 @@ def _boundaries(name: str, value: Mapping[str, Any]) -> Iterator[str]:
             yield f"replicate: {NAMESAKE} stands for the identity in aboard/… and customers/… alone, not in {name}"
     if originate is not None and list(originate) != ["hq"] and any(fnmatchcase(name, pattern) for pattern in HEADQUARTERS_WRITES):
         yield f"originate: {name} is written by headquarters alone"
+    retention = value.get("retention")
+    if isinstance(retention, Mapping) and any(retention.values()) and any(fnmatchcase(name, pattern) for pattern in STANDING):
+        yield f"retention: {name} is kept for ever: its latest records hold until there are newer ones"
     home, writers = value.get("home", Definition().home), tuple(originate or _writers(name))
     if replicate and isinstance(home, str) and writers != (home,) and not _reaches(replicate, home):
         yield f"home: {home!r} is not among those it is replicated to, so it would never have it"
@@ -120,6 +123,8 @@ def _home(given: Any) -> Iterator[str]:
     problem = problem_of(given) if isinstance(given, str) else f"it is a node, not {given!r}"
     if problem:
         yield problem
+    elif given.startswith("customer"):
+        yield f"{given!r} writes nothing, so nobody would hear what it has"
 
 
 def _lane(given: Any) -> Iterator[str]:

@@ -57,17 +57,21 @@ class Definition:
 HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*")
 """Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
 
+STANDING = ("registry", "aboard/*", "consumers", "states")
+"""Streams, by pattern, whose latest records hold until there are newer ones: they are never dropped by age or bytes."""
+
 _HQ: dict[str, Any] = {"originate": ("hq",)}
+_FOR_EVER: dict[str, Any] = {"retention": {"age_days": None, "bytes": None}}
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "alerts": {"lane": Lane.ALERTS, "patience_s": 0.0},
-    "registry": {"lane": Lane.ALERTS, **_HQ},
-    "aboard/*": {"lane": Lane.ALERTS, **_HQ, "replicate": ("port", "hq", f"ship/{NAMESAKE}")},
-    "consumers": {"lane": Lane.ALERTS},
+    "registry": {"lane": Lane.ALERTS, **_HQ, **_FOR_EVER},
+    "aboard/*": {"lane": Lane.ALERTS, **_HQ, **_FOR_EVER, "replicate": ("port", "hq", f"ship/{NAMESAKE}")},
+    "consumers": {"lane": Lane.ALERTS, **_FOR_EVER},
     "events": {"lane": Lane.EVENTS},
     "ships": {"lane": Lane.SHIPS},
     "metrics": {"lane": Lane.METRICS},
     "exceptions": {"lane": Lane.EXCEPTIONS},
-    "states": _HQ,
+    "states": {**_HQ, **_FOR_EVER},
     "hours": _HQ,
     "customers/*": {**_HQ, "replicate": (f"customer/{NAMESAKE}",)},
 }

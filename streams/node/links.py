@@ -20,8 +20,10 @@ from streams.node.driving import Drive, Ears
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress, policy_of
 from streams.node.storing import Store
 from streams.policy import LinkClass, LinkPolicy
-from streams.session import Exchange, Terms
+from streams.ranges import RangeSet
+from streams.session import Exchange, Session, Terms
 from streams.session.terms import Key
+from streams.words import Origin
 
 told = logging.getLogger("landfall.node")
 
@@ -72,6 +74,7 @@ class Links:
         self._known = {peer.node: peer for peer in settings.known}
         self._kept: dict[str, _Kept] = {}
         self._live: dict[str, _Live] = {}
+        self._ashore: dict[str, dict[Origin, RangeSet]] = {}
         self._again = asyncio.Event()
         self._closing = False
         self._running: set[asyncio.Task[Any]] = set()
@@ -97,6 +100,12 @@ class Links:
         """Per peer in session: what of all that is known here the two may speak of now."""
         keys = [key for stream in self._exchange.streams() for key in self._exchange.keys(stream)]
         return {name: frozenset(filter(live.drive.session.shares, keys)) for name, live in self._live.items()}
+
+    def durable_ashore(self) -> dict[str, dict[Origin, RangeSet]]:
+        """Per stream and own origin of this node: what peers ashore have settled, by their own word in any session since the start."""
+        for live in self._live.values():
+            self._note_ashore(live.drive.session)
+        return {stream: {origin: ranges.copy() for origin, ranges in told.items()} for stream, told in self._ashore.items()}
 
     def redefined(self, before: Mapping[str, frozenset[Key]]) -> None:
         """Streams are managed otherwise, and `before` was shared until now: sessions that share something else begin anew, at once."""
@@ -201,9 +210,16 @@ class Links:
             raise
         finally:
             self._running.discard(running)
+            self._note_ashore(live.drive.session)
             if self._live.get(name) is live:
                 del self._live[name]
             self._tell_left(name, live, running)
+
+    def _note_ashore(self, session: Session) -> None:
+        if session.peer.role in ("port", "hq"):
+            for (stream, origin), ranges in session.sender.settled_by_peer().items():
+                if origin.node == self._settings.node:
+                    self._ashore.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
 
     def _tell_left(self, name: str, live: _Live, running: asyncio.Task[str]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):

@@ -31,6 +31,7 @@ from streams.node.door import Door
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
 from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
+from streams.node.retaining import Retaining
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.telling import Teller
@@ -63,6 +64,7 @@ class Node:
         self._teller = Teller(self.metrics, self.clock, settings)
         self.definitions = Definitions()
         self._defining = Defining(settings.me(), self.definitions, self.report)
+        self.retaining = Retaining(settings, self.definitions, self.clock, self.metrics, self.report)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
@@ -147,7 +149,8 @@ class Node:
         self._begin("links", self.links.run)
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append))
-        self._begin("definitions", partial(self._defining.run, self._log, self.links, lambda: None))
+        self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
+        self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
         self.links.keep(settings.peers)

@@ -12,6 +12,8 @@ from streams.words import NODE_PATTERN
 
 NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$")]
 METRICS_EVERY_S = 10.0
+RETENTION_EVERY_S = 60.0
+RESERVE_BYTES = 16 << 20
 
 _POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, "lan": LAN}
 
@@ -50,6 +52,8 @@ class NodeSettings(_Settings):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
     `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
+    `retention_every_s`: how often streams are dropped and thinned. `disk_budget_bytes`: what a ship's records may take on disk (none: as
+    much as there is). `reserve_bytes`: a file that pays for cleaning up on a full disk.
     `port` 0: any free one. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
     """
 
@@ -64,6 +68,9 @@ class NodeSettings(_Settings):
     peers: tuple[PeerAddress, ...] = ()
     clock: str = "wall"
     metrics_every_s: float = Field(default=METRICS_EVERY_S, gt=0)
+    retention_every_s: float = Field(default=RETENTION_EVERY_S, gt=0)
+    disk_budget_bytes: int | None = Field(default=None, gt=0)
+    reserve_bytes: int = Field(default=RESERVE_BYTES, ge=0)
 
     @model_validator(mode="after")
     def _consistent(self) -> NodeSettings:

@@ -84,6 +84,10 @@ class Sender:
             known = self._tracks[key] = PeerTrack(live_from=max(0, self._held(key).end() - LIVE_RECORDS))
         return known
 
+    def settled_by_peer(self) -> dict[Key, RangeSet]:
+        """What the peer has said it needs no more, per (stream, origin) of which it spoke. Not to be changed."""
+        return {key: track.settled for key, track in self._tracks.items()}
+
     def resumable(self, key: Key, partial: PartialBlock) -> None:
         """The peer holds the first part of this block."""
         self._resumable.setdefault(key, []).append(partial)

@@ -85,14 +85,15 @@ async def test_a_ship_hears_what_concerns_her_and_it_outlives_a_restart(tmp_path
 async def test_a_customers_boxes_in_a_stream_of_their_own_with_other_settings(tmp_path: Path) -> None:
     hq, ducks = await started("hq", tmp_path), await started("ducks", tmp_path)
     ducks.link([address("ducks", "hq", hq.url)])
-    await define(hq, "customers/duckworks", 1, retention={"age_days": 3650, "bytes": None}, home="customer/duckworks", access="role:claims")
+    mine = {"home": "port/JPTYO", "replicate": ("customer/duckworks", "port/JPTYO"), "access": "role:claims"}
+    await define(hq, "customers/duckworks", 1, retention={"age_days": 3650, "bytes": None}, **mine)
     await until(lambda: hq.definitions.of("customers/duckworks").access == "role:claims")
     await say(hq, "customers/duckworks", 1)
     await say(hq, "customers/cogs", 2)
     await until(lambda: ducks.log.position("customers/duckworks") == hq.log.position("customers/duckworks"))
     assert [stream for stream in ducks.log.streams() if stream.startswith("customers/")] == ["customers/duckworks"]
-    mine = hq.definitions.of("customers/duckworks")
-    assert (mine.retention.age_days, mine.home, mine.originate) == (3650, "customer/duckworks", ("hq",))
+    theirs = hq.definitions.of("customers/duckworks")
+    assert (theirs.retention.age_days, theirs.home, theirs.originate) == (3650, "port/JPTYO", ("hq",))
     assert hq.definitions.of("customers/cogs").retention.age_days is None
     await ducks.stop()
     await hq.stop()

@@ -135,10 +135,13 @@ def test_every_problem_is_told_at_once() -> None:
         ("customers/duckworks", {"originate": ["*"]}),
         ("quays", {"replicate": ["port"], "originate": ["ship"]}),
         ("quays", {"replicate": ["hq"], "home": "port/JPTYO"}),
+        ("customers/ducks", {"home": "customer/ducks"}),
+        ("registry", {"retention": {"age_days": 30}}),
+        ("aboard/*", {"retention": {"bytes": 30}}),
     ],
 )
 def test_no_setting_opens_a_boundary(name: str, value: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^(replicate|originate|home): [^\n]*$"):
+    with pytest.raises(ValueError, match=r"^(replicate|originate|home|retention): [^\n]*$"):
         read_fields(name, value)
 
 

@@ -1,0 +1,207 @@
+"""A node's retention, at intervals: it tells what it has as a home, drops what the streams' settings say, keeps within its budget."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from streams.clock import Clock
+from streams.consumers import CONSUMERS
+from streams.definitions import Definition, Definitions, is_home
+from streams.errors import LandfallError, RetryLater
+from streams.log import Append, Log
+from streams.metrics import Metrics
+from streams.node.links import Links
+from streams.node.reserve import Reserve
+from streams.node.settings import NodeSettings
+from streams.ranges import RangeSet
+from streams.retention import known
+from streams.retention.known import AtHome
+from streams.retention.runs import plan_floors
+from streams.retention.spending import Spending, stored_bytes, thinnable
+from streams.retention.thinning import Excursions
+from streams.words import Origin
+
+told = logging.getLogger("landfall.node")
+
+STEPS_MAX = 64
+"""Steps of thinning in one round: the next round goes on."""
+Report = Callable[..., None]
+Ashore = Mapping[str, Mapping[Origin, RangeSet]]
+
+
+def nothing_kept_whole(stream: str, since_ms: int, until_ms: int) -> Mapping[str, RangeSet]:
+    """No excursions: for nodes that know of none."""
+    return {}
+
+
+class Retaining:
+    """`run` it as background work. `excursions`: the times whose readings thinning keeps whole."""
+
+    def __init__(self, settings: NodeSettings, definitions: Definitions, clock: Clock, metrics: Metrics, report: Report) -> None:
+        self._settings, self._definitions, self._clock = settings, definitions, clock
+        self._metrics, self._report = metrics, report
+        self._reserve = Reserve(settings.folder / "reserve", settings.reserve_bytes)
+        self._again = asyncio.Event()
+        self._ashore: dict[str, dict[Origin, RangeSet]] = {}
+        self._told: dict[tuple[str, str], AtHome] = {}
+        self._problems: set[str] = set()
+        self._found: set[str] = set()
+        self.excursions: Excursions = nothing_kept_whole
+
+    def hurry(self) -> None:
+        """The streams' settings have changed: go through them now."""
+        self._again.set()
+
+    async def run(self, log: Log, links: Links) -> None:
+        """A round at every interval, until cancelled."""
+        spending = Spending(log, self._definitions, self._known_ashore, lambda *asked: self.excursions(*asked))
+        await asyncio.to_thread(self._take_up, log, spending)
+        while True:
+            self._again.clear()
+            await asyncio.to_thread(self.round, log, links.durable_ashore(), spending)
+            try:
+                async with asyncio.timeout(self._settings.retention_every_s):
+                    await self._again.wait()
+            except TimeoutError:
+                continue
+
+    def round(self, log: Log, ashore: Ashore, spending: Spending) -> None:
+        """Everything once: tell, drop, keep within the budget. On a full disk the reserve is given back and it is tried again."""
+        for step in (
+            partial(self._remember, log, ashore),
+            partial(self._tell_of_home, log),
+            partial(self._drop, log),
+            partial(self._keep_within, log, spending),
+        ):
+            try:
+                step()
+            except RetryLater as full:
+                if not self._reserve.spend():
+                    self._tell_problem("the disk is full, and the reserve is spent", str(full))
+                    continue
+                self._tell_problem("the disk is full", "the reserve is spent to make room")
+                self._make_room(log, spending)
+            except LandfallError as problem:
+                self._tell_problem("retention could not do its work", str(problem))
+        self._reserve.fill()
+        self._problems, self._found = self._found, set()
+        self._metrics.count("retention_rounds")
+
+    def _take_up(self, log: Log, spending: Spending) -> None:
+        self._ashore = {stream: known.ashore(log, stream, log.node) for stream in thinnable(log, self._definitions)}
+        try:
+            spending.finish()
+        except LandfallError as problem:
+            self._tell_problem("thinning could not be finished", str(problem))
+        self._reserve.fill()
+
+    def _known_ashore(self, stream: str, origin: Origin) -> RangeSet:
+        return self._ashore.get(stream, {}).get(origin, RangeSet())
+
+    def _remember(self, log: Log, ashore: Ashore) -> None:
+        """What peers ashore have of this node's own is remembered, so that it is never declared gone."""
+        if self._settings.role != "ship":
+            return
+        streams = set(thinnable(log, self._definitions))
+        for stream in streams & set(ashore):
+            merged = {origin: ranges.copy() for origin, ranges in self._ashore.get(stream, {}).items()}
+            for origin, ranges in ashore[stream].items():
+                if whole := known.in_whole_runs(ranges):
+                    merged.setdefault(origin, RangeSet()).update(whole)
+            if merged != self._ashore.get(stream, {}):
+                log.append([known.ashore_append(stream, merged)])
+                self._ashore[stream] = merged
+
+    def _tell_of_home(self, log: Log) -> None:
+        """Whoever is home tells all what it has; headquarters tells each ship what a home has of hers."""
+        appends: list[Append] = []
+        for stream, definition in self._kept_for_a_while(log):
+            here = is_home(self._settings.me(), definition)
+            at_home = known.at_home(log.ledger(stream)) if here else self._at_home(log, stream, definition)
+            if at_home is None:
+                continue
+            if here:
+                appends += self._news(log, CONSUMERS, stream, at_home)
+            if self._settings.role == "hq":
+                for ship in self._settings.known:
+                    if ship.role == "ship":
+                        appends += self._news(log, f"aboard/{ship.identity}", stream, at_home.of({ship.node}))
+        if appends:
+            log.append(appends)
+
+    def _news(self, log: Log, stream: str, about: str, at_home: AtHome) -> list[Append]:
+        if (stream, about) not in self._told:
+            self._told[stream, about] = known.told_of_home(log, stream, about, {log.node}) or AtHome()
+        if self._told[stream, about] == at_home:
+            return []
+        self._told[stream, about] = at_home
+        return [at_home.append_to(stream, about)]
+
+    def _drop(self, log: Log) -> None:
+        for stream, definition in self._kept_for_a_while(log):
+            here = is_home(self._settings.me(), definition)
+            at_home = known.at_home(log.ledger(stream)) if here else self._at_home(log, stream, definition)
+            if at_home is None:
+                continue
+            ledger = log.ledger(stream)
+            spans = {origin: list(log.spans(stream, origin)) for origin in ledger}
+            plan = plan_floors(spans, definition.retention, self._clock.now_ms(), at_home.position)
+            for origin, one in ledger.items():
+                floor = max(plan.floors.get(origin, 0), at_home.floors[origin])
+                if floor > one.floor:
+                    log.trim(stream, origin, floor)
+                    self._metrics.count("records_dropped", one.held.within(0, floor).count())
+            if plan.over_bytes:
+                self._tell_problem(f"{stream} is above the bytes it may take", "what its home lacks is kept")
+
+    def _keep_within(self, log: Log, spending: Spending) -> None:
+        if self._settings.role != "ship":
+            return
+        budget = self._settings.disk_budget_bytes
+        over = 0 if budget is None else stored_bytes(log) - budget
+        if over <= 0 and not self._reserve.short_of_room():
+            return
+        over -= spending.drop_ashore(max(over, self._settings.reserve_bytes if self._reserve.short_of_room() else 0))
+        steps = 0
+        while over > 0 and steps < STEPS_MAX and self._thinned(spending):
+            steps += 1
+            over = 0 if budget is None else stored_bytes(log) - budget
+        if over > 0 and steps < STEPS_MAX:
+            self._tell_problem("the disk budget is spent, and all is as thin as it gets", "go on; give the node more room")
+
+    def _make_room(self, log: Log, spending: Spending) -> None:
+        try:
+            if self._settings.role == "ship" and not spending.drop_ashore(self._settings.reserve_bytes):
+                self._thinned(spending)
+            self._drop(log)
+        except LandfallError as problem:
+            self._tell_problem("there is no room to make room", str(problem))
+
+    def _thinned(self, spending: Spending) -> bool:
+        step = spending.thin(self._clock.now_ms())
+        if step is None:
+            return False
+        self._metrics.count("records_thinned", step.records - step.kept)
+        told.info("thinned %s: %s of %s records kept, windows of %s h", step.stream, step.kept, step.records, step.window_ms // 3_600_000)
+        return True
+
+    def _kept_for_a_while(self, log: Log) -> list[tuple[str, Definition]]:
+        """The streams that are not kept for ever, with their definitions."""
+        pairs = [(stream, self._definitions.of(stream)) for stream in log.streams()]
+        return [(s, d) for s, d in pairs if (d.retention.age_days, d.retention.bytes) != (None, None)]
+
+    def _at_home(self, log: Log, stream: str, definition: Definition) -> AtHome | None:
+        """What the stream's home was last heard to have; None when nothing was heard."""
+        if self._settings.role == "ship":
+            return known.told_of_home(log, f"aboard/{self._settings.identity}", stream)
+        homes = {peer.node for peer in self._settings.known if is_home(peer.peer(), definition)}
+        return known.told_of_home(log, CONSUMERS, stream, homes)
+
+    def _tell_problem(self, reason: str, outcome: str) -> None:
+        """Once, until a round in which it is not found."""
+        if reason not in self._problems | self._found:
+            self._report(reason, outcome)
+        self._found.add(reason)

@@ -1,0 +1,78 @@
+"""A ship's disk budget: what of it is spent, what is dropped for it first, and what is thinned then, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from streams.definitions import Definitions
+from streams.derived import HEADS, KEPT
+from streams.log import Log, LogReader
+from streams.policy import Lane
+from streams.ranges import RangeSet
+from streams.retention.runs import runs_of, whole_runs
+from streams.retention.thinning import WINDOWS_MS, Excursions, Thinned, Thinning
+from streams.words import Origin
+
+THINNED_LANES = (Lane.READINGS, Lane.SHIPS, Lane.METRICS)
+"""Events, alerts and failures are never thinned, nor dropped for room."""
+Ashore = Callable[[str, Origin], RangeSet]
+
+
+def stored_bytes(log: LogReader) -> int:
+    """What all records held take on disk, by the log's own account."""
+    return sum(span.stored_bytes for stream in log.streams() for origin in log.ledger(stream) for span in log.spans(stream, origin))
+
+
+def thinnable(log: LogReader, definitions: Definitions) -> list[str]:
+    """The streams that may be thinned, readings first, what was kept before last."""
+    streams = [s for s in log.streams() if not s.endswith(HEADS) and definitions.of(s).lane in THINNED_LANES]
+    return sorted(streams, key=lambda stream: (stream.endswith(KEPT), definitions.of(stream).lane != Lane.READINGS, stream))
+
+
+class Spending:
+    """Makes room in `log`, the log of a ship."""
+
+    def __init__(self, log: Log, definitions: Definitions, ashore: Ashore, excursions: Excursions) -> None:
+        self._log, self._definitions, self._ashore, self._excursions = log, definitions, ashore, excursions
+        self._thinnings: dict[str, Thinning] = {}
+
+    def finish(self) -> None:
+        """What was kept before a crash and not declared gone is declared now. Raises RetryLater when the disk is full."""
+        for stream in thinnable(self._log, self._definitions):
+            self._thinning(stream).finish()
+
+    def drop_ashore(self, bytes_: int) -> int:
+        """Drop at least `bytes_` of what is durable ashore, whole runs from the front, if there is as much; how much it was.
+
+        Raises RetryLater when the disk is full.
+        """
+        dropped = 0
+        for _, stream, origin, end, stored in sorted(self._droppable()):
+            if dropped >= bytes_:
+                break
+            self._log.trim(stream, origin, end)
+            dropped += stored
+        return dropped
+
+    def thin(self, now_ms: int) -> Thinned | None:
+        """One step of thinning; None when all is as thin as it gets. Raises RetryLater when the disk is full."""
+        for stream in thinnable(self._log, self._definitions):
+            if step := self._thinning(stream).step(now_ms - WINDOWS_MS[0]):
+                return step
+        return None
+
+    def _thinning(self, stream: str) -> Thinning:
+        if stream not in self._thinnings:
+            self._thinnings[stream] = Thinning(self._log, stream, self._ashore, self._excursions)
+        return self._thinnings[stream]
+
+    def _droppable(self) -> Iterator[tuple[int, str, Origin, int, int]]:
+        """Last order time, stream, origin, end and bytes of every run that is durable ashore with all before it."""
+        for stream in thinnable(self._log, self._definitions):
+            for origin, ledger in self._log.ledger(stream).items():
+                settled = self._ashore(stream, origin).copy()
+                settled.add(0, ledger.floor)
+                for ranges in ledger.gone.values():
+                    settled.update(ranges)
+                for run in runs_of(origin, self._log.spans(stream, origin), whole_runs(settled.run_from(0))):
+                    yield run.order_last_ms, stream, origin, run.end, run.stored_bytes

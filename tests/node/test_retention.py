@@ -1,0 +1,104 @@
+"""Goal: real nodes drop what their streams' settings say and no more, and a ship keeps within her disk budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cargo.registry import Entry, Stream, entry_body
+from streams.clock import StillClock, WallClock
+from streams.log import Append
+from streams.node import Node
+from streams.records import Record, to_batch
+from streams.retention.runs import RUN
+from streams.retention.spending import stored_bytes
+from tests.node.fleet import address, readings, settings, until
+from tests.node.test_definitions import bodies, define
+from tests.retention.thinkit import box
+from tests.retention.thinkit import readings as minutely
+from tests.streams.logkit import NOW_MS
+
+DAY_S = 86_400.0
+SHIP_RUNS = 6
+
+
+async def started(name: str, folder: Path, clock: StillClock | WallClock, **more: Any) -> Node:
+    node = Node(settings(name, folder).model_copy(update={"retention_every_s": 0.05, **more}), clock)
+    await node.start()
+    return node
+
+
+def held(node: Node, stream: str, origin: Any) -> tuple[int, int]:
+    ledger = node.log.ledger(stream).get(origin)
+    return (ledger.floor, ledger.held.count()) if ledger else (0, 0)
+
+
+async def test_age_waits_for_the_home_which_a_port_hears_of_and_a_ship_through_what_is_made_for_her(tmp_path: Path) -> None:
+    clock = StillClock(WallClock().now_ms())
+    hq, tokyo, ship = [await started(name, tmp_path, clock) for name in ("hq", "tokyo", "ship-a")]
+    await ship.append([readings(0, 2 * RUN + 10)])
+    here = ship.log.origin
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
+    await define(hq, "containers", 1, retention={"age_days": 60})
+    await define_for_ship(hq, 60)
+    clock.at_ms += 100 * 86_400_000
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await until(lambda: held(hq, "containers", here) == (2 * RUN, 10), 30)
+    await until(lambda: held(tokyo, "containers", here) == (2 * RUN, 10), 30)
+    await until(lambda: held(ship, "containers", here) == (2 * RUN, 10), 30)
+    for node in (ship, tokyo, hq):
+        await node.stop()
+
+
+async def define_for_ship(hq: Node, days: int) -> None:
+    entry = Entry("stream", "containers", 1, 1, "olga", Stream(retention={"age_days": days}))
+    await hq.append([Append("aboard/9321483", to_batch([Record(entry.topic, body=entry_body(entry))]))])
+
+
+async def test_nothing_is_dropped_while_the_home_is_not_heard_of(tmp_path: Path) -> None:
+    clock = StillClock(WallClock().now_ms())
+    tokyo = await started("tokyo", tmp_path, clock)
+    await tokyo.append([readings(0, 2 * RUN)])
+    tokyo.definitions.take("containers", 1, {"retention": {"age_days": 1}})
+    clock.at_ms += 100 * 86_400_000
+    rounds = tokyo.metrics.body(0, 0)["counts"].get("retention_rounds", 0)
+    await until(lambda: tokyo.metrics.body(0, 0)["counts"].get("retention_rounds", 0) > rounds + 2)
+    assert held(tokyo, "containers", tokyo.log.origin) == (0, 2 * RUN)
+    await tokyo.stop()
+
+
+async def test_a_ship_over_her_budget_drops_what_is_ashore_and_thins_the_rest(tmp_path: Path) -> None:
+    clock = StillClock(NOW_MS)
+    ship, tokyo = await started("ship-a", tmp_path, clock), await started("tokyo", tmp_path, clock)
+    here = ship.log.origin
+    for run in range(2):
+        await ship.append([Append("containers", minutely(run * RUN, RUN))])
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
+    await until(lambda: f"[[0,{2 * RUN}]]" in "".join(bodies(ship, "consumers")))
+    ship.link([])
+    await until(lambda: not ship.links.status())
+    for run in range(2, SHIP_RUNS):
+        await ship.append([Append("containers", minutely(run * RUN, RUN))])
+    before = ship.log.history(box(1)).rows
+    budget = stored_bytes(ship.log) - stored_of(ship, "containers") // 2
+    await ship.stop()
+    ship = await started("ship-a", tmp_path, clock, disk_budget_bytes=budget)
+    await until(lambda: stored_bytes(ship.log) <= budget, 40)
+    ledger = ship.log.ledger("containers")[here]
+    assert ledger.floor == 2 * RUN, "what is ashore is dropped and not declared gone"
+    assert list(ledger.gone["thinned"]) == [(2 * RUN, SHIP_RUNS * RUN)]
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: bool(tokyo.log.ledger("containers")[here].gone))
+    await until(lambda: tokyo.log.position("containers.kept") == ship.log.position("containers.kept"))
+    ashore = tokyo.log.history(box(1)).rows
+    assert set(ashore.column("stream").to_pylist()) == {"containers", "containers.kept"}
+    assert tokyo.log.ledger("containers")[here].held.count() == 2 * RUN, "nothing that had come ashore is lost there"
+    assert max(ashore.column("return_c").to_pylist()) == max(before.column("return_c").to_pylist())
+    await ship.stop()
+    await tokyo.stop()
+
+
+def stored_of(node: Node, stream: str) -> int:
+    return sum(span.stored_bytes for origin in node.log.ledger(stream) for span in node.log.spans(stream, origin))
