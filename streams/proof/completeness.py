@@ -9,11 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 READINGS_TO_LEARN_FROM = 3
+INTERVAL_MS_MIN = 1_000
+REPORTS_MAX = 1_000_000
+"""More reports than this in one span are not counted: an interval that asks for them is a mistake."""
 Span = tuple[int, int]
 """Fleet time in UTC ms, from .. before."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Reported:
     """One reading: when it was measured (its order time), when its origin received it (both UTC ms), and by which device."""
 
@@ -60,7 +63,8 @@ class Completeness:
 def learned_interval_ms(readings: Iterable[Reported]) -> int | None:
     """The reporting interval, from the readings themselves: the median time between two of one device, of the device with most readings.
 
-    None for fewer than READINGS_TO_LEARN_FROM. A device that changes its interval midway is taken at the one it kept for more reports.
+    None for fewer than READINGS_TO_LEARN_FROM, and below INTERVAL_MS_MIN: such a device has no interval.
+    A device that changes its interval midway is taken at the one it kept for more reports.
     """
     times: dict[str | None, set[int]] = {}
     for reading in readings:
@@ -68,7 +72,8 @@ def learned_interval_ms(readings: Iterable[Reported]) -> int | None:
     longest = max(times.values(), key=len, default=set())
     if len(longest) < READINGS_TO_LEARN_FROM:
         return None
-    return round(statistics.median(b - a for a, b in pairwise(sorted(longest))))
+    interval_ms = round(statistics.median(b - a for a, b in pairwise(sorted(longest))))
+    return interval_ms if interval_ms >= INTERVAL_MS_MIN else None
 
 
 def completeness(
@@ -76,23 +81,29 @@ def completeness(
 ) -> Completeness:
     """Of `readings` (any order, repeated or not) those in the span, beside what `interval_ms` lets expect (None: as learned from them).
 
-    `thinned`: times over which the origin declared runs thinned. Raises ValueError for a span that ends before it begins.
+    `thinned`: times over which the origin declared runs thinned. Raises ValueError for a span that ends before it begins, or an
+    interval that asks for more than REPORTS_MAX reports.
     """
     if until_at_ms <= since_at_ms:
         raise ValueError(f"a span of time ends after it begins, not {since_at_ms}..{until_at_ms}")
-    inside = sorted(
-        {(one.device, one.at_ms): one for one in sorted(readings, reverse=True) if since_at_ms <= one.at_ms < until_at_ms}.values()
-    )
-    interval_ms = interval_ms or learned_interval_ms(inside)
+    latest_first = sorted((one for one in readings if since_at_ms <= one.at_ms < until_at_ms), key=_order, reverse=True)
+    inside = sorted({(one.device, one.at_ms): one for one in latest_first}.values(), key=_order)
+    interval_ms = learned_interval_ms(inside) if interval_ms is None else interval_ms
     silences = list(pairwise([since_at_ms, *(one.at_ms for one in inside), until_at_ms]))
     longest = max(silences, key=lambda span: span[1] - span[0])
     if interval_ms is None:
         return Completeness(since_at_ms, until_at_ms, None, None, len(inside), None, None, None, longest)
+    if interval_ms <= 0 or (until_at_ms - since_at_ms) // interval_ms > REPORTS_MAX:
+        raise ValueError(f"an interval of {interval_ms} ms is none that anything reports at over {until_at_ms - since_at_ms} ms")
     expected = max(1, (until_at_ms - since_at_ms) // interval_ms)
     lacking = _lacking([one.at_ms for one in inside], since_at_ms, until_at_ms, interval_ms)
     gone = sum(any(first <= at_ms < end for first, end in thinned) for at_ms in lacking)
     late = sum(one.received_at_ms - one.at_ms > interval_ms for one in inside)
     return Completeness(since_at_ms, until_at_ms, interval_ms, expected, len(inside), gone, len(lacking) - gone, late, longest)
+
+
+def _order(one: Reported) -> tuple[int, int, str]:
+    return one.at_ms, one.received_at_ms, one.device or ""
 
 
 def _lacking(times: Sequence[int], since_at_ms: int, until_at_ms: int, interval_ms: int) -> list[int]:

@@ -69,7 +69,7 @@ class Tree:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = by_topic(entries)
-        leaves = sorted((Leaf(topic_key(topic), digest(rows)) for topic, rows in self.entries.items()), key=lambda leaf: leaf.key)
+        leaves = sorted((Leaf(topic_key(topic), digest_of_rows(rows)) for topic, rows in self.entries.items()), key=lambda leaf: leaf.key)
         self.leaves: Sequence[Leaf] = leaves
         self._levels = [[leaf.digest() for leaf in leaves]]
         while len(self._levels[-1]) > 1:
@@ -98,6 +98,11 @@ class Tree:
 def topic_key(topic: str) -> bytes:
     """What the leaf of a topic is found by."""
     return digest(topic.encode())
+
+
+def digest_of_rows(rows: bytes) -> bytes:
+    """What a leaf says of its topic's entries, one behind the other."""
+    return digest(rows)
 
 
 def entry_bytes(order_at_ms: int, row_digest: bytes) -> bytes:

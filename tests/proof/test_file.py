@@ -1,0 +1,255 @@
+"""Goal: a proof file convinces whoever has the origin's public key and nothing else, and no byte of it can be altered unnoticed."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from streams.errors import Corrupt, Misuse
+from streams.proof.canonical import row_digest
+from streams.proof.chain import RUN
+from streams.proof.checking import Finding, check
+from streams.proof.form import Absent, NotShown, Present, ProofFile, WithheldRow
+from streams.proof.making import Claim, make, signed_by_origins
+from streams.proof.reading import Copy
+from streams.proof.text import to_text
+from streams.proof.trust import Trust
+from streams.records import Record, Value, to_batch
+from streams.words import Origin
+from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, trust
+from tests.streams.logkit import NOW_MS, open_log
+
+HOUR = 3_600_000
+BOX, OTHER = "MSKU1234565", "MSKU7654321"
+START = NOW_MS
+EVERY = HOUR // 4
+HOURS = 30
+
+
+def hour_of(number: int, skip: bool) -> pa.RecordBatch:
+    """What arrives in one hour: four readings of the box, many of others, and once one with values of all kinds."""
+    at_ms = START + number * HOUR
+    mine = [Record(BOX, "TRK-1", at_ms + step * EVERY, {"return_c": 4.0 + step, "door": False}, {"n": step}) for step in range(4)]
+    kinds: dict[str, Value] = {"return_c": float("nan"), "count": 1 << 62, "note": 'é"\\'}
+    odd = [Record(BOX, "TRK-1", at_ms + 5, kinds, {})] if number == 3 else []
+    others = [Record(f"box-{n % 50}", f"T{n % 50}", at_ms + n, {"return_c": n / 10}) for n in range(400)]
+    return to_batch([*([] if skip else mine), *odd, *others])
+
+
+@pytest.fixture(scope="module")
+def voyage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ship's folder: 30 hours of readings, signed every hour; the box is silent in hours 9 to 24, more than a run."""
+    folder = tmp_path_factory.mktemp("voyage")
+    node = SigningNode(folder)
+    for number in range(HOURS):
+        node.clock.at_ms = START + (number + 1) * HOUR - 1
+        node.append(hour_of(number, skip=9 <= number < 25))
+        node.sign()
+    node.log.close()
+    return folder
+
+
+@pytest.fixture
+def ship(voyage: Path, tmp_path: Path) -> Iterator[SigningNode]:
+    shutil.copytree(voyage, tmp_path / "ship")
+    node = SigningNode(tmp_path / "ship")
+    node.clock.at_ms = START + HOURS * HOUR
+    yield node
+    node.log.close()
+
+
+def proof_of(node: SigningNode, since: float, until: float, topic: str = BOX, **more: Any) -> ProofFile:
+    claim = Claim(topic, START + int(since * HOUR), START + int(until * HOUR), **more)
+    return make(Copy(node.log, CODEC), claim, [("containers", node.log.origin)], trust())
+
+
+def problems(proof: ProofFile, by: Trust | None = None) -> list[str]:
+    return check(proof.to_bytes(), by or trust()).problems
+
+
+def test_a_proof_shows_every_reading_of_its_span(ship: SigningNode) -> None:
+    found = check(proof_of(ship, 2, 13).to_bytes(), trust())
+    assert found.problems == []
+    [section] = found.sections
+    held = ship.log.history(BOX, START + 2 * HOUR, START + 13 * HOUR).rows
+    assert len(section.rows) == held.num_rows == 7 * 4 + 1
+    assert [row["offset"] for row in section.rows] == sorted(held.column("offset").to_pylist())
+    assert section.withheld > 0
+    assert found.completeness is not None
+    assert (found.completeness.interval_ms, found.completeness.expected, found.completeness.held) == (EVERY, 44, 29)
+    assert found.completeness.missing == 4 * 4
+
+
+def test_readings_outside_the_span_and_other_boxes_are_not_told(ship: SigningNode) -> None:
+    proof = proof_of(ship, 4, 5)
+    text = proof.to_bytes().decode()
+    assert "box-" not in text
+    assert text.count('"type":"shown"') == 4
+    rows = [row for run in proof.sections[0].runs if isinstance(run, Present) for row in run.rows]
+    assert sum(isinstance(row, WithheldRow) for row in rows) == len(rows) - 4 > 0
+
+
+def test_silence_is_shown_as_well(ship: SigningNode) -> None:
+    proof = proof_of(ship, 9, 25, interval_ms=EVERY)
+    found = check(proof.to_bytes(), trust())
+    assert found.problems == []
+    assert found.sections[0].absent >= 1
+    assert any(isinstance(run, Absent) for run in proof.sections[0].runs)
+    assert found.completeness is not None
+    assert found.completeness.missing == 16 * 4
+    never = check(proof_of(ship, 0, 2, topic=OTHER).to_bytes(), trust())
+    assert never.problems == []
+    assert never.sections[0].rows == []
+
+
+def test_it_begins_no_earlier_than_it_must(ship: SigningNode) -> None:
+    assert proof_of(ship, 1, 2).sections[0].start is not None
+    assert proof_of(ship, 0, 2).sections[0].start is None
+    late = proof_of(ship, 28, 29).sections[0]
+    assert late.start is not None
+    assert late.runs[0].run >= 2
+
+
+def test_without_the_right_key_it_proves_nothing(ship: SigningNode) -> None:
+    proof = proof_of(ship, 4, 5)
+    assert any("no key of ship-a was given" in problem for problem in problems(proof, Trust()))
+    assert any("is not signed with a key of ship-a" in problem for problem in problems(proof, trust(key=STRANGER)))
+
+
+def test_a_copy_that_was_altered_gives_no_proof(ship: SigningNode, tmp_path: Path) -> None:
+    origin = ship.log.origin
+    port = open_log(tmp_path / "port", "port-b")
+    port.admit(forged(all_blocks(ship.log, "containers", origin), RUN + 5, "return_c", -99.0))
+    port.admit(all_blocks(ship.log, "containers.heads", origin))
+    with pytest.raises(Corrupt, match="log verify"):
+        make(Copy(port, CODEC), Claim(BOX, START, START + 9 * HOUR), [("containers", origin)], trust())
+    port.close()
+
+
+def test_thinned_runs_are_said_to_be_missing_and_the_rest_still_holds(ship: SigningNode) -> None:
+    ship.log.declare_gone("containers", ship.log.origin, 0, RUN, "thinned")
+    proof = proof_of(ship, 0, 28, interval_ms=EVERY)
+    found = check(proof.to_bytes(), trust())
+    assert found.problems == []
+    assert [run.why for run in found.sections[0].not_shown] == ["thinned"]
+    assert isinstance(proof.sections[0].runs[0], NotShown)
+    assert found.completeness is not None
+    assert found.completeness.thinned is not None
+    assert found.completeness.thinned > 30
+
+
+def test_what_nobody_signed_can_not_be_proven(ship: SigningNode, tmp_path: Path) -> None:
+    port = open_log(tmp_path / "port", "port-b")
+    port.admit(all_blocks(ship.log, "containers", ship.log.origin))
+    with pytest.raises(Misuse, match="nothing is here that its origin signed"):
+        make(Copy(port, CODEC), Claim(BOX, START, START + HOUR), [("containers", ship.log.origin)], trust())
+    port.close()
+
+
+def test_the_origins_that_have_readings_are_found(ship: SigningNode) -> None:
+    streams = ("containers", "events")
+    assert signed_by_origins(Copy(ship.log, CODEC), BOX, streams, START, START + HOUR) == [("containers", ship.log.origin)]
+    assert signed_by_origins(Copy(ship.log, CODEC), OTHER, streams, START, START + HOUR) == []
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The proof of one reading out of ten."""
+    node = SigningNode(tmp_path_factory.mktemp("small"))
+    for number in range(5):
+        node.clock.at_ms = START + number * HOUR
+        rows = [Record(BOX, "TRK-1", START + number * HOUR, {"return_c": 4.5, "door": True}), Record("box-2", "T2")]
+        node.append(to_batch(rows))
+        node.sign()
+    data = proof_of(node, 2, 3).to_bytes()
+    node.log.close()
+    assert check(data, trust()).problems == []
+    return data
+
+
+def test_every_byte_counts(small: bytes) -> None:
+    rng = random.Random(4)
+    for at in range(len(small)):
+        for other in {small[at] ^ 1 << rng.randrange(8), rng.randrange(256)} - {small[at]}:
+            found = check(small[:at] + bytes([other]) + small[at + 1 :], trust())
+            assert found.problems, f"byte {at} may be {other}"
+        assert check(small[:at], trust()).problems
+        assert check(small[:at] + small[at + 1 :], trust()).problems
+        assert check(small[:at] + b" " + small[at:], trust()).problems
+    assert check(small + b"\n", trust()).problems
+
+
+def test_whoever_writes_the_digest_anew_is_found_out_by_the_signatures(small: bytes) -> None:
+    """Each value of the file is altered in turn, and the file's own digest made right again."""
+    whole = json.loads(small)
+    altered = 0
+    for path, value in values(whole):
+        if path[-1] in ("digest", "type") and len(path) == 1:
+            continue
+        for other in another(value):
+            copy = json.loads(small)
+            put(copy, path, other)
+            try:
+                forgery = msgspec.convert(copy, ProofFile).sealed().to_bytes()
+            except (msgspec.ValidationError, ValueError):
+                continue
+            altered += 1
+            assert check(forgery, trust()).problems, f"{path} may be {other!r}"
+    assert altered > 60
+
+
+def forge(data: bytes, change: Callable[[Any], None]) -> Finding:
+    copy = json.loads(data)
+    change(copy)
+    return check(msgspec.convert(copy, ProofFile).sealed().to_bytes(), trust())
+
+
+def test_a_reading_of_the_span_can_not_be_withheld(small: bytes) -> None:
+    def withhold(copy: Any) -> None:
+        for run in copy["sections"][0]["runs"]:
+            for row in run["rows"]:
+                if row["type"] == "shown":
+                    columns = row.pop("row")
+                    row.update(type="withheld", order_at_ms=columns["order_at_ms"], digest=to_text(row_digest(columns)))
+
+    assert any("is withheld" in problem for problem in forge(small, withhold).problems)
+
+
+def test_a_section_can_not_be_shortened_or_left_out(small: bytes) -> None:
+    assert forge(small, lambda copy: copy["sections"][0]["runs"].pop()).problems
+    assert forge(small, lambda copy: copy["sections"].pop()).problems
+    assert forge(small, lambda copy: copy["sections"].append(copy["sections"][0])).problems
+    assert forge(small, lambda copy: copy["sections"][0].update(start=copy["sections"][0]["end"])).problems
+    assert forge(small, lambda copy: copy["sections"][0].update(origin=str(Origin("ship-a", 9)))).problems
+
+
+def values(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value of a JSON tree that is no object or list, with its path."""
+    parts = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for name, part in parts:
+        yield from values(part, (*path, name))
+    if not isinstance(node, dict | list):
+        yield path, node
+
+
+def another(value: Any) -> list[Any]:
+    """Other values of its kind."""
+    if isinstance(value, bool) or value is None:
+        return [not value]
+    if isinstance(value, str):
+        return [value + "A", "B" + value[1:], value[:-1]]
+    return [value + 1, value - 1, -value, 0] if value else [1]
+
+
+def put(tree: Any, path: tuple[Any, ...], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree[name]
+    tree[path[-1]] = value
