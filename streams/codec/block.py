@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec.columns import TYPES
+from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.reading import read_rows
 from streams.codec.wire import CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
@@ -22,7 +23,10 @@ CODEC = 2
 
 
 class BlockCodec:
-    """Codec 2. Holds no state: one serves all logs and threads."""
+    """Codec 2. One serves all logs and threads. Blocks of more than `group_rows` rows are cut into groups of as many."""
+
+    def __init__(self, group_rows: int = GROUP_ROWS) -> None:
+        self._group_rows = max(group_rows, GROUP_ROWS_MIN)
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
         """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
@@ -31,7 +35,7 @@ class BlockCodec:
         """
         first = _check(records)
         order = pc.min_max(records.column(ORDER_AT))
-        payload = write_payload(records, order["max"].as_py())
+        payload = write_payload(records, order["max"].as_py(), self._group_rows)
         if len(payload) > BLOCK_BYTES_MAX:
             raise BlockTooLarge(f"{records.num_rows} rows take {len(payload)} bytes, more than the {BLOCK_BYTES_MAX} of a block")
         return Block(stream, origin, first, records.num_rows, order["min"].as_py(), order["max"].as_py(), CODEC, payload)

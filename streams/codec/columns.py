@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streams.codec.decimals import RAW, from_decimals
+from streams.codec.decimals import RAW, SLICE
 from streams.codec.wire import Bools, Ints, Values
 from streams.errors import Corrupt, Misuse
 from streams.records import DEVICE_AT, GIVEN, RESERVED, SOURCE, STAMPED, TOPIC
@@ -47,9 +47,20 @@ def stored_at(known: Bools | None, pick: Ints | None) -> tuple[Ints | None, Bool
 def as_arrow(values: Values, known: Bools | None, pick: Ints | None, decimals: int | None = None) -> pa.Array:
     """The rows `pick` of a column that has `values` where it is `known`: whole numbers of 10^-decimals as floats, if that is said."""
     index, nulls = stored_at(known, pick)
-    if index is not None:
-        values = values.take(index) if len(values) else np.zeros(len(index), values.dtype)
-    return pa.array(values if decimals in (None, RAW) else from_decimals(values, decimals), mask=nulls)
+    scale = None if decimals in (None, RAW) else np.float64(10 ** int(decimals or 0))
+    if index is None and scale is None:
+        return pa.array(values, mask=nulls)
+    source = values if len(values) else np.zeros(1, values.dtype)
+    count = len(values) if index is None else len(index)
+    out = np.empty(count, values.dtype if scale is None else np.float64)
+    for at in range(0, count, SLICE):
+        end = min(at + SLICE, count)
+        part = values[at:end] if index is None else source.take(index[at:end], mode="clip")  # which is checked
+        if scale is None:
+            out[at:end] = part
+        else:
+            np.divide(part, scale, out=out[at:end])
+    return pa.array(out, mask=nulls)
 
 
 def batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:

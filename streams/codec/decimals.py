@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.codec.wire import Floats, Ints
+from streams.codec.wire import Bools, Floats, Ints
 
 DECIMALS_MAX = 9
 RAW = DECIMALS_MAX + 1
 """In place of a number of decimals: floats that are no short decimals, as they are."""
+_SCALES = np.float64(10) ** np.arange(DECIMALS_MAX + 1)
 _EXACT_MAX = float(1 << 53)
 _SAMPLE = 32
-_SLICE = 1 << 15
+SLICE = 1 << 15
 """Rows looked at together, so that they stay in the processor's cache."""
 
 
@@ -20,19 +21,18 @@ def as_decimals(values: Floats) -> tuple[int, Ints | None]:
 
     -0.0, NaN, infinities and anything from 2^53 on have none.
     """
-    for decimals in range(DECIMALS_MAX + 1):
-        sample = np.empty(min(_SAMPLE, len(values)), np.int64)
-        if not _scale(values[:_SAMPLE], decimals, sample):
-            continue
+    for decimals in np.flatnonzero(_exact(values[:_SAMPLE, None], _SCALES)).tolist():
         whole = np.empty(len(values), np.int64)
-        if all(_scale(values[at : at + _SLICE], decimals, whole[at : at + _SLICE]) for at in range(0, len(values), _SLICE)):
+        if all(_scale(values[at : at + SLICE], decimals, whole[at : at + SLICE]) for at in range(0, len(values), SLICE)):
             return decimals, whole
     return RAW, None
 
 
-def from_decimals(values: Ints, decimals: int) -> Floats:
-    """What `as_decimals` was given."""
-    return values / np.float64(10**decimals)
+def _exact(sample: Floats, scales: Floats) -> Bools:
+    """Which of the scales give every value of the sample back."""
+    with np.errstate(all="ignore"):
+        scaled = np.rint(sample * scales)
+        return np.asarray((np.abs(scaled) < _EXACT_MAX).all(axis=0) & (scaled / scales == sample).all(axis=0))
 
 
 def _scale(values: Floats, decimals: int, whole: Ints) -> bool:

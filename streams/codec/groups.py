@@ -16,7 +16,7 @@ from streams.codec.numbers import read_ints, write_ints
 from streams.codec.wire import Bools, Budget, Reader, Writer
 from streams.errors import Corrupt
 
-GROUP_ROWS = 8192
+GROUP_ROWS = 4096
 """Rows of a group of a large block: docs/performance.md says what other sizes cost."""
 GROUP_ROWS_MIN = 256
 _PROBE_BYTES = 32 << 10

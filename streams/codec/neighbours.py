@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streams.codec.few import FEW_MAX, few_bits
 from streams.codec.numbers import packed_ints
 from streams.codec.wire import Bools, Ints
 
@@ -32,12 +33,17 @@ def neighbour_of(column: Measured, earlier: Sequence[Measured]) -> Measured | No
         return None
     judged = _sample(column.values)
     differences = [judged - _sample(other.values) for other in like]
+    if len(judged) <= FEW_MAX // 4:
+        bits = [few_bits(values) for values in (judged, *differences)]
+        best = int(np.argmin(bits))
+        return like[best - 1] if best else None
     candidates = np.stack([judged, *differences]).astype(np.float64)
-    spread = np.log2(1 + np.abs(candidates - np.median(candidates, axis=1, keepdims=True))).mean(axis=1)
+    middle = np.sort(candidates, axis=1)[:, candidates.shape[1] // 2, None]
+    spread = np.log2(1 + np.abs(candidates - middle)).mean(axis=1)
     steps = np.log2(1 + np.abs(np.diff(candidates, axis=1))).mean(axis=1)
-    bits = np.minimum(spread, steps)
-    best = int(bits[1:].argmin())
-    if bits[best + 1] >= bits[0] - _GAIN_BITS:
+    estimates = np.minimum(spread, steps)
+    best = int(estimates[1:].argmin())
+    if estimates[best + 1] >= estimates[0] - _GAIN_BITS:
         return None
     return like[best] if len(packed_ints(differences[best])) < len(packed_ints(judged)) else None
 

@@ -9,18 +9,19 @@ import numpy.typing as npt
 import pcodec
 from pcodec import wrapped
 
+from streams.codec.few import FEW_MAX, pack_few, unpack_few
 from streams.codec.wire import Floats, Ints, Reader, Writer
 from streams.errors import Corrupt
 
 Small = npt.NDArray[np.uint16]
-_CONSTANT, _PCO, _BITS, _PALETTE = range(4)
-_KINDS = 4
+_CONSTANT, _PCO, _FEW = range(3)
+_KINDS = 6
 _FILE_HEADER = b"\x04\x01"
 _LEVEL = 8
 _PCO_TYPES = {np.dtype(np.int64): "i64", np.dtype(np.float64): "f64", np.dtype(np.uint16): "u16"}
-SMALL_ROWS_MAX = 1024
-"""Up to as many numbers are also tried without pcodec, whose tables cost more than they save on a few."""
-_PALETTE_MAX = 16
+_WITHOUT_PCO_MAX = 256
+"""So few numbers are not even tried with pcodec."""
+_TABLES_BYTES_MIN = 16
 
 
 def write_ints(writer: Writer, values: Ints) -> None:
@@ -30,13 +31,16 @@ def write_ints(writer: Writer, values: Ints) -> None:
         writer.varint(_CONSTANT)
         writer.signed(low)
         return
-    small = _small(values, low, high) if len(values) <= SMALL_ROWS_MAX else None
-    if small is not None and len(small) < 10:
-        writer.raw(small)  # no table of pcodec's is as short
+    few = pack_few(values, low, high) if len(values) <= FEW_MAX else None
+    if few is not None and (len(values) <= _WITHOUT_PCO_MAX or len(few[1]) < _TABLES_BYTES_MIN):
+        how, data = few
+        writer.varint(_FEW + how)
+        writer.raw(data)
         return
     meta, [page] = pco_pages(values, [len(values)])
-    if small is not None and len(small) <= len(meta) + len(page) + 2:
-        writer.raw(small)
+    if few is not None and len(few[1]) <= len(meta) + len(page) + 1:
+        writer.varint(_FEW + few[0])
+        writer.raw(few[1])
         return
     writer.varint(_PCO)
     writer.sized(meta + page)
@@ -48,19 +52,7 @@ def read_ints(reader: Reader, count: int) -> Ints:
     kind = reader.below(_KINDS, "a packing of numbers")
     if kind == _CONSTANT:
         return np.full(count, reader.signed(), np.int64)
-    if kind == _PCO:
-        return _read_pco(reader.sized(), count)
-    if count > SMALL_ROWS_MAX:
-        raise Corrupt(f"{count} numbers are packed as few are")
-    if kind == _BITS:
-        base, width = reader.signed(), reader.below(65, "a width in bits")
-        return base + _read_bits(reader, count, width)
-    size = reader.below(_PALETTE_MAX, "a palette's size less one") + 1
-    palette = np.array([reader.signed() for _ in range(size)], np.int64)
-    codes = _read_bits(reader, count, (size - 1).bit_length())
-    if codes.max() >= size:
-        raise Corrupt(f"a code of a palette of {size} points outside it")
-    return palette[codes]
+    return _read_pco(reader.sized(), count) if kind == _PCO else unpack_few(reader, kind - _FEW, count)
 
 
 def packed_ints(values: Ints) -> bytes:
@@ -103,44 +95,3 @@ def _read_pco(data: bytes, count: int) -> Ints:
     values = np.empty(count, np.int64)
     tables.read(data[tables.meta_bytes :], values)
     return values
-
-
-def _small(values: Ints, low: int, high: int) -> bytes:
-    """Without pcodec: each value's distance from the lowest in as many bits as the highest needs, or the place in a palette."""
-    width = (high - low).bit_length()
-    few = set(values[: 4 * _PALETTE_MAX].tolist())
-    palette = _palette(values) if len(few) <= _PALETTE_MAX and len(few) < 1 << width - 1 else None
-    writer = Writer()
-    writer.varint(_BITS)
-    writer.signed(low)
-    writer.varint(width)
-    writer.raw(pack_bits(values.view(np.uint64) - np.uint64(low & 0xFFFFFFFFFFFFFFFF), width))
-    bits = writer.to_bytes()
-    return bits if palette is None or len(bits) <= len(palette) else palette
-
-
-def _palette(values: Ints) -> bytes | None:
-    palette, codes = np.unique(values, return_inverse=True)
-    if len(palette) > _PALETTE_MAX:
-        return None
-    writer = Writer()
-    writer.varint(_PALETTE)
-    writer.varint(len(palette) - 1)
-    for value in palette.tolist():
-        writer.signed(value)
-    writer.raw(pack_bits(codes.astype(np.uint64), (len(palette) - 1).bit_length()))
-    return writer.to_bytes()
-
-
-def pack_bits(values: npt.NDArray[np.uint64], width: int) -> bytes:
-    """The lowest `width` bits of each value, lowest first."""
-    bits = (values[:, None] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)
-    return np.packbits(bits.astype(np.uint8), bitorder="little").tobytes()
-
-
-def _read_bits(reader: Reader, count: int, width: int) -> Ints:
-    reader.budget.pay_cells(count * width)
-    packed = np.frombuffer(reader.raw((count * width + 7) // 8), np.uint8)
-    bits = np.unpackbits(packed, count=count * width, bitorder="little").reshape(count, width).astype(np.uint64)
-    values: npt.NDArray[np.uint64] = (bits << np.arange(width, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
-    return values.view(np.int64)

@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from streams.codec.numbers import SMALL_ROWS_MAX, PcoTables, packed_ints, pco_pages, read_ints
+from streams.codec.few import FEW_MAX
+from streams.codec.numbers import PcoTables, packed_ints, pco_pages, read_ints
 from streams.codec.wire import Bools, Reader, Values, Writer
 from streams.errors import Corrupt
 
@@ -40,7 +41,7 @@ def pack(kind: Kind, values: Values, counts: Sequence[int], neighbour: int = 0) 
     if kind == "float":
         return _paged(values, counts, neighbour)
     listed = None
-    if len(counts) == 1 and len(values) <= SMALL_ROWS_MAX:
+    if len(counts) == 1 and len(values) <= FEW_MAX:
         page = packed_ints(values) if kind == "int" else _few_bits(values)
         listed = Packed(_meta(_LIST, neighbour), [page])
         if kind == "int":

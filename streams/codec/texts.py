@@ -12,39 +12,44 @@ from streams.codec.numbers import read_ints, write_ints
 from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 
-_PLAIN, _DICTIONARY, _BY_TOPIC = 0, 1, 2
+_PLAIN, _DICTIONARY, _BY_TOPIC, _OWN = 0, 1, 2, 3
+"""Each row its own text; a dictionary and each row's place in it; each topic's place in it; each topic its own text."""
 _JOINED, _NUMBERED = 0, 1
 _NUMBERED_PATTERN = re.compile(r"(.*?)([0-9]{1,15})", re.DOTALL)
 _TEXT_END_MAX = 1 << 31
 
 
-def write_texts(writer: Writer, texts: pa.StringArray, topic_codes: Ints) -> None:
-    """Any texts without nulls, at least one. `topic_codes` says of each row which topic it belongs to."""
-    encoded = texts.dictionary_encode()
-    if len(encoded.dictionary) * 2 > len(texts) and len(texts) > 1:
+def write_texts(writer: Writer, dictionary: pa.StringArray, codes: Ints, topic_codes: Ints) -> None:
+    """The texts that `codes`, at least one, point at. `topic_codes` says of each row which topic it belongs to."""
+    used, first, local = np.unique(codes, return_index=True, return_inverse=True)
+    if len(used) * 2 > len(codes) > 1:
         writer.varint(_PLAIN)
-        write_list(writer, texts)
+        write_list(writer, dictionary.take(pa.array(codes)))
         return
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    by_topic = _by_topic(codes, topic_codes)
-    writer.varint(_DICTIONARY if by_topic is None else _BY_TOPIC)
-    writer.varint(len(encoded.dictionary) - 1)
-    write_list(writer, encoded.dictionary)
-    write_ints(writer, codes if by_topic is None else by_topic)
+    by_place = np.argsort(first)  # the texts in the order in which they come
+    local = np.argsort(by_place)[local]
+    by_topic = _by_topic(local, topic_codes)
+    own = by_topic is not None and len(by_topic) == len(used) and bool((np.diff(by_topic) == 1).all())
+    writer.varint(_OWN if own else _DICTIONARY if by_topic is None else _BY_TOPIC)
+    if not own:
+        writer.varint(len(used) - 1)
+    write_list(writer, dictionary.take(pa.array(used[by_place])))
+    if not own:
+        write_ints(writer, local if by_topic is None else by_topic)
 
 
 def read_texts(reader: Reader, count: int, topic_codes: Ints) -> tuple[pa.StringArray, Ints]:
     """The `count` texts that `write_texts` wrote: the different ones, and each row's place among them. Raises Corrupt."""
-    kind = reader.below(3, "a kind of texts")
+    kind = reader.below(4, "a kind of texts")
     if kind == _PLAIN:
         return read_list(reader, count), np.arange(count)
+    first, rows = (None, None) if kind == _DICTIONARY else _topics(topic_codes)
+    if kind == _OWN and first is not None and rows is not None:
+        return read_list(reader, len(first)), rows
     size = reader.below(count, "a dictionary's size less one") + 1
     dictionary = read_list(reader, size)
-    if kind == _DICTIONARY:
-        codes = read_ints(reader, count)
-    else:
-        topics, rows = np.unique(topic_codes, return_inverse=True)
-        codes = read_ints(reader, len(topics))[rows]
+    codes = read_ints(reader, count if first is None else len(first))
+    codes = codes if rows is None else codes[rows]
     if codes.min() < 0 or codes.max() >= size:
         raise Corrupt(f"a code of a dictionary of {size} texts points outside it")
     return dictionary, codes
@@ -103,11 +108,19 @@ def _joined(reader: Reader, count: int) -> pa.StringArray:
 
 def _by_topic(codes: Ints, topic_codes: Ints) -> Ints | None:
     """One code per topic, in order of the topics, when each topic has only one and that saves anything."""
-    if len(codes) != len(topic_codes):
-        return None
-    topics, first, rows = np.unique(topic_codes, return_index=True, return_inverse=True)
+    first, rows = _topics(topic_codes)
     per_topic = codes[first]
-    return per_topic if len(topics) < len(codes) and (per_topic[rows] == codes).all() else None
+    return per_topic if len(first) < len(codes) and (per_topic[rows] == codes).all() else None
+
+
+def _topics(codes: Ints) -> tuple[Ints, Ints]:
+    """Where each topic first occurs, in order of the topics, and each row's place in that order."""
+    steps = np.diff(codes)
+    if (steps >= 0).all():
+        first = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(steps) + 1))
+        return first, np.repeat(np.arange(len(first)), np.diff(first, append=len(codes)))
+    _, first, rows = np.unique(codes, return_index=True, return_inverse=True)
+    return first, rows
 
 
 def _numbered(texts: pa.StringArray) -> tuple[str, int, Ints] | None:

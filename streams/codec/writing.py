@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, TEXT, known_rows, type_number
 from streams.codec.decimals import RAW, as_decimals
-from streams.codec.groups import GROUP_ROWS, Groups, assembled, known_sizes
+from streams.codec.groups import Groups, assembled, known_sizes
 from streams.codec.names import write_name
 from streams.codec.neighbours import Measured, neighbour_of
 from streams.codec.pages import NEIGHBOUR_MAX, Kind, Packed, pack
@@ -29,13 +28,14 @@ _BY_TOPIC_ROWS_MIN = 512
 
 @dataclass(slots=True)
 class _Column:
-    """One column on its way: its rows in the order they are stored in, its values where it has them."""
+    """One column on its way, its rows in the order they are stored in: values where it has them, of texts places in the `dictionary`."""
 
     name: str
     kind: int
     known: Bools | None
-    values: Any
+    values: Values
     decimals: int = 0
+    dictionary: pa.StringArray | None = None
 
 
 @dataclass(slots=True)
@@ -71,12 +71,12 @@ class _Numbers:
             self.measured.append(column)
 
 
-def write_payload(records: pa.RecordBatch, order_last_ms: int) -> bytes:
-    """`records`, at least one row, with all STAMPED columns; the offsets themselves and `order_last_ms` are the head's."""
+def write_payload(records: pa.RecordBatch, order_last_ms: int, group_rows: int) -> bytes:
+    """`records`, at least one row, with all STAMPED columns; the offsets and `order_last_ms` are the head's."""
     rows = records.num_rows
     topics, codes = topics_of(records.column(TOPIC))
-    order = _order(codes)
-    groups = Groups(rows, rows if order is None or rows <= GROUP_ROWS else GROUP_ROWS)
+    order = _order(codes, group_rows)
+    groups = Groups(rows, rows if order is None or rows <= group_rows else group_rows)
     directory = Writer()
     directory.varint(AS_ARRIVED if order is None else BY_TOPIC)
     received_at = records.column(RECEIVED_AT).to_numpy(zero_copy_only=False)
@@ -93,10 +93,10 @@ def write_payload(records: pa.RecordBatch, order_last_ms: int) -> bytes:
     return assembled(groups, directory, [body.to_bytes() for body in bodies])
 
 
-def _order(codes: Ints) -> Ints | None:
+def _order(codes: Ints, group_rows: int) -> Ints | None:
     """Which rows to store after which: by topic when rows are many, or many enough to a topic."""
     rows = len(codes)
-    if rows <= GROUP_ROWS and (rows < _BY_TOPIC_ROWS_MIN or 2 * (int(codes.max()) + 1) > rows):
+    if rows <= group_rows and (rows < _BY_TOPIC_ROWS_MIN or 2 * (int(codes.max()) + 1) > rows):
         return None
     narrow = codes.astype(np.uint16) if codes.max() < 1 << 16 else codes.astype(np.uint32)
     return np.argsort(narrow, kind="stable")
@@ -113,8 +113,11 @@ def _column(name: str, column: pa.Array, order: Ints | None) -> _Column:
     kind = type_number(column.type)
     known = known_rows(column) if column.null_count else None
     if pa.types.is_string(column.type):
-        column = column if order is None else column.take(pa.array(order))
-        return _Column(name, kind, known if order is None or known is None else known.take(order), column)
+        encoded = column.dictionary_encode()
+        codes = encoded.indices.fill_null(0).to_numpy().astype(np.int64)
+        if order is not None:
+            codes, known = codes.take(order), None if known is None else known.take(order)
+        return _Column(name, kind, known, codes, dictionary=encoded.dictionary)
     values = _dense(column)
     if order is not None:
         values, known = values.take(order), None if known is None else known.take(order)
@@ -188,11 +191,11 @@ def _text_pages(column: _Column, groups: Groups, codes: Ints) -> list[bytes]:
     pages = []
     for first, end in groups.bounds(range(len(groups))):
         page = Writer()
-        texts, of = column.values.slice(first, end - first), codes[first:end]
+        texts, of = column.values[first:end], codes[first:end]
         if column.known is not None:
-            texts, of = texts.drop_null(), of[column.known[first:end]]
+            texts, of = texts[column.known[first:end]], of[column.known[first:end]]
         if len(texts):
-            write_texts(page, texts, of)
+            write_texts(page, column.dictionary, texts, of)
         pages.append(page.to_bytes())
     return pages
 

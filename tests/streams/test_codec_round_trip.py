@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec import BlockCodec
-from streams.codec.wire import CELLS_MAX
+from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
+from streams.codec.numbers import read_ints, write_ints
+from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
 from streams.errors import Corrupt, Misuse
 from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
 from streams.words import Coordinates, Origin
@@ -35,7 +37,7 @@ TOPICS = st.sampled_from(["MSKU1234565", "MSKU1234566", "CSQU3054383", "9321483.
 @st.composite
 def batches(draw: st.DrawFn) -> pa.RecordBatch:
     """Any batch a log may hold, from a few values drawn and repeated over up to 700 rows."""
-    count = draw(st.sampled_from([1, 2, 3, 17, 100, 700]))
+    count = draw(st.sampled_from([1, 2, 3, 17, 100, 300, 700]))
 
     def column(kind: pa.DataType, values: st.SearchStrategy[Any], *, nulls: bool = True) -> pa.Array:
         pool = draw(st.lists(st.none() | values if nulls else values, min_size=1, max_size=12))
@@ -67,15 +69,45 @@ def bits(rows_of: pa.RecordBatch) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=120, deadline=None)
-@given(batches())
-def test_any_batch_comes_back_exactly(records: pa.RecordBatch) -> None:
-    block = Block.from_bytes(CODEC.encode("containers", SHIP, records).to_bytes())
+def spans(block: Block) -> tuple[BlockHead, ReadBytes]:
+    """The block as a file has it: its head from the first bytes, its payload by spans."""
+    data = block.to_bytes()
+    head, payload_at = BlockHead.from_bytes(data[:HEAD_BYTES_MAX])
+    return head, lambda at, length: data[payload_at + at : payload_at + at + length]
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches(), st.sampled_from([GROUP_ROWS_MIN, GROUP_ROWS]), st.data())
+def test_any_batch_comes_back_exactly(records: pa.RecordBatch, group_rows: int, data: st.DataObject) -> None:
+    """All of it, and the rows of some topics alone; as one group and as several."""
+    block = Block.from_bytes(BlockCodec(group_rows).encode("containers", SHIP, records).to_bytes())
     decoded = CODEC.decode(block)
     assert bits(decoded) == bits(records)
     assert (block.first, block.count) == (records.column(OFFSET)[0].as_py(), records.num_rows)
     for field in decoded.schema:
         assert field.type == records.schema.field(field.name).type
+    topics = data.draw(st.lists(st.sampled_from(records.column(TOPIC).to_pylist()) | TEXT, max_size=3))
+    found = CODEC.topic_rows(*spans(block), topics)
+    assert bits(found) == [row for row in bits(records) if row[TOPIC] in topics]
+    assert found.schema == decoded.schema
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(INT64, min_size=1, max_size=300) | st.lists(st.integers(-9, 9) | st.integers(0, 1 << 33), min_size=1, max_size=300))
+def test_any_whole_numbers_come_back(numbers: list[int]) -> None:
+    writer = Writer()
+    write_ints(writer, np.array(numbers, np.int64))
+    reader = Reader(writer.to_bytes(), Budget())
+    assert read_ints(reader, len(numbers)).tolist() == numbers
+    reader.end()
+
+
+def test_nine_hundred_signals_come_back() -> None:
+    """As many as a record may have; most of them null in most rows."""
+    records = stamped(
+        to_batch([Record("x", signals={f"signal_{number}": number / 8 for number in range(900) if number % 7 == row}) for row in range(7)])
+    )
+    assert bits(CODEC.decode(CODEC.encode("containers", SHIP, records))) == bits(records)
 
 
 @settings(max_examples=40, deadline=None)
@@ -165,12 +197,34 @@ def test_another_codec_is_not_guessed_at() -> None:
         CODEC.decode(other)
 
 
-def test_rows_of_some_topics_alone() -> None:
-    """From the block as a file has it: its head from the first bytes, its payload by spans."""
-    records = stamped(rows(5000, topics=300), first=77)
-    data = CODEC.encode("containers", SHIP, records).to_bytes()
-    head, payload_at = BlockHead.from_bytes(data[:HEAD_BYTES_MAX])
-    assert (head.stream, head.origin, head.first, head.end) == ("containers", SHIP, 77, 5077)
-    for topics in (["box-7"], ["box-299", "box-0", "no such box"], ["no such box"], []):
-        found = CODEC.topic_rows(head, lambda at, length: data[payload_at + at : payload_at + at + length], topics)
+def test_of_a_large_block_only_the_groups_of_a_topic_are_read() -> None:
+    records = stamped(rows(60_000, topics=600), first=77)
+    head, read = spans(CODEC.encode("containers", SHIP, records))
+    asked: list[int] = []
+
+    def counting(at: int, length: int) -> bytes:
+        asked.append(length)
+        return read(at, length)
+
+    for topics in (["box-7"], ["box-599", "box-0", "no such box"], ["no such box"], []):
+        asked.clear()
+        found = CODEC.topic_rows(head, counting, topics)
         assert bits(found) == [row for row in bits(records) if row["topic"] in topics]
+        assert len(asked) <= 1 + len(topics)
+        assert sum(asked) < 40_000 + head.payload_bytes * len(topics) / 7
+
+
+def test_a_damaged_group_does_not_spoil_the_others() -> None:
+    records = stamped(rows(20_000, topics=100))
+    head, read = spans(CODEC.encode("containers", SHIP, records))
+    payload = bytearray(read(0, head.payload_bytes))
+    payload[-1] ^= 1
+
+    def damaged(at: int, length: int) -> bytes:
+        return bytes(payload[at : at + length])
+
+    assert CODEC.topic_rows(head, damaged, ["box-0"]).num_rows == 200
+    with pytest.raises(Corrupt):
+        CODEC.topic_rows(head, damaged, ["box-99"])
+    with pytest.raises(Corrupt):
+        CODEC.decode(Block.of(head, bytes(payload)))

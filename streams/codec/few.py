@@ -1,0 +1,204 @@
+"""Lists of a few whole numbers in few bits, where the tables of a real entropy coder would cost more than they save."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.codec.wire import Ints, Reader, Writer
+from streams.errors import Corrupt
+
+FEW_MAX = 1024
+"""No longer lists are written or read this way."""
+RANGE, PALETTE, RICE, STEPS = 0, 1, 2, 3
+_PALETTE_MAX = 16
+_RICE_SPAN_MAX = 1 << 40
+_WORD = 1 << 64
+_UNARY_BITS_MAX = 1 << 20
+
+Words = npt.NDArray[np.uint64]
+
+
+def pack_few(values: Ints, low: int, high: int) -> tuple[int, bytes]:
+    """How, and the bytes: distances from the lowest, places in a palette, or Golomb-Rice codes of distances from the middle, of the
+
+    values or of their steps; whichever are least.
+    """
+    span = high - low + 1
+    how, bits = RANGE, _digit_bits(len(values), span)
+    shift, rice_bits = _rice_cost(values) if 4 < span < _RICE_SPAN_MAX else (0, bits)
+    if rice_bits < bits:
+        how, bits = RICE, rice_bits
+    if 8 < span < _RICE_SPAN_MAX and len(values) > 2:
+        steps_shift, steps_bits = _rice_cost(np.diff(values))
+        if steps_bits + 16 < bits:
+            how, bits, shift = STEPS, steps_bits + 16, steps_shift
+    few = sorted(set(values.tolist())) if span > 2 else []
+    if 0 < len(few) <= _PALETTE_MAX and 16 * len(few) + _digit_bits(len(values), len(few)) < bits:
+        return PALETTE, _palette(values, few)
+    if how == STEPS:
+        return STEPS, _steps(values, shift)
+    return (RICE, _rice(values, shift)) if how == RICE else (RANGE, _range(values, low, span))
+
+
+def few_bits(values: Ints) -> int:
+    """About how many bits `pack_few` takes for the values, more than one of them."""
+    low, high = int(values.min()), int(values.max())
+    bits = _digit_bits(len(values), high - low + 1)
+    return min(bits, _rice_cost(values)[1]) if 4 < high - low < _RICE_SPAN_MAX else bits
+
+
+def unpack_few(reader: Reader, how: int, count: int) -> Ints:
+    """The `count` values that `pack_few` wrote. Raises Corrupt."""
+    if not 0 < count <= FEW_MAX:
+        raise Corrupt(f"{count} numbers are packed as few are")
+    if how == RANGE:
+        low, span = reader.signed(), reader.varint()
+        return low + _read_digits(reader, count, span + 1)
+    if how == PALETTE:
+        size = reader.below(_PALETTE_MAX, "a palette's size less one") + 1
+        steps = accumulate([reader.signed(), *(reader.varint() for _ in range(size - 1))])
+        palette = np.array([_wrapped(number) for number in steps], np.int64)
+        codes = _read_digits(reader, count, size)
+        if codes.max() >= size:
+            raise Corrupt(f"a code of a palette of {size} points outside it")
+        return palette[codes]
+    if how == RICE:
+        return _read_rice(reader, count)
+    first = reader.signed()
+    if count < 2:
+        raise Corrupt("one number has no steps")
+    return np.cumsum(np.concatenate((np.array([first], np.int64), _read_rice(reader, count - 1))))
+
+
+def _range(values: Ints, low: int, span: int) -> bytes:
+    writer = Writer()
+    writer.signed(low)
+    writer.varint(span - 1)
+    writer.raw(_digits((values - np.int64(low)).view(np.uint64), span))
+    return writer.to_bytes()
+
+
+def _palette(values: Ints, few: list[int]) -> bytes:
+    writer = Writer()
+    writer.varint(len(few) - 1)
+    writer.signed(few[0])
+    for before, value in pairwise(few):
+        writer.varint(value - before)
+    writer.raw(_digits(np.searchsorted(np.array(few, np.int64), values).astype(np.uint64), len(few)))
+    return writer.to_bytes()
+
+
+def _steps(values: Ints, shift: int) -> bytes:
+    writer = Writer()
+    writer.signed(int(values[0]))
+    writer.raw(_rice(np.diff(values), shift))
+    return writer.to_bytes()
+
+
+def _folded(values: Ints) -> tuple[int, Ints]:
+    """The median, and each value's distance from it, sign in the lowest bit."""
+    half = len(values) // 2
+    middle = int(np.partition(values, half)[half])
+    distances = values - middle
+    return middle, np.asarray((distances << 1) ^ (distances >> 63))
+
+
+def _rice_cost(values: Ints) -> tuple[int, int]:
+    """The best number of low bits, and how many bits it all takes then."""
+    _, folded = _folded(values)
+    likely = max((int(folded.sum()) // len(values)).bit_length() - 1, 0)
+    return min(((shift, int((folded >> shift).sum()) + (shift + 1) * len(values)) for shift in (likely, likely + 1)), key=itemgetter(1))
+
+
+def _rice(values: Ints, shift: int) -> bytes:
+    """Folded distances from the median: all above the lowest `shift` bits in unary, then these bits."""
+    middle, folded = _folded(values)
+    above = folded >> shift
+    ends = np.cumsum(above + 1) - 1
+    writer = Writer()
+    writer.signed(middle)
+    writer.varint(shift)
+    writer.varint(int(ends[-1]) + 1 - len(values))
+    bits = np.ones(int(ends[-1]) + 1 + shift * len(values), np.uint8)
+    bits[ends] = 0
+    bits[int(ends[-1]) + 1 :] = _bit_rows(folded, shift)
+    writer.raw(np.packbits(bits, bitorder="little").tobytes())
+    return writer.to_bytes()
+
+
+def _read_rice(reader: Reader, count: int) -> Ints:
+    middle, shift = reader.signed(), reader.below(41, "a number of low bits")
+    unary_bits = reader.below(_UNARY_BITS_MAX, "the length of unary numbers") + count
+    reader.budget.pay_cells(unary_bits + count * shift)
+    bits = _bits(reader, unary_bits + count * shift)
+    ends = np.flatnonzero(bits[:unary_bits] == 0)
+    if len(ends) != count or ends[-1] != unary_bits - 1:
+        raise Corrupt(f"{count} unary numbers are {len(ends)}")
+    above = np.diff(ends, prepend=-1) - 1
+    below = (bits[unary_bits:].reshape(count, shift).astype(np.int64) << np.arange(shift)).sum(axis=1)
+    folded = (above << shift) + below
+    return np.asarray(middle + ((folded >> 1) ^ -(folded & 1)))
+
+
+def _digits(values: Words, base: int) -> bytes:
+    """Numbers below `base`, as many to a word of up to 64 bits as it takes."""
+    per_word = _per_word(base)
+    padded = np.zeros(-(-len(values) // per_word) * per_word, np.uint64)
+    padded[: len(values)] = values
+    places = np.array([base**place for place in range(per_word)], np.uint64)
+    words = (padded.reshape(-1, per_word) * places).sum(axis=1, dtype=np.uint64)
+    width = (base**per_word - 1).bit_length()
+    return np.packbits(_bit_rows(words.view(np.int64), width)[: _digit_bits(len(values), base)], bitorder="little").tobytes()
+
+
+def _read_digits(reader: Reader, count: int, base: int) -> Ints:
+    if base > _WORD:
+        raise Corrupt(f"numbers below {base} do not fit 64 bits")
+    per_word, bits_in_all = _per_word(base), _digit_bits(count, base)
+    width, words = (base**per_word - 1).bit_length(), -(-count // per_word)
+    reader.budget.pay_cells(words * max(width, per_word))
+    bits = np.zeros(words * width, np.uint8)
+    bits[:bits_in_all] = _bits(reader, bits_in_all)
+    packed = (bits.reshape(words, width).astype(np.uint64) << np.arange(width, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    if base == _WORD or per_word == 1:
+        return np.asarray(packed.view(np.int64))
+    places = np.array([base**place for place in range(per_word)], np.uint64)
+    digits: Words = (packed[:, None] // places % np.uint64(base)).reshape(-1)[:count]
+    return digits.view(np.int64)
+
+
+def _bit_rows(values: Ints, width: int) -> npt.NDArray[np.uint8]:
+    """The lowest `width` bits of each value, lowest first."""
+    octets = values.view(np.uint8).reshape(-1, 8)[:, : (width + 7) // 8]
+    bits: npt.NDArray[np.uint8] = np.unpackbits(octets, axis=1, count=width, bitorder="little").reshape(-1)
+    return bits
+
+
+@lru_cache(1024)
+def _per_word(base: int) -> int:
+    """How many numbers below `base` fit 64 bits."""
+    count = 1
+    while base > 1 and base ** (count + 1) <= _WORD:
+        count += 1
+    return count
+
+
+def _digit_bits(count: int, base: int) -> int:
+    """Bits of `count` numbers: whole words, and of the last no more than its numbers need."""
+    per_word = _per_word(base)
+    whole, rest = divmod(count, per_word)
+    return int(whole * (base**per_word - 1).bit_length() + (base**rest - 1).bit_length())
+
+
+def _bits(reader: Reader, count: int) -> npt.NDArray[np.uint8]:
+    packed = np.frombuffer(reader.raw((count + 7) // 8), np.uint8)
+    return np.unpackbits(packed, count=count, bitorder="little")
+
+
+def _wrapped(number: int) -> int:
+    return (number + (1 << 63)) % _WORD - (1 << 63)
