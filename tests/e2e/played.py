@@ -12,7 +12,7 @@ from streams.records import StoredRecord
 from streams.words import Position
 from tests.e2e.amending import Amended, amend
 from tests.e2e.offsydney import FIRST, SECOND, SHORE, OffSydney, off_sydney
-from tests.e2e.voyage import Voyage, killing, until
+from tests.e2e.voyage import DEADLINE_S, Voyage, killing, until
 
 NODES = (*SHORE, FIRST, SECOND)
 KILLED = ("albatross", "hq", "singapore", "analytics", "cormorant", "projector", "sydney")
@@ -63,7 +63,7 @@ def play(voyage: Voyage) -> Played:
     until("every reading is published and acknowledged", voyage.published)
     land(voyage, SECOND, "SGSIN")
     until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
-    until("Spark and the projector have worked it off", voyage.caught_up)
+    until("Spark and the projector have worked it off", voyage.caught_up, 2 * DEADLINE_S)
     return Played(voyage, before_at_ms, before, amended, passage, deleted_at_ms[0], seen, [*killed, *killed_later])
 
 

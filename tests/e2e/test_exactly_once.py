@@ -17,6 +17,7 @@ from hq.serving.models import Base, Reading
 from hq.serving.projecting import Projector
 from hq.serving.routes import routes
 from landfall.demo.fleet import database_url, places
+from sim.clock import LEAD_MS_MAX
 from streams.clock import WallClock
 from streams.metrics import Metrics
 from streams.records import StoredRecord, order_at_ms
@@ -77,19 +78,20 @@ def test_the_timelines_have_every_reading_of_a_box_once(played: Played) -> None:
 def test_each_customers_stream_has_its_readings_once_and_nothing_else(played: Played) -> None:
     """Each customer: what was published of its boxes while its booking lasted, by the simulator's own word alone.
 
-    Left out on both sides are the few readings that a node, its clock behind the fleet's in a jump, called `future`: their time is its own.
+    Left out on both sides are the readings near the ends of a span that a node, its clock behind the fleet's in a jump, called `future`:
+    such a reading's time is when it came, by that clock.
     """
     truth, voyage = played.voyage.truth, played.voyage
     spans = truth.spans()
     misjudged = {row_said(row) for row in voyage.rows("hq", "containers") if "future" in (row.record.body or {}).get("flags", ())}
-    assert len(misjudged) < len(truth.messages) / 100
     streams = {name.removeprefix("customers/") for name in voyage.log("hq").streams() if name.startswith("customers/")}
     assert streams <= spans.keys()
     for customer, own in spans.items():
+        unsure = {row for row in misjudged if any(abs(row[2] - end) < LEAD_MS_MAX for end in own.get(row[0], ()))}
         rows = voyage.rows("hq", f"customers/{customer}") if customer in streams else []
         found = counted([row_said(row) for row in rows if row.record.source and row.record.source.stream == "containers"])
-        wanted = [row_of(one["topic"], one["device"], one["device_at_ms"], one) for one in truth.messages if _within(one, own)]
-        assert found.keys() - misjudged == set(wanted) - misjudged, customer
+        wanted = {row_of(one["topic"], one["device"], one["device_at_ms"], one) for one in truth.messages if _within(one, own)}
+        assert found.keys() - unsure == wanted - unsure, customer
         assert {row.record.topic for row in rows} <= own.keys()
 
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -23,70 +17,29 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from cargo.heard import Heard
-from streams.crash import CRASH_VARIABLE
-from streams.link.door import AppendDoor, ReadDoor
 from tests.cargo.sea import SHIP
+from tests.node.process import NodeProcess, free_port, wait
 
-ROOT = Path(__file__).resolve().parents[2]
 NODE = f"ship-{SHIP}"
 TOKEN = "of-the-ship"
-DEADLINE_S = 30.0
 Message = tuple[str, bytes]
 
 
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class ShipProcess:
-    """`landfall ship` in `folder`, started and killed as often as a test likes; its ports stay the same."""
+class ShipProcess(NodeProcess):
+    """`landfall ship` in `folder`; `more`: further settings."""
 
     def __init__(self, folder: Path, more: str = "", clock: str = "wall", endpoint: bool = True) -> None:
-        self.door_port, self.mqtt_port = free_port(), free_port()
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-        self._config = folder / "ship.toml"
+        self.mqtt_port = free_port()
         listens = f'[intake.endpoint]\nport = {self.mqtt_port}\nanonymous_publish = ["landfall/#"]\n' if endpoint else ""
-        self._config.write_text(
+        settings = (
             f'[node]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "ship"}"\n'
-            f'port = {self.door_port}\ntoken = "{TOKEN}"\nclock = "{clock}"\n{listens}{more}'
+            f'port = {{port}}\ntoken = "{TOKEN}"\nclock = "{clock}"\n{listens}{more}'
         )
-        self.url = f"http://127.0.0.1:{self.door_port}"
-        self.read = ReadDoor(self.url, TOKEN)
-        self.append = AppendDoor(self.url, TOKEN)
+        super().__init__(folder, "ship", NODE, TOKEN, settings)
 
-    def start(self, crash_at: str = "") -> None:
-        """Start it; with `crash_at` it kills itself at that passage of that commit point."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
-        if crash_at:
-            environment[CRASH_VARIABLE] = crash_at
-        with (self._folder / "ship.log").open("ab") as log:
-            command = [sys.executable, "-m", "landfall", "ship", "-c", str(self._config)]
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
-
-    def wait_ready(self) -> None:
-        """Returns once its door answers and its sensors are let in."""
-        wait(lambda: self.status() is not None, self.tail)
-
-    def dead(self) -> bool:
-        """Whether it has been killed, by itself or by us."""
-        return self._process is not None and self._process.poll() == -signal.SIGKILL
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def stop(self) -> int:
-        """SIGTERM; its exit code."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(DEADLINE_S)
+    def ready(self) -> bool:
+        """Whether its door answers and its sensors are let in."""
+        return self.status() is not None
 
     def status(self) -> dict[str, Any] | None:
         """What `GET /ship` says; None while it does not answer."""
@@ -97,16 +50,6 @@ class ShipProcess:
                 return told
         except (urllib.error.URLError, OSError):
             return None
-
-    def rows(self, stream: str) -> list[dict[str, Any]]:
-        """Everything in `stream`."""
-        request = urllib.request.Request(f"{self.url}/read/{stream}?limit=100000", headers={"Authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-            return [json.loads(line) for line in answer]
-
-    def tail(self) -> str:
-        """The end of its log, for a test that fails."""
-        return (self._folder / "ship.log").read_text()[-3_000:]
 
 
 @contextmanager
@@ -122,20 +65,27 @@ def ship(folder: Path, more: str = "", clock: str = "wall", endpoint: bool = Tru
 class Gateway:
     """A paho client that publishes at QoS 1 and connects again at once: what is not acknowledged it brings again."""
 
-    def __init__(self, port: int, messages: Sequence[Message]) -> None:
-        self._waiting = list(messages)
+    def __init__(self, port: int, messages: Sequence[Message] = ()) -> None:
+        self._first = messages
         self._mids: set[int] = set()
+        self._acknowledged: set[int] = set()
         self._lock = threading.Lock()
-        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, "gateway", clean_session=False, protocol=mqtt.MQTTv311)
+        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, f"gateway-{port}", clean_session=False, protocol=mqtt.MQTTv311)
         self.client.max_inflight_messages_set(50)
         self.client.reconnect_delay_set(1, 1)
         self.client.on_publish = self._published
         self.client.connect_async("127.0.0.1", port)
 
     def __enter__(self) -> Gateway:
-        self._mids = {self.client.publish(topic, payload, 1).mid for topic, payload in self._waiting}
+        self.publish(self._first)
         self.client.loop_start()
         return self
+
+    def publish(self, messages: Sequence[Message]) -> None:
+        """Publish these too, in order, as soon as may be."""
+        mids = {self.client.publish(topic, payload, 1).mid for topic, payload in messages}
+        with self._lock:
+            self._mids |= mids
 
     def __exit__(self, *_: object) -> None:
         self.client.disconnect()
@@ -144,11 +94,11 @@ class Gateway:
     def done(self) -> bool:
         """Whether everything is acknowledged."""
         with self._lock:
-            return not self._mids
+            return self._mids <= self._acknowledged
 
     def _published(self, _: mqtt.Client, __: Any, mid: int, ___: ReasonCode, ____: Any) -> None:
         with self._lock:
-            self._mids.discard(mid)
+            self._acknowledged.add(mid)
 
 
 def publish_all(port: int, messages: Sequence[Message], told: Callable[[], str]) -> None:
@@ -163,14 +113,6 @@ def message(heard: Heard) -> Message:
     if "." in heard.topic:
         return f"landfall/ships/{heard.topic.replace('.', '/')}", payload
     return f"landfall/containers/{heard.topic}/reading", payload
-
-
-def wait(true: Callable[[], bool], told: Callable[[], str] = str, deadline_s: float = DEADLINE_S) -> None:
-    """Returns once `true()`; fails with what `told` after the deadline."""
-    end = time.monotonic() + deadline_s
-    while not true():
-        assert time.monotonic() < end, f"not within {deadline_s} s\n{told()}"
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from cargo.registry import entry_body
 from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number
-from tests.edge.aboard import ShipProcess, fleet_clock, message, publish_all, ship, wait
+from tests.edge.aboard import ShipProcess, fleet_clock, message, publish_all, ship
+from tests.node.process import wait
 
 LOST_AT_MS = SAILS_MS + 2 * HOUR_MS
 UNTIL_MS = LOST_AT_MS + 2 * HOUR_MS

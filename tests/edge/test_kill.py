@@ -1,4 +1,7 @@
-"""Goal: killed with SIGKILL between any two commits it makes, a ship has every acknowledged reading exactly once, and every alert once."""
+"""Goal: killed with SIGKILL between any two commits it makes, a ship has every acknowledged reading exactly once, and every alert once.
+
+Linked to the fleet: `tests/shore/test_kill.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cargo.identifiers import make_container
 from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship, wait
+from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
 from tests.intake.mosquitto import mosquitto
+from tests.node.points import SENSED
+from tests.node.process import wait
 
 BOXES, SPEAKS = 20, 15
 MINUTE_MS = 60_000
 NOW_MS = START_MS + 24 * 60 * MINUTE_MS
-POINTS = ("intake.decoded", "intake.durable", "intake.acknowledged", "watch.judged", "watch.durable", "watch.snapshot")
 
 
 def messages() -> list[Message]:
@@ -57,33 +59,47 @@ def check(process: ShipProcess) -> None:
         assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_the_endpoint_loses_and_repeats_nothing(tmp_path: Path, point: str) -> None:
-    with fleet_clock(NOW_MS) as clock, ship(tmp_path, clock=clock) as process:
-        process.start(f"{point}:1")
-        process.wait_ready()
-        with Gateway(process.mqtt_port, messages()) as gateway:
-            for crash_at in (f"{point}:1", ""):  # it is killed twice: the second time while it takes up what the first has left
-                wait(process.dead, process.tail)
-                process.start(crash_at)
-            wait(gateway.done, process.tail)
+def shares() -> list[list[Message]]:
+    """The messages, in order: a share for each life that ends with a kill, and for the last."""
+    said, lives = messages(), len(SENSED) + 1
+    return [said[n * len(said) // lives : (n + 1) * len(said) // lives] for n in range(lives)]
+
+
+def test_the_endpoint_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """Killed again while it takes up what the kill before has left."""
+    with fleet_clock(NOW_MS) as clock, ship(tmp_path, clock=clock) as process, Gateway(process.mqtt_port) as gateway:
+        *killed, last = shares()
+        for point, share in zip(SENSED, killed, strict=True):
+            process.start(f"{point}:1")
+            gateway.publish(share)
+            wait(process.dead, process.tail)
+        process.start()
+        gateway.publish(last)
+        wait(gateway.done, process.tail)
         process.wait_ready()
         check(process)
         assert process.stop() == 0
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_behind_a_broker_nothing_is_lost_or_repeated(tmp_path: Path, point: str) -> None:
-    with mosquitto(tmp_path) as broker, fleet_clock(NOW_MS) as clock:
+def test_behind_a_broker_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
+    with mosquitto(tmp_path) as broker, fleet_clock(NOW_MS) as clock, Gateway(broker.port) as gateway:
         more = f'[intake.broker]\nport = {broker.port}\nclient_id = "ship"\n'
         with ship(tmp_path, more, clock, endpoint=False) as process:
-            process.start(f"{point}:1")
-            wait(lambda: ((process.status() or {}).get("intake") or {}).get("broker_connected") is True, process.tail)
-            with Gateway(broker.port, messages()) as gateway:
-                wait(gateway.done, process.tail)
+            *killed, last = shares()
+            for point, share in zip(SENSED, killed, strict=True):
+                process.start(f"{point}:1")
+                wait(lambda: subscribed(process) or process.dead(), process.tail)
+                gateway.publish(share)
                 wait(process.dead, process.tail)
+            gateway.publish(last)
+            wait(gateway.done, process.tail)
             process.start()
             process.wait_ready()
             wait(lambda: len(process.rows("containers")) + len(process.rows("ships")) >= len(messages()), process.tail)
             check(process)
             assert process.stop() == 0
+
+
+def subscribed(process: ShipProcess) -> bool:
+    """Whether the broker keeps for the ship what comes from now on."""
+    return ((process.status() or {}).get("intake") or {}).get("broker_connected") is True

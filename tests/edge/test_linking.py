@@ -17,7 +17,8 @@ from streams.node.node import Node
 from streams.node.settings import KnownPeer, NodeSettings
 from streams.words import Position
 from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import NODE, Message, ShipProcess, fleet_clock, publish_all, ship, wait
+from tests.edge.aboard import NODE, Message, ShipProcess, fleet_clock, publish_all, ship
+from tests.node.process import wait
 
 TOKEN = "of-the-link"
 TOKYO = (35.6, 139.8)

@@ -1,0 +1,101 @@
+"""Goal: whatever a sensor sends to a ship's process, by either way in, has one clear outcome with its bytes or flags, and she goes on."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cargo.identifiers import make_container
+from tests.cargo.sea import SHIP, START_MS
+from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
+from tests.edge.test_kill import subscribed
+from tests.intake.mosquitto import mosquitto
+from tests.node.process import wait
+
+HOUR_MS = 3_600_000
+NOW_MS = START_MS + 24 * HOUR_MS
+BOX = make_container("DUCU", 1)
+WRONG_DIGIT = BOX[:-1] + str((int(BOX[-1]) + 1) % 10)
+LOCATION = f"landfall/ships/{SHIP}/location"
+KEPT_BYTES = 4_096
+HUGE = b'{"device": "T9", "note": "' + b"x" * 10_000_000 + b'"}'
+
+BROKEN: tuple[tuple[str, bytes, str], ...] = (
+    (f"landfall/containers/{BOX}/reading", b'{"device": "T1", "at": 17', "malformed"),
+    (f"landfall/containers/{BOX}/reading", b'{"device": "T2", "at": %d, "return_c": "warm"}' % START_MS, "bad_value"),
+    (f"landfall/containers/{BOX}/reading", HUGE, "oversized"),
+    (LOCATION, b'{"device": "GPS-1", "at": %d, "latitude_deg": 91.0, "longitude_deg": 140.0}' % START_MS, "bad_value"),
+)
+"""Of these nothing is left: topic, payload, outcome in `exceptions`."""
+
+
+def reading(number: str, device: str, at_ms: int = START_MS, **fields: Any) -> Message:
+    return f"landfall/containers/{number}/reading", json.dumps({"device": device, "at": at_ms, **fields}).encode()
+
+
+ODD = (
+    reading(BOX, "T3", return_c="warm", supply_c=3.9, power_on=1),
+    reading(BOX, "T4", return_c=4.0, mood="fine", nested={"a": [1, None]}),
+    reading(WRONG_DIGIT, "T5", return_c=5.0),
+    (LOCATION, b'{"device": "GPS-2", "at": %d, "latitude_deg": 91.0, "longitude_deg": 140.0, "speed_kn": 12.0}' % START_MS),
+    reading(BOX, "T6", NOW_MS + HOUR_MS, return_c=6.0),
+)
+"""Of these something is kept."""
+WANTED = {
+    "T3": (BOX, {"supply_c": 3.9}, {"refused": {"return_c": "warm", "power_on": 1}, "flags": ["refused"]}),
+    "T4": (BOX, {"return_c": 4.0}, {"mood": "fine", "nested": {"a": [1, None]}}),
+    "T5": (WRONG_DIGIT, {"return_c": 5.0}, {"flags": ["check_digit"]}),
+    "GPS-2": (f"{SHIP}.location", {"speed_kn": 12.0}, {"refused": {"latitude_deg": 91.0, "longitude_deg": 140.0}, "flags": ["refused"]}),
+    "T6": (BOX, {"return_c": 6.0}, {"flags": ["future"]}),
+}
+"""Device → topic, signals and body, as they are stored."""
+
+
+@contextmanager
+def taking_in(folder: Path, way: str) -> Iterator[tuple[ShipProcess, int]]:
+    """A ship's process, ready, and the port that its gateways publish to."""
+    with ExitStack() as stack:
+        clock = stack.enter_context(fleet_clock(NOW_MS))
+        if way == "endpoint":
+            process = stack.enter_context(ship(folder, clock=clock))
+            process.start()
+            process.wait_ready()
+            yield process, process.mqtt_port
+        else:
+            broker = stack.enter_context(mosquitto(folder))
+            more = f'[intake.broker]\nport = {broker.port}\nclient_id = "ship"\n'
+            process = stack.enter_context(ship(folder, more, clock, endpoint=False))
+            process.start()
+            wait(lambda: subscribed(process), process.tail)
+            yield process, broker.port
+        assert process.stop() == 0
+
+
+@pytest.mark.parametrize("way", ["endpoint", "broker"])
+def test_each_has_its_outcome_and_the_ship_goes_on(tmp_path: Path, way: str) -> None:
+    with taking_in(tmp_path, way) as (process, port):
+        good = [reading(BOX, "GOOD", START_MS + n, return_c=n / 10) for n in range(20)]
+        with Gateway(port, [*good[:10], *((topic, payload) for topic, payload, _ in BROKEN), *ODD, *good[10:]]) as gateway:
+            wait(gateway.done, process.tail)
+        wait(lambda: len(process.rows("containers")) == len(good) + 4, process.tail)
+        wait(lambda: len(process.rows("exceptions")) >= len(BROKEN), process.tail)
+        told = [row["body"] for row in process.rows("exceptions")]
+        found = {(body["mqtt_topic"], body["outcome"], body["payload_bytes"], body["payload_sha256"]) for body in told}
+        assert found == {(topic, outcome, len(payload), hashlib.sha256(payload).hexdigest()) for topic, payload, outcome in BROKEN}
+        kept = {body["payload_sha256"]: base64.b64decode(body["payload_base64"]) for body in told}
+        assert kept == {hashlib.sha256(payload).hexdigest(): payload[:KEPT_BYTES] for _, payload, _ in BROKEN}
+        assert all(body["reason"] for body in told)
+        rows = process.rows("containers") + process.rows("ships")
+        odd = {row["device"]: (row["topic"], row["signals"], row["body"]) for row in rows if row["device"] != "GOOD"}
+        assert odd == WANTED
+        assert [row["signals"]["return_c"] for row in rows if row["device"] == "GOOD"] == [n / 10 for n in range(20)]
+        (future,) = (row for row in rows if row["device"] == "T6")
+        assert (future["device_at_ms"], future["order_at_ms"]) == (NOW_MS + HOUR_MS, future["received_at_ms"])
+        assert process.read.health()["node"] == f"ship-{SHIP}"

@@ -1,0 +1,24 @@
+"""The commit points at which the kill tests kill each process: one table, so that a test can hold it against the code."""
+
+from __future__ import annotations
+
+KEPT = ("log.written", "log.synced", "log.indexed", "sync.admitted")
+"""Of every node."""
+SENSED = ("intake.decoded", "intake.durable", "intake.acknowledged", "watch.judged", "watch.durable", "watch.snapshot")
+"""Of nodes that take sensors in."""
+FORWARDED = ("forwarding.told", "forwarding.durable")
+"""Of headquarters."""
+
+NODES = {"ship": (*SENSED, *KEPT), "port": (*SENSED, *KEPT), "headquarters": (*FORWARDED, *KEPT)}
+ANALYTICS = (
+    "analytics.history",
+    "analytics.states",
+    "analytics.customers",
+    "analytics.alerts",
+    "analytics.metrics",
+    "analytics.hours",
+    "analytics.hours_stream",
+    "analytics.state",
+)
+PROJECTOR = ("projector.prepared", "projector.step")
+FANOUT = ("fanout.settled", "fanout.topics", "fanout.written", "fanout.committed")

@@ -1,0 +1,95 @@
+"""A node as the process an operator starts (`landfall ship`, `landfall port`), started and killed as often as a test likes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from streams.crash import CRASH_VARIABLE
+from streams.errors import LandfallError
+from streams.link.door import AppendDoor, ReadDoor
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 30.0
+
+
+class NodeProcess:
+    """`landfall <word>` with its settings in `folder`, the node `node`. Its door's port stays the same: `{port}` in its settings."""
+
+    def __init__(self, folder: Path, word: str, node: str, token: str, config: str, door_port: int = 0) -> None:
+        self.door_port = door_port or free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._word, self._config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
+        self._config.write_text(config.replace("{port}", str(self.door_port)))
+        self._process: subprocess.Popen[bytes] | None = None
+        self.node = node
+        self.url, self.token = f"http://127.0.0.1:{self.door_port}", token
+        self.read = ReadDoor(self.url, token)
+        self.append = AppendDoor(self.url, token)
+
+    def start(self, crash_at: str = "") -> None:
+        """Start it; with `crash_at` it kills itself at that passage of that commit point."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
+        if crash_at:
+            environment[CRASH_VARIABLE] = crash_at
+        with self._words.open("ab") as log:
+            command = [sys.executable, "-m", "landfall", self._word, "-c", str(self._config)]
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+
+    def wait_ready(self) -> None:
+        """Returns once its door answers."""
+        wait(self.ready, self.tail)
+
+    def ready(self) -> bool:
+        """Whether its door answers."""
+        try:
+            return bool(self.read.health())
+        except LandfallError:
+            return False
+
+    def dead(self) -> bool:
+        """Whether it has been killed, by itself or by us."""
+        return self._process is not None and self._process.poll() == -signal.SIGKILL
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(DEADLINE_S)
+
+    def rows(self, stream: str) -> list[dict[str, Any]]:
+        """Everything in `stream`."""
+        return list(self.read.read(stream, limit=100_000))
+
+    def tail(self) -> str:
+        """The end of its log, for a test that fails."""
+        return self._words.read_text()[-3_000:]
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait(true: Callable[[], bool], told: Callable[[], str] = str, deadline_s: float = DEADLINE_S) -> None:
+    """Returns once `true()`; fails with what `told` after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not true():
+        assert time.monotonic() < end, f"not within {deadline_s} s\n{told()}"
+        time.sleep(0.02)

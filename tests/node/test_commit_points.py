@@ -1,0 +1,74 @@
+"""Goal: no commit point is in the code that no kill test goes through, in each process that passes it."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+from tests.node import points as named
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("streams", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards", "landfall")
+KILLED = {
+    **{process: set(points) for process, points in named.NODES.items()},
+    "analytics": set(named.ANALYTICS),
+    "projector": set(named.PROJECTOR),
+    "fanout": set(named.FANOUT),
+}
+"""Process → the points at which a test kills it."""
+PASSED_BY = {
+    "intake": ("ship", "port"),
+    "shore": ("headquarters",),
+    "hq/analytics": ("analytics",),
+    "hq/serving": ("projector",),
+    "hq/fanout": ("fanout",),
+}
+"""Folder of code → the processes that run it. The points of `streams` are passed by every node; those that take a log long to come to
+(merging, another kind of log) may be passed by the log alone, in a process of the log's own kill tests.
+"""
+NOT_YET = frozenset(
+    {
+        *(f"log.kafka.{step}" for step in ("begun", "written", "committed", "indexed")),
+        *(f"thinning.{step}" for step in ("kept", "declared")),
+    }
+)
+"""Points at which no process is killed yet: the Kafka log, thinning. This list only shrinks."""
+
+
+def points() -> dict[str, set[str]]:
+    """Folder of code → its commit points."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            parts = file.relative_to(ROOT).parts
+            folder = "/".join(parts[:2]) if parts[0] == "hq" else parts[0]
+            for call in ast.walk(ast.parse(file.read_text())):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "commit_point":
+                    (name,) = call.args
+                    assert isinstance(name, ast.Constant), f"{file}: a commit point has a name that can be read"
+                    found[folder].add(str(name.value))
+    return found
+
+
+def killed_in_the_log() -> set[str]:
+    """Whatever the kill tests of the log, of its merging and of its retention name."""
+    files = [file for folder in ("streams", "retention") for file in (ROOT / "tests" / folder).glob("test_*kill*.py")]
+    trees = [ast.parse(file.read_text()) for file in files]
+    return {one.value for tree in trees for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+
+
+def test_every_process_is_killed_at_every_commit_point_it_passes() -> None:
+    found = points()
+    of_nodes = found.pop("streams")
+    assert found.keys() == PASSED_BY.keys()
+    spared = {(process, point) for folder, there in found.items() for process in PASSED_BY[folder] for point in there - KILLED[process]}
+    everywhere = set(named.KEPT)
+    spared |= {(process, point) for process in named.NODES for point in of_nodes & everywhere - KILLED[process]}
+    spared |= {("the log", point) for point in of_nodes - everywhere - killed_in_the_log() - NOT_YET}
+    assert not spared, "no test kills these processes there: name the point in the POINTS of its kill test"
+    assert set().union(*KILLED.values()) <= of_nodes.union(*found.values()), "a kill test names a point that is nowhere in the code"
+
+
+def test_what_is_not_killed_yet_only_shrinks() -> None:
+    assert not NOT_YET & killed_in_the_log().union(*KILLED.values()), "take it off the list"

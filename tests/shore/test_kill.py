@@ -1,0 +1,121 @@
+"""Goal: ship, port and headquarters, each killed at every commit point it passes, the ship's link cut meanwhile: everything once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shore.aboard import ShipsDesk
+from tests.cargo.sea import SHIP
+from tests.node.fleet import Proxy
+from tests.node.points import NODES
+from tests.node.process import free_port, wait
+from tests.shore.fleet import Fleet, fleet
+
+LIVES = {"ship": NODES["ship"], "tokyo": NODES["port"], "hq": NODES["headquarters"]}
+ABOARD = f"aboard/{SHIP}"
+EVERYWHERE = ("containers", "ships", "events", "alerts", ABOARD)
+CUT_AFTER_BYTES = 3_000
+LIFE_S = 60.0
+
+Row = tuple[str, int, str]
+
+
+def live(all_: Fleet, name: str, point: str, round_: int) -> None:
+    """One process lives until it passes this point, all the others going on; then it is started again."""
+    process = all_.processes[name]
+    process.kill()
+    process.start(f"{point}:1")
+    all_.feed(round_)
+    wait(lambda: process.dead() or all_.write(), all_.tails, LIFE_S)
+    wait(process.dead, all_.tails, LIFE_S)
+    process.start()
+
+
+def published(all_: Fleet, where: str) -> list[Row]:
+    """What was said there, as the log names it."""
+    rows = []
+    for topic, payload in all_.said[where]:
+        fields = json.loads(payload)
+        _, kind, thing, what = topic.split("/")
+        signals = {name: value for name, value in fields.items() if name not in ("at", "device")}
+        rows.append((thing if kind == "containers" else f"{thing}.{what}", fields["at"], json.dumps(signals, sort_keys=True)))
+    return sorted(rows)
+
+
+def read(rows: list[dict[str, Any]]) -> list[Row]:
+    return sorted((row["topic"], row["device_at_ms"], json.dumps(row["signals"], sort_keys=True)) for row in rows)
+
+
+def lacking(all_: Fleet) -> str:
+    """What is not yet acknowledged, judged, forwarded, and at every node that may have it; nothing when all is."""
+    if not all_.write():
+        return "headquarters lacks papers"
+    if waiting := [name for name, gateway in all_.gateways.items() if not gateway.done()]:
+        return f"not acknowledged: {waiting}"
+    if not all(process.ready() for process in all_.processes.values()):
+        return "a node is not ready"
+    counts = {name: {stream: sum(one.read.position(stream).values()) for stream in EVERYWHERE} for name, one in all_.processes.items()}
+    hq, tokyo, ship = counts["hq"], counts["tokyo"], counts["ship"]
+    said = sum(len(messages) for messages in all_.said.values())
+    there = hq == tokyo and ship[ABOARD] == hq[ABOARD] == len(aboard(all_)) and hq["containers"] + hq["ships"] == said
+    return "" if there and judged(all_) else f"{said} readings said, {len(aboard(all_))} papers to tell; judged: {judged(all_)}; {counts}"
+
+
+def judged(all_: Fleet) -> bool:
+    """Whether the watches of ship and quay stand at the end of what their own nodes took in."""
+    for name in ("ship", "tokyo"):
+        process = all_.processes[name]
+        told = {row["topic"]: row["body"]["position"] for row in process.rows("consumers")}
+        for stream in ("containers", "ships"):
+            own = {str(origin): end for origin, end in process.read.position(stream).items() if origin.node == process.node}
+            if any(told.get(f"watch/{stream}", {}).get(origin, 0) < end for origin, end in own.items()):
+                return False
+    return True
+
+
+def aboard(all_: Fleet) -> list[str]:
+    """What the ship is to be told of all that the clerk wrote, each thing once, in order."""
+    desk = ShipsDesk()
+    return [f"{told.topic} v{told.version}" for entry in all_.entries for imo, told in desk.take(entry) if imo == SHIP]
+
+
+def check(all_: Fleet) -> None:
+    """Each reading once, field by field, and everywhere the same; each event, each state of an alert and each paper once."""
+    rows = {name: {stream: process.rows(stream) for stream in EVERYWHERE} for name, process in all_.processes.items()}
+    at_hq = rows["hq"]
+    assert rows["tokyo"] == at_hq
+    assert read(at_hq["containers"] + at_hq["ships"]) == sorted(published(all_, "ship") + published(all_, "tokyo"))
+    assert read(rows["ship"]["containers"] + rows["ship"]["ships"]) == published(all_, "ship")
+    for stream in ("containers", "ships", "events", "alerts"):
+        own = {json.dumps(row, sort_keys=True) for row in rows["ship"][stream]}
+        assert own <= {json.dumps(row, sort_keys=True) for row in at_hq[stream]}
+    assert [f"{row['topic']} v{row['body']['version']}" for row in at_hq[ABOARD]] == aboard(all_)
+    assert rows["ship"][ABOARD] == at_hq[ABOARD]
+    for stream, id_ in (("alerts", "alert_id"), ("events", "event_id")):
+        ids = [(row["body"][id_], row["body"].get("state")) for row in at_hq[stream]]
+        assert len(set(ids)) == len(ids)
+    struck = [message for messages in all_.said.values() for message in messages if b"shock_g" in message[1]]
+    assert len([row for row in at_hq["events"] if row["body"]["event"] == "X_SHOCK"]) == len(struck)
+
+
+@pytest.mark.timeout(600)
+async def test_each_process_killed_at_every_commit_point(tmp_path: Path) -> None:
+    port = free_port()
+    proxy = Proxy(port)
+    cable = await proxy.start()
+    with fleet(tmp_path, port, cable) as all_:
+        lives = [(name, point) for name, points in LIVES.items() for point in points]
+        for round_, (name, point) in enumerate(lives):
+            proxy.cut_after_bytes = proxy.carried_bytes + CUT_AFTER_BYTES
+            await asyncio.to_thread(live, all_, name, point, round_)
+        await asyncio.to_thread(all_.feed, len(lives))
+        await asyncio.to_thread(wait, lambda: not lacking(all_), lambda: lacking(all_) + all_.tails(), LIFE_S)
+        await asyncio.to_thread(check, all_)
+        assert proxy.cuts >= 3, "the ship's link was not cut in the middle of a transfer"
+        assert [await asyncio.to_thread(process.stop) for process in all_.processes.values()] == [0, 0, 0]
+    await proxy.stop()
