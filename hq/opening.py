@@ -7,18 +7,18 @@ from pathlib import Path
 
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
-from streams.logs.files import FileLogReader
+from streams.logs.kinds import AnyReader, open_reader
 
 THERE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.1
 
 
-def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> FileLogReader:
+def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> AnyReader:
     """A reader of the log in `folder`, waited for. Raises RetryLater when there is none within `within_s`."""
     deadline_s = time.monotonic() + within_s
     while True:
         try:
-            return FileLogReader(folder, BlockCodec())
+            return open_reader(folder, BlockCodec())
         except FileNotFoundError:
             if time.monotonic() > deadline_s:
                 raise RetryLater(f"there is no log in {folder}", hint="start headquarters' node first, or mend the setting") from None

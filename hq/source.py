@@ -20,7 +20,7 @@ from hq.wide import WIDE_DDL, widen
 from streams.codec import BlockCodec
 from streams.errors import Misuse, RetryLater, Trimmed
 from streams.log import LogReader
-from streams.logs.files import FileLogReader
+from streams.logs.kinds import open_reader
 from streams.ranges import RangeSet
 from streams.words import Origin, Position, check_stream
 
@@ -189,4 +189,4 @@ def _tasks(held: Iterable[tuple[str, Origin, RangeSet]], share: int) -> Iterator
 @cache
 def _log(folder: str) -> LogReader:
     """One open reader per process and folder: Spark's Python workers are used again and again."""
-    return FileLogReader(Path(folder), BlockCodec())
+    return open_reader(Path(folder), BlockCodec())

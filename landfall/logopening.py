@@ -6,21 +6,21 @@ from pathlib import Path
 
 from streams.codec import BlockCodec
 from streams.errors import Misuse
-from streams.logs.files import FileLogReader
+from streams.logs.kinds import AnyReader, open_reader
 from streams.words import check_stream
 
 
-def opened(folder: Path) -> FileLogReader:
+def opened(folder: Path) -> AnyReader:
     """The log in `folder` or `folder/log`, for reading. Raises Misuse when there is none."""
     for place in (folder, folder / "log"):
         try:
-            return FileLogReader(place, BlockCodec())
+            return open_reader(place, BlockCodec())
         except FileNotFoundError:
             continue
     raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder, as in its settings")
 
 
-def known_stream(log: FileLogReader, stream: str) -> str:
+def known_stream(log: AnyReader, stream: str) -> str:
     """`stream` itself. Raises Misuse when the log knows none of that name."""
     try:
         check_stream(stream)

@@ -24,7 +24,8 @@ from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
 from streams.log import Append, Appended, Log
-from streams.logs.files import Damage, FileLog, FileLogOptions
+from streams.logs.damage import Damage
+from streams.logs.kinds import AnyLog, open_log
 from streams.metrics import Metrics
 from streams.node.defining import Defining
 from streams.node.door import Door
@@ -68,7 +69,7 @@ class Node:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
-        self._log: FileLog | None = None
+        self._log: AnyLog | None = None
         self._committer: GroupCommitter | None = None
         self._links: Links | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -131,10 +132,7 @@ class Node:
         """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not."""
         settings = self.settings
         settings.folder.mkdir(parents=True, exist_ok=True)
-        options = FileLogOptions(on_damage=self._damaged)
-        self._log = await asyncio.to_thread(
-            FileLog, settings.folder / "log", settings.folder / "marker", settings.node, BlockCodec(), self.clock, options
-        )
+        self._log = await asyncio.to_thread(open_log, settings.log, settings.folder, settings.node, BlockCodec(), self.clock, self._damaged)
         key = await asyncio.to_thread(load_or_make_key, settings.folder / KEY_NAME)
         signer = Signer(self._log, BlockCodec(), key, self.clock, self.report)
         self._log.witnessed_by(signer.witness)
@@ -204,7 +202,7 @@ class Node:
             "uptime_s": round(self.clock.monotonic_s() - self._started_s, 1),
         }
 
-    def _make_links(self, log: FileLog) -> Store:
+    def _make_links(self, log: AnyLog) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
         store = Store(log, BlockCodec(), self.metrics, self.report)

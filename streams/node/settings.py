@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
 from streams.words import NODE_PATTERN
 
@@ -52,6 +53,7 @@ class NodeSettings(_Settings):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
     `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
+    `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
     `retention_every_s`: how often streams are dropped and thinned. `disk_budget_bytes`: what a ship's records may take on disk (none: as
     much as there is). `reserve_bytes`: a file that pays for cleaning up on a full disk.
     `port` 0: any free one. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
@@ -66,6 +68,7 @@ class NodeSettings(_Settings):
     token: SecretStr
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
+    log: LogSettings = FileLogSettings()
     clock: str = "wall"
     metrics_every_s: float = Field(default=METRICS_EVERY_S, gt=0)
     retention_every_s: float = Field(default=RETENTION_EVERY_S, gt=0)

@@ -69,6 +69,11 @@ class Process:
         assert self._running is not None
         return self._running.wait(WITHIN_S)
 
+    def children(self) -> list[int]:
+        """The processes that it started."""
+        assert self._running is not None
+        return [int(one) for one in Path(f"/proc/{self._running.pid}/task/{self._running.pid}/children").read_text().split()]
+
     def stop(self) -> int:
         """Ask it to end; its exit code."""
         if self._running is None:
@@ -82,6 +87,7 @@ class Kafka:
 
     def __init__(self, folder: Path) -> None:
         port, broker_port, controller_port = free_ports(3)
+        self.folder = folder
         self.address = f"127.0.0.1:{port}"
         self.access = KafkaAccess(brokers=self.address, username="landfall", password=SecretStr(PASSWORD))
         door = {"host": "127.0.0.1", "port": port, "advertised": self.address}
@@ -96,6 +102,12 @@ class Kafka:
     def stop(self) -> int:
         """End it in good order; its exit code."""
         return self._process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL to the broker itself; what it had not yet written to its own files is lost to it."""
+        [broker] = self._process.children()
+        os.kill(broker, signal.SIGKILL)
+        self._process.ended()
 
     def reader(self, username: str, group: str, topics: Sequence[str]) -> Reader:
         """A stock consumer with this login, subscribed."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from hq.java import java_home
 from streams.clock import Clock, StillClock
 from streams.codec import BlockCodec
 from streams.logs.kafka.keeper import Place
 from streams.logs.kafka.log import KafkaLog, KafkaLogOptions
 from streams.logs.kafka.settings import KafkaLogSettings
-from tests.fanout.kafka import Kafka
+from tests.fanout.kafka import Kafka, free_ports
 from tests.streams.logkit import NOW_MS
 
 
@@ -30,3 +33,30 @@ def open_kafka_log(
 ) -> KafkaLog:
     """The log there."""
     return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options)
+
+
+class SecondBroker:
+    """A second broker beside the one of `kafka`, which stays the controller: started until it is killed."""
+
+    def __init__(self, kafka: Kafka, folder: Path) -> None:
+        own = kafka.folder / "broker"
+        broker_port, port = free_ports(2)
+        addresses = f"BROKER://127.0.0.1:{broker_port},DOOR0://127.0.0.1:{port}"
+        cluster = re.search(r"^cluster\.id=(.+)$", (own / "log" / "meta.properties").read_text(), re.MULTILINE)
+        assert cluster
+        changes = {"process.roles": "broker", "node.id": "2", "log.dirs": str(folder / "log")}
+        changes |= {"listeners": addresses, "advertised.listeners": addresses}
+        properties = folder / "server.properties"
+        (folder / "log").mkdir(parents=True)
+        (folder / "log" / "meta.properties").write_text(f"version=1\ncluster.id={cluster[1]}\nnode.id=2\ndirectory.id={'b' * 21}A\n")
+        lines = (own / "server.properties").read_text().splitlines()
+        told = dict(line.split("=", 1) for line in lines) | changes
+        properties.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+        (folder / "words").write_text((own / "serve.words").read_text().replace(str(own / "server.properties"), str(properties)))
+        with (folder / "said").open("wb") as said:
+            self._process = subprocess.Popen([java_home() / "bin" / "java", f"@{folder / 'words'}"], stdout=said, stderr=said)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.wait()

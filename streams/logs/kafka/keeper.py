@@ -83,14 +83,18 @@ class KafkaKeeper:
 
     def ready(self) -> None:
         """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater; Fenced, when it is over."""
-        if self._lost is not None:
-            raise self._lost
+        self.check_ours()
         if not self._transactions.connected:
             self._reconnect()
         if self._unindexed is not None:
             self._index.apply([self._unindexed])
             self.book.take(self._unindexed)
             self._unindexed = None
+
+    def check_ours(self) -> None:
+        """Raises Fenced when another process is known to write the log, Corrupt when Kafka lost what it had acknowledged."""
+        if self._lost is not None:
+            raise self._lost
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
         """`header` and `blocks` are committed, indexed and in the book; `commit` is filled in here.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from streams.block import Block, Codec
 from streams.clock import Clock
 from streams.errors import Misuse
-from streams.log import Append, Appended
+from streams.log import Append, Appended, Upkeep
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.kafka.gathering import Gathering
@@ -22,6 +22,7 @@ from streams.logs.keeping import KeptLog
 from streams.logs.opening import lock_folder
 from streams.logs.segments import SEGMENTS
 from streams.logs.stamping import NewBlock
+from streams.words import Origin
 
 
 def _silent(damage: Damage) -> None:
@@ -85,6 +86,11 @@ class KafkaLog(KeptLog, KafkaLogReader):
         """
         return self._gathering.append(appends)
 
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the node does in the background: Kafka keeps itself, so little is left."""
+        return KafkaUpkeep(self, self._kafka)
+
     def close(self) -> None:
         """Releases everything. The log can not be used afterwards."""
         with self._write_lock:
@@ -109,3 +115,23 @@ class KafkaLog(KeptLog, KafkaLogReader):
             middle = block.first + block.count // 2
             for first, end in ((block.first, middle), (middle, block.end)):
                 yield from self._fitting(self._codec.cut(block, first, end))
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaUpkeep:
+    """What is left to do for a log that Kafka keeps."""
+
+    log: KafkaLog
+    keeper: KafkaKeeper
+
+    def step(self) -> bool:
+        """Nothing. Raises Fenced when another process has taken over, so that the node ends and does not refuse every append for ever."""
+        self.keeper.check_ours()
+        return False
+
+    def check(self, stream: str, origin: Origin) -> int:
+        """Reads every block of (stream, origin) and verifies it; returns how many offsets were set aside, reported and wanted again."""
+        held = self.log.ledger(stream)[origin].held
+        for _ in self.log.blocks(stream, origin, 0, held.end()):
+            pass
+        return held.without(self.log.ledger(stream)[origin].held).count()

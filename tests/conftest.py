@@ -1,4 +1,4 @@
-"""One real Kafka for all tests of the log that ask for it."""
+"""One real Kafka for all tests that ask for it."""
 
 from __future__ import annotations
 

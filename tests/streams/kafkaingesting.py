@@ -1,0 +1,36 @@
+"""A process that appends to a log in a Kafka for ever and says what was acknowledged, to be killed or suspended at any instant."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+
+from streams.crash import CRASH_VARIABLE
+from streams.log import Append
+from streams.logs.kafka.client import Fenced
+from streams.logs.kafka.keeper import Place
+from tests.streams.kafkakit import open_kafka_log
+from tests.streams.logkit import rows
+
+ROWS = 3
+FENCED_EXIT = 3
+
+
+def ingest(where: Place, acknowledged: Path, crash_at: str | None = None) -> None:
+    """Appends ROWS rows a commit as producer `gateway`, from the last acknowledged on; `acknowledged` gets a byte for each.
+
+    Ends with FENCED_EXIT when another process writes the log.
+    """
+    if crash_at is not None:
+        os.environ[CRASH_VARIABLE] = crash_at
+    done = acknowledged.stat().st_size if acknowledged.exists() else 0
+    told = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    log = open_kafka_log(where)
+    try:
+        for sequence in count(done):
+            readings = Append("containers", rows(ROWS, start=sequence * ROWS), "gateway", sequence)
+            log.append([readings, Append("ships", rows(1), "gateway", sequence)])
+            os.write(told, b".")
+    except Fenced:
+        os._exit(FENCED_EXIT)

@@ -1,0 +1,193 @@
+"""Goal: whatever is killed, suspended or short of brokers, what a log in a Kafka acknowledged is there once, and nothing else is seen."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from streams.codec import BlockCodec
+from streams.errors import RetryLater
+from streams.logs.kafka.client import Fenced, client_settings
+from streams.logs.kafka.keeper import Place
+from streams.logs.kafka.log import KafkaLog
+from streams.logs.kafka.records import block_headers
+from streams.logs.kafka.transactions import Outgoing, Transactions
+from streams.logs.stamping import NewBlock
+from streams.words import Position
+from tests.fanout.kafka import Kafka, until
+from tests.streams.kafkaingesting import FENCED_EXIT, ROWS, ingest
+from tests.streams.kafkakit import SecondBroker, open_kafka_log, place
+from tests.streams.logkit import append_rows, numbers, rows, stamped
+
+PROCESSES = multiprocessing.get_context("forkserver")
+DEADLINE_S = 60.0
+POINTS = ("begun", "written", "committed", "indexed")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_starts() -> None:
+    PROCESSES.set_forkserver_preload(["tests.streams.kafkaingesting"])
+
+
+def start(where: Place, acknowledged: Path, crash_at: str | None = None) -> BaseProcess:
+    process = PROCESSES.Process(target=ingest, args=(where, acknowledged, crash_at), daemon=True)
+    process.start()
+    return process
+
+
+def size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def check(log: KafkaLog, acknowledged: int, origins: int = 1) -> None:
+    """All that was acknowledged is there once, and at most the one commit that was on its way besides, in both streams or in none."""
+    found = sorted(numbers(log))
+    commits = len(found) // ROWS
+    assert found == list(range(commits * ROWS))
+    assert acknowledged <= commits <= acknowledged + 1
+    assert sum(log.position("ships").values()) == commits
+    assert len(log.generations()) == origins
+
+
+def test_killed_between_any_two_steps(kafka: Kafka, tmp_path: Path) -> None:
+    """Life after life, each dies at a later passage of a point; the same process started again goes on in its generation."""
+    where, acknowledged = place(kafka, tmp_path), tmp_path / "acknowledged"
+    for passage, point in enumerate(POINTS, 2):
+        process = start(where, acknowledged, f"log.kafka.{point}:{passage}")
+        process.join(DEADLINE_S)
+        assert process.exitcode == -signal.SIGKILL
+        log = open_kafka_log(where)
+        check(log, size(acknowledged))
+        log.close()
+    assert size(acknowledged) > len(POINTS)
+
+
+@pytest.mark.torture
+def test_killed_at_any_instant(kafka: Kafka, tmp_path: Path) -> None:
+    chance = random.Random()
+    where, acknowledged = place(kafka, tmp_path), tmp_path / "acknowledged"
+    for _ in range(300):
+        process = start(where, acknowledged)
+        before = size(acknowledged)
+        until(lambda: size(acknowledged) > before, "an acknowledgement")  # noqa: B023
+        process.join(chance.uniform(0, 0.3))
+        process.kill()
+        process.join(DEADLINE_S)
+        log = open_kafka_log(where)
+        check(log, size(acknowledged))
+        log.close()
+
+
+def test_the_broker_is_killed_in_the_middle_of_appends(kafka: Kafka, tmp_path: Path) -> None:
+    """Appends wait while it is away. Three threads; each number appended once is there once."""
+    log = open_kafka_log(place(kafka, tmp_path, gather_ms=2, answer_s=60))
+    count, threads = 40, 3
+    started = []
+
+    def work(thread: int) -> None:
+        for number in range(count):
+            append_rows(log, rows(1, start=count * thread + number))
+            started.append(number)
+
+    with ThreadPoolExecutor(threads) as pool:
+        working = [pool.submit(work, thread) for thread in range(threads)]
+        until(lambda: len(started) > 10, "some appends")
+        kafka.kill()
+        kafka.start()
+        for one in working:
+            one.result(DEADLINE_S)
+    assert sorted(numbers(log)) == list(range(threads * count))
+    assert append_rows(log, rows(1)) == threads * count
+    log.close()
+
+
+def test_a_suspended_writer_is_replaced_and_can_not_write_any_more(kafka: Kafka, tmp_path: Path) -> None:
+    """The standby, on a disk of its own, takes over, under a new generation; the zombie, awake again, is told so at its next append."""
+    where, acknowledged = place(kafka, tmp_path / "a"), tmp_path / "acknowledged"
+    (tmp_path / "a").mkdir()
+    process = start(where, acknowledged)
+    until(lambda: size(acknowledged) > 3, "acknowledgements")
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    before = size(acknowledged)
+    standby = open_kafka_log(place(kafka, tmp_path / "b", prefix=where.settings.prefix))
+    assert append_rows(standby, rows(2), "alerts") == 0
+    os.kill(process.pid, signal.SIGCONT)
+    process.join(DEADLINE_S)
+    assert process.exitcode == FENCED_EXIT
+    assert size(acknowledged) == before
+    check(standby, before, origins=2)
+    assert append_rows(standby, rows(2), "alerts") == 2
+    standby.close()
+
+
+def test_who_does_not_want_to_stand_by_is_told(kafka: Kafka, tmp_path: Path) -> None:
+    where = place(kafka, tmp_path / "a")
+    log = open_kafka_log(where)
+    with pytest.raises(RetryLater, match="another process writes the log"):
+        open_kafka_log(place(kafka, tmp_path / "b", prefix=where.settings.prefix, standby_s=1))
+    append_rows(log, rows(1))
+    log.close()
+
+
+def test_a_fenced_log_stays_fenced(kafka: Kafka, tmp_path: Path) -> None:
+    """Every call that writes says so; nothing of it is ever seen."""
+    where = place(kafka, tmp_path)
+    log = open_kafka_log(where)
+    append_rows(log, rows(3))
+    Transactions(where.settings).connect()
+    for _ in range(2):
+        with pytest.raises(Fenced, match="has taken over"):
+            append_rows(log, rows(3, start=3))
+    with pytest.raises(Fenced):
+        log.trim("containers", log.origin, 1)
+    log.close()
+    log = open_kafka_log(where)
+    assert numbers(log) == [0, 1, 2]
+    log.close()
+
+
+def test_an_aborted_transaction_is_never_seen(kafka: Kafka, tmp_path: Path) -> None:
+    """A block that was written and not committed: neither a log that opens nor one built anew from the broker knows of it."""
+    where = place(kafka, tmp_path)
+    log = open_kafka_log(where)
+    append_rows(log, rows(3))
+    origin = log.origin
+    log.close()
+    block = BlockCodec().encode("containers", origin, stamped(rows(2, start=3), first=3))
+    torn = Transactions(where.settings)
+    torn.connect()
+    torn.write([Outgoing(where.names.topic("containers"), block.to_bytes(), block_headers(NewBlock(block, None, 1), 3))])
+    for lost in (False, True):
+        if lost:
+            (where.folder / "index.sqlite").unlink()
+        log = open_kafka_log(where)
+        assert log.position("containers") == Position({origin: 3})
+        assert numbers(log) == [0, 1, 2]
+        log.close()
+    log = open_kafka_log(where)
+    assert append_rows(log, rows(1, start=3)) == 3
+    assert numbers(log) == [0, 1, 2, 3]
+    log.close()
+
+
+def test_too_few_brokers_in_step(kafka: Kafka, tmp_path: Path) -> None:
+    """Nothing is acknowledged that fewer brokers have than must; what to do is said, and once it is done the same log goes on."""
+    second = SecondBroker(kafka, tmp_path / "second")
+    admin = AdminClient(client_settings(place(kafka, tmp_path).settings))
+    until(lambda: len(admin.list_topics(timeout=5).brokers) == 2, f"the second broker, whose words are in {tmp_path / 'second'}")
+    where = place(kafka, tmp_path, replication=2, min_insync=2, answer_s=3)
+    log = open_kafka_log(where)
+    append_rows(log, rows(3))
+    second.kill()
+    with pytest.raises(RetryLater, match=r"1 of 2 brokers are in step for .*: start the others; nothing was changed"):
+        until(lambda: append_rows(log, rows(3, start=3)) < 0, "a refusal that names the broker")
+    log.close()
