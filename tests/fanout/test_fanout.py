@@ -21,6 +21,7 @@ from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
 from tests.fanout.headquarters import DUCKS, OTHERS, Headquarters, plain
 from tests.fanout.kafka import PASSWORD, Kafka, Process, Reader, until
+from tests.node.points import FANOUT
 
 EVERYTHING = ("alerts", "events", "ships", "containers", "customers/*")
 READERS = {"operations": EVERYTHING, "ducks": ("customers/ducks",), "machines": ("customers/machines",)}
@@ -62,8 +63,9 @@ def test_killed_after_every_commit_and_the_broker_restarted(kafka: Kafka, tmp_pa
     reader = kafka.reader("operations", "operations.kills", ALL_TOPICS)
     fanout = Process(tmp_path, "fanout", settings_for(kafka, hq, transaction_records_max=7))
     wanted = hq.everything()
-    for passage in ("settled:1", "topics:1", "written:1", "committed:1", "written:2", "committed:2", "written:3"):
-        fanout.start(crash_at=f"fanout.{passage}")
+    _, _, written, committed = FANOUT
+    for passage in (*(f"{point}:1" for point in FANOUT), f"{written}:2", f"{committed}:2", f"{written}:3"):
+        fanout.start(crash_at=passage)
         assert fanout.ended() == -signal.SIGKILL
         wanted += hq.readings(DUCKS, count=2)
     fanout.start()

@@ -19,6 +19,7 @@ from hq.serving.database import DatabaseGone
 from streams.crash import CRASH_VARIABLE
 from tests.hq_serving.conftest import STARTED_S_MAX, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, until
 from tests.hq_serving.fleet import DUCKS, PLACES, Fleet, fill
+from tests.node.points import PROJECTOR
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,8 +52,9 @@ def test_killed_after_any_commit_it_goes_on(fleet: Fleet, tmp_path: Path) -> Non
     undisturbed.mkdir()
     project(make_projector(fleet.hq_dir, sqlite_url(undisturbed)))
     wanted = table_rows(sqlite_url(undisturbed))
-    for passage in ("prepared:1", "step:1", "step:2", "prepared:1", "step:3", "step:1"):
-        process = start(fleet, tmp_path, step_records_max=10, crash_at=f"projector.{passage}")
+    prepared, step = PROJECTOR
+    for passage in (f"{prepared}:1", f"{step}:1", f"{step}:2", f"{prepared}:1", f"{step}:3", f"{step}:1"):
+        process = start(fleet, tmp_path, step_records_max=10, crash_at=passage)
         assert process.wait(STARTED_S_MAX) == -signal.SIGKILL
         assert rows_or_none(sqlite_url(tmp_path)) != wanted, "killed too late to mean anything"
     process = start(fleet, tmp_path, step_records_max=10)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from itertools import product
 from pathlib import Path
-
-import pytest
 
 from streams.errors import RetryLater
 from streams.log import Append
 from streams.records import Record, to_batch
 from tests.node.fleet import Proxy, Station, readings, stations
+from tests.node.points import KEPT
 
 STREAMS = ("containers", "events", "alerts")
-POINTS = ("log.written", "log.synced", "log.indexed", "sync.admitted")
 NAMES = ("tokyo", "singapore", "sydney")
 
 
@@ -80,20 +79,11 @@ def _cycle(folder: Path) -> tuple[Station, Station, Station]:
     return tokyo, singapore, sydney
 
 
-ONE_OF_EACH = [(0, "log.written"), (1, "log.synced"), (2, "log.indexed"), (0, "sync.admitted")]
-
-
-@pytest.mark.parametrize(
-    "kills",
-    [ONE_OF_EACH, pytest.param([(victim, point) for victim in range(3) for point in POINTS], marks=pytest.mark.torture)],
-    ids=["one of each", "all"],
-)
-async def test_killed_between_any_two_commits(tmp_path: Path, kills: list[tuple[int, str]]) -> None:
+async def test_each_killed_between_any_two_commits(tmp_path: Path) -> None:
     cycle = _cycle(tmp_path)
     with stations(*cycle):
         voyage = Voyage(cycle)
-        for at, (victim, point) in enumerate(kills):
-            doomed = cycle[victim]
+        for at, (doomed, point) in enumerate(product(cycle, KEPT)):
             await asyncio.to_thread(doomed.kill)
             doomed.start(crash_at=f"{point}:{2 + at % 5}")
             dying = doomed.process
