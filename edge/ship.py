@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edge.console import Console
+from edge.excursions import AroundAlerts
 from edge.linking import LinkChoice
 from edge.settings import ShipSettings
 from intake.serving import Intake
@@ -18,6 +19,7 @@ async def run_ship(settings: ShipSettings) -> None:
     watching = Watching(
         settings.watch_settings(), settings.node.folder, node.clock, node.metrics, node.report, (aboard,), settings.port_entries()
     )
+    node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters)
     Console(node, intake, watching, links)
 

@@ -166,7 +166,7 @@ class Watching:
     def _entries(self, batches: Sequence[Batch]) -> Iterator[Entry]:
         for batch in batches:
             for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
-                if topic.startswith("acknowledgement/"):
+                if topic.startswith(("acknowledgement/", "home/")):
                     continue
                 try:
                     yield parse_entry(body or "")

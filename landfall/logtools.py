@@ -22,11 +22,14 @@ Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder,
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many records.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
-log_app = typer.Typer(help="Look into a node's log.", no_args_is_help=True)
+Stream = Annotated[str, typer.Argument(help="Its name, as `landfall stream ls` shows it: containers, alerts, customers/duckworks.")]
+Topic = Annotated[str, typer.Argument(help="A container's number, or a ship's `<imo>.location` or `<imo>.environment`.")]
+
+log_app = typer.Typer(help="Look into a node's log: what it holds, its records, all that is known of one container.", no_args_is_help=True)
 
 
 @log_app.command("ls")
-def list_origins(stream: str, folder: Folder) -> None:
+def list_origins(stream: Stream, folder: Folder) -> None:
     """What this copy knows of one stream, per origin: ranges held, gone and wanted, and its floor."""
     log = opened(folder)
     table = Table("origin", "next offset", "held", "gone", "wanted", "floor", box=None, header_style="bold")
@@ -37,7 +40,7 @@ def list_origins(stream: str, folder: Folder) -> None:
 
 
 @log_app.command("cat")
-def cat(stream: str, folder: Folder, limit: Limit = 1_000, as_json: AsJson = False) -> None:
+def cat(stream: Stream, folder: Folder, limit: Limit = 1_000, as_json: AsJson = False) -> None:
     """The records of a stream, in offset order within each origin, from the first this copy holds."""
     log = opened(folder)
     floors = Position({origin: ledger.floor for origin, ledger in log.ledger(known_stream(log, stream)).items()})
@@ -46,7 +49,7 @@ def cat(stream: str, folder: Folder, limit: Limit = 1_000, as_json: AsJson = Fal
 
 
 @log_app.command("history")
-def history(topic: str, folder: Folder, limit: Limit = 1_000, as_json: AsJson = False) -> None:
+def history(topic: Topic, folder: Folder, limit: Limit = 1_000, as_json: AsJson = False) -> None:
     """Everything known of one topic (a container's number, `<imo>.location`), over all streams, in one order."""
     found = opened(folder).history(topic)
     for row in islice(found.rows.to_pylist(), limit):
