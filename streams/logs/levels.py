@@ -18,8 +18,10 @@ class Level:
     rows: int
 
 
-LEVELS = (Level(4_096, 64, 65_536), Level(65_536, 16, 524_288), Level(524_288, 16, 1 << 20))
-"""From second-by-second commits to blocks of up to a million rows: four times written at most."""
+LEVELS = (Level(4_096, 64, 65_536), Level(65_536, 16, 262_144), Level(262_144, 8, 1 << 19))
+"""From second-by-second commits to blocks of half a million rows: four times written at most. Twice as many rows save 2 % of the bytes
+and take 115 MB more memory while they are merged.
+"""
 
 
 def ripe_groups(pieces: Sequence[Piece], levels: Sequence[Level] = LEVELS) -> list[list[Piece]]:

@@ -20,11 +20,17 @@ def coalesced(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.R
         for at in range(0, batch.num_rows, rows_max):
             part = batch.slice(at, rows_max)
             if waiting and (sum(one.num_rows for one in waiting) + part.num_rows > rows_max or not agree(waiting, part)):
-                yield concat(waiting)
-                waiting = []
+                yield _taken(waiting)
             waiting.append(part)
     if waiting:
-        yield concat(waiting)
+        yield _taken(waiting)
+
+
+def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """All that waits as one batch; none of it is kept in memory besides."""
+    joined = waiting[0] if len(waiting) == 1 else concat(waiting)
+    waiting.clear()
+    return joined
 
 
 def agree(batches: Sequence[pa.RecordBatch], other: pa.RecordBatch) -> bool:

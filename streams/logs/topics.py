@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from streams.records import TOPIC
 
 BITS_PER_TOPIC = 8
+FILTER_BYTES_MAX = 1 << 16
+"""A block of more topics than bytes in this holds most of them anyway: its own directory tells."""
 _PROBES = 3
 _BYTES_MAX = 1024
 _WEIGHTS = np.random.Generator(np.random.PCG64(1_777_593_600)).integers(1, 1 << 63, _BYTES_MAX, np.uint64) * np.uint64(2) + np.uint64(1)
@@ -24,9 +26,9 @@ def topic_hash(topic: str) -> Hash:
 
 
 def topic_filter(records: pa.RecordBatch) -> bytes:
-    """A Bloom filter of all topics in `records`, BITS_PER_TOPIC bits each: some 3 % of other topics seem to be in it, too."""
+    """A Bloom filter of all topics in `records`, BITS_PER_TOPIC bits each up to FILTER_BYTES_MAX: some 3 % of others seem to be in it."""
     topics = pc.unique(records.column(TOPIC))
-    bits = np.zeros(BITS_PER_TOPIC * len(topics), np.bool_)
+    bits = np.zeros(min(BITS_PER_TOPIC * len(topics), 8 * FILTER_BYTES_MAX), np.bool_)
     low, step = _hashes(topics)
     for probe in range(_PROBES):
         bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True

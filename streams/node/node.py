@@ -36,6 +36,7 @@ from streams.node.retaining import Retaining
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.telling import Teller
+from streams.node.upkeep import keep_up
 from streams.proof.signing import Signer
 from streams.session import Exchange
 
@@ -145,6 +146,7 @@ class Node:
         self._teller.appending(self.append)
         self._begin("store", store.run)
         self._begin("links", self.links.run)
+        self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
