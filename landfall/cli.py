@@ -13,6 +13,7 @@ from rich.console import Console
 from landfall.fleettools import fleet_app
 from landfall.logtools import log_app
 from landfall.processes import run_process
+from landfall.prooftools import proof_app
 from landfall.simtools import sim_app
 from landfall.streamtools import stream_app
 from streams.errors import LandfallError
@@ -31,6 +32,7 @@ app.add_typer(sim_app, name="sim", rich_help_panel="Demo")
 app.add_typer(fleet_app, name="fleet", rich_help_panel="Demo")
 app.add_typer(log_app, name="log", rich_help_panel="For people")
 app.add_typer(stream_app, name="stream", rich_help_panel="For people")
+app.add_typer(proof_app, name="proof", rich_help_panel="For people")
 
 
 @app.command(rich_help_panel="At sea and ashore")

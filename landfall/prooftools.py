@@ -1,0 +1,199 @@
+"""`landfall log verify|proof|gaps|completeness` and `landfall proof`: what a copy is worth, shown to people, and taken to others."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from landfall.lognumbers import utc
+from landfall.logopening import known_stream, opened
+from landfall.logtools import AsJson, Folder, log_app
+from landfall.proofwords import finding_words, verdict_json, verdict_words
+from streams.codec import BlockCodec
+from streams.derived import HEADS
+from streams.errors import Corrupt, Misuse
+from streams.log import LogReader
+from streams.proof.checking import check
+from streams.proof.completeness import Reported, completeness
+from streams.proof.form import ProofFile
+from streams.proof.gaps import gaps
+from streams.proof.keys import key_from_text, key_text
+from streams.proof.making import Claim, make, signed_by_origins
+from streams.proof.reading import Copy
+from streams.proof.signing import NEVER_SIGNED
+from streams.proof.statements import last_statement
+from streams.proof.trust import GIVEN, IN_REGISTRY, OWN_WORD, Trust, registry_trust
+from streams.proof.verifying import verify
+from streams.records import DEVICE, ORDER_AT, RECEIVED_AT
+from streams.words import Origin
+
+proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
+
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", "-k", help="A node's public key: NODE=ed25519:…, or ed25519:… alone, or a file of such lines. May be repeated."),
+]
+Stream = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
+Since = Annotated[str, typer.Option("--since", help="UTC: 2026-05-01, 2026-05-01T04:00, or milliseconds.")]
+Until = Annotated[str, typer.Option("--until", help="UTC, not included.")]
+IntervalMin = Annotated[float | None, typer.Option("--interval-min", help="How often it should report; else learned from its readings.")]
+READINGS = ("containers", "containers.kept", "ships", "events")
+
+
+@log_app.command("verify")
+def verify_log(folder: Folder, stream: Stream = None, key: Keys = None, as_json: AsJson = False) -> None:
+    """Hold every record of this copy against what its origins signed. Ends with 1 at the first that is not so, and says where."""
+    log = opened(folder)
+    trust = given_trust(key) if key else registry_trust(log)
+    chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if _is_signed(one)]
+    verdicts = [verify(Copy(log, BlockCodec()), one, origin, trust) for one in chosen for origin in sorted(log.ledger(one))]
+    for verdict in verdicts:
+        for line in [json.dumps(verdict_json(verdict))] if as_json else verdict_words(verdict):
+            sys.stdout.write(line + "\n")
+    if not all(verdict.holds for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+@log_app.command("proof")
+def write_proof(
+    topic: Annotated[str, typer.Argument(metavar="CONTAINER")],
+    folder: Folder,
+    since: Since,
+    until: Until,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    stream: Stream = None,
+    origin: Annotated[list[str] | None, typer.Option("--origin", help="Of this origin (node@generation), though it has nothing.")] = None,
+    interval_min: IntervalMin = None,
+) -> None:
+    """Write one file that shows a container's records over a span of time, and that none is left out, to whoever has the key."""
+    log = opened(folder)
+    copy = Copy(log, BlockCodec())
+    claim = Claim(topic, at_ms(since), at_ms(until), None if interval_min is None else round(interval_min * 60_000))
+    streams = stream or [one for one in READINGS if one in log.streams()]
+    named = [(one, Origin.parse(text)) for text in origin or () for one in streams]
+    sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
+    if not sections:
+        raise Misuse(
+            f"nothing of {topic!r} is held here in that time",
+            hint="to show that there was nothing, name whose log with --origin; see `landfall log ls`",
+        )
+    data = make(copy, claim, sections, registry_trust(log)).to_bytes()
+    out.write_bytes(data)
+    keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
+    Console().print(f"{out}: {len(data):,} bytes, signed by {' '.join(keys)}", markup=False, highlight=False, soft_wrap=True)
+
+
+@log_app.command("gaps")
+def list_gaps(stream: str, folder: Folder, as_json: AsJson = False) -> None:
+    """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
+    log = opened(folder)
+    table = Table("origin", "from offset", "to", "records", "why", "received after", "before", box=None, header_style="bold")
+    for gap in gaps(log, known_stream(log, stream)):
+        if as_json:
+            fields = {"origin": str(gap.origin), "first": gap.first, "end": gap.end, "why": gap.why}
+            times = {"since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
+            sys.stdout.write(json.dumps({**fields, **times}) + "\n")
+        since, until = ("?" if one is None else utc(one) for one in (gap.since_at_ms, gap.until_at_ms))
+        table.add_row(str(gap.origin), f"{gap.first:,}", f"{gap.end - 1:,}", f"{gap.count:,}", gap.why.replace("_", " "), since, until)
+    if not as_json:
+        Console().print(table if table.row_count else "nothing that this copy has heard of is missing")
+
+
+@log_app.command("completeness")
+def tell_completeness(topic: str, folder: Folder, since: Since, until: Until, interval_min: IntervalMin = None) -> None:
+    """Of a container's readings in this copy: expected, held, missing, late, the longest silence; as JSON. Not proven: see `proof`."""
+    log = opened(folder)
+    streams = [one for one in READINGS if one in log.streams() and one != "events"]
+    rows = log.history(topic, at_ms(since), at_ms(until), streams).rows
+    times = (rows.column(name).to_pylist() for name in (ORDER_AT, RECEIVED_AT, DEVICE))
+    readings = [Reported(*one) for one in zip(*times, strict=True)]
+    try:
+        found = completeness(readings, at_ms(since), at_ms(until), None if interval_min is None else round(interval_min * 60_000))
+    except ValueError as problem:
+        raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
+    sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
+
+
+@proof_app.command("check")
+def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE")], key: Keys = None) -> None:
+    """Check a proof file and say what it shows and what it does not. Ends with 1 when it shows nothing. Needs no log and no network."""
+    try:
+        data = file.read_bytes()
+    except OSError as problem:
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the proof file") from problem
+    finding = check(data, given_trust(key or [], _nodes_in(data)))
+    for line in finding_words(finding):
+        sys.stdout.write(line + "\n")
+    if not finding.holds:
+        raise typer.Exit(1)
+
+
+@proof_app.command("key")
+def show_keys(folder: Folder) -> None:
+    """The public keys of the nodes this copy knows, to pass on by a way that is trusted, and who vouches for them."""
+    log = opened(folder)
+    trust = registry_trust(log)
+    own = {(origin.node, text) for stream in log.streams() for origin in log.ledger(stream) for text in _keys_of(log, stream, origin)}
+    pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
+    for node, text in sorted(own | pinned):
+        sys.stdout.write(f"{node}={text}  # {IN_REGISTRY if (node, text) in pinned else OWN_WORD}\n")
+
+
+def given_trust(keys: Sequence[str], nodes: Sequence[str] = ()) -> Trust:
+    """The keys that a person gives; one without a node's name counts for each of `nodes`. Raises Misuse."""
+    found: dict[str, set[bytes]] = {}
+    for line in _lines(keys):
+        node, named, text = line.rpartition("=")
+        for one in [node] if named else nodes:
+            found.setdefault(one, set()).add(key_from_text(text))
+    return Trust({node: frozenset(public) for node, public in found.items()}, GIVEN)
+
+
+def at_ms(text: str) -> int:
+    """UTC milliseconds of what a person writes. Raises Misuse."""
+    if re.fullmatch(r"\d{11,}", text):
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as problem:
+        raise Misuse(f"{text!r} is no time", hint="write 2026-05-01 or 2026-05-01T04:00, in UTC") from problem
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _lines(keys: Sequence[str]) -> Iterator[str]:
+    for key in keys:
+        path = Path(key)
+        for line in path.read_text().splitlines() if path.is_file() else [key]:
+            if told := line.partition("#")[0].strip():
+                yield told
+
+
+def _nodes_in(data: bytes) -> list[str]:
+    """The nodes a proof file speaks of; none when it does not read, which `check` says better."""
+    try:
+        return [section.origin.partition("@")[0] for section in ProofFile.from_bytes(data).sections]
+    except Corrupt:
+        return []
+
+
+def _keys_of(log: LogReader, stream: str, origin: Origin) -> set[str]:
+    if stream.endswith(HEADS) or stream + HEADS not in log.streams():
+        return set()
+    try:
+        last = last_statement(log, stream, origin)
+    except Corrupt:
+        return set()
+    return {key_text(last.key)} if last is not None and last.signed() else set()
+
+
+def _is_signed(stream: str) -> bool:
+    return not stream.endswith(HEADS) and stream not in NEVER_SIGNED

@@ -1,0 +1,86 @@
+"""Verdicts on copies and proof files in words that a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from landfall.lognumbers import utc
+from streams.proof.checking import Finding, SectionFinding
+from streams.proof.keys import key_text
+from streams.proof.verifying import Doubt, Verdict
+
+
+def verdict_words(verdict: Verdict) -> Iterator[str]:
+    """One line on the whole, one for each thing wrong, one for each range that is unproven."""
+    proven = verdict.proven.count()
+    what = "BROKEN" if verdict.broken else "NOT BELIEVED" if verdict.problems else "proven" if proven else "unproven"
+    when = "" if verdict.signed_at_ms is None else f"; signed up to offset {verdict.signed_end - 1:,} at {utc(verdict.signed_at_ms)}"
+    yield f"{what:12}  {verdict.stream}:{verdict.origin}  {proven:,} records are what was signed{when}"
+    if verdict.keys:
+        yield f"    key {', '.join(sorted(map(key_text, verdict.keys)))}, by {verdict.trust}"
+    for doubt in verdict.broken:
+        yield f"    BROKEN: the first offset that is {doubt.why} is one of {_range(doubt)}"
+    for problem in verdict.problems:
+        yield f"    NOT BELIEVED: {problem}"
+    for doubt in verdict.unproven:
+        yield f"    unproven: {_range(doubt)}, {doubt.why}"
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "stream": verdict.stream,
+        "origin": str(verdict.origin),
+        "holds": verdict.holds,
+        "proven": list(verdict.proven),
+        "broken": [{"first": one.first, "end": one.end, "why": one.why} for one in verdict.broken],
+        "unproven": [{"first": one.first, "end": one.end, "why": one.why} for one in verdict.unproven],
+        "problems": verdict.problems,
+        "keys": sorted(map(key_text, verdict.keys)),
+        "trust": verdict.trust,
+        "signed_end": verdict.signed_end,
+        "signed_at_ms": verdict.signed_at_ms,
+    }
+
+
+def finding_words(finding: Finding) -> Iterator[str]:
+    """What a proof file shows, what it does not, and what is wrong with it."""
+    proof = finding.proof
+    if finding.problems:
+        yield "NOT PROVEN. What is wrong:"
+        yield from (f"  - {problem}" for problem in finding.problems)
+        return
+    if proof is None:
+        return
+    rows = sum(len(section.rows) for section in finding.sections)
+    yield f"PROVEN: {rows:,} records of {proof.topic} from {utc(proof.since_at_ms)} until {utc(proof.until_at_ms)} are, to the byte,"
+    yield "what their origins recorded and signed, and no other that these origins had by then is left out of the runs shown."
+    for section in finding.sections:
+        yield from _section_words(section)
+    if finding.completeness is not None:
+        told = finding.completeness.to_json()
+        silence = told.pop("longest_silence")
+        yield "Counted from the records shown: " + ", ".join(
+            f"{name} {value}" for name, value in told.items() if not name.endswith("at_ms")
+        )
+        yield f"  longest silence {utc(silence['since_at_ms'])} to {utc(silence['until_at_ms'])}"
+    yield "What this does not show:"
+    yield "  - that a sensor measured rightly, or that a clock on board was right"
+    yield "  - what reached an origin after it signed last, and what other ships or quays recorded"
+    yield "  - what else is in the runs shown: other topics' names and records, and this one's outside the span, are not in the file"
+    if any(section.not_shown for section in finding.sections):
+        yield "  - anything of the runs not shown; why they are not, and what of them was thinned, is the word of who made the file"
+
+
+def _section_words(section: SectionFinding) -> Iterator[str]:
+    if section.end is None:
+        return
+    yield f"  {section.stream} of {section.origin}: {len(section.rows):,} records, {section.absent:,} runs in which it does not appear"
+    yield f"    signed at {utc(section.end.at_ms)} with {key_text(section.end.key)}, up to offset {section.end.end - 1:,}"
+    for run in section.not_shown:
+        yield f"    not shown: run {run.run:,} ({run.why})"
+
+
+def _range(doubt: Doubt) -> str:
+    return f"{doubt.first:,}..{doubt.end - 1:,}"

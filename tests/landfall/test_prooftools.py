@@ -1,0 +1,133 @@
+"""Goal: a person verifies a copy, writes a proof file, and someone else checks it elsewhere, each told in words what holds and what not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from landfall.cli import main
+from streams.log import Append
+from streams.proof.keys import key_text
+from streams.records import Record, to_batch
+from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged
+from tests.streams.logkit import NOW_MS, open_log
+
+BOX = "MSKU1234565"
+MINUTE = 60_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A ship's folder: 50 readings of a box, one every 15 minutes but for three, and the last five unsigned."""
+    node = SigningNode(tmp_path / "ship")
+    numbers = [number for number in range(50) if number not in (20, 21, 22)]
+    for number in numbers:
+        node.clock.at_ms = NOW_MS + number * 15 * MINUTE
+        node.append(to_batch([Record(BOX, "TRK-1", node.clock.at_ms, {"return_c": 4.5}), Record("box-2", "T2")]))
+        if number < 45:
+            node.sign()
+    node.append(to_batch([Record(BOX, body={"event": "LOAD"})]), "events")
+    node.log.close()
+    return tmp_path / "ship"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+def test_a_copy_is_verified(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "log", "verify", "-f", folder)
+    assert code == 0
+    assert "84 records are what was signed" in out
+    assert "unproven: 84..93, not signed yet" in out
+    assert "the node's own word" in out
+    code, out, _ = run(capsys, "log", "verify", "-f", folder, "--key", f"ship-a={key_text(STRANGER.public)}")
+    assert code == 1
+    assert "NOT BELIEVED" in out
+    ship, port = open_log(folder), open_log(tmp_path / "port", "port-b")
+    port.admit(forged(all_blocks(ship, "containers", ship.origin), 31, "return_c", 5.5))
+    port.admit(all_blocks(ship, "containers.heads", ship.origin))
+    for log in (ship, port):
+        log.close()
+    code, out, _ = run(capsys, "log", "verify", "-f", tmp_path / "port", "--stream", "containers", "--json")
+    assert code == 1
+    [verdict] = [json.loads(line) for line in out.splitlines()]
+    assert [(one["first"], one["end"]) for one in verdict["broken"]] == [(30, 32)]
+
+
+def test_a_proof_goes_from_one_to_another(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    span = ("--since", "2026-05-01", "--until", "2026-05-01T08:00")
+    code, out, _ = run(capsys, "log", "proof", BOX, "-f", folder, *span, "--out", tmp_path / "claim.json")
+    assert code == 0
+    assert f"ship-a={key_text(KEY.public)}" in out
+    _, keys, _ = run(capsys, "proof", "key", "-f", folder)
+    (tmp_path / "keys").write_text(keys)
+    for key in (key_text(KEY.public), f"ship-a={key_text(KEY.public)}", str(tmp_path / "keys")):
+        code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key)
+        assert code == 0
+        assert "PROVEN: 29 records of MSKU1234565 from 2026-05-01 00:00:00Z until 2026-05-01 08:00:00Z" in out
+        assert "expected 32, held 29, thinned 0, missing 3" in out
+        assert "does not show" in out
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(STRANGER.public))
+    assert code == 1
+    assert out.startswith("NOT PROVEN")
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json")
+    assert code == 1
+    assert "no key of ship-a was given" in out
+    (tmp_path / "claim.json").write_bytes((tmp_path / "claim.json").read_bytes().replace(b'"return_c":4.5', b'"return_c":3.5', 1))
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
+    assert code == 1
+    assert "its records are not those its root" in out
+
+
+def test_that_nothing_was_heard_is_proven_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    span = ("--since", "2026-05-01", "--until", "2026-05-02", "--out", str(tmp_path / "claim.json"))
+    code, _, err = run(capsys, "log", "proof", "MSKU7654321", "-f", folder, *span)
+    assert code == 2
+    assert "--origin" in err
+    _, out, _ = run(capsys, "log", "verify", "-f", folder, "--stream", "containers", "--json")
+    origin = json.loads(out)["origin"]
+    options = ("--origin", origin, "--stream", "containers", "--interval-min", "60")
+    assert run(capsys, "log", "proof", "MSKU7654321", "-f", folder, *span, *options)[0] == 0
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
+    assert code == 0
+    assert "0 records, 1 runs in which it does not appear" in out
+    assert "missing 24" in out
+
+
+def test_gaps_and_completeness_are_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ship, port = open_log(folder), open_log(tmp_path / "port", "port-b")
+    port.admit([block for block in ship.blocks("containers", ship.origin, 0, 94) if not 10 <= block.first < 20])
+    ship.append([Append("ships", to_batch([Record("9321483.location")]))])
+    for log in (ship, port):
+        log.close()
+    code, out, _ = run(capsys, "log", "gaps", "containers", "-f", tmp_path / "port", "--json")
+    assert code == 0
+    [gap] = [json.loads(line) for line in out.splitlines()]
+    assert (gap["first"], gap["end"], gap["why"], gap["until_at_ms"] - gap["since_at_ms"]) == (10, 20, "wanted", 6 * 15 * MINUTE)
+    _, out, _ = run(capsys, "log", "gaps", "containers", "-f", tmp_path / "port")
+    assert "wanted" in out
+    _, out, _ = run(capsys, "log", "gaps", "containers", "-f", folder)
+    assert "nothing" in out
+    _, out, _ = run(capsys, "log", "completeness", BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-01T08:00")
+    assert json.loads(out)["missing"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("log", "proof", BOX, "-f", "{}", "--since", "May", "--until", "2026-05-02", "--out", "x"), "is no time"),
+        (("log", "proof", BOX, "-f", "{}", "--since", "2026-05-02", "--until", "2026-05-01", "--out", "x"), "ends after it begins"),
+        (("log", "verify", "-f", "{}", "--key", "ship-a=ed25519:short"), "is no public key"),
+        (("proof", "check", "{}/nothing"), "can not be read"),
+    ],
+)
+def test_what_is_wrong_is_told(folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str) -> None:
+    code, _, err = run(capsys, *(word.format(folder) for word in arguments))
+    assert code == 2
+    assert told in " ".join(err.split())
