@@ -20,88 +20,106 @@ from streams.errors import LandfallError
 
 app = typer.Typer(
     name="landfall",
-    help="[bold]Landfall[/bold]: telemetry streams for containers at sea.\n\nBegin with [cyan]landfall demo[/cyan].",
+    help=(
+        "[bold]Landfall[/bold] ⚓ telemetry streams for containers at sea.\n\n"
+        "See it at work: [cyan]landfall demo[/cyan]. "
+        "Look into what it wrote: [cyan]landfall log history CONTAINER -f landfall-demo/hq[/cyan]."
+    ),
+    epilog="Every setting: docs/settings.md   How it is built, and why: ARCHITECTURE.md",
     rich_markup_mode="rich",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
-app.add_typer(sim_app, name="sim", rich_help_panel="Demo")
-app.add_typer(fleet_app, name="fleet", rich_help_panel="Demo")
-app.add_typer(log_app, name="log", rich_help_panel="For people")
-app.add_typer(stream_app, name="stream", rich_help_panel="For people")
-app.add_typer(proof_app, name="proof", rich_help_panel="For people")
+DEMO, NODES, HEADQUARTERS, LOOKING = "See it at work", "Nodes, at sea and ashore", "Headquarters", "Look and manage"
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
+]
+SETTINGS = "Every setting: docs/settings.md. Working examples, once a demo ran: landfall-demo/settings/. `GET /healthz` tells how it fares."
 
 
-@app.command(rich_help_panel="At sea and ashore")
-def ship(config: Config = None) -> None:
-    """A ship's node: takes sensors' readings by MQTT, keeps the log, watches over the boxes, syncs when it has a link."""
-    run_process("ship", config)
-
-
-@app.command(rich_help_panel="At sea and ashore")
-def port(config: Config = None) -> None:
-    """A port's node, or headquarters': takes its quay's sensors, accepts ships, links to peers, serves the log."""
-    run_process("port", config)
-
-
-@app.command(rich_help_panel="Headquarters")
-def analytics(config: Config = None) -> None:
-    """Spark over headquarters' log: histories, current states, hourly aggregates, fleet alerts, customers' streams."""
-    run_process("analytics", config)
-
-
-@app.command(rich_help_panel="Headquarters")
-def projector(config: Config = None) -> None:
-    """Brings the streams into the serving database, which can be dropped at any time: it builds itself again."""
-    run_process("projector", config)
-
-
-@app.command(rich_help_panel="Headquarters")
-def api(config: Config = None) -> None:
-    """The HTTP API over the serving database, with accounts and each customer's boundary."""
-    run_process("api", config)
-
-
-@app.command(rich_help_panel="Headquarters")
-def fanout(config: Config = None) -> None:
-    """Headquarters' streams as plain JSON in a Kafka, each record once, with each reader's rights."""
-    run_process("fanout", config)
-
-
-@app.command(rich_help_panel="Headquarters")
-def broker(config: Config = None) -> None:
-    """One Kafka broker for development: alone, with logins and rights as in production."""
-    run_process("broker", config)
-
-
-@app.command(rich_help_panel="Headquarters")
-def dashboards(config: Config = None) -> None:
-    """The pages: live fleet map, containers, alerts desk, customer portal, ports, sync."""
-    run_process("dashboards", config)
-
-
-@app.command(rich_help_panel="Demo")
+@app.command(rich_help_panel=DEMO)
 def demo(
     folder: Annotated[Path, typer.Option("--folder", help="Where the demo keeps all its data.")] = Path("landfall-demo"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; else it goes on where the last one stopped.")] = False,
     boxes: Annotated[int, typer.Option("--boxes", help="How many containers; belongs to a folder for good.")] = 2_000,
     speed: Annotated[float, typer.Option("--speed", help="Fleet time per wall time of a fresh demo.")] = 4_000.0,
     seed: Annotated[int, typer.Option("--seed", help="The same seed, the same readings; belongs to a folder for good.")] = 1,
+    first_port: Annotated[
+        int | None,
+        typer.Option("--first-port", min=1024, max=65_000, help="Use the ports from here on, the pages' first."),
+    ] = None,
 ) -> None:
     """The whole fleet on this machine: two ships, three ports, headquarters, Spark, the pages, and a voyage that loses some ducks."""
-    from landfall.demo.fleet import Fleet, Story
+    from landfall.demo.fleet import Doors, Fleet, Story
     from landfall.demo.run import run_demo
 
-    run_demo(Fleet(folder.resolve(), Story(seed=seed, boxes=boxes, speed=speed)), fresh=fresh)
+    doors = Doors() if first_port is None else Doors.beginning_at(first_port)
+    run_demo(Fleet(folder.resolve(), Story(seed=seed, boxes=boxes, speed=speed), doors), fresh=fresh)
+
+
+@app.command(rich_help_panel=NODES, epilog=SETTINGS)
+def ship(config: Config = None) -> None:
+    """A ship's node: takes sensors' readings by MQTT, keeps the log, watches over the boxes, syncs when it has a link."""
+    run_process("ship", config)
+
+
+@app.command(rich_help_panel=NODES, epilog=SETTINGS)
+def port(config: Config = None) -> None:
+    """A port's node, or headquarters': takes its quay's sensors, accepts ships, links to peers, serves the log."""
+    run_process("port", config)
+
+
+@app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
+def analytics(config: Config = None) -> None:
+    """Spark over headquarters' log: histories, current states, hourly aggregates, fleet alerts, customers' streams."""
+    run_process("analytics", config)
+
+
+@app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
+def projector(config: Config = None) -> None:
+    """Brings the streams into the serving database, which can be dropped at any time: it builds itself again."""
+    run_process("projector", config)
+
+
+@app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
+def api(config: Config = None) -> None:
+    """The HTTP API over the serving database, with accounts and each customer's boundary."""
+    run_process("api", config)
+
+
+@app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
+def fanout(config: Config = None) -> None:
+    """Headquarters' streams as plain JSON in a Kafka, each record once, with each reader's rights."""
+    run_process("fanout", config)
+
+
+@app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
+def broker(config: Config = None) -> None:
+    """One Kafka broker for development: alone, with logins and rights as in production."""
+    run_process("broker", config)
+
+
+@app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
+def dashboards(config: Config = None) -> None:
+    """The pages: live fleet map, containers, alerts desk, customer portal, ports, sync."""
+    run_process("dashboards", config)
+
+
+app.add_typer(sim_app, name="sim", rich_help_panel=DEMO)
+app.add_typer(fleet_app, name="fleet", rich_help_panel=DEMO)
+app.add_typer(log_app, name="log", rich_help_panel=LOOKING)
+app.add_typer(stream_app, name="stream", rich_help_panel=LOOKING)
+app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a known error ends it with a sentence on what to do and exit code 2, never with a traceback."""
     try:
-        app(args=None if arguments is None else list(arguments), standalone_mode=True)
+        app(args=None if arguments is None else list(arguments), prog_name="landfall")
     except LandfallError as problem:
-        Console(stderr=True).print(f"landfall: {problem}", style="red", markup=False, highlight=False)
+        console = Console(stderr=True)
+        console.print(f"landfall: {problem.args[0].rstrip()}", style="red", markup=False, highlight=False)
+        if problem.hint:
+            console.print(f"→ {problem.hint}", markup=False, highlight=False)
         sys.exit(2)

@@ -133,8 +133,10 @@ def _sentence(kind: type[BaseModel], place: Place, problem: ErrorDetails, given:
     wanted = annotation_at(kind, place)
     match problem["type"]:
         case "missing":
-            reach = "" if any(isinstance(key, int) for key in place) else f" or set {_variable(place)}"
-            return f" is missing; write it ({in_words(wanted) if wanted is not None else 'see the settings'}){reach}"
+            table = bool(models_in(wanted))
+            write = f"its table [{'.'.join(map(str, place))}]" if table else f"it ({in_words(wanted) if wanted is not None else 'a value'})"
+            reach = "" if any(isinstance(key, int) for key in place) else f" or set {_variable(place)}{BETWEEN + '…' if table else ''}"
+            return f" is missing; write {write}{reach}"
         case "extra_forbidden":
             tables = models_in(annotation_at(kind, place[:-1]))
             near = _near(str(place[-1]), (name for table in tables for name in table.model_fields))

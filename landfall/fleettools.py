@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-fleet_app = typer.Typer(help="Settings of the demo's fleet for other ways to start it.", no_args_is_help=True)
+fleet_app = typer.Typer(help="The demo's fleet for other ways to start it: docker compose.", no_args_is_help=True)
 
 
 @fleet_app.command()

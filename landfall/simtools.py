@@ -19,7 +19,7 @@ Url = Annotated[str, typer.Option("--url", help="Where the simulator's clock is 
 CLOCK_URL = f"http://127.0.0.1:{ports.CLOCK}"
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
 
-sim_app = typer.Typer(help="The simulated world, and the fleet's clock.", no_args_is_help=True)
+sim_app = typer.Typer(help="The simulated world, and the fleet's clock: pause it, speed it up, jump to a chapter.", no_args_is_help=True)
 
 
 @sim_app.command("run")

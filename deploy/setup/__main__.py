@@ -46,7 +46,7 @@ def _problems(purpose: str) -> Iterator[str]:
     if purpose == "test":
         yield from debian.problems()
     if purpose == "demo":
-        yield from checks.of_ports(ports.ALL)
+        yield from ports.in_use(ports.ALL)
 
 
 def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar]) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import socket
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from deploy.setup.places import CACHE, ROOT
@@ -50,20 +49,6 @@ def of_machine(disk_needed: bool) -> Iterator[str]:
         CACHE.mkdir(exist_ok=True)
     except OSError as problem:
         yield f"{ROOT} can not be written: {problem.strerror}.\n  Clone to a folder of your own."
-
-
-def of_ports(ports: Iterable[int]) -> Iterator[str]:
-    """Ports on this machine that others listen on."""
-    for port in ports:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                yield (
-                    f"Port {port} is in use."
-                    f"\n  Stop what listens there (is a demo still running?); `ss -ltnp sport = :{port}` tells what it is."
-                )
 
 
 def _memory_gb(meminfo: Path = Path("/proc/meminfo")) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from pathlib import Path
 
 from streams.errors import RetryLater
 
-HEALTHY_WITHIN_S = 120.0
+HEALTHY_WITHIN_S = 300.0
 STOPPED_WITHIN_S = 20.0
+LEFTOVERS_END_WITHIN_S = 5.0
 RESTARTS_MAX = 5
 LOG_TAIL_LINES = 15
 SEE_LOG = "its whole log is in the demo's logs folder"
@@ -83,7 +85,7 @@ class Supervisor:
             self.start(self.programs[name])
 
     def stop(self) -> None:
-        """Ask every process to end, the last started first; kill what has not ended within STOPPED_WITHIN_S."""
+        """Ask every process to end, the last started first; kill what has not ended within STOPPED_WITHIN_S, and what it left."""
         ending = list(reversed(self.running.items()))
         for _, process in ending:
             if process.poll() is None:
@@ -96,6 +98,7 @@ class Supervisor:
                 self.tell(f"{name} did not end in time: killed (nothing acknowledged is lost)")
                 process.kill()
                 process.wait()
+            _clear_group(process.pid)
         self.running.clear()
 
     def tail(self, name: str) -> str:
@@ -112,6 +115,18 @@ def healthy(url: str) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _clear_group(group: int) -> None:
+    """Nothing is left of what a program started itself (Spark's Java); it has LEFTOVERS_END_WITHIN_S to end by itself."""
+    deadline_s = time.monotonic() + LEFTOVERS_END_WITHIN_S
+    try:
+        while time.monotonic() < deadline_s:
+            os.killpg(group, 0)
+            time.sleep(0.05)
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
 
 
 def _ending(code: int) -> str:

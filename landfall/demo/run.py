@@ -13,12 +13,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from landfall.demo import ports
 from landfall.demo.accounts import PEOPLE, add_accounts
 from landfall.demo.fleet import Fleet, programs, write_settings
 from landfall.demo.processes import Supervisor
-from streams.errors import Misuse
+from streams.errors import Misuse, RetryLater
 
 WATCH_EVERY_S = 0.5
+FREE_GB_MIN = 2.0
+GB = 1_000_000_000
 OURS = "landfall-demo.txt"
 _OURS_TEXT = "This folder holds the data of a Landfall demo; `landfall demo --fresh` deletes it.\n"
 
@@ -47,6 +50,7 @@ class Demo:
         wanted = programs(self.fleet, files)
         with ExitStack() as undo:
             undo.callback(self.stop)
+            self._console.print(f"starting {len(wanted)} processes, what each says is in {self.supervisor.logs}", markup=False)
             for program in wanted:
                 self.supervisor.start(program)
             for program in wanted:
@@ -62,33 +66,56 @@ class Demo:
 
     def stop(self) -> None:
         """Ask every process to end and wait for it."""
+        if self.supervisor.running:
+            self._console.print("\nstopping, what is under way is finished first …")
         self.supervisor.stop()
 
 
 def run_demo(fleet: Fleet, *, fresh: bool) -> None:
     """Run the demo until Ctrl-C or SIGTERM. `fresh` deletes what an earlier demo left in the folder; else it goes on where that stopped.
 
-    Raises Misuse when the folder holds something that is no demo's, RetryLater when a process does not come up.
+    Raises Misuse, before anything is deleted or started, for all that would stop it later; RetryLater when a process does not come up.
     """
+    if found := list(hindrances(fleet)):
+        raise Misuse("before the demo can start:\n" + "\n".join(f"- {one}" for one in found) + "\n", hint="nothing was started")
     console = Console()
     began = time.monotonic()
     prepare(fleet.folder, fresh=fresh)
-    with stopping() as told, Demo(fleet, console, told) as demo:
-        welcome(console, fleet, time.monotonic() - began)
-        demo.watch()
-        console.print("\nstopping, what is under way is finished first …")
-    console.print("stopped. `make demo` goes on where this stopped; `make demo ARGS=--fresh` begins anew.")
+    with stopping() as told:
+        try:
+            with Demo(fleet, console, told) as demo:
+                welcome(console, fleet, time.monotonic() - began)
+                demo.watch()
+        except RetryLater:
+            if not told.is_set():
+                raise
+    console.print("stopped. `landfall demo` goes on where this stopped; `landfall demo --fresh` begins anew.")
+
+
+def hindrances(fleet: Fleet) -> Iterator[str]:
+    """What would stop the demo later, each in a sentence with what to do: ports in use, a foreign folder, too little disk."""
+    yield from ports.in_use(fleet.doors.all())
+    folder = fleet.folder
+    if is_foreign(folder):
+        yield f"{folder} holds something that is no demo's.\n  Name another folder with --folder."
+    disk = next(place for place in (folder, *folder.parents) if place.exists())
+    if (free_gb := shutil.disk_usage(disk).free / GB) < FREE_GB_MIN:
+        yield f"Only {free_gb:.1f} GB are free where {folder} is to lie; {FREE_GB_MIN:.0f} GB are needed.\n  Free some, or use --folder."
 
 
 def prepare(folder: Path, *, fresh: bool) -> None:
     """Make the folder, empty when `fresh`. Raises Misuse rather than delete a folder that is not a demo's."""
-    ours = folder / OURS
-    if folder.exists() and any(folder.iterdir()) and not ours.exists():
+    if is_foreign(folder):
         raise Misuse(f"{folder} holds something that is no demo's", hint="name another folder with --folder")
     if fresh and folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    ours.write_text(_OURS_TEXT)
+    (folder / OURS).write_text(_OURS_TEXT)
+
+
+def is_foreign(folder: Path) -> bool:
+    """Whether the folder holds something that no demo has put there."""
+    return folder.exists() and any(folder.iterdir()) and not (folder / OURS).exists()
 
 
 def welcome(console: Console, fleet: Fleet, took_s: float) -> None:

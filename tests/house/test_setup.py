@@ -14,6 +14,7 @@ import pytest
 from deploy.setup import __main__ as setup
 from deploy.setup import checks, debian, packages, places
 from deploy.setup.progress import StepFailed, run
+from landfall.demo import ports
 
 
 class Version(NamedTuple):
@@ -57,10 +58,10 @@ def test_all_problems_are_told_together_with_what_to_do(monkeypatch: pytest.Monk
 def test_a_port_in_use_is_named_and_a_free_one_is_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-        problems = list(checks.of_ports([port]))
+        problems = list(ports.in_use([port]))
     assert len(problems) == 1
     assert f"Port {port} is in use" in problems[0]
-    assert list(checks.of_ports([port])) == []
+    assert list(ports.in_use([port])) == []
 
 
 def test_a_failed_step_shows_its_last_lines_and_where_all_are(tmp_path: Path) -> None:

@@ -98,11 +98,11 @@ class House:
         return lambda: (self.fleet.folder / f"{name}.words").read_text(errors="replace")[-3_000:]
 
 
-def until(true: Callable[[], Any], what: str, told: Callable[[], object] = str) -> None:
-    """Returns once `true()`; fails after DEADLINE_S, with what `told`."""
-    deadline_s = time.monotonic() + DEADLINE_S
+def until(true: Callable[[], Any], what: str, told: Callable[[], object] = str, within_s: float = DEADLINE_S) -> None:
+    """Returns once `true()`; fails after `within_s`, with what `told`."""
+    deadline_s = time.monotonic() + within_s
     while not true():
-        assert time.monotonic() < deadline_s, f"waited {DEADLINE_S:.0f} s for {what}: {told()}"
+        assert time.monotonic() < deadline_s, f"waited {within_s:.0f} s for {what}: {told()}"
         time.sleep(0.05)
 
 

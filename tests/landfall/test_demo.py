@@ -1,0 +1,178 @@
+"""Goal: `landfall demo` tells first what hinders it, shows its progress, stops cleanly on Ctrl-C, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hq.api.accounts import Account, Accounts
+from landfall.cli import main
+from landfall.demo import run
+from landfall.demo.accounts import PEOPLE
+from landfall.demo.fleet import HQ, Doors, Fleet, Story, accounts_file
+from landfall.demo.ports import ALL
+from landfall.demo.run import hindrances, prepare, run_demo
+from sim.settings import BEGINS_AT_MS
+from streams.codec import BlockCodec
+from streams.errors import Misuse
+from streams.logs.files import FileLogReader
+from streams.words import Origin
+from tests.landfall.house import ENVIRONMENT, ROOT, free_run, is_free, until
+
+pytestmark = pytest.mark.timeout(900)
+PROGRAMS = ("sim", "hq", "tokyo", "singapore", "sydney", "albatross", "cormorant", "projector", "api", "analytics", "dashboards")
+STARTED_S_MAX = 400.0
+
+
+class Demo:
+    """`landfall demo` of 40 boxes in `folder`, as a person starts and stops it; what it shows is in `screen`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fleet = Fleet(folder / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+        self._screen = folder / "screen.txt"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *more: str) -> None:
+        words = ["demo", "--folder", str(self.fleet.folder), "--boxes", "40", "--first-port", str(self.fleet.doors.pages), *more]
+        with self._screen.open("wb") as screen:
+            command = [sys.executable, "-m", "landfall", *words]
+            self._process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=screen, stderr=screen)
+
+    def screen(self) -> str:
+        return self._screen.read_text()
+
+    def ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def interrupt(self) -> int:
+        """Ctrl-C; the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(60)
+
+    def at_work(self) -> list[str]:
+        """The command lines of all processes that know this demo's folder."""
+        lines = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if str(self.fleet.folder) in words and process.name != str(os.getpid()):
+                lines.append(words)
+        return lines
+
+    def clock(self) -> dict[str, Any] | None:
+        try:
+            told: dict[str, Any] = httpx.get(self.fleet.clock_url, trust_env=False, timeout=5).json()
+        except httpx.TransportError:
+            return None
+        return told
+
+    def fleet_at_ms(self) -> int:
+        """The fleet's time, once the clock tells it."""
+        until(lambda: self.ended() or self.clock(), "the clock", self.screen)
+        told = self.clock()
+        assert told is not None, self.screen()
+        return int(told["fleet_at_ms"])
+
+    def origins(self) -> set[Origin]:
+        """Headquarters' own generations."""
+        log = FileLogReader(self.fleet.folder / HQ / "log", BlockCodec())
+        try:
+            return {origin for stream in log.streams() for origin in log.ledger(stream) if origin.node == HQ}
+        finally:
+            log.close()
+
+    def kill(self) -> None:
+        """Whatever happened, nothing is left."""
+        if not self.ended() and self._process is not None:
+            self._process.kill()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                ours = str(self.fleet.folder) in (process / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if ours and process.name != str(os.getpid()):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    one = Demo(tmp_path)
+    yield one
+    one.kill()
+
+
+def test_the_whole_life_of_a_demo(demo: Demo) -> None:
+    """Start, look, Ctrl-C; a plain start goes on; --fresh begins anew; each of those is stopped while it still starts."""
+    demo.start()
+    until(lambda: demo.ended() or "stops everything cleanly" in demo.screen(), "the fleet at work", demo.screen, STARTED_S_MAX)
+    shown = demo.screen()
+    assert not demo.ended(), shown
+    assert re.findall(r"✓ (\w+)", shown) == list(PROGRAMS)
+    assert {demo.fleet.pages_url, f"{demo.fleet.api_url}/docs"} <= set(shown.split())
+    for account, password in PEOPLE:
+        assert re.search(rf"{account.username} +{password} +{re.escape(account.name)}", shown), account
+    account, password = PEOPLE[0]
+    login = {"username": account.username, "password": password}
+    assert httpx.post(f"{demo.fleet.api_url}/api/token", data=login, trust_env=False, timeout=30).status_code == 200
+    assert httpx.get(f"{demo.fleet.pages_url}/healthz", trust_env=False, timeout=30).status_code == 200
+    until(lambda: demo.fleet_at_ms() > BEGINS_AT_MS + 600_000, "fleet time goes on", demo.screen)
+    ends_with(demo)
+    reached_ms = json.loads((demo.fleet.folder / "sim" / "progress.json").read_text())["fleet_at_ms"]
+    origins = demo.origins()
+    Accounts(accounts_file(demo.fleet)).add(Account("mira", "operations", "Mira"), "a password of hers")
+
+    demo.start()
+    assert demo.fleet_at_ms() >= reached_ms > BEGINS_AT_MS + 60_000
+    ends_with(demo)
+    assert demo.origins() == origins
+    assert Accounts(accounts_file(demo.fleet)).get("mira") is not None
+
+    demo.start("--fresh")
+    assert demo.fleet_at_ms() < reached_ms
+    ends_with(demo)
+    assert Accounts(accounts_file(demo.fleet)).get("mira") is None
+
+
+def ends_with(demo: Demo) -> None:
+    """Ctrl-C ends it with code 0 and a word on how to go on; no process of it is left, no port is held."""
+    assert demo.interrupt() == 0, demo.screen()
+    assert "stopped. `landfall demo` goes on where this stopped" in demo.screen()
+    assert demo.at_work() == []
+    assert all(is_free(port) for port in demo.fleet.doors.all())
+
+
+def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port in use and too little disk: both are named, and a demo that is there stays even with --fresh."""
+    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    assert list(hindrances(fleet)) == []
+    prepare(fleet.folder, fresh=True)
+    (fleet.folder / "log").touch()
+    monkeypatch.setattr(run, "FREE_GB_MIN", 1e9)
+    with socket.create_server(("127.0.0.1", fleet.doors.api)), pytest.raises(Misuse) as told:
+        run_demo(fleet, fresh=True)
+    assert f"Port {fleet.doors.api} is in use" in str(told.value)
+    assert "1000000000 GB are needed" in str(told.value)
+    assert [file.name for file in fleet.folder.iterdir() if file.name != run.OURS] == ["log"]
+
+
+def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--fresh", "--folder", str(tmp_path), "--first-port", str(free_run(len(ALL)))])
+    assert ended.value.code == 2
+    assert "holds something that is no demo's" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
