@@ -39,6 +39,7 @@ class Follower:
     def __init__(self, settings: KafkaLogSettings, names: Names, on_damage: Callable[[Damage], None]) -> None:
         self._settings, self._names, self._on_damage = settings, names, on_damage
         self._admin = AdminClient(client_settings(settings))
+        self._told: set[tuple[str, int]] = set()
         self.control_end = 0
         """The next record of the control topic that the index does not know."""
 
@@ -127,7 +128,9 @@ class Follower:
                     raise Corrupt(f"a block of {block.block.stream} stands in {topic}")
                 header, placed = FrameHeader(commit=commit), [block]
         except Corrupt as problem:
-            self._on_damage(Damage(CONTROL_SEGMENT, at, len(value), f"{topic}: {problem}"))
+            if (topic, at) not in self._told:
+                self._told.add((topic, at))
+                self._on_damage(Damage(CONTROL_SEGMENT, at, len(value), f"{topic}: {problem}"))
             return None
         header = msgspec.structs.replace(header, commit=max(header.commit, book.commit))  # the topics are read one after another
         return book.change(header, placed, CONTROL_SEGMENT, self.control_end)
