@@ -38,6 +38,8 @@ def own_tiles(fleet: Answer) -> list[Tile]:
     counts = fleet["counts"]
     where = f"{words.number(counts['on_ship'])} aboard ships · {words.number(counts['on_quay'])} on quays"
     where += f" · {words.number(counts['lost'])} overboard" if counts["lost"] else ""
+    unheard = counts["boxes"] - counts["on_ship"] - counts["on_quay"] - counts["lost"]
+    where += f" · {words.number(unheard)} not heard yet" if unheard else ""
     return [clock_tile(fleet), Tile("Containers", words.number(counts["boxes"]), where), alerts_tile(counts), as_of_tile(fleet)]
 
 
@@ -77,8 +79,8 @@ def spark_tile(status: Answer) -> Tile:
     """How old Spark's results are: histories, states, hours and customers' streams."""
     told = status["spark"]
     tone = "alert" if still_since(status) else "plain"
-    wall = f"{words.span(told['wall_age_ms'])} by the wall" if told["wall_age_ms"] is not None else "has not spoken yet"
-    return Tile("Spark's results", words.ago(told["age_ms"]), wall, tone)
+    wall = f"last word {words.ago(told['wall_age_ms'])} by the wall" if told["wall_age_ms"] is not None else "has not spoken yet"
+    return Tile("Spark's results", "as of " + words.ago(told["age_ms"]) if told["at_ms"] else "none yet", wall, tone)
 
 
 def as_of_tile(answer: Answer) -> Tile:
@@ -93,11 +95,13 @@ def still_since(status: Answer, alerts_come: bool = True) -> str | None:
     `alerts_come`: whether the viewer's alerts come without Spark; a customer's do not.
     """
     told = status["spark"]
-    if told["wall_age_ms"] is None:
-        return "Headquarters' analytics (Spark) have not spoken yet: nothing that comes through them is here."
-    if told["wall_age_ms"] < STILL_WALL_MS:
+    if told["wall_age_ms"] is None or told["at_ms"] is None:
+        return "Headquarters' analytics (Spark) have made nothing yet: what comes through them is not here."
+    since = f"since {words.moment(told['at_ms'])} (fleet)"
+    if told["wall_age_ms"] >= STILL_WALL_MS:
+        since += f", {words.span(told['wall_age_ms'])} by the wall's clock"
+    elif told["well"]:
         return None
-    since = f"since {words.moment(told['at_ms'])} (fleet), {words.span(told['wall_age_ms'])} by the wall's clock"
     still = f"Headquarters' analytics (Spark) stand still {since}."
     if alerts_come:
         return f"{still} Places, states and hours are as old as that; alerts still come."

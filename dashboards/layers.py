@@ -58,7 +58,7 @@ def deck(layers: Sequence[pdk.Layer], camera: Mapping[str, float], flight: int =
 def fleet_layers(told: Row, now_at_ms: int, beat: int) -> list[pdk.Layer]:
     """All layers of the fleet map from an answer of `/api/map`. `beat`: counts the refreshes; open alerts swell and fade with it."""
     names = {ship["imo"]: ship["name"] for ship in told["ships"]} | {port["locode"]: port["name"] for port in told["ports"]}
-    ships, ports = ship_rows(told["ships"], told["places"], now_at_ms), port_rows(told["ports"], told["places"])
+    ships, ports = ship_rows(told["ships"], told["places"], now_at_ms, told["ports"]), port_rows(told["ports"], told["places"])
     lost = lost_rows(told["lost"], now_at_ms)
     alarmed = alert_rows(told["alerts"], told["ships"], names, now_at_ms)
     return [

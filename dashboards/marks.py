@@ -17,12 +17,16 @@ Drawn = dict[str, Any]
 BERTH_DEG = 0.5
 """What is closer together than this shares a place on the map: berths, alerts, boxes that fell."""
 STACK_PX = blocks.ROWS * blocks.BLOCK_HEIGHT_PX + 22
-LABELS_MAX, LABEL_RIGHT_PX = 7, 64
+LABELS_MAX, LABEL_RIGHT_PX, LABEL_ABOVE_PX = 7, 64, 62
 SEVERITIES = ("CRITICAL", "ALARM", "WARNING", "LOG")
 
 
-def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int) -> list[Drawn]:
-    """Ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot."""
+def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int, ports: Sequence[Row] = ()) -> list[Drawn]:
+    """Ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot.
+
+    The label is under the ship; above her boxes where she lies at one of the `ports`, whose own boxes are drawn there.
+    """
+    quays = [[wrapped(port["longitude_deg"]), port["latitude_deg"]] for port in ports]
     aboard = {place["place"]["id"]: place["boxes"] for place in places if place["place"] and place["place"]["kind"] == "ship"}
     drawn: list[Drawn] = []
     for ship in ships:
@@ -40,9 +44,14 @@ def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int) -> li
         name = ship["name"] or f"IMO {ship['imo']}"
         drawn.append(
             {"id": ship["imo"], "title": name, "label": name, "told": "\n".join(facts), "spot": spot, "berth": berth}
-            | {"angle": -float(ship["course_deg"] or 0.0), "offset_px": [0, 24 if not berth else 24 + 16 * berth]}
+            | {"angle": -float(ship["course_deg"] or 0.0), "offset_px": [0, _label_down_px(spot, berth, quays)]}
         )
     return drawn
+
+
+def _label_down_px(spot: list[float], berth: int, quays: Sequence[list[float]]) -> int:
+    moored = any(_near(quay, spot) for quay in quays)
+    return -(LABEL_ABOVE_PX + STACK_PX * berth) if moored else 24 + 16 * berth
 
 
 def port_rows(ports: Iterable[Row], places: Iterable[Row]) -> list[Drawn]:

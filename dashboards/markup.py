@@ -13,7 +13,8 @@ STYLE = f"""<style>
 .stAppHeader {{ background: {theme.DEEP}; border-bottom: 1px solid {theme.LINE}; }}
 [data-stale="true"] {{ opacity: 1 !important; transition: none !important; }}
 .st-key-who {{ position: fixed; top: .55rem; right: 1.2rem; width: auto; z-index: 999991; }}
-[data-testid="stBaseButton-segmented_controlActive"] p, [data-testid="stBaseButton-pillsActive"] p {{ color: {theme.ACCENT}; }}
+[data-testid="stBaseButton-segmented_controlActive"], [data-testid="stBaseButton-pillsActive"],
+[data-testid="stBaseButton-segmented_controlActive"] *, [data-testid="stBaseButton-pillsActive"] * {{ color: {theme.ACCENT} !important; }}
 .stApp {{ font-variant-numeric: tabular-nums; }}
 .lf-strip {{ display: flex; flex-wrap: wrap; gap: 0; background: {theme.PANEL}; border: 1px solid {theme.LINE}; border-radius: .5rem; }}
 .lf-tile {{ flex: 1 1 auto; padding: .55rem 1.05rem .6rem; border-right: 1px solid {theme.LINE}; min-width: 8.2rem; }}
@@ -48,6 +49,13 @@ STYLE = f"""<style>
 .lf-heading {{ font-size: 1.12rem; font-weight: 650; margin: .35rem 0 0; }}
 .lf-heading .lf-note {{ font-weight: 400; margin-left: .7rem; }}
 .lf-muted {{ color: {theme.MUTED}; }}
+[data-testid="stDeckGlJsonChart"] {{ background: {theme.SEA}; border-radius: .5rem; }}
+@media (max-width: 1100px) {{
+  .st-key-who p {{ max-width: 6.5rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }}
+  .stMainBlockContainer [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
+  .stMainBlockContainer [data-testid="stColumn"] {{ min-width: calc(100% - 1.5rem); }}
+  .lf-tile {{ border-bottom: 1px solid {theme.LINE}; }}
+}}
 .lf-brand {{ font-size: 2.1rem; font-weight: 700; letter-spacing: .01em; }}
 </style>"""
 

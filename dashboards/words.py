@@ -150,8 +150,8 @@ def _angle(degrees: float, width: int, sides: str) -> str:
 
 
 def speed(times: float) -> str:
-    """How fast the fleet's clock runs beside the wall's: `1,440× real time`, `paused`."""
-    return "paused" if times == 0 else f"{times:,.0f}× real time" if times >= 10 else f"{times:g}× real time"
+    """How fast the fleet's clock runs beside the wall's: `1,440× real time`, `stands still` (paused, or waiting for who is behind)."""
+    return "stands still" if times == 0 else f"{times:,.0f}× real time" if times >= 10 else f"{times:g}× real time"
 
 
 def size(count: float | None) -> str:

@@ -98,14 +98,11 @@ def _port(locode: str) -> Answer | None:
 
 
 def _controls(told: Answer) -> None:
-    speed = told["clock"]["speed"]
     with st.container(border=True, key="clock-controls"):
-        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock</div>')
+        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {words.speed(told["clock"]["speed"])}</div>')
         with st.container(horizontal=True, gap="small"):
-            if speed == 0:
-                st.button("Resume", icon=":material/play_arrow:", on_click=session.do, args=("/clock",), kwargs={"action": "resume"})
-            else:
-                st.button("Pause", icon=":material/pause:", on_click=session.do, args=("/clock",), kwargs={"action": "pause"})
+            st.button("Pause", icon=":material/pause:", on_click=session.do, args=("/clock",), kwargs={"action": "pause"})
+            st.button("Resume", icon=":material/play_arrow:", on_click=session.do, args=("/clock",), kwargs={"action": "resume"})
             for chapter in ("A", "B", "C"):
                 st.button(
                     f"To {chapter}",

@@ -22,7 +22,7 @@ def _live() -> None:
     with session.telling_trouble():
         status = session.ask("/status")
         now = status["clock"]["now_at_ms"]
-        st.html(markup.strip([headline.spark_tile(status), _projector_tile(status), *_sums(status)]))
+        st.html(markup.strip([_projector_tile(status), *_sums(status)]))
         parts.heading("Links", "each node's sessions with its peers, as that node last measured them")
         empty = "No node has told of a link: satellite and port links are measured while a session lasts."
         st.html(markup.table(tables.LINKS, tables.link_rows(status["processes"]), empty))
@@ -49,6 +49,11 @@ def _sums(status: Answer) -> list[markup.Tile]:
     nodes = len({told["node"] for told in processes})
     return [
         markup.Tile("Processes", words.number(len(processes)), f"on {words.counted(nodes, 'node')}"),
-        markup.Tile("Silent for a minute", words.number(late), "by the wall's clock", "warning" if late else "good"),
+        markup.Tile(
+            "Silent for a minute",
+            words.number(late),
+            "by the wall; a ship at sea tells in port",
+            "warning" if late else "good",
+        ),
         markup.Tile("Waiting to go", words.counted(round(waiting), "record"), "over all links"),
     ]

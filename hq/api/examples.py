@@ -172,7 +172,7 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
     ("get", "/api/story"): {**_FRAME, "items": [{"chapter": "A", "title": "Tokyo", "text": "…", "look": "map", "at_ms": _AT}]},
     ("get", "/api/status"): {
         **_FRAME,
-        "spark": _AGE,
+        "spark": {**_AGE, "well": True},
         "projector": _AGE,
         "processes": [_PROCESS],
         "streams": [{"stream": "containers", "records": 120_000, "received_at_ms": _AT}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -39,7 +40,7 @@ def page(schema: Fields) -> str:
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(about["title"])}: the API</title><style>{_STYLE}</style>'
-        f"<h1>{escape(about['title'])}: the API</h1><p>{escape(about['description'])} All but the clock and the token want "
+        f"<h1>{escape(about['title'])}: the API</h1><p>{_told(about['description'])} All but the clock and the token want "
         '<code>Authorization: Bearer …</code>. As a machine reads it: <a href="/openapi.json">openapi.json</a>.</p>'
         f"{endpoints}</html>"
     )
@@ -48,12 +49,14 @@ def page(schema: Fields) -> str:
 def _endpoint(method: str, path: str, told: Fields) -> str:
     body = "".join(_parts(told))
     first, _, _ = str(told.get("description", "")).partition("\n")
-    head = f"<b>{method}</b> <code>{escape(path)}</code> <span>{escape(first)}</span>"
+    head = f"<b>{method}</b> <code>{escape(path)}</code> <span>{_told(first)}</span>"
     return f"<details><summary>{head}</summary>{body}</details>"
 
 
 def _parts(told: Fields) -> Iterator[str]:
-    yield f"<p>{escape(str(told.get('description', '')))}</p>"
+    _, _, more = str(told.get("description", "")).partition("\n")
+    if more.strip():
+        yield f"<p>{_told(more)}</p>"
     if parameters := told.get("parameters"):
         rows = (f"<tr><td><code>{escape(one['name'])}</code></td><td>{escape(_kind(one))}</td></tr>" for one in parameters)
         yield f"<table>{''.join(rows)}</table>"
@@ -61,6 +64,11 @@ def _parts(told: Fields) -> Iterator[str]:
         yield f"<p>Body</p>{wanted}"
     if answer := _example(told.get("responses", {}).get("200", {})):
         yield f"<p>Answer, for example</p>{answer}"
+
+
+def _told(text: str) -> str:
+    """A docstring's words, `so` as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _kind(parameter: Fields) -> str:

@@ -1,75 +1,122 @@
-"""Makes the pictures of the pages in docs/: `python -m tests.dashboards.pictures`, on a machine with Chromium; takes some minutes."""
+"""Makes the pictures of the pages in docs/ from a real run: `python -m tests.dashboards.pictures [boxes] [speed]`.
+
+It starts `landfall demo` in a folder of its own, waits until the story has come to the loss off Sydney, and ends it. On a machine with
+Chromium; takes about ten minutes.
+"""
 
 from __future__ import annotations
 
 import io
+import signal
+import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx
 from PIL import Image
 
-from hq.telling import Teller
-from streams.link.door import AppendDoor
-from streams.metrics import Metrics
-from tests.dashboards.stage import Stage, staged, until
-from tests.dashboards.tab import Tab, browser
+from landfall.demo.fleet import Fleet
+from tests.dashboards.tab import LAND, PASSWORD, Tab, browser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-LAND = (0x1D, 0x34, 0x47)
-BOXES = 600
+BOXES, SPEED = 600, 4_000.0
+STORY_S_MAX = 3_600
+WIDTH_PX, HEIGHT_PX = 1600, 1000
 
 
-def main(boxes: int) -> None:
+@dataclass(frozen=True)
+class Shown:
+    """A demo under way: where its pages and its API are."""
+
+    pages_url: str
+    api_url: str
+
+    def ask(self, path: str) -> Any:
+        """What the API tells operations; None while it does not answer."""
+        try:
+            login = {"username": "operations", "password": PASSWORD}
+            token = httpx.post(f"{self.api_url}/api/token", data=login, trust_env=False).json()["access_token"]
+            answer = httpx.get(f"{self.api_url}/api/{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False)
+        except (httpx.TransportError, KeyError, ValueError):
+            return None
+        return answer.json() if answer.is_success else None
+
+
+def main(boxes: int, speed: float) -> None:
     """Writes fleet-map.png, alerts-desk.png, container.png and portal.png."""
-    with tempfile.TemporaryDirectory() as folder, staged(Path(folder), boxes) as stage, speaking(stage), browser() as new_tab:
-        tab = new_tab()
-        tab.page.set_viewport_size({"width": 1600, "height": 1000})
-        tab.enter(stage.url, "mira")
-        until(lambda: land(tab) > 50_000, "the map")
-        tab.page.screenshot(path=DOCS / "fleet-map.png")
-        tab.page.get_by_role("link", name="Alerts desk").click()
-        tab.page.get_by_text("What was seen").first.wait_for()
-        tab.page.screenshot(path=DOCS / "alerts-desk.png")
-        _container(stage, tab)
-        _portal(stage, new_tab)
+    with tempfile.TemporaryDirectory() as folder, demo(Path(folder) / "demo", boxes, speed) as shown:
+        wait(lambda: told(shown) >= {"A", "B", "C"} and bool(fallen(shown)), "the loss off Sydney", STORY_S_MAX)
+        take(shown, DOCS)
 
 
 @contextmanager
-def speaking(stage: Stage) -> Iterator[None]:
-    """Spark's metrics go on, as they do where it runs."""
-    ended = threading.Event()
-    teller = Teller(AppendDoor(stage.door, "door"), Metrics("analytics"), stage.clock, 2.0)
-
-    def speak() -> None:
-        while not ended.wait(2.0):
-            teller.tell()
-
-    thread = threading.Thread(target=speak, daemon=True)
-    thread.start()
-    yield
-    ended.set()
-    thread.join()
+def demo(folder: Path, boxes: int, speed: float) -> Iterator[Shown]:
+    """`landfall demo` as anyone starts it, ended as Ctrl-C ends it."""
+    fleet = Fleet(folder)
+    command = [sys.executable, "-m", "landfall", "demo", "--folder", str(folder), "--boxes", str(boxes), "--speed", str(speed)]
+    running = subprocess.Popen(command)
+    try:
+        yield Shown(fleet.pages_url, fleet.api_url)
+    finally:
+        running.send_signal(signal.SIGINT)
+        assert running.wait(120) == 0
 
 
-def _container(stage: Stage, tab: Tab) -> None:
-    number = next(number for number in reversed(stage.voyage.world.boxes.numbers) if number.startswith("BBRU"))
-    tab.enter(stage.url, "mira", f"/containers?container={number}")
-    tab.page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
-    until(lambda: land(tab) > 5_000, "the track")
-    tab.page.screenshot(path=DOCS / "container.png")
+def take(shown: Shown, folder: Path) -> None:
+    """The pictures of a demo that has come to chapter C."""
+    with browser() as new_tab:
+        tab = entered(new_tab, shown, "operations")
+        wait(lambda: land(tab) > 50_000, "the map")
+        tab.page.screenshot(path=folder / "fleet-map.png")
+        tab.page.get_by_role("link", name="Alerts desk").click()
+        tab.page.get_by_text("What was seen").first.wait_for()
+        tab.page.screenshot(path=folder / "alerts-desk.png")
+        tab = entered(new_tab, shown, "operations", f"/containers?container={reefer(shown)}")
+        tab.page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
+        wait(lambda: land(tab) > 5_000, "the track")
+        tab.page.screenshot(path=folder / "container.png")
+        tab = entered(new_tab, shown, "duckworks")
+        tab.page.get_by_test_id("stDataFrame").wait_for()
+        wait(lambda: land(tab) > 20_000, "the map")
+        tab.page.screenshot(path=folder / "portal.png")
 
 
-def _portal(stage: Stage, new_tab: Callable[[], Tab]) -> None:
+def entered(new_tab: Callable[[], Tab], shown: Shown, username: str, path: str = "") -> Tab:
+    """A wide tab of someone who has logged in."""
     tab = new_tab()
-    tab.page.set_viewport_size({"width": 1600, "height": 1000})
-    tab.enter(stage.url, "ducks")
-    tab.page.get_by_test_id("stDataFrame").wait_for()
-    until(lambda: land(tab) > 20_000, "the map")
-    tab.page.screenshot(path=DOCS / "portal.png")
+    tab.page.set_viewport_size({"width": WIDTH_PX, "height": HEIGHT_PX})
+    tab.enter(shown.pages_url, username, path)
+    return tab
+
+
+def told(shown: Shown) -> set[str]:
+    """The chapters told so far."""
+    return {chapter["chapter"] for chapter in (shown.ask("story") or {}).get("items", [])}
+
+
+def fallen(shown: Shown) -> list[str]:
+    """The boxes that the map shows overboard."""
+    return [box["container"] for box in (shown.ask("map") or {}).get("lost", [])]
+
+
+def reefer(shown: Shown) -> str:
+    """A box with a setpoint that has been on a ship: one whose page has everything to show."""
+    boxes = shown.ask("containers?limit=500")["items"]
+    return str(max((box for box in boxes if "setpoint_c" in box["signals"]), key=lambda box: box["at_ms"])["number"])
+
+
+def wait(true: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
+    """Waits for a condition, with a deadline."""
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline, f"waited {within_s:g} s for {what}"
+        time.sleep(0.5)
 
 
 def land(tab: Tab) -> int:
@@ -79,4 +126,4 @@ def land(tab: Tab) -> int:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else BOXES)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else BOXES, float(sys.argv[2]) if len(sys.argv) > 2 else SPEED)

@@ -20,6 +20,8 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 WAIT_MS_MAX = 30_000
+LAND = (0x1D, 0x34, 0x47)
+"""The basemap's land, as `dashboards/static/style.json` paints it."""
 
 
 @dataclass

@@ -13,9 +13,9 @@ from playwright.sync_api import Page, expect
 from cargo.identifiers import make_container
 from dashboards import theme
 from tests.dashboards.stage import Stage, staged, until
-from tests.dashboards.tab import Tab, browser
+from tests.dashboards.tab import LAND, Tab, browser
 
-LAND, SEA, DUCK = (0x1D, 0x34, 0x47), (0x0B, 0x1D, 0x2E), (255, 205, 40)
+SEA, DUCK = (0x0B, 0x1D, 0x2E), (255, 205, 40)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ def test_the_muster() -> None:
 def test_everything_has_its_age() -> None:
     assert (tile("Readings received").value, tile("Readings received").note) == ("2,000", "newest 1 min ago")
     assert tile("Fleet clock").note == "4,000× real time"
-    assert headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0})).note == "paused"
+    assert headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0})).note == "stands still"
     assert headline.own_tiles(fleet())[-1].value == "5 s ago"
 
 
@@ -37,7 +37,12 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     assert "10 min" in still
     assert still.endswith("alerts still come.")
     assert (headline.still_since(status(age(600_000, 600_000)), alerts_come=False) or "").endswith("alerts too, is as old as that.")
-    assert "not spoken" in (headline.still_since(status(age(None, None))) or "")
+    assert "made nothing yet" in (headline.still_since(status(age(None, None))) or "")
+    broken = headline.still_since(status({**age(600_000, 2_000), "well": False})) or ""
+    assert "since 18 May 2026, 06:34 UTC (fleet)." in broken
+    assert headline.own_tiles(fleet())[1].note == "1,500 aboard ships · 493 on quays · 7 overboard"
+    waiting = fleet(counts={"boxes": 5, "lost": 0, "open_alerts": 0, "on_ship": 2, "on_quay": 0})
+    assert headline.own_tiles(waiting)[1].note == "2 aboard ships · 0 on quays · 3 not heard yet"
 
 
 CHAPTER = {"chapter": "C", "title": "Off Sydney: boxes overboard", "text": "Ship 9999010 has rolled", "look": "The map", "at_ms": NOW_MS}

@@ -36,6 +36,13 @@ def test_ships_at_one_berth_do_not_hide_each_other() -> None:
     assert len(heights) == 10
 
 
+def test_a_moored_ships_label_is_above_her_boxes() -> None:
+    """Under her are the boxes of the quay; at sea there is nothing, and her label is there."""
+    moored, at_sea = marks.ship_rows([ship("1", longitude=103.8, latitude=1.26), ship("2")], [], NOW_MS, [port()])
+    assert moored["offset_px"][1] < -blocks.ROWS * blocks.BLOCK_HEIGHT_PX
+    assert at_sea["offset_px"][1] > 0
+
+
 def test_every_customer_has_a_block_and_no_place_too_many() -> None:
     """Even three boxes among thousands are seen, and the fullest place stays a stack."""
     crowd = place("ship", "9999010", group("duckworks", 2_000), group("merlion", 3))

@@ -44,7 +44,7 @@ def test_every_page_shows_the_clock_and_since_when_it_is_unknown(stage: Stage, n
     until(lambda: clock.inner_text() != first, "the clock to move on the login page")
     for path in PAGES:
         inside.enter(stage.url, "mira", path)
-        expect(inside.page.locator(".lf-tile", has_text="Fleet clock").first).to_contain_text(re.compile("real time|paused"))
+        expect(inside.page.locator(".lf-tile", has_text="Fleet clock").first).to_contain_text(re.compile("real time|stands still"))
     stage.answering.stop()
     for tab in (door, inside):
         tile = tab.page.locator(".lf-tile", has_text="Fleet clock").first
@@ -54,7 +54,7 @@ def test_every_page_shows_the_clock_and_since_when_it_is_unknown(stage: Stage, n
     expect(inside.page.get_by_text("can not be reached").first).to_be_visible()
     stage.answering.start()
     for tab in (door, inside):
-        expect(tab.page.locator(".lf-tile", has_text="Fleet clock").first).to_contain_text(re.compile("real time|paused"))
+        expect(tab.page.locator(".lf-tile", has_text="Fleet clock").first).to_contain_text(re.compile("real time|stands still"))
 
 
 def test_the_buttons_move_the_simulators_clock_and_the_page_tells_the_story(stage: Stage, new_tab: Callable[[], Tab]) -> None:
@@ -65,7 +65,7 @@ def test_the_buttons_move_the_simulators_clock_and_the_page_tells_the_story(stag
     page.get_by_role("button", name="Pause").click()
     until(lambda: clock.view()["state"] == "paused", "the simulator's pause")
     stood_ms = clock.now_ms()
-    expect(page.locator(".lf-tile", has_text="Fleet clock").first).to_contain_text("paused")
+    expect(page.locator(".lf-tile", has_text="Fleet clock").first).to_contain_text("stands still")
     page.get_by_text("8,000×", exact=True).click()
     until(lambda: clock.view()["speed_set"] == 8_000, "the simulator's speed")
     expect(page.get_by_role("button", name="Resume")).to_be_visible()

@@ -86,7 +86,7 @@ def test_codes_become_words() -> None:
     assert words.place({"kind": "ship", "id": "1"}, names) == "Aboard 1"
     assert words.custody("delivered", names) == "Delivered"
     assert words.custody("ship/9999010", names) == "Aboard Big Blue"
-    assert words.speed(0) == "paused"
+    assert words.speed(0) == "stands still"
     assert words.speed(4000) == "4,000× real time"
 
 

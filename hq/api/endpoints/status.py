@@ -19,7 +19,7 @@ def status(ask: Asking) -> Fields:
         processes = look.rows(look.sight.processes())
         told = sorted((_process(row, look) for row in processes), key=lambda one: (one["node"], one["process"]))
         return look.framed(
-            spark=_age(look, look.fresh.spark_at_ms, look.fresh.spark_wall_at_ms),
+            spark={**_age(look, look.fresh.spark_at_ms, look.fresh.spark_wall_at_ms), "well": look.fresh.spark_well},
             projector=_age(look, look.fresh.log_at_ms, look.fresh.log_wall_at_ms),
             processes=told,
             streams=sorted(look.rows(look.sight.stream_ages()), key=lambda one: str(one["stream"])),
