@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from landfall.fields import BETWEEN, PREFIX, annotation_at, in_words, is_secret, models_in, variables
 from streams.crash import CRASH_VARIABLE
@@ -111,7 +110,7 @@ class _Draft(Generic[Settings]):
         inner[keys[-1]] = value
         self.origins[keys] = name
 
-    def _told(self, problem: ErrorDetails) -> Iterator[str]:
+    def _told(self, problem: Mapping[str, Any]) -> Iterator[str]:
         """The problem in a sentence; nothing when a line that does not read may be the reason for it."""
         place, type_ = tuple(problem["loc"]), problem["type"]
         if (type_ == "missing" and self.unread) or (
@@ -128,7 +127,7 @@ class _Draft(Generic[Settings]):
         return variable or ": ".join(part for part in (str(self.path) if self.path else "", written) if part) or "the settings"
 
 
-def _sentence(kind: type[BaseModel], place: Place, problem: ErrorDetails, given: str, by_variable: bool) -> str:
+def _sentence(kind: type[BaseModel], place: Place, problem: Mapping[str, Any], given: str, by_variable: bool) -> str:
     """What is wrong at `place` and what to do about it; `given`: what is there, as far as it may be shown."""
     wanted = annotation_at(kind, place)
     match problem["type"]:
@@ -163,7 +162,7 @@ def _variable(place: Place) -> str:
     return PREFIX + BETWEEN.join(str(key).upper() for key in place)
 
 
-def _example(problem: ErrorDetails, wanted: Any) -> str:
+def _example(problem: Mapping[str, Any], wanted: Any) -> str:
     """What to write instead."""
     type_ = problem["type"]
     if type_ == "literal_error":
