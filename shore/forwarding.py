@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from cargo.errors import Unreadable
 from cargo.registry import Entry, entry_body, parse_entry
 from intake.pipeline import Sink
 from shore.aboard import ShipsDesk
-from streams.consumers import Consumer
+from streams.consumers import Consumer, Patience
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Log
@@ -21,6 +22,8 @@ from streams.records import BODY, OFFSET, TOPIC, Batch, Record, to_batch
 from streams.words import Coordinates, Position
 
 RETRY_S = 1.0
+HOLES_EVERY_S = 5.0
+"""How often it is looked whether a hole has been waited for long enough, when nothing comes."""
 REGISTRY, ALERTS = "registry", "alerts"
 Report = Callable[..., None]
 
@@ -28,8 +31,9 @@ Report = Callable[..., None]
 class Forwarding:
     """`run` it as background work of headquarters' node."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, report: Report, patience: Callable[[str], Patience | None] = lambda stream: None) -> None:
+        """`patience` of the consumer of a stream: how long it waits at a hole."""
+        self._report, self._patience = report, patience
         self._desk = ShipsDesk()
         self._consumers: dict[str, Consumer] = {}
 
@@ -46,7 +50,8 @@ class Forwarding:
             await asyncio.to_thread(self._take_up, log)
             grown.set()
             while True:
-                await grown.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(grown.wait(), HOLES_EVERY_S)
                 grown.clear()
                 for consumer in self._consumers.values():
                     while await self._forward(consumer, sink):
@@ -55,18 +60,20 @@ class Forwarding:
             unsubscribe()
 
     def _take_up(self, log: Log) -> None:
-        self._consumers = {stream: Consumer(log, f"aboard/{stream}", stream) for stream in (REGISTRY, ALERTS)}
+        self._consumers = {
+            stream: Consumer(log, f"aboard/{stream}", stream, patience=self._patience(stream)) for stream in (REGISTRY, ALERTS)
+        }
         for origin, reached in self._consumers[REGISTRY].position().items():
             for batch in log.run(REGISTRY, origin, 0, reached):
                 list(self._told(batch))
 
     async def _forward(self, consumer: Consumer, sink: Sink) -> bool:
         polled = await asyncio.to_thread(consumer.poll)
-        if polled.position == consumer.position():
+        if polled.position == consumer.position() and not polled.late:
             return False
         tell = self._told if consumer.stream == REGISTRY else _acknowledged
         per_ship: dict[str, list[Record]] = {}
-        for batch in polled.batches:
+        for batch in (*polled.late, *polled.batches):
             for imo, record in tell(batch):
                 per_ship.setdefault(imo, []).append(record)
         commit_point("forwarding.told")

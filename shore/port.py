@@ -9,6 +9,7 @@ from intake.watching import Watching
 from shore.forwarding import Forwarding
 from shore.settings import PortSettings
 from streams.clock import Clock
+from streams.consumers import Patience
 from streams.node import Node
 
 
@@ -27,7 +28,7 @@ class PortNode:
             self.node.needs("the quay's endpoint", lambda: self.intake.listens)
             self.node.add_background("watch", self._watch)
         else:
-            self._forwarding = Forwarding(self.node.report)
+            self._forwarding = Forwarding(self.node.report, self._patience)
             self.node.add_background("forwarding", self._forward)
 
     async def start(self) -> None:
@@ -37,6 +38,10 @@ class PortNode:
     async def stop(self) -> None:
         """Finish what is being committed, close the sessions and the log."""
         await self.node.stop()
+
+    def _patience(self, stream: str) -> Patience:
+        node = self.node
+        return Patience(lambda: node.definitions.of(stream).patience_s, node.clock, node.metrics.process)
 
     async def _take_in(self) -> None:
         await self.intake.run(self.node, self.node.log, self.settings.node.node)

@@ -1,0 +1,184 @@
+"""Goal: a consumer waits at a hole as long as the stream's patience, then says so, goes on, and gets each record once when it comes."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from streams.clock import StillClock
+from streams.consumers import CONSUMERS, Consumer, Patience, Polled
+from streams.errors import Misuse, RetryLater
+from streams.log import Append
+from streams.logs.files import FileLog, FileLogOptions
+from streams.ranges import RangeSet
+from streams.words import Origin, Position
+from tests.streams.logkit import NOW_MS, SHIP, FullDisk, append_rows, open_log, rows
+
+
+def gapped(folder: Path, *ranges: tuple[int, int], total: int = 40, options: FileLogOptions | None = None) -> tuple[FileLog, FileLog]:
+    """A ship's log of `total` rows, and a port's that has only `ranges` of it."""
+    ship = open_log(folder / "ship")
+    append_rows(ship, rows(total))
+    port = open_log(folder / "port", "tokyo", options=options or FileLogOptions())
+    bring(ship, port, *ranges)
+    return ship, port
+
+
+def bring(ship: FileLog, port: FileLog, *ranges: tuple[int, int]) -> None:
+    for first, end in ranges:
+        port.admit(list(ship.blocks("containers", ship.origin, first, end)))
+
+
+def offsets(polled: Polled) -> list[int]:
+    return [row.coordinates.offset for batch in (*polled.late, *polled.batches) for row in batch.rows()]
+
+
+def told(log: FileLog) -> list[str]:
+    bodies = [json.loads(b) for batch in log.read("exceptions", Position()) for b in batch.records.column("body").to_pylist()]
+    return [body["reason"] for body in bodies]
+
+
+def test_it_waits_as_long_as_the_patience_then_skips_says_so_and_delivers_late(tmp_path: Path) -> None:
+    ship, port = gapped(tmp_path, (0, 10), (15, 40))
+    clock, seconds = StillClock(NOW_MS), 60.0
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: seconds, clock, "tokyo.port"))
+    first = consumer.poll()
+    assert offsets(first) == list(range(10))
+    consumer.commit(first.position)
+    for _ in range(3):
+        assert offsets(consumer.poll()) == []
+        clock.advance(20)
+    beyond = consumer.poll()
+    assert offsets(beyond) == list(range(15, 40))
+    assert told(port) == [], "nothing is skipped before it is committed"
+    consumer.commit(beyond.position)
+    assert consumer.skipped() == {ship.origin: RangeSet([(10, 15)])}
+    assert told(port) == [f"containers:{ship.origin} 10..14 did not come in time"]
+    assert offsets(consumer.poll()) == []
+    bring(ship, port, (12, 15))
+    late = consumer.poll()
+    assert (offsets(late), late.position) == ([12, 13, 14], beyond.position)
+    assert offsets(consumer.poll()) == [12, 13, 14], "until it is committed"
+    consumer.commit(late.position)
+    assert consumer.skipped() == {ship.origin: RangeSet([(10, 12)])}
+    port.close()
+    port = open_log(tmp_path / "port", "tokyo")
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: seconds, clock))
+    assert consumer.skipped() == {ship.origin: RangeSet([(10, 12)])}
+    bring(ship, port, (10, 12))
+    assert offsets(consumer.poll()) == [10, 11]
+    consumer.commit(consumer.poll().position)
+    assert (consumer.skipped(), offsets(consumer.poll()), len(told(port))) == ({}, [], 1)
+    port.close()
+    ship.close()
+
+
+def test_alerts_do_not_wait_at_all_and_a_changed_patience_counts_at_once(tmp_path: Path) -> None:
+    ship, port = gapped(tmp_path, (0, 10), (15, 40))
+    patience: list[float | None] = [None]
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: patience[0], StillClock(NOW_MS)))
+    consumer.commit(consumer.poll().position)
+    assert offsets(consumer.poll()) == [], "as long as it takes"
+    patience[0] = 0.0
+    assert offsets(consumer.poll()) == list(range(15, 40))
+    port.close()
+    ship.close()
+
+
+def test_a_hole_that_fills_while_it_waits_is_read_in_order(tmp_path: Path) -> None:
+    ship, port = gapped(tmp_path, (0, 10), (15, 20), (25, 40))
+    clock = StillClock(NOW_MS)
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 60.0, clock))
+    consumer.commit(consumer.poll().position)
+    assert offsets(consumer.poll()) == []
+    clock.advance(59)
+    bring(ship, port, (10, 15))
+    polled = consumer.poll()
+    assert offsets(polled) == list(range(10, 20))
+    consumer.commit(polled.position)
+    clock.advance(2)
+    assert offsets(consumer.poll()) == [], "the next hole is waited for anew"
+    assert told(port) == []
+    clock.advance(61)
+    assert offsets(consumer.poll()) == list(range(25, 40))
+    port.close()
+    ship.close()
+
+
+def test_a_hole_that_is_declared_gone_is_no_longer_waited_for(tmp_path: Path) -> None:
+    ship, port = gapped(tmp_path, (0, 10), (15, 40))
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 0.0, StillClock(NOW_MS)))
+    for _ in range(2):
+        consumer.commit(consumer.poll().position)
+    assert consumer.skipped() == {ship.origin: RangeSet([(10, 15)])}
+    port.declare_gone("containers", ship.origin, 10, 15, "lost")
+    consumer.commit(consumer.poll().position)
+    assert consumer.skipped() == {}
+    port.close()
+    ship.close()
+
+
+def test_effects_position_skip_and_exception_are_one_commit(tmp_path: Path) -> None:
+    full = FullDisk()
+    ship, port = gapped(tmp_path, (0, 10), (15, 40), options=FileLogOptions(disk=full))
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 0.0, StillClock(NOW_MS)))
+    consumer.commit(consumer.poll().position)
+    polled = consumer.poll()
+    full.writes_left = 1
+    with pytest.raises(RetryLater):
+        consumer.commit(polled.position, [Append("alerts", rows(1))])
+    full.writes_left = None
+    assert (told(port), consumer.skipped(), port.position("alerts")) == ([], {}, Position())
+    answers = consumer.commit(polled.position, [Append("alerts", rows(1))])
+    assert [answer.stream for answer in answers] == ["alerts"]
+    assert len(told(port)) == 1
+    port.close()
+    ship.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_comes_in_whatever_order_each_is_delivered_once(tmp_path: Path, seed: int) -> None:
+    """Blocks arrive anyhow, patience runs out now and then, the consumer is made anew between: every record once, none never."""
+    chance = random.Random(seed)
+    ship, port = gapped(tmp_path, total=60)
+    clock, delivered = StillClock(NOW_MS), list[int]()
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 10.0, clock))
+    cuts = sorted({0, 60, *(chance.randrange(60) for _ in range(12))})
+    pieces = list(pairwise(cuts))
+    chance.shuffle(pieces)
+    for piece in pieces:
+        bring(ship, port, piece)
+        for _ in range(chance.randrange(4)):
+            clock.advance(chance.choice([1, 11]))
+            polled = consumer.poll(chance.choice([1, 5, 1000]))
+            if chance.random() < 0.7:
+                consumer.commit(polled.position)
+                delivered += offsets(polled)
+            if chance.random() < 0.2:
+                consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 10.0, clock))
+    while offsets(polled := consumer.poll(7)) or polled.position != consumer.position():
+        consumer.commit(polled.position)
+        delivered += offsets(polled)
+    assert sorted(delivered) == list(range(60))
+    assert consumer.skipped() == {}
+    assert consumer.position() == Position({ship.origin: 60})
+    port.close()
+    ship.close()
+
+
+def test_where_it_stands_is_written_down_for_people(tmp_path: Path) -> None:
+    ship, port = gapped(tmp_path, (0, 10), (15, 40))
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 0.0, StillClock(NOW_MS)))
+    for _ in range(2):
+        consumer.commit(consumer.poll().position)
+    body = json.loads(port.latest(CONSUMERS, "rules")[0].records.column("body")[0].as_py())
+    assert body == {"stream": "containers", "position": {str(ship.origin): 40}, "skipped": {str(ship.origin): [[10, 15]]}}
+    with pytest.raises(Misuse):
+        consumer.commit(Position({ship.origin: 12}))
+    assert Origin.parse(next(iter(body["skipped"]))) == ship.origin != SHIP
+    port.close()
+    ship.close()
