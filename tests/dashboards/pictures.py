@@ -27,6 +27,7 @@ from tests.dashboards.tab import LAND, PASSWORD, Tab, browser
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BOXES, SPEED = 600, 4_000.0
 STORY_S_MAX = 3_600
+SLOW, SPARK_AGE_MS_MAX = 60.0, 90 * 60_000
 WIDTH_PX, HEIGHT_PX = 1600, 1000
 
 
@@ -37,12 +38,14 @@ class Shown:
     pages_url: str
     api_url: str
 
-    def ask(self, path: str) -> Any:
-        """What the API tells operations; None while it does not answer."""
+    def ask(self, path: str, **body: Any) -> Any:
+        """What the API tells operations, who with a body do something; None while it does not answer."""
         try:
             login = {"username": "operations", "password": PASSWORD}
             token = httpx.post(f"{self.api_url}/api/token", data=login, trust_env=False).json()["access_token"]
-            answer = httpx.get(f"{self.api_url}/api/{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False)
+            method, headers = "POST" if body else "GET", {"Authorization": f"Bearer {token}"}
+            url = f"{self.api_url}/api/{path}"
+            answer = httpx.request(method, url, json=body or None, headers=headers, timeout=30, trust_env=False)
         except (httpx.TransportError, KeyError, ValueError):
             return None
         return answer.json() if answer.is_success else None
@@ -52,6 +55,8 @@ def main(boxes: int, speed: float) -> None:
     """Writes fleet-map.png, alerts-desk.png, container.png and portal.png."""
     with tempfile.TemporaryDirectory() as folder, demo(Path(folder) / "demo", boxes, speed) as shown:
         wait(lambda: told(shown) >= {"A", "B", "C"} and bool(fallen(shown)), "the loss off Sydney", STORY_S_MAX)
+        shown.ask("clock", action="speed", speed=SLOW)
+        wait(lambda: shown.ask("status")["spark"]["age_ms"] < SPARK_AGE_MS_MAX, "Spark", STORY_S_MAX)
         take(shown, DOCS)
 
 

@@ -65,4 +65,4 @@ def test_begun_anew_and_behind_it_is_as_old_as_its_last_states(fleet: Fleet, tmp
     """A job that has just started again knows not how new what it read was: its states say when they were made."""
     fill(fleet)
     spark, _ = spark_says(fleet, tmp_path, positions=read_of(fleet, 1), newest_at_ms=None)
-    assert spark["at_ms"] == NOW_MS
+    assert spark["at_ms"] == SPOKE_MS
