@@ -16,6 +16,7 @@ from bench.machine import machine
 SHORT = {
     "codec": ("1000", "24"),
     "log": ("1000", "24"),
+    "proof": ("1000", "24"),
     "mqtt": ("100000",),
     "link": ("2000", "60"),
     "spark": ("2000", "250"),

@@ -70,7 +70,7 @@ class Chain:
         if records.num_rows and (offsets[0].as_py() != self.end or offsets[-1].as_py() != self.end + records.num_rows - 1):
             raise ValueError(f"{self.stream}:{self.origin} goes on at {self.end}, not at {offsets[0].as_py()}..{offsets[-1].as_py()}")
         if records.num_rows:
-            self.newest_at_ms = max(self.newest_at_ms, *records.column(ORDER_AT).to_pylist())
+            self.newest_at_ms = max(self.newest_at_ms, int(records.column(ORDER_AT).to_numpy().max()))
         rows = entries(records)
         at = 0
         while at < len(rows):

@@ -15,9 +15,12 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from streams.proof.canonical import DIGEST_BYTES, digest
 
+TOPICS_KNOWN = 1 << 16
+"""Topics whose keys are remembered: some 12 MiB at most."""
 _LEAF, _NODE, _ROOT = b"\x00", b"\x01", b"\x03"
 _COUNT = struct.Struct("<I")
 _AT = struct.Struct("<q")
@@ -95,6 +98,7 @@ class Tree:
         return Path(index, len(self.leaves), tuple(beside))
 
 
+@lru_cache(maxsize=TOPICS_KNOWN)
 def topic_key(topic: str) -> bytes:
     """What the leaf of a topic is found by."""
     return digest(topic.encode())
