@@ -24,8 +24,8 @@ from pydantic import SecretStr
 
 from bench.proc import memory_mib, open_files
 from bench.readings import as_json, fleet_readings
-from hq.fanout.kafka import answers, client_settings
-from hq.fanout.settings import KafkaAccess
+from streams.logs.kafka.client import answers, client_settings
+from streams.logs.kafka.settings import KafkaAccess
 
 KAFKA_S, KAFKA_AT_ONCE, KAFKA_HEAP_MB = 300.0, 500, 2048
 APPENDED_S_MAX, READY_S_MAX = 30.0, 120.0

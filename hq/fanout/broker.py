@@ -18,11 +18,12 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from hq.fanout.kafka import answers
-from hq.fanout.settings import KafkaAccess, KafkaBrokerSettings
+from hq.fanout.settings import KafkaBrokerSettings
 from hq.health import serve_health
 from hq.java import java_home, kafka_jars
 from streams.errors import RetryLater
+from streams.logs.kafka.client import answers
+from streams.logs.kafka.settings import KafkaAccess
 
 STOPPED_WITHIN_S = 30.0
 LOOK_EVERY_S = 0.2

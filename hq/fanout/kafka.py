@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from hq.fanout.messages import Message
 from hq.fanout.routes import POSITIONS
-from hq.fanout.settings import KafkaAccess
-from streams.errors import NotAllowed, RetryLater
+from streams.errors import RetryLater
+from streams.logs.kafka.client import asked, client_settings, told
+from streams.logs.kafka.settings import KafkaAccess
 from streams.words import Position
 
 ANSWER_S_MAX = 15.0
 TRANSACTION_MS_MAX = 60_000
 """How long Kafka keeps a transaction of a process that is gone open, holding up who reads only what is committed."""
 LINGER_MS = 5
-_FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
-
-
-def client_settings(access: KafkaAccess) -> dict[str, Any]:
-    """What every client of this Kafka is configured with."""
-    settings: dict[str, Any] = {
-        "bootstrap.servers": access.brokers,
-        "security.protocol": "SASL_SSL" if access.tls_ca else "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": access.username,
-        "sasl.password": access.password.get_secret_value(),
-        "log_level": 2,
-        "error_cb": _in_passing,
-    }
-    return settings | ({"ssl.ca.location": str(access.tls_ca)} if access.tls_ca else {})
-
-
-def answers(access: KafkaAccess) -> bool:
-    """Whether the Kafka lets this login in, within two seconds."""
-    try:
-        AdminClient(client_settings(access)).list_topics(timeout=2.0)
-    except KafkaException:
-        return False
-    return True
+WHO = "fan-out of this name"
 
 
 class Transactions:
@@ -64,11 +41,11 @@ class Transactions:
                 "queue.buffering.max.kbytes": 1 << 20,
             }
         )
-        _asked(lambda: self._producer.init_transactions(ANSWER_S_MAX))
+        asked(lambda: self._producer.init_transactions(ANSWER_S_MAX), WHO)
 
     def write(self, topics: Mapping[str, Iterable[Message]], positions: Callable[[], Mapping[str, Position]]) -> None:
         """One transaction: the messages, by Kafka topic, and then the `positions`, by stream, that hold once all messages are taken."""
-        _asked(self._producer.begin_transaction)
+        asked(self._producer.begin_transaction, WHO)
         for topic, messages in topics.items():
             for message in messages:
                 self._produce(topic, message)
@@ -77,7 +54,7 @@ class Transactions:
 
     def commit(self) -> None:
         """What was written is there for all who read; when this raises, it may or may not be."""
-        _asked(lambda: self._producer.commit_transaction(ANSWER_S_MAX))
+        asked(lambda: self._producer.commit_transaction(ANSWER_S_MAX), WHO)
 
     def _produce(self, topic: str, message: Message) -> None:
         try:
@@ -85,10 +62,10 @@ class Transactions:
         except KafkaException as problem:
             if problem.args[0].code() == KafkaError._FATAL:
                 self.commit()  # can not succeed any more, but names the cause, which `produce` does not
-            raise told(problem) from problem
+            raise told(problem, WHO) from problem
         except BufferError as problem:
             raise RetryLater("more messages wait for Kafka than the producer holds") from problem
-        _asked(lambda: self._producer.poll(0))
+        asked(lambda: self._producer.poll(0), WHO)
 
 
 def committed_positions(access: KafkaAccess) -> dict[str, Position]:
@@ -105,7 +82,7 @@ def committed_positions(access: KafkaAccess) -> dict[str, Position]:
     )
     positions: dict[str, Position] = {}
     try:
-        end = _asked(lambda: _end(access))
+        end = asked(lambda: _end(access), WHO)
         reader.assign([partition])
         while True:
             message = reader.poll(ANSWER_S_MAX)
@@ -127,24 +104,5 @@ def _end(access: KafkaAccess) -> int:
     partition = TopicPartition(POSITIONS, 0)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     admin = AdminClient(client_settings(access))  # no answer comes once it is thrown away
-    asked = admin.list_offsets({partition: latest}, request_timeout=ANSWER_S_MAX)
-    return int(asked[partition].result().offset)
-
-
-def _asked(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except KafkaException as problem:
-        raise told(problem) from problem
-
-
-def told(problem: KafkaException) -> NotAllowed | RetryLater:
-    """The problem in the project's own words."""
-    error = problem.args[0]
-    if isinstance(error, KafkaError) and error.code() in _FENCED:
-        return NotAllowed("another fan-out of this name has taken over", hint="run one, or give each a transactional_id of its own")
-    return RetryLater(f"Kafka: {error.str() if isinstance(error, KafkaError) else error}", hint="it is tried again")
-
-
-def _in_passing(error: KafkaError) -> None:
-    """A broken connection is the client's to mend: what comes of it is raised by the call that needed it."""
+    answer = admin.list_offsets({partition: latest}, request_timeout=ANSWER_S_MAX)
+    return int(answer[partition].result().offset)

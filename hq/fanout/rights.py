@@ -22,9 +22,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from hq.fanout.kafka import ANSWER_S_MAX, client_settings, told
+from hq.fanout.kafka import ANSWER_S_MAX, WHO
 from hq.fanout.routes import FANNED_OUT, POSITIONS, Right, kafka_topic, right_to
 from hq.fanout.settings import FanoutSettings, KafkaReader
+from streams.logs.kafka.client import client_settings, told
 
 SCRAM_ROUNDS = 8_192
 OURS = "landfall."
@@ -73,7 +74,7 @@ class Rights:
                 made.result()
             except KafkaException as problem:
                 if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise told(problem) from problem
+                    raise told(problem, WHO) from problem
 
     def _there(self) -> list[AclBinding]:
         anything: Any = None
@@ -83,7 +84,7 @@ class Rights:
         try:
             found: list[AclBinding] = self._admin.describe_acls(every, request_timeout=ANSWER_S_MAX).result()
         except KafkaException as problem:
-            raise told(problem) from problem
+            raise told(problem, WHO) from problem
         return found
 
 
@@ -116,4 +117,4 @@ def _wait(futures: dict[Any, Future[Any]]) -> None:
         try:
             future.result()
         except KafkaException as problem:
-            raise told(problem) from problem
+            raise told(problem, WHO) from problem

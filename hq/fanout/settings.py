@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -10,20 +9,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 
 from hq.fanout.routes import check_pattern
 from hq.running import WorkSettings
+from streams.logs.kafka.settings import USER_PATTERN, KafkaAccess, check_addresses
 
-_USER_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
-_ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-def _addresses(text: str) -> str:
-    if not all(_ADDRESS_PATTERN.fullmatch(one) for one in text.split(",")):
-        raise ValueError(f"brokers are written host:port,host:port, not {text!r}")
-    return text
 
 
 def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -32,22 +24,13 @@ def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return patterns
 
 
-class KafkaAccess(_Settings):
-    """How to reach a Kafka: `brokers` as `host:port,host:port`, a SCRAM-SHA-512 login, and `tls_ca`, a PEM file, where they speak TLS."""
-
-    brokers: Annotated[str, AfterValidator(_addresses)]
-    username: str = Field(pattern=_USER_PATTERN)
-    password: SecretStr
-    tls_ca: Path | None = None
-
-
 class KafkaReader(_Settings):
     """Someone who may read: a login, made in the Kafka when it is not there, and the streams: names, or beginnings of names and a `*`.
 
     Its consumers' group ids must begin with the username and a dot.
     """
 
-    username: str = Field(pattern=_USER_PATTERN)
+    username: str = Field(pattern=USER_PATTERN)
     password: SecretStr
     streams: Annotated[tuple[str, ...], AfterValidator(_patterns)]
 
@@ -85,7 +68,7 @@ class KafkaDoor(_Settings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=9092, ge=1, le=65_535)
-    advertised: Annotated[str, AfterValidator(_addresses)] = "127.0.0.1:9092"
+    advertised: Annotated[str, AfterValidator(check_addresses)] = "127.0.0.1:9092"
 
 
 class KafkaBrokerSettings(_Settings):
@@ -96,7 +79,7 @@ class KafkaBrokerSettings(_Settings):
     """
 
     folder: Path
-    username: str = Field("landfall", pattern=_USER_PATTERN)
+    username: str = Field("landfall", pattern=USER_PATTERN)
     password: SecretStr = Field(min_length=8)
     doors: tuple[KafkaDoor, ...] = Field((KafkaDoor(),), min_length=1)
     broker_port: int = Field(9094, ge=1, le=65_535)

@@ -18,9 +18,9 @@ import tomli_w
 from confluent_kafka import Consumer, KafkaError
 from pydantic import SecretStr
 
-from hq.fanout.kafka import answers
-from hq.fanout.settings import KafkaAccess
 from streams.crash import CRASH_VARIABLE
+from streams.logs.kafka.client import answers
+from streams.logs.kafka.settings import KafkaAccess
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHIN_S = 40.0

@@ -13,11 +13,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from pydantic import SecretStr, ValidationError
 
 from hq.fanout.fanning import Fanout
-from hq.fanout.kafka import client_settings, committed_positions
+from hq.fanout.kafka import committed_positions
 from hq.fanout.settings import FanoutSettings
 from streams.codec import BlockCodec
 from streams.errors import NotAllowed
 from streams.logs.files import FileLogReader
+from streams.logs.kafka.client import client_settings
 from streams.metrics import Metrics
 from tests.fanout.headquarters import DUCKS, OTHERS, Headquarters, plain
 from tests.fanout.kafka import PASSWORD, Kafka, Process, Reader, until

@@ -1,0 +1,72 @@
+"""Goal: a node's login needs the rights that docs/kafka.md names and no more; without them it is told so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from streams.errors import NotAllowed
+from streams.logs.kafka.client import client_settings
+from tests.fanout.kafka import PASSWORD, Kafka
+from tests.streams.kafkakit import open_kafka_log, place
+from tests.streams.logkit import append_rows, rows
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "kafka.md"
+OPERATIONS = {one.name.capitalize(): one for one in AclOperation}
+RESOURCES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional-id": ResourceType.TRANSACTIONAL_ID}
+
+
+def documented(prefix: str, username: str) -> list[AclBinding]:
+    """What the commands in the docs would allow, for another prefix and login."""
+    commands = re.findall(r"--(topic|group|transactional-id) log-hq\. \\?\s*((?:--operation \w+\s*)+)", DOCS.read_text())
+    assert len(commands) == len(RESOURCES)
+    return [
+        AclBinding(
+            RESOURCES[resource],
+            f"{prefix}.",
+            ResourcePatternType.PREFIXED,
+            f"User:{username}",
+            "*",
+            OPERATIONS[operation],
+            AclPermissionType.ALLOW,
+        )
+        for resource, operations in commands
+        for operation in re.findall(r"--operation (\w+)", operations)
+    ]
+
+
+def test_the_documented_rights_suffice_and_are_needed(kafka: Kafka, tmp_path: Path) -> None:
+    """Without any, opening says where to look; with them, all a log does works, trimming and reading in another process included."""
+    where = place(kafka, tmp_path, username="harbour", answer_s=10)
+    admin = AdminClient(client_settings(kafka.access))
+    login = UserScramCredentialUpsertion("harbour", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8_192), PASSWORD.encode())
+    for made in admin.alter_user_scram_credentials([login]).values():
+        made.result()
+    with pytest.raises(NotAllowed, match=r"docs/kafka\.md"):
+        open_kafka_log(where)
+    for allowed in admin.create_acls(documented(where.settings.prefix, "harbour")).values():
+        allowed.result()
+    log = open_kafka_log(where)
+    append_rows(log, rows(10))
+    append_rows(log, rows(10, start=10))
+    log.trim("containers", log.origin, 10)
+    (where.folder / "index.sqlite").unlink()
+    log.close()
+    log = open_kafka_log(where)
+    assert [row for batch in log.run("containers", log.origin, 0, 20) for row in batch.records.column("number").to_pylist()] == [
+        *range(10, 20)
+    ]
+    log.close()
