@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from hq.serving import models as m
 from hq.serving.database import DatabaseGone, ServingReader
-from streams.records import Record
+from streams.records import Record, StoredRecord, body_text
+from streams.words import Position
 from tests.hq_serving.conftest import make_projector, project, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, SHIP, Fleet, booking, fill
 
@@ -17,6 +20,9 @@ from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, SHIP, Fleet, booking,
 def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
     """What the logs hold is in the store, field by field, and projecting again adds nothing."""
     fill(fleet)
+    fleet.append(
+        "ship-one", "ships", [Record(f"{SHIP}.environment", "WEATHER", NOW_MS, {"roll_deg": -12.5, "wind_kn": 40.0}, {"maker": "A"})]
+    )
     url = sqlite_url(tmp_path)
     assert project(make_projector(fleet.hq_dir, url)) > 0
     before = table_rows(url)
@@ -25,31 +31,27 @@ def test_every_record_becomes_rows_once(fleet: Fleet, tmp_path: Path) -> None:
     assert before["rejected"] == []
     reader = ServingReader(url)
     with reader.snapshot() as connection:
-        rows = connection.execute(select(m.Reading.__table__).where(m.Reading.topic == DUCKS[0])).mappings().all()
-        assert connection.execute(select(func.count()).select_from(m.Reading)).scalar() == 36
-    held = [
-        row
-        for origin in fleet.logs["hq"].ledger("containers")
-        for batch in fleet.logs["hq"].run("containers", origin, 0, 1000)
-        for row in batch.rows()
-        if row.record.topic == DUCKS[0]
-    ]
-    assert [
-        (r["origin"], r["offset"], r["order_at_ms"], r["received_at_ms"], r["device"], r["device_at_ms"], r["signals"]) for r in rows
-    ] == [
-        (
-            str(h.coordinates.origin),
-            h.coordinates.offset,
-            h.order_at_ms,
-            h.received_at_ms,
-            h.record.device,
-            h.record.device_at_ms,
-            h.record.signals,
-        )
-        for h in held
-    ]
-    assert {r["body"] for r in rows} == {'{"firmware":"1.2"}'}
+        rows = connection.execute(select(m.Reading.__table__)).mappings().all()
     reader.close()
+    log = fleet.logs["hq"]
+    held = [row for stream in ("containers", "ships") for batch in log.read(stream, Position()) for row in batch.rows()]
+    assert len(held) == 37
+    assert {row.record.topic.partition(".")[2] for row in held} == {"", "location", "environment"}
+    assert sorted(map(told, rows), key=str) == sorted(map(stored, held), key=str)
+
+
+def told(row: Mapping[Any, Any]) -> tuple[Any, ...]:
+    """A row of `reading`."""
+    at = (row["stream"], row["origin"], row["offset"], row["order_at_ms"], row["received_at_ms"])
+    return (*at, row["topic"], row["device"], row["device_at_ms"], row["signals"], row["body"])
+
+
+def stored(row: StoredRecord) -> tuple[Any, ...]:
+    """What the row of a record must say."""
+    at, one = row.coordinates, row.record
+    body = None if one.body is None else body_text(one.body)
+    where = (at.stream, str(at.origin), at.offset, row.order_at_ms, row.received_at_ms)
+    return (*where, one.topic, one.device, one.device_at_ms, dict(one.signals), body)
 
 
 def test_small_steps_and_one_step_give_the_same(fleet: Fleet, tmp_path: Path) -> None:
