@@ -1,67 +1,179 @@
-"""Bytes per 14-signal reading in blocks of several sizes, against JSON and zstd'd JSON, and how fast blocks are made and read.
+"""Bytes per reading in blocks, live and merged, against JSON, zstd'd JSON, Parquet and the columns' entropy; rates beside pcodec alone.
 
-`python -m bench.codec [containers] [hours]`. Prints one JSON object; a block's bytes include its header, offsets, topics and checksum;
-rates are readings per second of one core's time.
+`python -m bench.codec [containers] [hours]`. Prints one JSON object. A block's bytes include its head, offsets, topics and checksums.
+Rates are millions of readings per second: of the wall with all cores, and of one core's time. Parquet is one file of the same columns
+sorted by topic, offsets included, each column in the encoding (plain, dictionary, delta, byte stream split) that takes least, zstd 9.
+
+Entropy: the rows are put in order of topic and offset; of each column the least of the entropies of its values, of their steps, and of
+their differences from an earlier column of the same resolution, each as `-sum p log2 p` over the frequencies found, nulls as a column of
+yes and no; topics and the order of arrival as `log2` of how many ways there are. It is a bound for coders that take each column by
+itself with one table for all rows, the table free; a coder whose tables follow the data may go below it.
 """
 
 from __future__ import annotations
 
 import json
-import platform
 import sys
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import zstandard
 
-from bench.readings import as_json, fleet_readings
+from bench.bounds import entropy_bytes, parquet_bytes
+from bench.codecdata import LIVE_PER_S, recorded, simulated, synthetic, synthetic_live
+from bench.machine import machine
+from bench.readings import as_json
+from streams.block import BLOCK_RECORDS_MAX, Block, BlockTooLarge
 from streams.codec import BlockCodec
-from streams.logs.stamping import stamped
-from streams.records import DEVICE_AT
+from streams.codec.columns import known_rows
+from streams.codec.decimals import as_decimals
+from streams.codec.isonumbers import NUMBERS, unpacked
+from streams.codec.numbers import PcoTables, pco_pages
+from streams.records import DEVICE, OFFSET, STAMPED, TOPIC
 from streams.words import Origin
 
 ORIGIN = Origin("ship-9321483", 1_863_941_986_713_941_312)
-LATENCY_MS = 900
-BLOCK_ROWS = (100, 1_000, 10_000, 65_536)
+CODEC = BlockCodec()
 ZSTD_LEVEL = 3
+TEXTS = 10_000
+LIVE_BLOCKS = 200
+REPEATS = 3
+LOOKUPS = 50
 
 
-def blocks_of(readings: pa.RecordBatch, rows: int) -> dict[str, float]:
-    """The readings in blocks of `rows`, each block received LATENCY_MS after its last reading: bytes a reading, and rates."""
-    codec = BlockCodec()
-    parts = [readings.slice(at, rows) for at in range(0, readings.num_rows - rows + 1, rows)][: max(1, 200_000 // rows)]
-    batches = [stamped(part, at * rows, part.column(DEVICE_AT)[rows - 1].as_py() + LATENCY_MS) for at, part in enumerate(parts)]
-    begun_s = time.process_time()
-    blocks = [codec.encode("containers", ORIGIN, batch) for batch in batches]
-    encoded_s = time.process_time()
-    for block in blocks:
-        codec.decode(block)
-    decoded_s = time.process_time()
-    count = rows * len(blocks)
+def sizes(readings: pa.RecordBatch, live: pa.RecordBatch) -> dict[str, Any]:
+    """Bytes a reading: of `readings` in one block or as few as take them, of `live` in blocks of one second."""
+    count = readings.num_rows
+    blocks = [encoded(readings.slice(at, BLOCK_RECORDS_MAX)) for at in range(0, count, BLOCK_RECORDS_MAX)]
+    seconds = [encoded(live.slice(at, LIVE_PER_S)) for at in range(0, live.num_rows - LIVE_PER_S + 1, LIVE_PER_S)[:LIVE_BLOCKS]]
+    given = readings.select([name for name in readings.schema.names if name not in STAMPED.names])
+    texts = as_json(given.slice(0, TEXTS))
+    squeezed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(b"\n".join(texts))
+    entropy = entropy_bytes(readings)
     return {
-        "bytes_per_reading": round(sum(len(block.to_bytes()) for block in blocks) / count, 2),
-        "encoded_per_s": round(count / (encoded_s - begun_s)),
-        "decoded_per_s": round(count / (decoded_s - encoded_s)),
+        "readings": count,
+        "topics": len(readings.column(TOPIC).unique()),
+        "signals_per_reading": round(sum(count - column.null_count for column in given.columns[4:]) / count, 1),
+        "live": round(sum(len(block.to_bytes()) for block in seconds) / len(seconds) / LIVE_PER_S, 2),
+        "merged": round(sum(len(block.to_bytes()) for block in blocks) / count, 2),
+        "entropy": round(sum(entropy.values()) / count, 2),
+        "entropy_of": {name: round(found / count, 3) for name, found in entropy.items()},
+        "parquet": round(parquet_bytes(readings) / count, 2),
+        "zstd_json": round(len(squeezed) / len(texts), 1),
+        "json": round(sum(map(len, texts)) / len(texts), 1),
+    }
+
+
+def encoded(readings: pa.RecordBatch) -> Block:
+    """The block of these readings."""
+    return CODEC.encode("containers", ORIGIN, readings)
+
+
+def rates(readings: pa.RecordBatch) -> dict[str, Any]:
+    """How fast one large block is made and read; and pcodec alone over the same numbers in the same order, in one thread."""
+    block = encoded(readings)
+    columns = stored(readings)
+    packed = [pco_pages(column, [len(column)]) for column in columns]
+
+    def unpack() -> None:
+        for (meta, [page]), column in zip(packed, columns, strict=True):
+            PcoTables(meta, column.dtype).read(page, np.empty_like(column))
+
+    count = readings.num_rows
+    return {
+        "readings": count,
+        "columns_of_numbers": len(columns),
+        "encode": rate(lambda: encoded(readings), count),
+        "encode_pcodec_alone": rate(lambda: [pco_pages(column, [len(column)]) for column in columns], count),
+        "decode": rate(lambda: CODEC.decode(block), count),
+        "decode_pcodec_alone": rate(unpack, count),
+    }
+
+
+def stored(readings: pa.RecordBatch) -> list[Any]:
+    """The columns of numbers as pcodec gets them: by topic, nulls left out, short decimals as whole numbers."""
+    ordered = readings.take(pa.array(np.argsort(readings.column(TOPIC).dictionary_encode().indices.to_numpy(), kind="stable")))
+    columns = []
+    for column in ordered.columns:
+        if pa.types.is_string(column.type) or column.null_count == len(column):
+            continue
+        values = column.drop_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_floating(column.type):
+            whole = as_decimals(values)[1]
+            values = values if whole is None else whole
+        columns.append(values.astype(np.uint16) if pa.types.is_boolean(column.type) else values)
+        if column.null_count:
+            columns.append(known_rows(column).astype(np.uint16))
+    return columns
+
+
+def rate(work: Callable[[], object], count: int) -> dict[str, float]:
+    """The best of some runs, in millions of readings a second."""
+    walls, cores = [], []
+    for _ in range(REPEATS):
+        wall_s, core_s = time.perf_counter(), time.process_time()
+        work()
+        walls.append(time.perf_counter() - wall_s)
+        cores.append(time.process_time() - core_s)
+    return {"wall": round(count / min(walls) / 1e6, 2), "one_core": round(count / min(cores) / 1e6, 2)}
+
+
+def lookups(readings: pa.RecordBatch, topics: int) -> dict[str, float]:
+    """One topic's rows out of a block with so many topics: ms of one core's time, bytes and spans read; the middle of LOOKUPS."""
+    rng = np.random.default_rng(3)
+    names = unpacked(np.sort(rng.choice(NUMBERS // 1000, topics, replace=False)) * 1000 + 7)
+    which = np.arange(readings.num_rows) % topics
+    records = readings.set_column(0, readings.schema.field(TOPIC), names.take(pa.array(which)))
+    devices = pa.array([f"TRK-{number:07}" for number in rng.permutation(topics)])
+    records = records.set_column(1, readings.schema.field(DEVICE), devices.take(pa.array(which)))
+    try:
+        block = encoded(records)
+    except BlockTooLarge:
+        records = records.slice(0, records.num_rows // 2)
+        block = encoded(records)
+    asked: list[int] = []
+
+    def read(at: int, length: int) -> bytes:
+        asked.append(length)
+        return block.payload[at : at + length]
+
+    took_ms, head = [], block.head
+    for topic in names.take(pa.array(rng.integers(0, min(topics, records.num_rows), LOOKUPS))).to_pylist():
+        began_s = time.process_time()
+        found = CODEC.topic_rows(head, read, [topic])
+        took_ms.append((time.process_time() - began_s) * 1000)
+    return {
+        "bytes_per_reading": round(len(block.to_bytes()) / records.num_rows, 2),
+        "rows": records.num_rows,
+        "rows_of_one": found.num_rows,
+        "ms": round(float(np.median(took_ms)), 2),
+        "least_ms": round(min(took_ms), 2),
+        "bytes_read": round(sum(asked) / LOOKUPS),
+        "spans_read": round(len(asked) / LOOKUPS, 1),
     }
 
 
 def main() -> None:
     """Measures and prints."""
     given = [int(word) for word in sys.argv[1:]]
-    containers, hours = (*given, *(2000, 48)[len(given) :])
-    readings = fleet_readings(containers, hours)
-    texts = as_json(readings.slice(0, 10_000))
-    squeezed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(b"\n".join(texts))
+    containers, hours = (*given, *(2000, 500)[len(given) :])
+    readings = synthetic(containers, hours).slice(0, BLOCK_RECORDS_MAX)
+    sims, real = simulated(containers, max(1, hours // 24)), recorded()
+    topics = [count for count in (100, 2_000, 100_000, 1_000_000) if count <= readings.num_rows]
     figures = {
         "bench": "codec",
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "readings": readings.num_rows,
-        "containers": containers,
-        "json_bytes_per_reading": round(sum(map(len, texts)) / len(texts), 1),
-        "zstd_json_bytes_per_reading": round(len(squeezed) / len(texts), 2),
-        "block_rows": {rows: blocks_of(readings, rows) for rows in BLOCK_ROWS if rows <= readings.num_rows},
+        "machine": machine(),
+        "bytes_per_reading": {
+            "synthetic, 14 signals": sizes(readings, synthetic_live(min(100_000, containers * 10))),
+            "simulator": sizes(sims, sims),
+            **({} if real is None else {"real": sizes(real, real)}),
+        },
+        "rates": rates(readings),
+        "one_topic_of": {str(count): lookups(readings, count) for count in topics},
+        "first_offset": readings.column(OFFSET)[0].as_py(),
     }
     print(json.dumps(figures, indent=2))
 

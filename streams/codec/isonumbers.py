@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,9 +17,11 @@ NUMBERS = OWNERS * SERIALS
 """Packed container numbers are 0 to this less one: owner's four letters to base 26, times SERIALS, plus the serial number."""
 _CHARS = 11
 _PATTERN = "^[A-Z]{4}[0-9]{7}$"
+_ONE = re.compile("[A-Z]{4}[0-9]{7}")
 _LETTER_VALUES = np.array(
     [10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 34, 35, 36, 37, 38], np.int64
 )
+_LETTER_VALUES_OF = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTER_VALUES.tolist(), strict=True))
 _LETTER_PLACES = 26 ** np.arange(3, -1, -1)
 _DIGIT_PLACES = 10 ** np.arange(5, -1, -1)
 
@@ -41,8 +45,15 @@ def packed(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.bool_]]:
 
 def packed_one(text: str) -> int | None:
     """The whole number of one container number; None for any other text."""
-    numbers, _ = packed(pa.array([text]))
-    return int(numbers[0]) if len(numbers) else None
+    if not _ONE.fullmatch(text):
+        return None
+    values = [_LETTER_VALUES_OF[char] if char.isalpha() else int(char) for char in text[:-1]]
+    if sum(value << place for place, value in enumerate(values)) % 11 % 10 != int(text[-1]):
+        return None
+    owner = 0
+    for char in text[:4]:
+        owner = owner * 26 + ord(char) - ord("A")
+    return owner * SERIALS + int(text[4:10])
 
 
 def unpacked(numbers: Ints) -> pa.StringArray:

@@ -45,7 +45,7 @@ class Named:
 class Layout:
     """All columns but the topics: `masks` say where device times, then columns with nulls, are known.
 
-    Columns of numbers and of yes and no are numbered from 1 in the order masks, `place`, `device`, `order`, `values`.
+    Columns of numbers and of yes and no are numbered from 1 in the order masks, `place`, `received`, `device`, `order`, `values`.
     """
 
     device_kind: int
@@ -53,12 +53,13 @@ class Layout:
     named: list[Named]
     masks: list[PackedColumn]
     place: PackedColumn | None
+    received: PackedColumn | None
     device: PackedColumn | None
     order: PackedColumn | None
     values: list[PackedColumn | None]
 
     @classmethod
-    def read(cls, directory: Reader, *, by_topic: bool) -> Layout:
+    def read(cls, directory: Reader, *, by_topic: bool, each_received: bool) -> Layout:
         """Raises Corrupt."""
         device_kind, order_kind = directory.below(2, "how device times are stored"), directory.below(4, "how order times are stored")
         named = [Named.read(directory) for _ in range(directory.below(COLUMNS_MAX + 1, "the count of columns"))]
@@ -66,12 +67,13 @@ class Layout:
             raise Corrupt("two columns of a block have one name")
         masks = [PackedColumn.read(directory, "bit") for _ in range(1 + sum(column.has_nulls for column in named))]
         place = PackedColumn.read(directory, "int") if by_topic else None
+        received = PackedColumn.read(directory, "int") if each_received else None
         device = None if masks[0].never else PackedColumn.read(directory, "int")
         order = None
         if order_kind not in (DEVICE_ELSE_RECEIVED, RECEIVED):
             order = PackedColumn.read(directory, "bit" if order_kind == EITHER else "int")
         values = [None if column.kind == TEXT else PackedColumn.read(directory, column.stored) for column in named]
-        return cls(device_kind, order_kind, named, masks, place, device, order, values)
+        return cls(device_kind, order_kind, named, masks, place, received, device, order, values)
 
 
 class Pages:

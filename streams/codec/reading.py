@@ -16,7 +16,7 @@ from streams.codec.layout import Layout, Named, Pages
 from streams.codec.pages import PackedColumn
 from streams.codec.parallel import each
 from streams.codec.texts import read_texts, take
-from streams.codec.times import BEHIND_RECEIVED, EITHER, EXACT, RECEIVED, ReceivedTimes, read_received
+from streams.codec.times import BEHIND_RECEIVED, EXACT, RECEIVED, ReceivedTimes, read_received
 from streams.codec.topics import Topics, groups_of, joined, read_fences, read_group
 from streams.codec.wire import Bools, Budget, Ints, Reader, Values
 from streams.errors import Corrupt
@@ -36,19 +36,22 @@ def read_rows(head: BlockHead, read: ReadBytes, topics: Collection[str] | None =
     if len(groups) > 1:
         fences = read_fences(directory, len(groups))
         chosen = chosen if topics is None else groups_of(fences, topics)
-    layout = Layout.read(directory, by_topic=by_topic)
+    layout = Layout.read(directory, by_topic=by_topic, each_received=received is None)
     if payload.only is not None:
         directory.end()
     pages = Pages(payload.only, [] if payload.only else payload.several(chosen))
-    stored = StoredRows(head, groups.sizes(chosen), layout, received, pages, budget)
+    stored = StoredRows(head, groups.sizes(chosen), layout, received, (pages, budget))
     return stored.all_rows() if topics is None else stored.rows_of(topics)
 
 
 class StoredRows:
     """The rows of some groups of one block on their way from the order they are stored in to records in offset order."""
 
-    def __init__(self, head: BlockHead, sizes: list[int], layout: Layout, received: ReceivedTimes, pages: Pages, budget: Budget) -> None:
-        self._head, self._sizes, self._layout, self._received, self._pages, self._budget = head, sizes, layout, received, pages, budget
+    def __init__(
+        self, head: BlockHead, sizes: list[int], layout: Layout, received: ReceivedTimes | None, source: tuple[Pages, Budget]
+    ) -> None:
+        self._head, self._sizes, self._layout, self._received = head, sizes, layout, received
+        self._pages, self._budget = source
         self._rows = sum(sizes)
         self._done: list[Values] = []
 
@@ -78,17 +81,16 @@ class StoredRows:
         values = self._each([*(task for _, task in numbers), *texts])
         self._pages.end()
         resolved = [self._resolved(column, found) for (column, _), found in zip(numbers, values, strict=False)]
-        places = resolved.pop(0) if layout.place else np.arange(self._rows)
-        pick = self._pick(places, wanted)
-        stamps = self._stamps(places, masks[0], resolved)
+        places = resolved.pop(0) if layout.place else None
+        pick = wanted if places is None else self._pick(places, wanted)
+        stamps = self._stamps(places, pick, masks[0], resolved)
         signals, texts_read = iter(resolved), iter(values[len(numbers) :])
         finish = [partial(names.texts, self._budget, codes if pick is None else codes.take(pick))]
         for column in layout.named:
             found = next(texts_read) if column.kind == TEXT else next(signals)
             finish.append(partial(self._finished, column, found, known.get(column.name), pick))
         topic, *named = self._each(finish)
-        columns = {name: as_arrow(stamp, masks[0] if name == DEVICE_AT else None, pick) for name, stamp in stamps.items()}
-        return batch({TOPIC: topic, **columns, **dict(zip((column.name for column in layout.named), named, strict=True))}, len(topic))
+        return batch({TOPIC: topic, **stamps, **dict(zip((column.name for column in layout.named), named, strict=True))}, len(topic))
 
     def _bits(self, masks: Sequence[PackedColumn]) -> list[Task]:
         return [self._task(mask, self._sizes) for mask in masks]
@@ -96,7 +98,7 @@ class StoredRows:
     def _numbers(self, has_device_at: Bools, known: dict[str, Bools]) -> list[tuple[PackedColumn, Task]]:
         """The columns of numbers after the masks, and what reads them."""
         layout, sizes = self._layout, self._sizes
-        sized = [(layout.place, sizes), (layout.device, known_sizes(has_device_at, sizes)), (layout.order, sizes)]
+        sized = [(layout.place, sizes), (layout.received, sizes), (layout.device, known_sizes(has_device_at, sizes)), (layout.order, sizes)]
         for column, values in zip(layout.named, layout.values, strict=True):
             sized.append((values, known_sizes(known[column.name], sizes) if column.has_nulls else sizes))
         return [(column, self._task(column, counts)) for column, counts in sized if column is not None]
@@ -131,10 +133,8 @@ class StoredRows:
         self._done.append(values)
         return values
 
-    def _pick(self, places: Ints, wanted: Ints | None) -> Ints | None:
-        """Which stored rows, in the order of their offsets; None: all, as they are. `places` are checked."""
-        if self._layout.place is None:
-            return wanted
+    def _pick(self, places: Ints, wanted: Ints | None) -> Ints:
+        """Which stored rows, in the order of their offsets: the `wanted`, or all of the block. `places` are checked."""
         if places.min() < 0 or places.max() >= self._head.count:
             raise Corrupt("a row of a block has an offset outside it")
         if wanted is not None:
@@ -145,23 +145,30 @@ class StoredRows:
             raise Corrupt("two rows of a block have one offset")
         return pick
 
-    def _stamps(self, places: Ints, has_device_at: Bools, resolved: list[Values]) -> dict[str, Values]:
-        """Offsets and times of the stored rows; takes those that are written from `resolved`."""
-        layout, received_at = self._layout, self._received.at(places)
+    def _stamps(self, places: Ints | None, pick: Ints | None, has_device_at: Bools, resolved: list[Values]) -> dict[str, pa.Array]:
+        """Offsets and times of the rows `pick`; takes those that are written from `resolved`."""
+        layout = self._layout
+        received = resolved.pop(0) if layout.received else np.empty(0, np.int64)
         given = resolved.pop(0) if layout.device else np.empty(0, np.int64)
+        other = None if layout.order is None else resolved.pop(0)
+        if places is None:
+            places = np.arange(self._rows) if pick is None else pick
+        elif pick is not None:
+            places = places.take(pick) if len(pick) < self._head.count else np.arange(self._head.count)
+        received_at = self._received.at(places) if self._received else received if pick is None else received.take(pick)
+        index, null = stored_at(None if has_device_at.all() else has_device_at, pick)
+        device_at = given if index is None else given.take(index) if len(given) else np.zeros(len(index), np.int64)
         if layout.device_kind == BEHIND_RECEIVED:
-            given = received_at[has_device_at] - given
-        device_at = given
-        if len(given) < self._rows:
-            device_at = np.zeros(self._rows, np.int64)
-            device_at[has_device_at] = given
-        if layout.order_kind == EXACT:
-            order_at = received_at + resolved.pop(0)
-        elif layout.order_kind == RECEIVED:
+            device_at = received_at - device_at
+        if layout.order_kind == RECEIVED:
             order_at = received_at
+        elif other is not None:
+            other = other if pick is None else other.take(pick)
+            order_at = received_at + other if layout.order_kind == EXACT else np.where(other, device_at, received_at)
         else:
-            order_at = np.where(resolved.pop(0) if layout.order_kind == EITHER else has_device_at, device_at, received_at)
-        return {DEVICE_AT: given, OFFSET: self._head.first + places, RECEIVED_AT: received_at, ORDER_AT: order_at}
+            order_at = device_at if null is None else np.where(null, received_at, device_at)
+        times = {RECEIVED_AT: pa.array(received_at), ORDER_AT: pa.array(order_at)}
+        return {DEVICE_AT: pa.array(device_at, mask=null), OFFSET: pa.array(self._head.first + places), **times}
 
     def _finished(self, column: Named, found: Any, known: Bools | None, pick: Ints | None) -> pa.Array:
         if column.kind != TEXT:

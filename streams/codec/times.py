@@ -13,29 +13,39 @@ ITSELF, BEHIND_RECEIVED = 0, 1
 DEVICE_ELSE_RECEIVED, RECEIVED, EITHER, EXACT = 0, 1, 2, 3
 """How order times are written: not at all (of two kinds), one bit each, or by how much they differ from the received times."""
 _JUDGED_ROWS = 4096
+_RUN_ROWS_MIN = 32
 
 
-def write_received(directory: Writer, received_at: Ints, order_last_ms: int) -> None:
-    """The received times in offset order, at least one: runs of equal ones, as one commit makes them. Begins near `order_last_ms`."""
-    starts = np.concatenate(([0], np.flatnonzero(received_at[1:] != received_at[:-1]) + 1))
+def write_received(directory: Writer, received_at: Ints, order_last_ms: int, *, several_groups: bool) -> bool:
+    """The received times in offset order, at least one, as runs of equal ones, which commits make; the first is near `order_last_ms`.
+
+    False when runs are so short that they would be in every reader's way: then each row has its own, in its group.
+    """
+    starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(received_at[1:] != received_at[:-1]) + 1))
+    if several_groups and len(starts) * _RUN_ROWS_MIN > len(received_at):
+        directory.varint(0)
+        return False
     times = received_at[starts]
-    directory.varint(len(starts) - 1)
+    directory.varint(len(starts))
     directory.signed(_wrapped(int(times[0]) - order_last_ms))
     if len(starts) > 1:
         write_ints(directory, np.diff(times))
         write_ints(directory, np.diff(starts))
+    return True
 
 
-def read_received(directory: Reader, rows: int, order_last_ms: int) -> ReceivedTimes:
-    """What `write_received` wrote. Raises Corrupt."""
-    more = directory.below(rows, "the count of received times less one")
-    first = _wrapped(directory.signed() + order_last_ms)
-    if not more:
-        return ReceivedTimes(np.array([first]), np.zeros(1, np.int64), rows)
-    steps, lengths = read_ints(directory, more), read_ints(directory, more)
+def read_received(directory: Reader, rows: int, order_last_ms: int) -> ReceivedTimes | None:
+    """What `write_received` wrote; None when each row has its own. Raises Corrupt."""
+    runs = directory.below(rows + 1, "the count of received times")
+    if runs == 0:
+        return None
+    first = np.array([_wrapped(directory.signed() + order_last_ms)])
+    if runs == 1:
+        return ReceivedTimes(first, np.zeros(1, np.int64), rows)
+    steps, lengths = read_ints(directory, runs - 1), read_ints(directory, runs - 1)
     if lengths.min() < 1 or lengths.max() >= rows or lengths.sum() >= rows:
         raise Corrupt("the runs of received times do not make up a block's rows")
-    return ReceivedTimes(np.cumsum(np.concatenate(([first], steps))), np.concatenate(([0], np.cumsum(lengths))), rows)
+    return ReceivedTimes(np.cumsum(np.concatenate((first, steps))), np.cumsum(np.concatenate((np.zeros(1, np.int64), lengths))), rows)
 
 
 class ReceivedTimes:
@@ -50,7 +60,7 @@ class ReceivedTimes:
             return np.full(len(places), self._times[0])
         if len(places) * 8 > self._rows:
             each = np.repeat(self._times, np.diff(self._starts, append=self._rows))
-            return each.take(places)
+            return each if len(places) == self._rows and (np.diff(places) == 1).all() else each.take(places)
         return np.asarray(self._times[np.searchsorted(self._starts, places, "right") - 1])
 
 

@@ -38,6 +38,17 @@ class _Column:
     dictionary: pa.StringArray | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """All rows in the order they are stored in; `order`: which row of the block each is (None: as they came)."""
+
+    groups: Groups
+    order: Ints | None
+    codes: Ints
+    received_at: Ints
+    each_received: bool
+
+
 @dataclass(slots=True)
 class _Numbers:
     """Columns of numbers and of yes and no in the order in which the reader numbers them, from 1."""
@@ -80,7 +91,7 @@ def write_payload(records: pa.RecordBatch, order_last_ms: int, group_rows: int) 
     directory = Writer()
     directory.varint(AS_ARRIVED if order is None else BY_TOPIC)
     received_at = records.column(RECEIVED_AT).to_numpy(zero_copy_only=False)
-    write_received(directory, received_at, order_last_ms)
+    runs = write_received(directory, received_at, order_last_ms, several_groups=len(groups) > 1)
     if order is not None:
         codes, received_at = codes.take(order), received_at.take(order)
     bounds = groups.bounds(range(len(groups)))
@@ -89,7 +100,8 @@ def write_payload(records: pa.RecordBatch, order_last_ms: int, group_rows: int) 
     bodies = [Writer() for _ in bounds]
     for body, (first, end) in zip(bodies, bounds, strict=True):
         _write_page(body, _topic_page(topics, codes[first:end], by_topic=order is not None), len(bodies))
-    _write_columns(directory, bodies, groups, _columns(records, order), codes, received_at, order)
+    stored = _Stored(groups, order, codes, received_at, each_received=not runs)
+    _write_columns(directory, bodies, stored, _columns(records, order))
     return assembled(groups, directory, [body.to_bytes() for body in bodies])
 
 
@@ -128,38 +140,45 @@ def _column(name: str, column: pa.Array, order: Ints | None) -> _Column:
     return _Column(name, kind, known, values)
 
 
-def _write_columns(
-    directory: Writer, bodies: list[Writer], groups: Groups, columns: list[_Column], codes: Ints, received_at: Ints, order: Ints | None
-) -> None:
-    sizes = groups.sizes(range(len(groups)))
+def _write_columns(directory: Writer, bodies: list[Writer], stored: _Stored, columns: list[_Column]) -> None:
+    """What the directory says of the columns, and their pages: of numbers and of yes and no, then of texts."""
+    groups, named = stored.groups, columns[2:]
+    for packed in each(_numbers(directory, stored, columns).tasks, groups.rows):
+        directory.raw(packed.meta)
+        for body, page in zip(bodies, packed.pages, strict=False):
+            _write_page(body, page, len(bodies))
+    texts = [partial(_text_pages, column, groups, stored.codes) for column in named if column.kind == TEXT]
+    for pages in each(texts, groups.rows):
+        for body, page in zip(bodies, pages, strict=True):
+            _write_page(body, page, len(bodies))
+
+
+def _numbers(directory: Writer, stored: _Stored, columns: list[_Column]) -> _Numbers:
+    """The columns of numbers and of yes and no in the order in which the reader takes them."""
+    sizes = stored.groups.sizes(range(len(stored.groups)))
     numbers = _Numbers(sizes)
     device, ordered, *named = columns
-    known = np.ones(groups.rows, np.bool_) if device.known is None else device.known
+    known = np.ones(stored.groups.rows, np.bool_) if device.known is None else device.known
     numbers.add_bits(known, sizes)
     for column in named:
         if column.known is not None:
             numbers.add_bits(column.known, sizes)
-    if order is not None:
-        numbers.add("int", order, sizes)
-    _add_times(directory, numbers, device, ordered, known, received_at)
+    if stored.order is not None:
+        numbers.add("int", stored.order, sizes)
+    if stored.each_received:
+        numbers.add("int", stored.received_at, sizes)
+    _add_times(directory, numbers, stored.received_at, (device, ordered), known)
     directory.varint(len(named))
     for column in named:
         write_name(directory, column.name)
         directory.varint(column.kind + HAS_NULLS * (column.known is not None) + DECIMALS * column.decimals)
         _add(numbers, column, sizes)
-    packed = each(numbers.tasks, groups.rows)
-    for each_packed in packed:
-        directory.raw(each_packed.meta)
-        for body, page in zip(bodies, each_packed.pages, strict=False):
-            _write_page(body, page, len(bodies))
-    texts = [column for column in named if column.kind == TEXT]
-    for pages in each([partial(_text_pages, column, groups, codes) for column in texts], groups.rows):
-        for body, page in zip(bodies, pages, strict=True):
-            _write_page(body, page, len(bodies))
+    return numbers
 
 
-def _add_times(directory: Writer, numbers: _Numbers, device: _Column, ordered: _Column, known: Bools, received_at: Ints) -> None:
+def _add_times(directory: Writer, numbers: _Numbers, received_at: Ints, columns: tuple[_Column, _Column], known: Bools) -> None:
     """Device times where they are known, then order times where they do not follow from the others."""
+    device, ordered = columns
     device_at = np.zeros(len(known), np.int64)
     device_at[known] = device.values
     kind = device_kind(device.values, received_at[known]) if known.any() else ITSELF
