@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +26,9 @@ from streams.records import OFFSET, ORDER_AT, TOPIC, Batch
 from streams.retention.kept import shown
 from streams.words import Origin, Position
 
+AHEAD_ROWS, AHEAD_BLOCKS = 1 << 19, 8
+"""How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
+
 
 class IndexedReader:
     """Reads a node's log through its index from any process: a consistent view, which never blocks the log's writer and changes nothing.
@@ -42,9 +47,11 @@ class IndexedReader:
         self._retired: list[IndexReader] = []
         self._view_lock = threading.Lock()
         self._seen: tuple[int, Lines, Mapping[str, Position]] | None = None
+        self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
     def close(self) -> None:
         """Releases the files."""
+        self._decoders.shutdown()
         for index in (*self._retired, self._index):
             index.close()
 
@@ -209,11 +216,26 @@ class IndexedReader:
             at = pieces[-1].end
 
     def _rows(self, key: LineKey, first: int, end: int) -> Iterator[pa.RecordBatch]:
-        for piece, block in self._stored(key, first, end):
-            rows = self._decoded(key, piece, block)
-            if rows is not None:
-                low, high = max(first, piece.first), min(end, piece.end)
-                yield rows.slice(low - block.first, high - low)
+        for piece, block, rows in self._ahead(self._stored(key, first, end)):
+            try:
+                records = rows.result()
+            except Corrupt as problem:
+                self._set_aside(key, piece, problem)
+                continue
+            low, high = max(first, piece.first), min(end, piece.end)
+            yield records.slice(low - block.first, high - low)
+
+    def _ahead(self, stored: Iterator[tuple[Piece, Block]]) -> Iterator[tuple[Piece, Block, Future[pa.RecordBatch]]]:
+        """The blocks with their rows, which are being decoded while those before them are looked at: at most AHEAD_ROWS."""
+        waiting: deque[tuple[Piece, Block, Future[pa.RecordBatch]]] = deque()
+        rows = 0
+        for piece, block in stored:
+            waiting.append((piece, block, self._decoders.submit(self._codec.decode, block)))
+            rows += block.count
+            while rows > AHEAD_ROWS or len(waiting) > AHEAD_BLOCKS:
+                rows -= waiting[0][1].count
+                yield waiting.popleft()
+        yield from waiting
 
     def _topic_rows(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
         wanted, after = topic_hash(topic), 0
@@ -267,13 +289,6 @@ class IndexedReader:
             self._set_aside(key, piece, problem)
             return None
         return block
-
-    def _decoded(self, key: LineKey, piece: Piece, block: Block) -> pa.RecordBatch | None:
-        try:
-            return self._codec.decode(block)
-        except Corrupt as problem:
-            self._set_aside(key, piece, problem)
-            return None
 
 
 class Moved(LandfallError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +22,10 @@ from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_A
 from streams.words import Origin, check_stream
 
 BLOCK_ROWS_MAX = 65_536
+PART_ROWS_MIN = 8_192
+"""Rows that are worth a thread: encoding them lets go of the interpreter's lock for most of its time."""
 SIGNALS_MAX = 900
+_ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ def new_blocks(
         rows: list[pa.RecordBatch] = []
         for records in _together(batches):
             rows.append(stamped(records, first, received_at_ms, early_ms))
-            for block, topics in encoded(codec, stream, origin, rows[-1], BLOCK_ROWS_MAX):
+            for block, topics in _in_parts(codec, stream, origin, rows[-1]):
                 yield NewBlock(block, topics, received_at_ms)
             first += records.num_rows
         ends[stream] = first
@@ -131,6 +135,21 @@ def _together(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = joined
     if waiting:
         yield waiting[0] if len(waiting) == 1 else concat(waiting)
+
+
+def _in_parts(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch) -> Iterator[tuple[Block, bytes]]:
+    """As `encoded`; many rows as blocks of like size, two of them encoded at a time."""
+    rows = records.num_rows
+    if rows < 2 * PART_ROWS_MIN:
+        yield from encoded(codec, stream, origin, records, BLOCK_ROWS_MAX)
+        return
+    size = -(-rows // max(2, -(-rows // BLOCK_ROWS_MAX)))
+
+    def part(at: int) -> list[tuple[Block, bytes]]:
+        return list(encoded(codec, stream, origin, records.slice(at, size), BLOCK_ROWS_MAX))
+
+    for found in _ENCODERS.map(part, range(0, rows, size)):
+        yield from found
 
 
 def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch, rows_max: int) -> Iterator[tuple[Block, bytes]]:

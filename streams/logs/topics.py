@@ -1,4 +1,4 @@
-"""Which topics a block may hold: a filter of one byte a topic, small enough to be kept beside every block's place."""
+"""Which topics a block may hold: a filter of a byte a topic at most, small enough to be kept beside every block's place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pyarrow.compute as pc
 
 from streams.records import TOPIC
 
-BITS_PER_TOPIC = 8
+BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
+FEW_TOPICS = 1024
+"""A block of fewer topics has half the bits: it is small, and soon merged."""
 FILTER_BYTES_MAX = 1 << 16
 """A block of more topics than bytes in this holds most of them anyway: its own directory tells."""
 _PROBES = 3
@@ -26,9 +28,10 @@ def topic_hash(topic: str) -> Hash:
 
 
 def topic_filter(records: pa.RecordBatch) -> bytes:
-    """A Bloom filter of all topics in `records`, BITS_PER_TOPIC bits each up to FILTER_BYTES_MAX: some 3 % of others seem to be in it."""
+    """A Bloom filter of all topics in `records`, of at most FILTER_BYTES_MAX: some 3 % of others seem to be in it, of few topics 15 %."""
     topics = pc.unique(records.column(TOPIC))
-    bits = np.zeros(min(BITS_PER_TOPIC * len(topics), 8 * FILTER_BYTES_MAX), np.bool_)
+    per_topic = BITS_PER_TOPIC if len(topics) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
+    bits = np.zeros(8 * min(-(-per_topic * len(topics) // 8), FILTER_BYTES_MAX), np.bool_)
     low, step = _hashes(topics)
     for probe in range(_PROBES):
         bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True
