@@ -1,0 +1,91 @@
+"""Goal: a node whose version can not read a block keeps, serves and relays it whole, byte for byte, and a newer one reads it there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from streams.block import Block, BlockHead, ReadBytes
+from streams.clock import StillClock
+from streams.codec import CODEC, BlockCodec
+from streams.errors import Misuse
+from streams.logs.files import FileLog
+from streams.logs.indexing import remove_index
+from streams.words import Origin, Position
+from tests.streams.logkit import NOW_MS, SHIP, content, open_log, rows, stamped
+
+NEWER = CODEC + 1
+
+
+class NewerCodec(BlockCodec):
+    """The codec of a version to come: writes blocks of its own number, reads both."""
+
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
+        return replace(super().encode(stream, origin, records), codec=NEWER)
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        return super().decode(replace(block, codec=CODEC))
+
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
+        return super().topic_rows(replace(head, codec=CODEC), read, topics)
+
+    def knows(self, codec: int) -> bool:
+        return codec in (CODEC, NEWER)
+
+
+def open_newer(folder: Path) -> FileLog:
+    return FileLog(folder / "log", folder / "marker", "port-c", NewerCodec(), StillClock(NOW_MS))
+
+
+def mixed() -> list[Block]:
+    """Three blocks that follow one another, the middle one newer than this version."""
+    codecs = (BlockCodec(), NewerCodec(), BlockCodec())
+    return [
+        codec.encode("containers", SHIP, stamped(rows(30, start=30 * number), first=30 * number)) for number, codec in enumerate(codecs)
+    ]
+
+
+def served(log: FileLog) -> list[bytes]:
+    return [block.to_bytes() for block in log.blocks("containers", SHIP, 0, 90)]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1)])
+def test_it_is_stored_and_served_whole_between_blocks_that_are_read(tmp_path: Path, order: tuple[int, int, int]) -> None:
+    blocks = mixed()
+    log = open_log(tmp_path, "port-b")
+    for number in order:
+        log.admit([blocks[number]])
+    assert log.admit(blocks) == 0, "admitted again, it changes nothing"
+    assert log.position("containers") == Position({SHIP: 90})
+    assert served(log) == [block.to_bytes() for block in blocks]
+    log.close()
+    remove_index(tmp_path / "log" / "index.sqlite")
+    log = open_log(tmp_path, "port-b")
+    assert log.position("containers") == Position({SHIP: 90})
+    assert served(log) == [block.to_bytes() for block in blocks]
+    assert [batch.records.num_rows for batch in log.run("containers", SHIP, 60, 90)] == [30]
+    with pytest.raises(Misuse):
+        list(log.run("containers", SHIP, 0, 90))
+    log.close()
+
+
+def test_it_goes_through_older_nodes_to_one_that_reads_it(tmp_path: Path) -> None:
+    """Newer ship, two older ports, newer headquarters: what arrives is what was sent."""
+    ship, first, second, headquarters = (
+        open_newer(tmp_path / "ship"),
+        open_log(tmp_path / "first", "port-a"),
+        open_log(tmp_path / "second", "port-b"),
+        open_newer(tmp_path / "hq"),
+    )
+    ship.admit(mixed())
+    for source, target in ((ship, first), (first, second), (second, headquarters)):
+        target.admit(list(source.blocks("containers", SHIP, 0, 90)))
+    assert served(headquarters) == served(ship)
+    assert len(content(headquarters, ["containers"])) == 90
+    assert content(headquarters, ["containers"]) == content(ship, ["containers"])
+    for log in (ship, first, second, headquarters):
+        log.close()
