@@ -8,12 +8,15 @@ import stat
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from streams.errors import Misuse, RetryLater
+from streams.errors import LandfallError, Misuse
 from streams.log import Append, Appended
 from streams.proof.keys import SigningKey
 from streams.proof.signing import Signer
+from streams.proof.verifying import ALTERED, Verdict
+from streams.proof.watching import Watch
 
 SIGNED_EVERY_S = 60.0
+CHECKED_EVERY_S = 5.0
 KEY_NAME = "key"
 """The file's name, beside the marker: outside the log's folder and of every backup of it."""
 
@@ -32,15 +35,39 @@ def load_or_make_key(path: Path) -> SigningKey:
     return SigningKey.from_pem(path.read_bytes())
 
 
-async def keep_signing(signer: Signer, append: Callable[[Sequence[Append]], Awaitable[list[Appended]]]) -> None:
-    """Once every SIGNED_EVERY_S of wall time, sign what is due; a full disk is asked again a turn later. Until cancelled."""
+async def keep_checking(watch: Watch, report: Callable[..., None]) -> None:
+    """Every CHECKED_EVERY_S of wall time, hold what came in against what its origins signed; what is not so is reported. Until cancelled.
+
+    What is held stays: another copy may have it right, and who wrote it can append it again under a new generation.
+    """
     while True:
-        appends = await asyncio.to_thread(signer.due)
         try:
-            await append(appends)
-        except RetryLater:
+            for verdict in await asyncio.to_thread(watch.step):
+                _report(verdict, report)
+        except LandfallError as problem:
+            report("records could not be held against what their origins signed", "tried again", problem=str(problem))
+        await asyncio.sleep(CHECKED_EVERY_S)
+
+
+async def keep_signing(
+    signer: Signer, append: Callable[[Sequence[Append]], Awaitable[list[Appended]]], report: Callable[..., None]
+) -> None:
+    """Once every SIGNED_EVERY_S of wall time, sign what is due; what can not be (a full disk) is tried again a turn later."""
+    while True:
+        try:
+            await append(await asyncio.to_thread(signer.due))
+        except LandfallError as problem:
             signer.forget()
+            report("what is due could not be signed", "tried again", problem=str(problem))
         await asyncio.sleep(SIGNED_EVERY_S)
+
+
+def _report(verdict: Verdict, report: Callable[..., None]) -> None:
+    where = {"stream": verdict.stream, "origin": str(verdict.origin), "trust": verdict.trust}
+    for doubt in verdict.broken:
+        report(f"records are {doubt.why}" if doubt.why == ALTERED else doubt.why, "not believed", first=doubt.first, end=doubt.end, **where)
+    for problem in verdict.problems:
+        report("a signature is not what it should be", "not believed", problem=problem, **where)
 
 
 def _make_key(path: Path) -> SigningKey:

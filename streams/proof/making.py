@@ -73,7 +73,7 @@ class _Maker:
 
     def __init__(self, copy: Copy, claim: Claim, stream: str, origin: Origin, trust: Trust) -> None:
         self._copy, self._claim, self._stream, self._origin = copy, claim, stream, origin
-        said = [one for one in statements(copy.log, stream, origin) if not isinstance(one, Corrupt) and trust.problem(one) is None]
+        said = [one for one in statements(copy, stream, origin) if not isinstance(one, Corrupt) and trust.problem(one) is None]
         if not said:
             raise Misuse(
                 f"of {stream}:{origin} nothing is here that its origin signed",

@@ -18,6 +18,7 @@ from streams.log import Append, LogReader
 from streams.proof.canonical import DIGEST_BYTES
 from streams.proof.chain import RUN, Chain
 from streams.proof.keys import PUBLIC_BYTES, SIGNATURE_BYTES, SigningKey, key_text, signed_by
+from streams.proof.reading import Copy, Unread
 from streams.proof.text import from_text, to_text
 from streams.records import BODY, Record, body_text, to_batch
 from streams.words import Origin
@@ -126,18 +127,19 @@ def state(chain: Chain, at_ms: int, key: SigningKey) -> Statement:
     return unsigned.by(key)
 
 
-def statements(log: LogReader, stream: str, origin: Origin) -> Iterator[Statement | Corrupt]:
-    """All that this copy holds of what (stream, origin) signed, in the order signed; what does not read, as the error it raises."""
-    heads = stream + HEADS
-    ledger = log.ledger(heads).get(origin)
-    if ledger is None:
-        return
-    for batch in log.run(heads, origin, ledger.floor, ledger.end()):
-        for body in batch.records.column(BODY).to_pylist():
-            try:
-                yield Statement.from_body(stream, origin, body or "")
-            except Corrupt as problem:
-                yield problem
+def statements(copy: Copy, stream: str, origin: Origin, since: int = 0) -> Iterator[Statement | Corrupt]:
+    """All that this copy holds of what (stream, origin) signed, in the order signed; what does not read, as the error it raises.
+
+    `since`: from this offset of `<stream>.heads` on. Blocks of an encoding that is not known here are passed over.
+    """
+    ledger = copy.log.ledger(stream + HEADS).get(origin)
+    for first, end in ledger.held.without([(0, since)]) if ledger else ():
+        for part in copy.rows(stream + HEADS, origin, first, end):
+            for body in () if isinstance(part, Unread) else part.column(BODY).to_pylist():
+                try:
+                    yield Statement.from_body(stream, origin, body or "")
+                except Corrupt as problem:
+                    yield problem
 
 
 def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:

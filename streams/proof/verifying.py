@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streams.errors import Corrupt
@@ -79,7 +79,8 @@ class Signed:
         if one.tail is not None:
             tails = self.tails.setdefault(one.runs, [])
             same = [root for end, root in tails if end == one.end]
-            self._agree(same in ([], [one.tail]), one.runs * RUN, one.end)
+            before = max((end for end, _ in tails if end < one.end), default=one.runs * RUN)
+            self._agree(same in ([], [one.tail]), before, one.end)
             if not same:
                 tails.append((one.end, one.tail))
 
@@ -90,14 +91,21 @@ class Signed:
         before, after = self.heads.get(run), self.heads.get(run + 1)
         return tree if before and after and next_head(before, tree, run) == after else None
 
+    def forget(self, run: int) -> None:
+        """What is said of the runs before `run` is not asked for again."""
+        for said in (self.roots, self.heads, self.tails):
+            for number in [number for number in said if number < run]:
+                del said[number]
+
     def _agree(self, same: bool, first: int, end: int) -> None:
         if not same:
             self.forks.append(Doubt(first, end, FORKED))
 
 
-def gather(verdict: Verdict, said: Iterator[Statement | Corrupt], trust: Trust) -> Signed:
-    """The statements to be believed; the others go to the verdict's problems, contradictions to what is broken."""
-    signed = Signed(heads={0: first_head(verdict.stream, verdict.origin)})
+def gather(verdict: Verdict, said: Iterable[Statement | Corrupt], trust: Trust, signed: Signed | None = None) -> Signed:
+    """The statements to be believed, beside those in `signed`; others go to the verdict's problems, contradictions to what is broken."""
+    signed = signed or Signed(heads={0: first_head(verdict.stream, verdict.origin)})
+    known = len(signed.forks)
     for one in said:
         problem = str(one) if isinstance(one, Corrupt) else trust.problem(one)
         if isinstance(one, Corrupt) or problem:
@@ -107,7 +115,7 @@ def gather(verdict: Verdict, said: Iterator[Statement | Corrupt], trust: Trust) 
         verdict.keys |= {one.key}
         if one.end >= verdict.signed_end:
             verdict.signed_end, verdict.signed_at_ms = one.end, one.at_ms
-    verdict.broken += signed.forks
+    verdict.broken += signed.forks[known:]
     return signed
 
 
@@ -117,12 +125,17 @@ def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
     Runs that are gone or below the floor are in nobody's way: each run is held against its own root. Raises what reading the log raises.
     """
     verdict = Verdict(stream, origin, trust.of(origin.node))
-    signed = gather(verdict, statements(copy.log, stream, origin), trust)
+    signed = gather(verdict, statements(copy, stream, origin), trust)
     ledger = copy.log.ledger(stream).get(origin)
     if ledger is not None:
-        for run in _runs(copy, stream, origin, ledger.held):
-            _judge(verdict, signed, run)
+        judge(copy, verdict, signed, ledger.held)
     return verdict
+
+
+def judge(copy: Copy, verdict: Verdict, signed: Signed, held: RangeSet) -> None:
+    """Hold these offsets against what was signed. A run is judged by what of it is among them."""
+    for run in _runs(copy, verdict.stream, verdict.origin, held):
+        _judge(verdict, signed, run)
 
 
 @dataclass(slots=True)

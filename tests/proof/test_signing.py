@@ -9,14 +9,15 @@ import pytest
 from streams.errors import Corrupt, RetryLater
 from streams.logs.files import FileLogOptions
 from streams.proof.chain import RUN, UNKNOWN
+from streams.proof.reading import Copy
 from streams.proof.statements import Statement, last_statement, statements
 from streams.ranges import RangeSet
-from tests.proof.kit import KEY, SigningNode, held_against
+from tests.proof.kit import CODEC, KEY, SigningNode, held_against
 from tests.streams.logkit import FullDisk, rows
 
 
 def said(node: SigningNode, stream: str) -> list[Statement]:
-    found = [one for one in statements(node.log, stream, node.log.origin) if not isinstance(one, Corrupt)]
+    found = [one for one in statements(Copy(node.log, CODEC), stream, node.log.origin) if not isinstance(one, Corrupt)]
     assert all(one.signed() for one in found)
     return found
 

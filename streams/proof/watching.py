@@ -1,0 +1,90 @@
+"""Holding what comes into a copy against what its origins sign, as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from streams.derived import HEADS
+from streams.proof.chain import RUN, first_head
+from streams.proof.reading import Copy
+from streams.proof.signing import SIGNED_AT_ONCE
+from streams.proof.statements import statements
+from streams.proof.trust import Trust, registry_trust
+from streams.proof.verifying import Signed, Verdict, gather, judge
+from streams.words import Origin
+
+ROWS_A_STEP_MAX = 50_000
+"""Records held against their signatures in one step: ingest has the machine first."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One (stream, origin): what was signed, up to which offset of the heads it was read, and the first run that is not judged for good."""
+
+    signed: Signed
+    heads_read: int = 0
+    run: int = 0
+    seen: tuple[int, int] = (0, 0)
+    told: set[tuple[int, int, str]] = field(default_factory=set)
+
+
+class Watch:
+    """Judges each run once, as soon as it is here and signed, the open one again as it grows. For one thread.
+
+    It keeps nothing on disk: after a restart it begins at each floor again, a step at a time.
+    """
+
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+        self._watched: dict[tuple[str, Origin], _Watched] = {}
+
+    def step(self) -> list[Verdict]:
+        """Judge what is new, at most ROWS_A_STEP_MAX records; the verdicts are those with anything broken or not believed not told before.
+
+        Raises what reading the log raises.
+        """
+        found: list[Verdict] = []
+        trust, rows = registry_trust(self._copy.log), 0
+        for stream, origin, seen in self._changed():
+            if rows >= ROWS_A_STEP_MAX:
+                break
+            verdict, judged = self._judged(stream, origin, trust, seen, ROWS_A_STEP_MAX - rows)
+            rows += judged
+            if verdict.broken or verdict.problems:
+                found.append(verdict)
+        return found
+
+    def _changed(self) -> Iterator[tuple[str, Origin, tuple[int, int]]]:
+        positions = self._copy.log.positions()
+        for heads, ends in sorted(positions.items(), key=lambda item: item[0].removesuffix(HEADS) not in SIGNED_AT_ONCE):
+            if heads.endswith(HEADS):
+                stream = heads.removesuffix(HEADS)
+                for origin, end in ends.items():
+                    seen = (positions[stream][origin] if stream in positions else 0, end)
+                    watched = self._watched.get((stream, origin))
+                    if watched is None or watched.seen != seen:
+                        yield stream, origin, seen
+
+    def _judged(self, stream: str, origin: Origin, trust: Trust, seen: tuple[int, int], rows_max: int) -> tuple[Verdict, int]:
+        watched = self._watched.setdefault((stream, origin), _Watched(Signed(heads={0: first_head(stream, origin)})))
+        verdict = Verdict(stream, origin, trust.of(origin.node))
+        gather(verdict, statements(self._copy, stream, origin, watched.heads_read), trust, watched.signed)
+        watched.heads_read = seen[1]
+        first, end = watched.run * RUN, max(watched.run + 1, watched.run + rows_max // RUN) * RUN
+        ledger = self._copy.log.ledger(stream).get(origin)
+        held = ledger.held.within(first, end) if ledger else None
+        if held:
+            judge(self._copy, verdict, watched.signed, held)
+        if end >= seen[0]:
+            watched.seen = seen
+        while watched.run < min(end, seen[0]) // RUN and any(run > watched.run for run in watched.signed.heads):
+            watched.run += 1  # it is here, and whatever is signed from now on is of later ones
+        watched.signed.forget(watched.run)
+        told, verdict.broken = verdict.broken, []
+        for doubt in told:
+            key = (doubt.first, doubt.end, doubt.why)
+            if key not in watched.told:
+                watched.told.add(key)
+                verdict.broken.append(doubt)
+        return verdict, held.count() if held else 0

@@ -1,0 +1,106 @@
+"""Goal: a node notices by itself that records came which their origin never signed so, says it once, and the origin can set it right."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streams.errors import Misuse
+from streams.log import PeerKnowsMore
+from streams.proof.chain import RUN
+from streams.proof.forks import append_again
+from streams.proof.reading import Copy
+from streams.proof.statements import last_statement
+from streams.proof.verifying import ALTERED, FORKED
+from streams.proof.watching import Watch
+from streams.records import SOURCE_OFFSET
+from tests.proof.kit import CODEC, SigningNode, all_blocks, forged, held_against
+from tests.streams.logkit import append_rows, copy_all, numbers, open_log, rows
+
+
+def stepped(watch: Watch, steps: int = 6) -> list[tuple[str, int, int, str]]:
+    return [(one.stream, doubt.first, doubt.end, doubt.why) for _ in range(steps) for one in watch.step() for doubt in one.broken]
+
+
+@pytest.mark.parametrize("rows_a_step", [1, 50_000])
+def test_an_altered_record_is_noticed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_a_step: int) -> None:
+    monkeypatch.setattr("streams.proof.watching.ROWS_A_STEP_MAX", rows_a_step)
+    ship, port = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
+    for start in range(0, 3 * RUN + 500, 500):
+        ship.append(rows(500, start))
+        ship.sign()
+    port.admit(forged(all_blocks(ship.log, "containers", ship.log.origin), 2 * RUN + 700, "return_c", 77.0))
+    watch = Watch(Copy(port, CODEC))
+    assert stepped(watch) == []
+    port.admit(all_blocks(ship.log, "containers.heads", ship.log.origin))
+    [(stream, first, end, why)] = stepped(watch)
+    assert (stream, why) == ("containers", ALTERED)
+    assert first <= 2 * RUN + 700 < end <= first + 500
+    ship.append(rows(500, 9_000_000))
+    ship.sign()
+    copy_all(ship.log, port, ["containers", "containers.heads"])
+    assert stepped(watch) == []
+    ship.log.close()
+    port.close()
+
+
+@pytest.mark.parametrize("order", [("alerts", "alerts.heads"), ("alerts.heads", "alerts")])
+def test_what_comes_piece_by_piece_is_judged_whatever_comes_first(tmp_path: Path, order: tuple[str, str]) -> None:
+    ship, port = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
+    watch = Watch(Copy(port, CODEC))
+    for number in range(6):
+        ship.append(rows(3, number * 3), "alerts")
+        for stream in order:
+            blocks = all_blocks(ship.log, stream, ship.log.origin)
+            port.admit(forged(blocks, 13, "return_c", -5.0) if stream == "alerts" else blocks)
+            found = stepped(watch, 1)
+            assert not found or found == [("alerts", 12, 15, ALTERED)]
+            if found:
+                assert number == 4
+    assert stepped(watch) == []
+    assert not held_against(port, ship.log.origin, "alerts").holds
+    ship.log.close()
+    port.close()
+
+
+def test_a_fork_is_refused_noticed_and_cured(tmp_path: Path) -> None:
+    """A disk is copied with its marker. Both machines go on; the port hears the second first, and more of it."""
+    first = SigningNode(tmp_path / "first")
+    first.append(rows(10), "events")
+    first.log.close()
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    first, second, port = SigningNode(tmp_path / "first"), SigningNode(tmp_path / "second"), open_log(tmp_path / "port", "port-b")
+    forked = first.log.origin
+    for number in range(4):
+        second.append(rows(1, 500 + number), "events")
+    first.append(rows(2, 900), "events")
+    watch = Watch(Copy(port, CODEC))
+    copy_all(second.log, port, ["events", "events.heads"])
+    assert copy_all(first.log, port, ["events", "events.heads"]) == 0, "nothing held is replaced"
+    assert stepped(watch) == []
+    with pytest.raises(PeerKnowsMore):
+        copy_all(port, first.log, ["events"])
+    first.log.open_generation("a peer knows more")
+    copy_all(port, first.log, ["events", "events.heads"])
+    assert ("events", 10, 12, FORKED) in stepped(Watch(Copy(first.log, CODEC)), 1)
+    with pytest.raises(Misuse):
+        append_again(port, Copy(port, CODEC), "events", forked, 10, 12)
+    assert append_again(first.log, Copy(first.log, CODEC), "events", forked, 10, 12) == 2
+    copy_all(first.log, port, ["events", "events.heads"])
+    assert sorted(numbers(port, "events")) == [*range(10), *range(500, 504), 900, 901]
+    assert stepped(watch) == []
+    assert held_against(port, first.log.origin, "events").proven.count() == 2
+    [batch] = port.run("events", first.log.origin, 0, 2)
+    assert batch.records.column(SOURCE_OFFSET).to_pylist() == [10, 11]
+    for log in (first.log, second.log, port):
+        log.close()
+
+
+def test_a_node_that_signs_nothing_is_not_held_against_anything(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_rows(log, rows(5))
+    assert stepped(Watch(Copy(log, CODEC))) == []
+    assert last_statement(log, "containers", log.origin) is None
+    log.close()
