@@ -15,6 +15,7 @@ from streams.errors import Corrupt
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
 from streams.logs.index import IndexDamaged
 from streams.logs.indexing import remove_index
+from streams.logs.levels import Level
 from streams.words import Position
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
 
@@ -225,4 +226,70 @@ def test_segments_roll_and_replay_in_order(tmp_path: Path) -> None:
     remove_index(tmp_path / "log" / "index.sqlite")
     log = open_log(tmp_path, options=options)
     assert numbers(log) == list(range(300))
+    log.close()
+
+
+MERGED = FileLogOptions(WriteLimits(segment_bytes=1000), levels=(Level(20, 3, 60),))
+
+
+@pytest.fixture
+def merged(tmp_path: Path) -> Iterator[tuple[Path, FileLog]]:
+    """The folder of a ship's closed log whose older blocks were merged and their segments freed, and a port's copy of it."""
+    folder = tmp_path / "merged-ship"
+    log, copy = open_log(folder, options=MERGED), open_log(tmp_path / "merged-port", "port-b")
+    for commit in range(COMMITS):
+        append_rows(log, rows(ROWS, start=commit * ROWS))
+        if commit == COMMITS - 3:
+            log.declare_gone("containers", log.origin, 0, 3, "thinned")
+            while log.upkeep.step():
+                pass
+    copy_all(log, copy, ["containers"])
+    log.close()
+    assert not segment(folder).exists()
+    yield folder, copy
+    copy.close()
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_bits_anywhere_in_a_merged_log(merged: tuple[Path, FileLog], tmp_path: Path, index_lost: bool) -> None:
+    """Merged blocks, checkpoints, segments: what is read is right, at most the block that was hit is wanted again, and comes back."""
+    folder, copy = merged
+    chance = random.Random(11)
+    truth, [old] = content(copy, ["containers"]), copy.ledger("containers")
+    files = [path for kind in ("merged", "segments") for path in sorted((folder / "log" / kind).iterdir()) if path.stat().st_size]
+    for number in range(30):
+        spoiled = tmp_path / f"spoiled-{number}"
+        shutil.copytree(folder, spoiled)
+        path = spoiled / files[number % len(files)].relative_to(folder)
+        flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
+        if index_lost:
+            remove_index(spoiled / "log" / "index.sqlite")
+        found: list[Damage] = []
+        log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
+        held = content(log, ["containers"])
+        log.upkeep.check("containers", old)
+        assert all(truth[key] == row for key, row in held.items())
+        assert len(truth) - len(held) <= 60, "one block at most"
+        assert found or log.origin != old or len(held) == len(truth), "what is lost is told, or no torn write: then a generation is opened"
+        copy_all(copy, log, ["containers"])
+        assert content(log, ["containers"]) == truth
+        assert append_rows(log, rows(1)) == (COMMITS * ROWS if log.origin == old else 0)
+        log.close()
+        shutil.rmtree(spoiled)
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_a_file_that_is_missing_is_wanted_again(merged: tuple[Path, FileLog], index_lost: bool) -> None:
+    folder, copy = merged
+    truth = content(copy, ["containers"])
+    max((folder / "log" / "merged").iterdir(), key=lambda path: path.stat().st_size).unlink()
+    if index_lost:
+        remove_index(folder / "log" / "index.sqlite")
+    found: list[Damage] = []
+    log = open_log(folder, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
+    held = content(log, ["containers"])
+    assert sum(end - first for damage in found for *_, first, end in damage.offsets) == len(truth) - len(held) > 0
+    assert log.origin in copy.ledger("containers"), "no offset of its own is in doubt"
+    copy_all(copy, log, ["containers"])
+    assert content(log, ["containers"]) == truth
     log.close()
