@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from streams.derived import parent_of
 from streams.words import check_stream
 
 FANNED_OUT = ("alerts", "events", "ships", "containers")
@@ -23,13 +24,13 @@ class Right:
 
 
 def is_fanned_out(stream: str) -> bool:
-    """Whether `stream` has a Kafka topic."""
-    return stream in FANNED_OUT or stream.startswith(CUSTOMERS)
+    """Whether `stream` has a Kafka topic. What is derived of a stream has none."""
+    return stream in FANNED_OUT or (stream.startswith(CUSTOMERS) and parent_of(stream) == stream)
 
 
 def route(streams: Iterable[str]) -> list[str]:
     """Those of `streams` that are fanned out, in the order in which they are read."""
-    named = sorted(streams)
+    named = sorted(stream for stream in streams if is_fanned_out(stream))
     return [*(stream for stream in FANNED_OUT if stream in named), *(stream for stream in named if stream.startswith(CUSTOMERS))]
 
 

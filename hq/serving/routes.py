@@ -12,6 +12,7 @@ from hq.serving.projections.readings import project_events, project_readings
 from hq.serving.projections.registry import project_registry
 from hq.serving.projections.shape import Projection
 from hq.serving.projections.states import project_hours, project_metrics, project_states
+from streams.derived import parent_of
 
 Routes = tuple[tuple[str, Projection], ...]
 
@@ -35,6 +36,8 @@ def routes(places: Mapping[str, str]) -> Routes:
 
 
 def route(known: Routes, streams: Iterable[str]) -> list[tuple[str, Projection]]:
-    """The streams that are projected, each with its projection, in the order in which they are read. All other streams are left out."""
-    named = sorted(streams)
+    """The streams that are projected, each with its projection, in the order in which they are read. All other streams are left out,
+    and so is what is derived of any: what origins signed of a customer's stream is none of its readings.
+    """
+    named = sorted(stream for stream in streams if parent_of(stream) == stream)
     return [(stream, projection) for pattern, projection in known for stream in named if fnmatchcase(stream, pattern)]

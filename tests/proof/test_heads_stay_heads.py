@@ -1,0 +1,28 @@
+"""Goal: what is signed of a stream is never taken for records of it: not projected, not fanned out, not shown to a customer."""
+
+from __future__ import annotations
+
+from hq.fanout.routes import is_fanned_out
+from hq.fanout.routes import route as fanned_out
+from hq.serving.routes import route as projected
+from hq.serving.routes import routes
+
+STREAMS = [
+    "alerts",
+    "alerts.heads",
+    "containers",
+    "containers.heads",
+    "containers.kept",
+    "customers/duckworks",
+    "customers/duckworks.heads",
+]
+RECORDS = ["alerts", "containers", "customers/duckworks"]
+
+
+def test_heads_are_not_projected() -> None:
+    assert sorted(stream for stream, _ in projected(routes({}), STREAMS)) == RECORDS
+
+
+def test_heads_are_not_fanned_out() -> None:
+    assert sorted(fanned_out(STREAMS)) == RECORDS
+    assert not is_fanned_out("customers/duckworks.heads")
