@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from landfall.fleettools import fleet_app
+from landfall.logcopies import add_copies
 from landfall.logtools import log_app
 from landfall.processes import run_process
 from landfall.prooftools import proof_app
@@ -108,6 +109,7 @@ def dashboards(config: Config = None) -> None:
 
 app.add_typer(sim_app, name="sim", rich_help_panel=DEMO)
 app.add_typer(fleet_app, name="fleet", rich_help_panel=DEMO)
+add_copies(log_app)
 app.add_typer(log_app, name="log", rich_help_panel=LOOKING)
 app.add_typer(stream_app, name="stream", rich_help_panel=LOOKING)
 app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)

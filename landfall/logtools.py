@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import time
 from collections.abc import Iterator
-from itertools import islice
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from landfall.lognumbers import counts, utc
 from landfall.logopening import known_stream, opened
-from streams.records import StoredRecord
+from landfall.logshowing import Format, limited, table_of, write
+from streams.errors import Misuse
+from streams.log import LogReader
+from streams.records import ORDER_AT, TOPIC
 from streams.words import Position
+
+FOLLOW_EVERY_S = 0.5
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder, or its log's.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many records.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+How = Annotated[Format, typer.Option("--format", help="text with units and times; JSON lines, CSV or Parquet with all columns.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, in place of the screen.")]
+Since = Annotated[str | None, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
+Until = Annotated[str | None, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
 
 Stream = Annotated[str, typer.Argument(help="Its name, as `landfall stream ls` shows it: containers, alerts, customers/duckworks.")]
 Topic = Annotated[str, typer.Argument(help="A container's number, or a ship's `<imo>.location` or `<imo>.environment`.")]
@@ -30,49 +41,122 @@ log_app = typer.Typer(help="Look into a node's log: what it holds, its records, 
 
 @log_app.command("ls")
 def list_origins(stream: Stream, folder: Folder) -> None:
-    """What this copy knows of one stream, per origin: ranges held, gone and wanted, and its floor."""
+    """What this copy knows of one stream, per origin: what is held, gone and wanted, its floor, what it takes, and its times."""
     log = opened(folder)
-    table = Table("origin", "next offset", "held", "gone", "wanted", "floor", box=None, header_style="bold")
+    table = Table("origin", "next offset", "held", "gone", "wanted", "floor", "stored", "from", "to", box=None, header_style="bold")
     for origin, ledger in sorted(log.ledger(known_stream(log, stream)).items()):
-        _, held, gone, wanted = counts([ledger])
-        table.add_row(str(origin), f"{ledger.next_offset():,}", f"{held:,}", f"{gone:,}", f"{wanted:,}", f"{ledger.floor:,}")
-    Console().print(table)
+        _, *amounts = counts([ledger])
+        spans = list(log.spans(stream, origin))
+        times = (utc(min(s.order_first_ms for s in spans)), utc(max(s.order_last_ms for s in spans))) if spans else ("", "")
+        stored = f"{sum(span.stored_bytes for span in spans):,} B"
+        numbers = [f"{number:,}" for number in (ledger.next_offset(), *amounts, ledger.floor)]
+        table.add_row(str(origin), *numbers, stored, *times)
+    Console(width=None if Console().is_terminal else 200).print(table)
 
 
 @log_app.command("cat")
-def cat(stream: Stream, folder: Folder, limit: Limit = 1_000, as_json: AsJson = False) -> None:
-    """The records of a stream, in offset order within each origin, from the first this copy holds."""
+def cat(stream: Stream, folder: Folder, limit: Limit = 1_000, format_: How = Format.TEXT, output: Output = None) -> None:
+    """The records of a stream, in offset order within each origin, from the first this copy holds up to the first hole."""
     log = opened(folder)
-    floors = Position({origin: ledger.floor for origin, ledger in log.ledger(known_stream(log, stream)).items()})
-    rows = (row for batch in log.read(stream, floors) for row in batch.rows())
-    show(islice(rows, limit), as_json)
+    known_stream(log, stream)
+    write(lambda: limited(_from_floor(log, stream), limit), format_, output)
+
+
+@log_app.command("tail")
+def tail(
+    stream: Stream,
+    folder: Folder,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="So many of the last records.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on with whatever comes, until Ctrl-C; the node may run.")] = False,
+    format_: How = Format.TEXT,
+) -> None:
+    """The last records of a stream, in order of time; with --follow also those to come."""
+    if format_ in (Format.CSV, Format.PARQUET):
+        raise Misuse("tail writes text or JSON", hint="use `landfall log export` for files")
+    log = opened(folder)
+    position = log.position(known_stream(log, stream))
+    write(lambda: iter([_last(log, stream, limit)]), format_, None)
+    while follow:
+        reached = log.position(stream)
+        if reached != position:
+            write(partial(_read, log, stream, position), format_, None)
+            position = position.merged(reached)
+        time.sleep(FOLLOW_EVERY_S)
 
 
 @log_app.command("history")
-def history(topic: Topic, folder: Folder, limit: Limit = 1_000, as_json: AsJson = False) -> None:
-    """Everything known of one topic (a container's number, `<imo>.location`), over all streams, in one order."""
-    found = opened(folder).history(topic)
-    for row in islice(found.rows.to_pylist(), limit):
-        origin, stream = row.pop("origin"), row.pop("stream")
-        _show_row(f"{stream}:{origin}:{row.pop('offset')}", row.pop("order_at_ms"), row, as_json)
+def history(
+    topic: Topic,
+    folder: Folder,
+    limit: Limit = 1_000,
+    since: Since = None,
+    until: Until = None,
+    format_: How = Format.TEXT,
+    output: Output = None,
+) -> None:
+    """All that is known of one topic, over all streams, in one order; where thinning has left nothing else, what was kept, and of what."""
+    found = opened(folder).history(topic, at_ms(since), at_ms(until))
+    write(lambda: limited(iter([found.rows]), limit), format_, output)
     if not found.rows.num_rows:
-        Console(stderr=True).print(f"nothing is known of {topic!r} in this log", markup=False)
+        Console(stderr=True).print(f"nothing is known of {topic!r} in this log in that time", markup=False)
 
 
-def show(rows: Iterator[StoredRecord], as_json: bool) -> None:
-    """Write rows to standard output, one a line."""
-    for row in rows:
-        record = row.record
-        fields = {"topic": record.topic, "device": record.device, **record.signals, **({"body": dict(record.body)} if record.body else {})}
-        _show_row(str(row.coordinates), row.order_at_ms, fields, as_json)
+@log_app.command("export")
+def export(
+    stream: Stream,
+    folder: Folder,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write: .parquet, .csv or .json, unless --format says otherwise.")
+    ],
+    since: Since = None,
+    until: Until = None,
+    topics: Annotated[list[str] | None, typer.Option("--topic", help="Only this topic; give it once for each.")] = None,
+    format_: Annotated[Format | None, typer.Option("--format", help="json, csv or parquet.")] = None,
+) -> None:
+    """Write a stream's records to a file, all that this copy holds up to the first hole, with every column as it is stored."""
+    log = opened(folder)
+    known_stream(log, stream)
+    chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
+    if chosen is None:
+        raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
+    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in _from_floor(log, stream, topics)), chosen, output)
+    typer.echo(f"{output}: {rows:,} records")
 
 
-def _show_row(coordinates: str, order_at_ms: int, fields: dict[str, Any], as_json: bool) -> None:
-    known = {name: value for name, value in fields.items() if value is not None}
-    if as_json:
-        sys.stdout.write(json.dumps({"coordinates": coordinates, "order_at_ms": order_at_ms, **known}, ensure_ascii=False) + "\n")
-        return
-    told = "  ".join(
-        f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}" for name, value in known.items()
-    )
-    sys.stdout.write(f"{utc(order_at_ms)}  {coordinates}  {told}\n")
+def at_ms(text: str | None) -> int | None:
+    """A time as people write it, in UTC unless it says otherwise, as UTC ms. Raises Misuse for what is none."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise Misuse(f"{text!r} is no time", hint="write it like 2026-05-01T04:00:00") from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _from_floor(log: LogReader, stream: str, topics: list[str] | None = None) -> Iterator[pa.Table]:
+    floors = Position({origin: ledger.floor for origin, ledger in log.ledger(stream).items()})
+    return (table_of(batch) for batch in log.read(stream, floors, topics))
+
+
+def _read(log: LogReader, stream: str, position: Position) -> Iterator[pa.Table]:
+    return (table_of(batch) for batch in log.read(stream, position))
+
+
+def _last(log: LogReader, stream: str, limit: int) -> pa.Table:
+    """The last `limit` records that this copy holds, whatever their origin, by order time."""
+    tables = [
+        table_of(batch)
+        for origin, ledger in log.ledger(stream).items()
+        for batch in log.run(stream, origin, max(0, ledger.held.end() - limit), ledger.held.end())
+    ]
+    if not tables or limit == 0:
+        return pa.table({TOPIC: pa.array([], pa.string())})
+    rows = pa.concat_tables(tables, promote_options="permissive").sort_by([(ORDER_AT, "ascending"), ("origin", "ascending")])
+    return rows.slice(max(0, rows.num_rows - limit))
+
+
+def _within(table: pa.Table, since_ms: int | None, until_ms: int | None) -> pa.Table:
+    if since_ms is not None:
+        table = table.filter(pc.greater_equal(table.column(ORDER_AT), since_ms))
+    return table if until_ms is None else table.filter(pc.less(table.column(ORDER_AT), until_ms))

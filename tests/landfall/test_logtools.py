@@ -52,7 +52,7 @@ def test_records_are_shown_as_text_and_json(folder: Path, capsys: pytest.Capture
     assert NUMBER in out
     assert "return_c=4.2" in out
     assert "2026-04-30 23:58:20Z" in out
-    _, out, _ = run(capsys, "log", "history", NUMBER, "--folder", str(folder), "--json")
+    _, out, _ = run(capsys, "log", "history", NUMBER, "--folder", str(folder), "--format", "json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["coordinates"].split(":")[0] for row in rows] == ["containers", "events"]
 

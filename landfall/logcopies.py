@@ -1,0 +1,68 @@
+"""`landfall log check|backup|restore`: whether a node's log is whole, a copy of it, and how the copy comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from landfall.logtools import Folder
+from streams.codec import BlockCodec
+from streams.errors import Misuse
+from streams.logs.backup import backup as copy
+from streams.logs.backup import check_backup
+from streams.logs.backup import restore as put_back
+from streams.logs.checking import Finding, Tally
+from streams.logs.checking import check as find_damage
+from streams.logs.index import INDEX_NAME
+
+DAMAGED = 1
+
+
+def add_copies(app: typer.Typer) -> None:
+    """Add the commands to `landfall log`."""
+    for command in (check, backup, restore):
+        app.command(command.__name__)(command)
+
+
+def check(folder: Folder) -> None:
+    """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is."""
+    findings = _damage(_log_in(folder))
+    raise typer.Exit(DAMAGED if findings else 0)
+
+
+def backup(target: Annotated[Path, typer.Argument(help="A folder to make: the backup.")], folder: Folder) -> None:
+    """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
+    made = copy(_log_in(folder), target)
+    typer.echo(f"{target}: {made.node}'s log up to commit {made.commit:,}, {made.files:,} files, {made.bytes:,} bytes")
+
+
+def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder) -> None:
+    """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
+    check_backup(source)
+    if _damage(source):
+        raise Misuse(f"{source} is damaged", hint="take another backup, or fetch everything from a peer: an empty folder will do")
+    aside = put_back(source, folder)
+    typer.echo(f"{folder / 'log'} is restored" + (f"; the log that was there lies in {aside}" if aside else ""))
+
+
+def _damage(log: Path) -> list[Finding]:
+    tally, findings = Tally(), []
+    console = Console(highlight=False, soft_wrap=True)
+    for finding in find_damage(log, BlockCodec(), tally):
+        findings.append(finding)
+        console.print(f"damaged: {finding.where}: {finding.what}", style="red", markup=False)
+    looked_at = f"{tally.frames:,} frames, {tally.blocks:,} blocks, {tally.records:,} records"
+    console.print(f"{len(findings)} damaged; {looked_at}" if findings else f"all is well: {looked_at}", markup=False)
+    return findings
+
+
+def _log_in(folder: Path) -> Path:
+    """The folder of the file log in `folder`. Raises Misuse when there is none."""
+    for place in (folder, folder / "log"):
+        if (place / INDEX_NAME).exists() and (place / "segments").exists():
+            return place
+    hint = "give a node's folder with --folder; a log in Kafka is the brokers' to check and to copy"
+    raise Misuse(f"there is no log in files in {folder}", hint=hint)

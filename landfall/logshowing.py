@@ -1,0 +1,127 @@
+"""Records of a log written for people and programs: text with units and times, JSON lines, CSV, Parquet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+
+from cargo.signals import SIGNALS
+from landfall.lognumbers import utc
+from streams.errors import Misuse
+from streams.log import READ_RECORDS_MAX
+from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
+from streams.retention.kept import MARK, window_h
+
+_PLACE = ("stream", "origin", "offset")
+
+
+class Format(StrEnum):
+    """How records are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+Tables = Callable[[], Iterator[pa.Table]]
+"""Gives the same rows each time it is called: tables with the columns of a History, one after the other."""
+
+
+def table_of(batch: Batch) -> pa.Table:
+    """The rows of a batch with their stream and origin in front, as a History has them."""
+    count = batch.records.num_rows
+    named = {"stream": pa.array([batch.stream] * count, pa.string()), "origin": pa.array([str(batch.origin)] * count, pa.string())}
+    return pa.table({**named, **{name: batch.records.column(name) for name in batch.records.schema.names}})
+
+
+def limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
+    """The first `limit` rows of them (None: all)."""
+    for table in tables:
+        if limit is not None and limit <= table.num_rows:
+            yield table.slice(0, limit)
+            return
+        limit = None if limit is None else limit - table.num_rows
+        yield table
+
+
+def write(tables: Tables, format_: Format, output: Path | None) -> int:
+    """Every row in that format, to `output` or standard output; how many there were. Raises Misuse when Parquet has no file to go to."""
+    if format_ is Format.PARQUET and output is None:
+        raise Misuse("Parquet goes into a file", hint="name one with --output")
+    if format_ in (Format.CSV, Format.PARQUET):
+        return _write_table(tables, format_, output)
+    line = _json_line if format_ is Format.JSON else _text_line
+    rows = 0
+    sink = sys.stdout if output is None else output.open("w", encoding="utf-8")
+    try:
+        for table in tables():
+            for row in table.to_pylist():
+                sink.write(line(row) + "\n")
+            rows += table.num_rows
+    finally:
+        sink.flush()
+        if output is not None:
+            sink.close()
+    return rows
+
+
+def _write_table(tables: Tables, format_: Format, output: Path | None) -> int:
+    """Two passages: the columns of all rows first, then the rows."""
+    schema = pa.unify_schemas([table.schema for table in tables()] or [pa.schema([])], promote_options="permissive")
+    sink = pa.PythonFile(sys.stdout.buffer, mode="w") if output is None else pa.OSFile(str(output), "wb")
+    rows = 0
+    with sink, csv.CSVWriter(sink, schema) if format_ is Format.CSV else parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for table in tables():
+            missing = {field.name: pa.nulls(table.num_rows, field.type) for field in schema if field.name not in table.schema.names}
+            whole = pa.table({**{name: table.column(name) for name in table.schema.names}, **missing}).select(schema.names)
+            for part in whole.cast(schema).to_batches(max_chunksize=READ_RECORDS_MAX):
+                writer.write_batch(part)
+            rows += table.num_rows
+    return rows
+
+
+def _json_line(row: Mapping[str, Any]) -> str:
+    known = {name: value for name, value in row.items() if value is not None and name not in (*_PLACE, BODY)}
+    told = {"coordinates": _coordinates(row), **known}
+    if row.get(BODY) is not None:
+        told["body"] = json.loads(row[BODY])
+    return json.dumps(told, ensure_ascii=False)
+
+
+def _text_line(row: Mapping[str, Any]) -> str:
+    parts = [utc(row["order_at_ms"]), _coordinates(row), str(row["topic"])]
+    if row.get("device"):
+        parts.append(f"device={row['device']}")
+    parts += [f"{name}={_valued(name, value)}" for name, value in row.items() if _is_signal(name) and value is not None]
+    if row["order_at_ms"] != row[RECEIVED_AT]:
+        parts.append(f"received {utc(row[RECEIVED_AT])}")
+    if (hours := window_h(row.get(BODY))) is not None:
+        origin = f"{row[SOURCE_STREAM]}:{row[SOURCE_ORIGIN]}:{row[SOURCE_OFFSET]}"
+        parts.append(f"(kept of {origin}: the rest of its {hours:g} h is thinned)")
+    body = {name: value for name, value in json.loads(row.get(BODY) or "{}").items() if name != MARK}
+    return "  ".join([*parts, *([json.dumps(body, ensure_ascii=False)] if body else [])])
+
+
+def _is_signal(name: str) -> bool:
+    return name not in RESERVED and name not in _PLACE
+
+
+def _coordinates(row: Mapping[str, Any]) -> str:
+    return f"{row['stream']}:{row['origin']}:{row['offset']}"
+
+
+def _valued(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    unit = SIGNALS[name].unit if name in SIGNALS else ""
+    told = f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 and name not in ("latitude_deg", "longitude_deg") else str(value)
+    return f"{told} {unit}".rstrip()

@@ -1,0 +1,135 @@
+"""A consistent copy of a file log while its node runs, and how it comes back: without marker, so that the node opens a new generation."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.errors import Misuse, RetryLater
+from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.opening import lock_folder
+from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
+
+ATTEMPTS_MAX = 20
+CHUNK_BYTES = 4 << 20
+PAGES_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a backup holds: everything up to `commit` of `node`'s log, in so many files and bytes, the index included."""
+
+    node: str
+    commit: int
+    files: int
+    bytes: int
+
+
+def backup(log: Path, target: Path) -> Copied:
+    """`target` (which must not exist) becomes a copy of the log in folder `log` as one commit left it, durable, without marker and key.
+
+    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists, RetryLater when the log changes too fast.
+    """
+    if target.exists():
+        raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
+    _make_folder(target)
+    for _ in range(ATTEMPTS_MAX):
+        with ExitStack() as stack:
+            size = _copy_index(log / INDEX_NAME, target / INDEX_NAME)
+            with closing(IndexReader.open(target / INDEX_NAME)) as index:
+                (commit, last, end), book = index.mark(), index.load()
+            try:
+                files = {n: stack.enter_context(file_path(log, n).open("rb", buffering=0)) for n in _numbers(log) if n <= last}
+            except FileNotFoundError:
+                continue  # freed between the index and now: what has taken its place is in the next index
+            for number, file in files.items():
+                size += _copy(file.fileno(), file_path(target, number), end if number == last else None)
+            _sync(target)
+            return Copied(book.openings[-1].node, commit, len(files) + 1, size)
+    raise RetryLater(f"the log in {log} changed under each of {ATTEMPTS_MAX} attempts to copy it", hint="try again")
+
+
+def restore(source: Path, home: Path) -> Path | None:
+    """The log of the node whose folder is `home` becomes what `source`, a backup, holds; returns where the log that was there lies now.
+
+    The node's marker goes, so that it opens a new generation when it starts. Raises Misuse when `source` is no backup, or the node runs.
+    """
+    check_backup(source)
+    log, aside = home / "log", None
+    if log.exists():
+        os.close(lock_folder(log))  # raises Misuse while a node writes it
+        aside = next(place for n in range(1, 10_000) if not (place := home / f"log.replaced-{n}").exists())
+    beside = home / "log.restored"
+    if beside.exists():
+        raise Misuse(f"{beside} is left of a restore that was interrupted", hint="remove it and try again")
+    home.mkdir(parents=True, exist_ok=True)
+    _copy_folder(source, beside)
+    (home / "marker").unlink(missing_ok=True)
+    if aside is not None:
+        log.rename(aside)
+    beside.rename(log)
+    _sync_folder(home)
+    return aside
+
+
+def check_backup(source: Path) -> None:
+    """Raises Misuse when the folder `source` can not be a backup."""
+    if not (source / INDEX_NAME).exists():
+        raise Misuse(f"{source} is no backup of a log", hint="name a folder that `landfall log backup` made")
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    _make_folder(target)
+    _copy_index(source / INDEX_NAME, target / INDEX_NAME)
+    for number in _numbers(source):
+        with file_path(source, number).open("rb", buffering=0) as file:
+            _copy(file.fileno(), file_path(target, number), None)
+    _sync(target)
+
+
+def _make_folder(target: Path) -> None:
+    for kind in (SEGMENTS, MERGED):
+        (target / kind).mkdir(parents=True)
+
+
+def _numbers(log: Path) -> list[int]:
+    return [*segment_numbers(log), *merged_numbers(log)]
+
+
+def _copy_index(source: Path, target: Path) -> int:
+    """The index as one commit left it, in one file; its bytes."""
+    target.unlink(missing_ok=True)
+    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new, pages=PAGES_AT_ONCE)
+    return target.stat().st_size
+
+
+def _copy(source: int, target: Path, length: int | None) -> int:
+    """The first `length` bytes (None: all there are) of an open file; how many."""
+    length = os.fstat(source).st_size if length is None else length
+    with target.open("wb", buffering=0) as file:
+        at = 0
+        while at < length and (chunk := os.pread(source, min(CHUNK_BYTES, length - at), at)):
+            file.write(chunk)
+            at += len(chunk)
+        os.fsync(file.fileno())
+    return at
+
+
+def _sync(folder: Path) -> None:
+    """Index and names in `folder` are on the disk."""
+    with (folder / INDEX_NAME).open("rb") as index:
+        os.fsync(index.fileno())
+    for one in (*(entry for entry in folder.iterdir() if entry.is_dir()), folder, folder.parent):
+        _sync_folder(one)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,100 @@
+"""Every frame, block and ledger of a file log held against each other, changing nothing, while the node runs or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.block import Block, Codec
+from streams.errors import Corrupt, LandfallError
+from streams.logs.filereading import FileLogReader
+from streams.logs.frames import FoundFrame, Hole, find_frames
+from streams.logs.index import INDEX_NAME, UNREADABLE, IndexDamaged, IndexReader
+from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
+from streams.ranges import RangeSet
+from streams.words import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be: where, and what."""
+
+    where: str
+    what: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much was looked at."""
+
+    frames: int = 0
+    blocks: int = 0
+    records: int = 0
+
+
+def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
+    """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along."""
+    try:
+        with closing(IndexReader.open(log / INDEX_NAME)) as index:
+            mark = index.mark()
+            for (told,) in index.rows("PRAGMA quick_check"):
+                if told != "ok":
+                    yield Finding("the index", str(told))
+    except (IndexDamaged, *UNREADABLE) as problem:
+        yield Finding("the index", str(problem))
+        return
+    for number in (*segment_numbers(log), *merged_numbers(log)):
+        try:
+            yield from _check_file(log, number, codec, mark, tally)
+        except FileNotFoundError:
+            continue  # freed meanwhile: what it held is elsewhere now
+    try:
+        with closing(FileLogReader(log, codec)) as reader:
+            for stream in reader.streams():
+                for origin in reader.ledger(stream):
+                    yield from _check_line(reader, stream, origin, tally)
+    except (LandfallError, *UNREADABLE) as problem:
+        yield Finding("the index", str(problem))
+
+
+def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], tally: Tally) -> Iterator[Finding]:
+    """Frames and blocks of one file. Bytes behind what the index has seen are being written."""
+    _, last, end = mark
+    name = file_path(log, number).name
+    with mapped(log, number) as data:
+        for found in find_frames(data, 0):
+            growing = found.end == len(data) and (found.at >= end if number == last else number < 0 or number > last)
+            if isinstance(found, Hole):
+                if not growing:
+                    yield Finding(f"{name} bytes {found.at} to {found.end - 1}", "no whole frame is there")
+                continue
+            tally.frames += 1
+            yield from _check_frame(name, found, data, codec, tally)
+
+
+def _check_frame(name: str, frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Finding]:
+    for at, end in frame.header.spans(frame.blocks_at):
+        tally.blocks += 1
+        try:
+            block = Block.from_bytes(data[at:end])
+            if codec.knows(block.codec):
+                codec.decode(block)
+        except Corrupt as problem:
+            yield Finding(f"{name} bytes {at} to {end - 1}", str(problem))
+
+
+def _check_line(reader: FileLogReader, stream: str, origin: Origin, tally: Tally) -> Iterator[Finding]:
+    """What the ledger holds is what the index points to, and what it points to reads."""
+    spans = list(reader.spans(stream, origin))
+    pointed = RangeSet((span.first, span.end) for span in spans)
+    held = reader.ledger(stream)[origin].held
+    if missing := held.without(pointed):
+        yield Finding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where")
+    for span in spans:
+        try:
+            for batch in reader.run(stream, origin, span.first, span.end):
+                tally.records += batch.records.num_rows
+        except LandfallError as problem:
+            yield Finding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem))

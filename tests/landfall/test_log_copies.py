@@ -1,0 +1,131 @@
+"""Goal: damage anywhere in a log is found and named; a backup of a running node is whole, and comes back as a new generation."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from streams.clock import StillClock
+from streams.logs.backup import backup, restore
+from streams.logs.files import FileLogOptions, WriteLimits
+from streams.logs.segments import file_path, segment_numbers
+from tests.landfall.test_log_shown import landfall
+from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
+
+SMALL = FileLogOptions(WriteLimits(segment_bytes=6_000))
+
+
+def test_a_whole_log_checks_while_it_is_written(tmp_path: Path) -> None:
+    log = open_log(tmp_path, options=SMALL)
+    for start in range(0, 200, 10):
+        append_rows(log, rows(10, start=start))
+    done = landfall("log", "check", "-f", tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("all is well: ")
+    assert " 200 records" in done.stdout
+    log.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_flipped_bit_is_found_and_named(tmp_path: Path, seed: int) -> None:
+    log = open_log(tmp_path, options=SMALL)
+    for start in range(0, 200, 10):
+        append_rows(log, rows(10, start=start))
+    log.close()
+    chance = random.Random(seed)
+    number = chance.choice(segment_numbers(tmp_path / "log"))
+    path = file_path(tmp_path / "log", number)
+    data = bytearray(path.read_bytes())
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+    done = landfall("log", "check", "-f", tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert f"damaged: {path.name} bytes " in done.stdout
+
+
+def test_a_damaged_index_is_named(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_rows(log, rows(100))
+    log.close()
+    index = tmp_path / "log" / "index.sqlite"
+    data = bytearray(index.read_bytes())
+    data[8192:12_000] = bytes(12_000 - 8192)
+    index.write_bytes(data)
+    done = landfall("log", "check", "-f", tmp_path)
+    assert done.returncode == 1
+    assert "the index" in done.stdout
+
+
+def test_a_backup_comes_back_as_a_new_generation_and_peers_give_the_rest(tmp_path: Path) -> None:
+    log, peer = open_log(tmp_path / "node", "tokyo"), open_log(tmp_path / "peer", "hq")
+    append_rows(log, rows(30))
+    done = landfall("log", "backup", tmp_path / "copy", "-f", tmp_path / "node")
+    assert done.returncode == 0, done.stderr
+    assert "tokyo's log up to commit" in done.stdout
+    names = {path.name for path in (tmp_path / "copy").rglob("*")}
+    assert not names & {"marker", "key", "lock"}
+    before = log.origin
+    append_rows(log, rows(20, start=30))
+    copy_all(log, peer, ["containers"])
+    assert landfall("log", "restore", tmp_path / "copy", "-f", tmp_path / "node").returncode == 2, "the node runs"
+    log.close()
+    done = landfall("log", "restore", tmp_path / "copy", "-f", tmp_path / "node")
+    assert done.returncode == 0, done.stderr
+    assert "log.replaced-1" in done.stdout
+    log = open_log(tmp_path / "node", "tokyo", clock=StillClock(NOW_MS + 1000))
+    assert log.origin > before
+    assert log.generations()[-1].predecessor == before.generation
+    assert numbers(log) == list(range(30))
+    copy_all(peer, log, ["containers"])
+    assert numbers(log) == list(range(50))
+    assert append_rows(log, rows(1)) == 0
+    log.close()
+    peer.close()
+
+
+def test_a_backup_under_way_is_one_commit_however_the_log_grows(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "node", options=SMALL)
+    stop = threading.Event()
+
+    def grow() -> None:
+        start = 0
+        while not stop.is_set():
+            append_rows(log, rows(5, start=start))
+            append_rows(log, rows(5, start=start), "ships")
+            start += 5
+
+    growing = threading.Thread(target=grow)
+    growing.start()
+    try:
+        for attempt in range(5):
+            copied = backup(tmp_path / "node" / "log", tmp_path / f"copy-{attempt}")
+            assert copied.files >= 2
+    finally:
+        stop.set()
+        growing.join()
+    log.close()
+    for attempt in range(5):
+        restore(tmp_path / f"copy-{attempt}", tmp_path / "other")
+        copy = open_log(tmp_path / "other", clock=StillClock(NOW_MS + 1000))
+        found = numbers(copy)
+        assert found == list(range(len(found)))
+        assert len(found) - len(numbers(copy, "ships")) in (0, 5)
+        copy.close()
+        shutil.rmtree(tmp_path / "other")
+
+
+def test_what_can_not_be_is_told(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.close()
+    (tmp_path / "there").mkdir()
+    for words, told in (
+        (("backup", tmp_path / "there", "-f", tmp_path), "is there already"),
+        (("restore", tmp_path / "there", "-f", tmp_path), "is no backup of a log"),
+        (("check", "-f", tmp_path / "there"), "no log in files"),
+    ):
+        done = landfall("log", *words)
+        assert (done.returncode, told in " ".join((done.stderr + done.stdout).split())) == (2, True), done

@@ -1,0 +1,108 @@
+"""Goal: a person reads a node's log in words with units, a program as JSON, CSV or Parquet, and follows it while the node runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.log import Append
+from streams.logs.files import FileLog
+from streams.records import Record, to_batch
+from streams.retention.thinning import Thinning
+from tests.node.process import ROOT
+from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
+
+NUMBER = "MSKU1234565"
+AT_MS = 1_777_593_500_000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[FileLog]:
+    """A node's log, open: as while the node runs."""
+    log = FileLog(tmp_path / "log", tmp_path / "marker", "tokyo", BlockCodec(), StillClock())
+    first = Record(NUMBER, "TRK-1", AT_MS, {"return_c": 4.25, "power_on": True, "latitude_deg": 35.612345})
+    log.append([Append("containers", to_batch([first, Record("MSKU7654321", "TRK-2", AT_MS + 1000, {"return_c": -18.0})]))])
+    log.append([Append("containers", to_batch([Record(NUMBER, "TRK-1", AT_MS + 60_000, {"humidity_pct": 81.0}, {"odd": [1]})]))])
+    yield log
+    log.close()
+
+
+def landfall(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "landfall", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_text_has_times_and_units(log: FileLog, tmp_path: Path) -> None:
+    done = landfall("log", "cat", "containers", "--folder", tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == (
+        f"2026-04-30 23:58:20Z  containers:{log.origin}:0  {NUMBER}  device=TRK-1  latitude_deg=35.612345 °  power_on=yes  return_c=4.25 °C"
+        "  received 2026-05-01 00:00:00Z"
+    )
+    assert "humidity_pct=81 % RH" in lines[2]
+    assert lines[2].endswith('{"odd": [1]}')
+
+
+def test_json_csv_and_parquet_have_every_column(log: FileLog, tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in landfall("log", "cat", "containers", "-f", tmp_path, "--format", "json").stdout.splitlines()]
+    assert [row.get("return_c") for row in rows] == [4.25, -18.0, None]
+    assert (rows[0]["coordinates"], rows[2]["body"]) == (f"containers:{log.origin}:0", {"odd": [1]})
+    told = landfall("log", "cat", "containers", "-f", tmp_path, "--format", "csv").stdout
+    table = list(csv.DictReader(told.splitlines()))
+    assert [row["humidity_pct"] for row in table] == ["", "", "81"]
+    assert [row["offset"] for row in table] == ["0", "1", "2"]
+    out = tmp_path / "out.parquet"
+    done = landfall("log", "export", "containers", "-f", tmp_path, "--output", out, "--topic", NUMBER, "--since", "2026-04-30T23:59:00")
+    assert done.stdout == f"{out}: 1 records\n"
+    assert parquet.read_table(out).column("humidity_pct").to_pylist() == [81.0]
+    done = landfall("log", "cat", "containers", "-f", tmp_path, "--format", "parquet")
+    assert (done.returncode, "Parquet goes into a file" in done.stderr) == (2, True)
+
+
+def test_tail_shows_the_last_and_follows(log: FileLog, tmp_path: Path) -> None:
+    assert landfall("log", "tail", "containers", "-f", tmp_path, "-n", "1").stdout.count("\n") == 1
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "landfall",
+        "log",
+        "tail",
+        "containers",
+        "-f",
+        str(tmp_path),
+        "-n",
+        "1",
+        "-F",
+        "--format",
+        "json",
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as following:
+        try:
+            assert following.stdout is not None
+            assert json.loads(following.stdout.readline())["humidity_pct"] == 81
+            for number in (5.0, 6.0):
+                log.append([Append("containers", to_batch([Record(NUMBER, "TRK-1", signals={"return_c": number})]))])
+                assert json.loads(following.stdout.readline())["return_c"] == number
+        finally:
+            following.kill()
+
+
+def test_a_history_says_what_was_kept_of_what_is_gone(tmp_path: Path) -> None:
+    log = ship_log(tmp_path, 1)
+    assert Thinning(log, "containers", none_ashore, no_excursions).step(1 << 62)
+    out = landfall("log", "history", box(1), "-f", tmp_path, "-n", "1").stdout
+    assert "containers.kept:" in out
+    assert f"(kept of containers:{log.origin}:" in out
+    assert ": the rest of its 1 h is thinned)" in out
+    log.close()
