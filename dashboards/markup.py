@@ -50,7 +50,7 @@ STYLE = f"""<style>
 .lf-heading .lf-note {{ font-weight: 400; margin-left: .7rem; }}
 .lf-muted {{ color: {theme.MUTED}; }}
 [data-testid="stDeckGlJsonChart"] {{ background: {theme.SEA}; border-radius: .5rem; }}
-@media (max-width: 1100px) {{
+@media (max-width: 1000px) {{
   .st-key-who p {{ max-width: 6.5rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }}
   .stMainBlockContainer [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .stMainBlockContainer [data-testid="stColumn"] {{ min-width: calc(100% - 1.5rem); }}

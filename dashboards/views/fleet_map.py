@@ -103,6 +103,7 @@ def _controls(told: Answer) -> None:
         with st.container(horizontal=True, gap="small"):
             st.button("Pause", icon=":material/pause:", on_click=session.do, args=("/clock",), kwargs={"action": "pause"})
             st.button("Resume", icon=":material/play_arrow:", on_click=session.do, args=("/clock",), kwargs={"action": "resume"})
+        with st.container(horizontal=True, gap="small"):
             for chapter in ("A", "B", "C"):
                 st.button(
                     f"To {chapter}",

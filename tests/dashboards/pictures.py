@@ -87,7 +87,7 @@ def take(shown: Shown, folder: Path) -> None:
         wait(lambda: land(tab) > 5_000, "the track")
         tab.page.screenshot(path=folder / "container.png")
         tab = entered(new_tab, shown, "duckworks")
-        tab.page.get_by_test_id("stDataFrame").wait_for()
+        tab.page.locator(".lf-heading", has_text="Bookings").wait_for()
         wait(lambda: land(tab) > 20_000, "the map")
         tab.page.screenshot(path=folder / "portal.png")
 
@@ -113,7 +113,7 @@ def fallen(shown: Shown) -> list[str]:
 def reefer(shown: Shown) -> str:
     """A box with a setpoint that has been on a ship: one whose page has everything to show."""
     boxes = shown.ask("containers?limit=500")["items"]
-    return str(max((box for box in boxes if "setpoint_c" in box["signals"]), key=lambda box: box["at_ms"])["number"])
+    return str(max((box for box in boxes if "setpoint_c" in box["signals"] and box["booking"]), key=lambda box: box["at_ms"])["number"])
 
 
 def wait(true: Callable[[], bool], what: str, within_s: float = 60.0) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
 from cargo.identifiers import make_container
-from dashboards import theme
+from dashboards import theme, words
 from tests.dashboards.stage import Stage, staged, until
-from tests.dashboards.tab import LAND, Tab, browser
+from tests.dashboards.tab import LAND, PASSWORD, Tab, browser
 
 SEA, DUCK = (0x0B, 0x1D, 0x2E), (255, 205, 40)
 
@@ -112,6 +114,34 @@ def test_a_misread_number_gets_help(stage: Stage, tab: Tab) -> None:
     page.get_by_role("button", name=number).click()
     page.wait_for_url(re.compile(f"container={number}"))
     expect(page.get_by_text("Milestones")).to_be_visible()
+
+
+def test_a_booking_is_searched_by_its_owner_and_by_nobody_else(stage: Stage, tab: Tab, new_tab: Callable[[], Tab]) -> None:
+    """Its boxes and how old that is; to another customer it is a booking that does not exist."""
+    own = set(stage.numbers("duckworks"))
+    found = next(one for one in asked(stage, "ducks", "bookings?limit=500")["items"] if not one["containers"][0]["ended"])
+    assert {box["container"] for box in found["containers"]} <= own
+    tab.enter(stage.url, "ducks", "/containers")
+    tab.page.get_by_label("Booking").fill(found["reference"])
+    tab.page.get_by_label("Booking").press("Enter")
+    boxes = words.counted(len(found["containers"]), "container")
+    expect(tab.page.get_by_text(re.compile(rf"^{boxes} · as of .* ago · choose one to open it$"))).to_be_visible()
+    other = new_tab()
+    other.enter(stage.url, "merlion", "/containers")
+    for reference in (found["reference"], "BB0000000"):
+        other.page.get_by_label("Booking").fill(reference)
+        other.page.get_by_label("Booking").press("Enter")
+        expect(other.page.get_by_text(re.compile("^0 containers · as of"))).to_be_visible()
+        expect(other.page.get_by_text("No container.")).to_be_visible()
+    assert not [number for number in own if other.was_told(number)]
+    other.page.close()
+
+
+def asked(stage: Stage, username: str, path: str) -> Any:
+    """What the API answers this user."""
+    login = {"username": username, "password": PASSWORD}
+    token = httpx.post(f"{stage.answering.url}/api/token", data=login, trust_env=False).json()["access_token"]
+    return httpx.get(f"{stage.answering.url}/api/{path}", headers={"Authorization": f"Bearer {token}"}, trust_env=False).json()
 
 
 def test_an_incident_shows_its_evidence_and_is_acknowledged(stage: Stage, tab: Tab) -> None:
