@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from streams.block import BLOCK_BYTES_MAX
 from streams.logs.book import Piece
+
+GROUPS_MAX = 64
+"""Groups planned at a time: planning takes no more memory than they do, however far merging is behind."""
+LATE_SHARE = 8
+"""When merging is behind, a group is of up to as many times the pieces it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,38 +30,40 @@ and take 115 MB more memory while they are merged.
 """
 
 
-def ripe_groups(pieces: Sequence[Piece], levels: Sequence[Level] = LEVELS) -> list[list[Piece]]:
-    """Groups of at least two neighbouring pieces to merge now: those of the lowest level that has any. `pieces`: one line's, ascending."""
+def nothing(group: Sequence[Piece]) -> bool:
+    """No group is passed over."""
+    return False
+
+
+def ripe_groups(
+    pieces: Callable[[], Iterable[Piece]], levels: Sequence[Level] = LEVELS, passed_over: Callable[[Sequence[Piece]], bool] = nothing
+) -> list[list[Piece]]:
+    """Groups of at least two neighbouring pieces to merge now: of the lowest level that has any, GROUPS_MAX at most.
+
+    `pieces` gives one line's, ascending, as often as it is called; `passed_over` says which groups are not to be tried.
+    """
     for level in levels:
-        if groups := [group for run in _runs(pieces, level.rows_below) for group in _filled(run, level)]:
-            return groups
+        groups = (group for group in _groups(pieces(), level) if not passed_over(group))
+        if found := list(islice(groups, GROUPS_MAX)):
+            return found
     return []
 
 
-def _runs(pieces: Sequence[Piece], rows_below: int) -> Iterator[list[Piece]]:
-    """Unbroken runs of small pieces that can be read here."""
-    run: list[Piece] = []
-    for piece in pieces:
-        fits = piece.topics is not None and piece.end - piece.first < rows_below
-        if run and not (fits and run[-1].end == piece.first):
-            yield run
-            run = []
-        if fits:
-            run.append(piece)
-    yield run
-
-
-def _filled(run: Sequence[Piece], level: Level) -> Iterator[list[Piece]]:
-    """The run in parts that have enough; what is left of it waits for more."""
+def _groups(pieces: Iterable[Piece], level: Level) -> Iterator[list[Piece]]:
+    """Unbroken runs of small pieces that can be read here, cut where they are full; what is not full yet must have enough of them."""
     group: list[Piece] = []
     rows = stored = 0
-    for piece in run:
+    for piece in pieces:
         count, length = piece.end - piece.first, piece.location.length
-        if rows + count > level.rows or stored + length > BLOCK_BYTES_MAX:
-            if len(group) > 1:
-                yield group
-            group, rows, stored = [], 0, 0
-        group, rows, stored = [*group, piece], rows + count, stored + length
-        if len(group) == level.pieces:
+        small = piece.topics is not None and count < level.rows_below
+        follows = small and bool(group) and group[-1].end == piece.first
+        room = rows + count <= level.rows and stored + length <= BLOCK_BYTES_MAX and len(group) < LATE_SHARE * level.pieces
+        if follows and room:
+            group.append(piece)
+            rows, stored = rows + count, stored + length
+            continue
+        if len(group) >= level.pieces or (follows and len(group) > 1):
             yield group
-            group, rows, stored = [], 0, 0
+        group, rows, stored = ([piece], count, length) if small else ([], 0, 0)
+    if len(group) >= level.pieces:
+        yield group

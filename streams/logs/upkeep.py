@@ -59,7 +59,7 @@ class FileUpkeep:
         self._merged = MergedFiles(parts.folder, parts.disk)
         self._lock = threading.Lock()
         self._jobs: deque[Job] = deque()
-        self._hopeless: set[tuple[LineKey, int, int]] = set()
+        self._hopeless: dict[tuple[LineKey, int], int] = {}
 
     def step(self) -> bool:
         """One bounded piece of work; returns whether there is more. Raises RetryLater when the disk is full."""
@@ -97,10 +97,9 @@ class FileUpkeep:
                 yield partial(self._free, dead)
             merging = False
             for key in index.line_keys():
-                for group in ripe_groups(list(index.outlines(key)), self._levels):
-                    if (key, group[0].first, group[-1].end) not in self._hopeless:
-                        merging = True
-                        yield partial(self._merge, key, group)
+                for group in ripe_groups(partial(index.outlines, key), self._levels, partial(self._is_hopeless, key)):
+                    merging = True
+                    yield partial(self._merge, key, group)
             if not merging:
                 yield from self._moves(index, closed, held)
 
@@ -143,9 +142,13 @@ class FileUpkeep:
             for block, topics in encoded(self._parts.codec, *key, records, rows_max)
         ]
         if len(merged) >= len(group):
-            self._hopeless.add((key, group[0].first, group[-1].end))
+            self._hopeless[key, group[0].first] = len(group)
             return
         self._swap(key, group, self._merged.write(merged))
+
+    def _is_hopeless(self, key: LineKey, group: Sequence[Piece]) -> bool:
+        """Whether it was tried and was no fewer blocks afterwards: again only when there is twice as much of it."""
+        return len(group) < 2 * self._hopeless.get((key, group[0].first), 0)
 
     def _as_planned(self, key: LineKey, group: Sequence[Piece]) -> list[Piece]:
         """The group as the index has it now, verified; none of it when something was dropped, set aside or moved meanwhile."""

@@ -1,0 +1,59 @@
+"""Goal: small blocks are merged with their neighbours and no others, in groups that are full or many enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.block import BLOCK_BYTES_MAX
+from streams.logs.book import Location, Piece
+from streams.logs.levels import LATE_SHARE, LEVELS, Level, ripe_groups
+
+LEVEL = Level(rows_below=100, pieces=4, rows=250)
+
+
+def pieces(*counts: int, length: int = 10, readable: bool = True) -> list[Piece]:
+    """Pieces of these many rows, one behind the other; a negative count is a hole."""
+    found, first = [], 0
+    for count in counts:
+        if count > 0:
+            found.append(Piece(first, first + count, Location(1, first, length), 0, 0, b"" if readable else None))
+        first += abs(count)
+    return found
+
+
+def groups(found: Sequence[Piece], *levels: Level) -> list[list[int]]:
+    return [[piece.end - piece.first for piece in group] for group in ripe_groups(lambda: found, levels or (LEVEL,))]
+
+
+def test_enough_of_them_or_full_of_rows() -> None:
+    assert groups(pieces(10, 10, 10)) == []
+    assert groups(pieces(10, 10, 10, 10)) == [[10] * 4]
+    assert groups(pieces(90, 90, 90, 10)) == [[90, 90]], "full with two; the other two wait"
+    assert groups(pieces(*[7] * (LATE_SHARE * 4 + 2))) == [[7] * (LATE_SHARE * 4)]
+
+
+def test_large_and_unreadable_blocks_and_holes_part_them() -> None:
+    assert groups(pieces(10, 10, 100, 10, 10)) == []
+    assert groups(pieces(10, 10, -1, 10, 10)) == []
+    assert groups(pieces(10, 10, 10, 10, readable=False)) == []
+    assert groups(pieces(90, 90, 90, length=BLOCK_BYTES_MAX // 2)) == [[90, 90]]
+
+
+def test_the_lowest_level_first_and_what_is_hopeless_not_at_all() -> None:
+    high = Level(rows_below=300, pieces=2, rows=1000)
+    found = pieces(200, 200, 10, 10, 10, 10)
+    assert groups(found, LEVEL, high) == [[10] * 4]
+    assert [len(group) for group in ripe_groups(lambda: found, (LEVEL, high), lambda group: group[0].first == 400)] == [6]
+
+
+@given(st.lists(st.integers(-3, 600_000).filter(bool), max_size=60), st.integers(1, BLOCK_BYTES_MAX))
+def test_whatever_there_is_a_group_fits_one_block(counts: list[int], length: int) -> None:
+    for group in ripe_groups(lambda: pieces(*counts, length=length)):
+        assert len(group) > 1
+        assert all(before.end == piece.first for before, piece in pairwise(group))
+        assert sum(piece.end - piece.first for piece in group) <= LEVELS[-1].rows
+        assert sum(piece.location.length for piece in group) <= BLOCK_BYTES_MAX
