@@ -12,7 +12,7 @@ from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, 
 from streams.codec.columns import TYPES
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.reading import read_rows
-from streams.codec.wire import CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
+from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse
 from streams.records import OFFSET, ORDER_AT, STAMPED
@@ -20,6 +20,11 @@ from streams.words import Origin
 
 CODEC = 2
 """The number of the encoding that BlockCodec writes; it reads this one alone."""
+
+
+_TEXT_COPIES = 3
+_CELLS_A_ROW, _CELLS_A_BLOCK = 1, 1 << 12
+"""Where device times are known; fences and lengths of groups."""
 
 
 class BlockCodec:
@@ -71,6 +76,15 @@ class BlockCodec:
         return self.encode(block.stream, block.origin, kept)
 
 
+def cells_of(records: pa.RecordBatch) -> int:
+    """At most how many values decoding the block of `records` will count: what a block may hold is what a reader lets pass."""
+    cells: int = _CELLS_A_ROW * records.num_rows + _CELLS_A_BLOCK
+    for column in records.columns:
+        known, nulls = len(column) - column.null_count, bool(column.null_count)
+        cells += (2 if pa.types.is_string(column.type) else 1) * known + (len(column) // BITS_OF_A_CELL + 1) * nulls
+    return cells
+
+
 def _check_codec(codec: int) -> None:
     if codec != CODEC:
         raise Misuse(f"a block of codec {codec} is none of codec {CODEC}", hint="a newer version of Landfall reads it")
@@ -78,11 +92,11 @@ def _check_codec(codec: int) -> None:
 
 def _check(records: pa.RecordBatch) -> int:
     """The first offset, when `records` can be a block."""
-    rows, columns = records.num_rows, records.num_columns
+    rows, columns, cells = records.num_rows, records.num_columns, cells_of(records)
     if not rows > 0 or columns > COLUMNS_MAX:
         raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {columns}")
-    if rows > BLOCK_RECORDS_MAX or rows * columns > CELLS_MAX or records.nbytes > TEXT_BYTES_MAX:
-        raise BlockTooLarge(f"{rows} rows of {columns} columns and {records.nbytes} bytes are too much for one block")
+    if rows > BLOCK_RECORDS_MAX or cells > CELLS_MAX or records.nbytes > TEXT_BYTES_MAX // _TEXT_COPIES:
+        raise BlockTooLarge(f"{rows} rows of {columns} columns, {cells} values and {records.nbytes} bytes are too much for one block")
     for field in records.schema:
         if field.type not in TYPES:
             raise Misuse(f"column {field.name!r} is {field.type}: a block holds bool, int64, float64 and string")

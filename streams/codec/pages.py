@@ -146,7 +146,6 @@ def _few_bits(bits: Bools) -> bytes:
 
 
 def _read_few_bits(page: Reader, count: int) -> Bools:
-    page.budget.pay_cells(count)
     number = page.below(2 * count + 2, "a kind of bitmap")
     if number == _BITMAP:
         return np.unpackbits(np.frombuffer(page.raw((count + 7) // 8), np.uint8), count=count).view(np.bool_)

@@ -18,7 +18,7 @@ from streams.codec.parallel import each
 from streams.codec.texts import read_texts, take
 from streams.codec.times import BEHIND_RECEIVED, EXACT, RECEIVED, ReceivedTimes, read_received
 from streams.codec.topics import Topics, groups_of, joined, read_fences, read_group
-from streams.codec.wire import Bools, Budget, Ints, Reader, Values
+from streams.codec.wire import BITS_OF_A_CELL, Bools, Budget, Ints, Reader, Values
 from streams.errors import Corrupt
 from streams.records import DEVICE_AT, GIVEN, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, TOPIC
 
@@ -115,7 +115,8 @@ class StoredRows:
         return tasks
 
     def _task(self, column: PackedColumn, counts: Sequence[int]) -> Task:
-        self._budget.pay_cells(sum(counts))
+        rows = sum(counts)
+        self._budget.pay_cells(rows if column.kind != "bit" else (rows + BITS_OF_A_CELL - 1) // BITS_OF_A_CELL)
         return partial(column.values, self._pages.next() if column.paged else [], counts)
 
     def _each(self, tasks: Sequence[Task]) -> list[Any]:

@@ -86,8 +86,14 @@ def read_list(reader: Reader, count: int) -> pa.StringArray:
     numbers = read_ints(reader, count)
     if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**width):
         raise Corrupt(f"a numbered text does not fit {width} digits")
-    reader.budget.pay_text(count * (len(prefix.encode()) + width))
-    return pa.array([f"{prefix}{number:0{width}}" for number in numbers.tolist()], pa.string())
+    beginning = np.frombuffer(prefix.encode(), np.uint8)
+    length = len(beginning) + width
+    reader.budget.pay_text(count * length)
+    chars = np.empty((count, length), np.uint8)
+    chars[:, : len(beginning)] = beginning
+    chars[:, len(beginning) :] = numbers[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10 + ord("0")
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(length)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(chars))
 
 
 def _joined(reader: Reader, count: int) -> pa.StringArray:

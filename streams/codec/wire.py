@@ -18,8 +18,10 @@ Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
 """Any of the three."""
 
-CELLS_MAX = 1 << 25
-"""Rows times columns of one block: what decoding it may allocate, times 8 bytes."""
+CELLS_MAX = 3 << 24
+"""Values of one block: what decoding it may allocate, times 8 bytes, some of it twice over."""
+BITS_OF_A_CELL = 4
+"""How many values of a column of yes and no count as one: they pass through two bytes each."""
 TEXT_BYTES_MAX = 1 << 28
 """UTF-8 bytes of all texts of one block, repeats counted."""
 COLUMNS_MAX = 1000

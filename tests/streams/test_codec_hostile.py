@@ -22,9 +22,9 @@ from tests.streams.test_codec_golden import few
 CODEC = BlockCodec()
 BLOCK = CODEC.encode("containers", SHIP, stamped(few()))
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS_MAX = 20.0
+SECONDS_MAX = 10.0
 MEMORY_MIB_MAX = 1500
-"""Each is about what the largest block that is none takes on a busy machine, and a small part of what the bytes claim."""
+"""Of the processor, and above what the process took before: a small part of what the bytes claim."""
 
 
 def tried(seed: int, count: int, timeout_s: float) -> dict[str, float]:

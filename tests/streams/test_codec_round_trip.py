@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec import BlockCodec
+from streams.codec.block import cells_of
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.numbers import read_ints, write_ints
 from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
@@ -21,6 +23,7 @@ from streams.errors import Corrupt, Misuse
 from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
 from streams.words import Coordinates, Origin
 from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
+from tests.streams.test_codec_golden import few, groups, many
 
 CODEC = BlockCodec()
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -178,6 +181,24 @@ def test_too_much_for_one_block_says_so() -> None:
     )
     with pytest.raises(BlockTooLarge):
         CODEC.encode("containers", SHIP, wide)
+
+
+@pytest.mark.parametrize("kind", ["few", "many", "groups", "wide", "topics"])
+def test_what_a_block_may_hold_a_reader_lets_pass(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder refuses by the count that the reader allocates by: it never makes a block that no reader takes."""
+    wide = [Record("x", signals={f"s{number}": number / 8 for number in range(900) if number % 7 == row}) for row in range(7)]
+    cases: dict[str, Callable[[], pa.RecordBatch]] = {
+        "few": few,
+        "many": many,
+        "groups": groups,
+        "wide": lambda: to_batch(wide),
+        "topics": lambda: rows(9000, topics=9000),
+    }
+    records = stamped(cases[kind]())
+    spent: list[int] = []
+    monkeypatch.setattr(Budget, "pay_cells", lambda self, cells: spent.append(cells))
+    CODEC.decode(BlockCodec(GROUP_ROWS_MIN).encode("containers", SHIP, records))
+    assert records.num_rows * 3 < sum(spent) <= cells_of(records)
 
 
 def test_a_header_that_lies_about_order_times_is_corrupt() -> None:
