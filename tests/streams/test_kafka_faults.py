@@ -9,6 +9,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -17,15 +18,15 @@ from streams.codec import BlockCodec
 from streams.errors import RetryLater
 from streams.logs.kafka.client import Fenced, client_settings
 from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.log import KafkaLog
+from streams.logs.kafka.log import KafkaLog, KafkaLogOptions
 from streams.logs.kafka.records import block_headers
-from streams.logs.kafka.transactions import Outgoing, Transactions
+from streams.logs.kafka.transactions import Outgoing, Transactions, Unclear
 from streams.logs.stamping import NewBlock
 from streams.words import Position
 from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkaingesting import FENCED_EXIT, ROWS, ingest
 from tests.streams.kafkakit import SecondBroker, open_kafka_log, place
-from tests.streams.logkit import append_rows, numbers, rows, stamped
+from tests.streams.logkit import FullDisk, append_rows, numbers, rows, stamped
 
 PROCESSES = multiprocessing.get_context("forkserver")
 DEADLINE_S = 60.0
@@ -129,12 +130,22 @@ def test_a_suspended_writer_is_replaced_and_can_not_write_any_more(kafka: Kafka,
     standby.close()
 
 
-def test_who_does_not_want_to_stand_by_is_told(kafka: Kafka, tmp_path: Path) -> None:
+def test_nobody_takes_over_from_a_writer_that_lives(kafka: Kafka, tmp_path: Path) -> None:
+    """Whatever their names: who joins stands by, and who does not want to is told."""
     where = place(kafka, tmp_path / "a")
     log = open_kafka_log(where)
-    with pytest.raises(RetryLater, match="another process writes the log"):
-        open_kafka_log(place(kafka, tmp_path / "b", prefix=where.settings.prefix, standby_s=1))
-    append_rows(log, rows(1))
+
+    def stand_by(folder: str) -> None:
+        with pytest.raises(RetryLater, match="another process writes the log"):
+            open_kafka_log(place(kafka, tmp_path / folder, prefix=where.settings.prefix, standby_s=2))
+
+    with ThreadPoolExecutor(6) as pool:
+        others = [pool.submit(stand_by, f"b{number}") for number in range(6)]
+        for number, one in enumerate(others):
+            append_rows(log, rows(1, start=number))
+            one.result(DEADLINE_S)
+    assert append_rows(log, rows(1)) == 6
+    assert len(log.generations()) == 1
     log.close()
 
 
@@ -152,6 +163,52 @@ def test_a_fenced_log_stays_fenced(kafka: Kafka, tmp_path: Path) -> None:
     log.close()
     log = open_kafka_log(where)
     assert numbers(log) == [0, 1, 2]
+    log.close()
+
+
+class MuteKafka(Transactions):
+    """A Kafka that does not say whether it committed, as often as `mute` has an entry: True when it did."""
+
+    mute: ClassVar[list[bool]] = []
+
+    def commit(self) -> None:
+        if not self.mute:
+            super().commit()
+            return
+        if self.mute.pop():
+            super().commit()
+        self.close()
+        raise Unclear("not a word")
+
+
+def test_kafka_does_not_say_whether_it_committed(kafka: Kafka, tmp_path: Path) -> None:
+    """When it did, the append answers as ever; when it did not, the caller is told that nothing changed. Either way it goes on at once."""
+    log = open_kafka_log(place(kafka, tmp_path), options=KafkaLogOptions(transactions=MuteKafka))
+    append_rows(log, rows(3))
+    MuteKafka.mute[:] = [True]
+    assert append_rows(log, rows(3, start=3)) == 3
+    MuteKafka.mute[:] = [False]
+    with pytest.raises(RetryLater, match="nothing was changed"):
+        append_rows(log, rows(3, start=100))
+    assert append_rows(log, rows(3, start=6)) == 6
+    assert numbers(log) == list(range(9))
+    log.close()
+
+
+def test_a_full_disk_of_the_node(kafka: Kafka, tmp_path: Path) -> None:
+    """What Kafka has is kept and acknowledged; while the index has no room for it, nothing else is appended; then it goes on."""
+    full = FullDisk()
+    log = open_kafka_log(place(kafka, tmp_path), options=KafkaLogOptions(disk=full))
+    append_rows(log, rows(3))
+    full.writes_left = 0
+    assert append_rows(log, rows(3, start=3)) == 3
+    for _ in range(2):
+        with pytest.raises(RetryLater, match="the disk did not take it"):
+            append_rows(log, rows(3, start=100))
+    assert numbers(log) == [0, 1, 2]
+    full.writes_left = None
+    assert append_rows(log, rows(3, start=6)) == 6
+    assert numbers(log) == list(range(9))
     log.close()
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streams.errors import Corrupt, RetryLater
 from streams.logs.book import Piece
@@ -21,8 +21,6 @@ AHEAD_MAX = 16
 FETCH_BYTES = 1 << 20
 QUEUED_KBYTES = 4_096
 POLL_S = 0.5
-SEEN_WITHIN_S = 5.0
-"""A commit is acknowledged a moment before its records can be read: so long after the end was met, what is not there is missing."""
 WHO = "reader of this log"
 
 
@@ -91,28 +89,21 @@ class Fetcher:
                 consumer.close()
 
     def _at(self, consumer: Consumer, topic: str, at: int) -> bytes | Corrupt:
+        """The record's value; Corrupt when the topic goes on beyond it without it, or begins after it."""
         deadline_s = time.monotonic() + self._settings.answer_s
-        ended_s = 0.0
         missing = Corrupt(f"the Kafka topic {topic} has no record at {at} any more")
         while time.monotonic() < deadline_s:
             message = asked(lambda: consumer.poll(POLL_S), WHO)
             if message is None:
                 continue
-            problem = message.error()
-            if problem is None:
-                offset = message.offset() or 0
-                if offset >= at:
-                    return _value(message) if offset == at else missing
-            elif problem.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            problem, offset = message.error(), message.offset() or 0
+            if problem is None and offset >= at:
+                return message.value() or b"" if offset == at else missing
+            if problem is not None and problem.code() == KafkaError._PARTITION_EOF and offset > at:
                 return missing
-            elif problem.code() == KafkaError._PARTITION_EOF:
-                ended_s = ended_s or time.monotonic()
-                if time.monotonic() > ended_s + SEEN_WITHIN_S:
+            if problem is not None and problem.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                first, _ = asked(lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), POLL_S), WHO) or (0, 0)
+                if at < first:
                     return missing
-        if ended_s:
-            return missing
+                consumer.assign([TopicPartition(topic, 0, at)])
         raise RetryLater(f"Kafka does not give record {at} of {topic}", hint="are its brokers well?")
-
-
-def _value(message: Message) -> bytes:
-    return message.value() or b""

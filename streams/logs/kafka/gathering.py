@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from streams.errors import LandfallError, Misuse
 from streams.log import Append, Appended
+from streams.logs.kafka.transactions import Unclear
 
 URGENT = ("alerts",)
 """Streams that nobody is waited for with."""
@@ -16,7 +17,7 @@ URGENT = ("alerts",)
 @dataclass(slots=True)
 class _Caller:
     appends: Sequence[Append]
-    answers: list[Appended] = field(default_factory=list)
+    answers: list[Appended] | None = None
     problem: LandfallError | None = None
     done: bool = False
 
@@ -45,6 +46,8 @@ class Gathering:
                 self._commit(self._taken())
         if caller.problem is not None:
             raise caller.problem
+        if caller.answers is None:
+            raise Unclear("the thread that appended this together with its own records failed", hint="its own error says why")
         return caller.answers
 
     def _taken(self) -> list[_Caller]:

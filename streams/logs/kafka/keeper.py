@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from streams.crash import commit_point
-from streams.errors import Corrupt, RetryLater
-from streams.logs.book import Book, Change, Line, LineKey, Location, PlacedBlock
+from streams.errors import Corrupt, LandfallError, RetryLater
+from streams.logs.book import Book, Line, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.frames import Floor, FrameHeader
@@ -28,7 +28,7 @@ from streams.logs.kafka.names import Names
 from streams.logs.kafka.records import block_headers, control_records
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.topics import KafkaTopics
-from streams.logs.kafka.transactions import Outgoing, Transactions, Unclear
+from streams.logs.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions, Unclear
 from streams.logs.marker import Marker
 from streams.logs.stamping import NewBlock
 from streams.ranges import RangeSet
@@ -61,18 +61,19 @@ class KafkaKeeper:
     brings the index up. When Kafka does not say whether 3 is done, a new producer ends it one way or the other, and reading shows which.
     """
 
-    def __init__(self, place: Place, on_damage: Callable[[Damage], None], disk: Disk) -> None:
+    def __init__(self, place: Place, on_damage: Callable[[Damage], None], disk: Disk, transactions: Transactions) -> None:
         """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed."""
         self._place, self._disk = place, disk
         self._marker = Marker(place.marker, place.node, disk)
         self._marker_due = 0
-        self._unindexed: Change | None = None
+        self._settled = True
+        """Whether the book tells all that Kafka was ever asked to commit."""
         self._lost: Fenced | Corrupt | None = None
         settings, names = place.settings, place.names
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
         self._follower = Follower(settings, names, on_damage)
-        self._transactions = Transactions(settings)
+        self._transactions = transactions
         self._lost_records: str | None = None
         self.book, self._index = self._opened()
         self._lease = Lease(settings, names.control, f"{place.node}.{_instance(place.folder)}")
@@ -84,12 +85,8 @@ class KafkaKeeper:
     def ready(self) -> None:
         """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater; Fenced, when it is over."""
         self.check_ours()
-        if not self._transactions.connected:
+        if not (self._settled and self._transactions.connected):
             self._reconnect()
-        if self._unindexed is not None:
-            self._index.apply([self._unindexed])
-            self.book.take(self._unindexed)
-            self._unindexed = None
 
     def check_ours(self) -> None:
         """Raises Fenced when another process is known to write the log, Corrupt when Kafka lost what it had acknowledged."""
@@ -110,15 +107,17 @@ class KafkaKeeper:
         records = [self._outgoing(new, number) for new in blocks]
         try:
             offsets = self._transactions.write([*records, *control])
+            self._settled = False
             self._transactions.commit()
         except Fenced as problem:
             self._lost = problem
             raise
-        except Unclear:
-            self._reconnect()
+        except Unclear as unclear:
+            self._clear_up(unclear)
             if self.book.commit < number:
-                raise RetryLater("Kafka did not take it", hint="nothing was changed") from None
+                raise RetryLater("Kafka did not take it", hint=NOTHING_CHANGED) from None
         except RetryLater as problem:
+            self._settled = True
             raise RetryLater(str(problem.args[0]), hint=self._topics.why_short(streams)) from problem
         else:
             self._take(header, blocks, records, offsets)
@@ -152,7 +151,7 @@ class KafkaKeeper:
         return Outgoing(self._place.names.topic(new.block.stream), new.block.to_bytes(), block_headers(new, commit))
 
     def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
-        """What is committed goes into index and book; while the disk is full, at the next commit."""
+        """What is committed goes into index and book; when the disk is full, it comes from the broker before the next commit."""
         placed = [
             PlacedBlock(new.block, Location(CONTROL_SEGMENT, at, len(record.value)), new.topics, new.received_at_ms)
             for new, record, at in zip(blocks, records, offsets, strict=False)
@@ -160,12 +159,10 @@ class KafkaKeeper:
         if len(offsets) > len(blocks):
             self._follower.control_end = offsets[-1] + 1
         change = self.book.change(header, placed, CONTROL_SEGMENT, self._follower.control_end)
-        try:
+        with suppress(RetryLater):
             self._index.apply([change])
-        except RetryLater:
-            self._unindexed = change
-        else:
             self.book.take(change)
+            self._settled = True
 
     def _drop_fronts(self, floors: Sequence[Floor]) -> None:
         """Kafka forgets what nothing held stands before; when it does not answer, after the next trim."""
@@ -177,6 +174,12 @@ class KafkaKeeper:
             with suppress(RetryLater):
                 self._topics.drop_front(stream, before)
 
+    def _clear_up(self, unclear: Unclear) -> None:
+        try:
+            self._reconnect()
+        except RetryLater as problem:
+            raise unclear from problem
+
     def _reconnect(self) -> None:
         """A new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt."""
         if not self._lease.held(self._place.settings.answer_s):
@@ -187,10 +190,11 @@ class KafkaKeeper:
         except RecordsLost as problem:
             self._lost = Corrupt(f"Kafka lost what it had acknowledged: {problem}", hint="start the node again: it opens a new generation")
             raise self._lost from problem
-        except RetryLater:
+        except LandfallError:
             self._transactions.close()
+            self.book = self._index.load()  # it may be ahead of what was indexed
             raise
-        self._unindexed = None
+        self._settled = True
 
     def _take_over(self) -> str | None:
         """Waits until this process may write, ends all others, and reads what they wrote; returns why this may not be the latest copy."""

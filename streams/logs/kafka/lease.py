@@ -1,7 +1,7 @@
 """Who of several processes of one node writes its log: the one to whom Kafka gives the control topic in a consumer group of them all.
 
-A process that is gone loses it after SESSION_MS, and another gets it. It only says who may begin: that no two write at once is seen to by
-Kafka's transactions, which fence every producer but the last of a name.
+A process that is gone loses it after SESSION_MS, and another gets it; one that joins takes it from nobody. This only says who may begin:
+that no two write at once is seen to by Kafka's transactions, which fence every producer but the last of a name.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Lease:
             | {
                 "group.id": f"{settings.prefix}.writer",
                 "group.instance.id": instance,
+                "partition.assignment.strategy": "cooperative-sticky",  # others would give it to whoever comes first in the alphabet
                 "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": HEARTBEAT_MS,
                 "enable.auto.commit": False,
@@ -61,7 +62,7 @@ class Lease:
 
     def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions:
-            consumer.assign([TopicPartition(one.topic, one.partition, OFFSET_END) for one in partitions])
+            consumer.incremental_assign([TopicPartition(one.topic, one.partition, OFFSET_END) for one in partitions])
             consumer.pause(partitions)
             self._held.set()
 

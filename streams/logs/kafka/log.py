@@ -17,7 +17,9 @@ from streams.logs.disk import Disk
 from streams.logs.kafka.gathering import Gathering
 from streams.logs.kafka.keeper import KafkaKeeper, Place
 from streams.logs.kafka.reading import KafkaLogReader, leave_settings
+from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.sizing import SizedCodec
+from streams.logs.kafka.transactions import Transactions
 from streams.logs.keeping import KeptLog
 from streams.logs.opening import lock_folder
 from streams.logs.segments import SEGMENTS
@@ -33,12 +35,14 @@ def _silent(damage: Damage) -> None:
 class KafkaLogOptions:
     """What the node or a test may set.
 
-    `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log.
+    `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log. The
+    rest is as it is unless a test says otherwise.
     """
 
     on_damage: Callable[[Damage], None] = _silent
     disk: Disk = field(default_factory=Disk)
     randbits: Callable[[int], int] = secrets.randbits
+    transactions: Callable[[KafkaLogSettings], Transactions] = Transactions
 
 
 class KafkaLog(KeptLog, KafkaLogReader):
@@ -69,7 +73,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
-            self._keeper = self._kafka = KafkaKeeper(place, options.on_damage, options.disk)
+            self._keeper = self._kafka = KafkaKeeper(place, options.on_damage, options.disk, options.transactions(settings))
             undo.callback(self._kafka.close)
             self._check_node(place.names.control)
             leave_settings(folder, settings)

@@ -17,6 +17,8 @@ from streams.logs.kafka.settings import KafkaLogSettings
 
 WHO = "process of this node"
 CLEANED_UP_S = 10.0
+UNANSWERED_MS = 15_000
+"""Kafka ends a transaction by itself, and fences whoever began it, so long after this process would have given it up."""
 NOTHING_CHANGED = "nothing was changed"
 
 
@@ -56,7 +58,7 @@ class Transactions:
             client_settings(self._settings)
             | {
                 "transactional.id": f"{self._settings.prefix}.writer",
-                "transaction.timeout.ms": self._answer_ms + 10_000,
+                "transaction.timeout.ms": 2 * self._answer_ms + UNANSWERED_MS,
                 "message.timeout.ms": self._answer_ms,
                 "message.max.bytes": self._settings.record_bytes_max + HEADERS_BYTES_MAX,
                 "linger.ms": 0,
