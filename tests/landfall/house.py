@@ -27,7 +27,7 @@ from streams.words import Position
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Story(seed=7, boxes=40, cadence="short", speed=600.0)
-DEADLINE_S = 90.0
+DEADLINE_S = 240.0
 TALKATIVE = {f"LANDFALL_{name}": "0.3" for name in ("METRICS_EVERY_S", "NODE__METRICS_EVERY_S", "METRICS__EVERY_S")}
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
 FIRST_PORT, LAST_PORT = 12_000, 20_000
