@@ -15,12 +15,14 @@ import pytest
 
 from streams.errors import Corrupt, Misuse
 from streams.proof.canonical import row_digest
-from streams.proof.chain import RUN
+from streams.proof.chain import RUN, entries
 from streams.proof.checking import Finding, check
-from streams.proof.form import Absent, NotShown, Present, ProofFile, WithheldRow
+from streams.proof.completeness import completeness
+from streams.proof.form import Absent, NeighbourForm, NotShown, PathForm, Present, ProofFile, WithheldRow
 from streams.proof.making import Claim, make, signed_by_origins
-from streams.proof.reading import Copy
+from streams.proof.reading import Copy, Unread
 from streams.proof.text import to_text
+from streams.proof.tree import Tree
 from streams.proof.trust import Trust
 from streams.records import Record, Value, to_batch
 from streams.words import Origin
@@ -253,3 +255,33 @@ def put(tree: Any, path: tuple[Any, ...], value: Any) -> None:
     for name in path[:-1]:
         tree = tree[name]
     tree[path[-1]] = value
+
+
+def test_a_topic_that_is_there_can_not_be_shown_to_be_absent(ship: SigningNode) -> None:
+    """Whoever makes the proof has the whole tree, and signs nothing."""
+    proof = proof_of(ship, 2, 5)
+    rows = [part for part in Copy(ship.log, CODEC).rows("containers", ship.log.origin, 0, RUN) if not isinstance(part, Unread)]
+    tree = Tree(entry for part in rows for entry in entries(part))
+    index, there = tree.place(BOX)
+    assert there
+    assert 0 < index < len(tree.leaves) - 1
+    present = proof.sections[0].runs[0]
+    beside = [
+        NeighbourForm(to_text(leaf.key), to_text(leaf.rows), PathForm.of(tree.path(at))) for at, leaf in enumerate(tree.leaves[: index + 2])
+    ]
+    before, after = index - 1, index + 1
+    lies = [(before, after), (before, None), (None, after), (None, None), (0, 1), (None, 0), (index, after), (before, index)]
+    for left, right in lies:
+        sides = (None if side is None else beside[side] for side in (left, right))
+        lie = Absent(0, present.root, len(tree.leaves), *sides)
+        section = msgspec.structs.replace(proof.sections[0], runs=[lie, *proof.sections[0].runs[1:]])
+        counted = completeness([], proof.since_at_ms, proof.until_at_ms)
+        forgery = msgspec.structs.replace(proof, sections=[section], completeness=counted.to_json()).sealed()
+        assert [problem for problem in problems(forgery) if "run 0" in problem], (left, right)
+
+
+def test_a_run_of_another_stream_does_not_fit(ship: SigningNode) -> None:
+    proof = proof_of(ship, 2, 5)
+    for change in ({"stream": "ships"}, {"origin": "ship-b@5"}):
+        forgery = msgspec.structs.replace(proof, sections=[msgspec.structs.replace(proof.sections[0], **change)]).sealed()
+        assert problems(forgery, Trust({"ship-a": trust().keys["ship-a"], "ship-b": trust().keys["ship-a"]}))
