@@ -100,8 +100,10 @@ class Steps:
         micro-batches."""
         with self._timed("compact"):
             self._aside.sql(f"OPTIMIZE delta.`{HISTORY.path(self._root)}`")
+            commit_point("analytics.optimized")
             for table in TABLES:
                 self._aside.sql(f"VACUUM delta.`{table.path(self._root)}`")
+                commit_point("analytics.vacuumed")
 
     def stop(self) -> None:
         """Returns when nothing is under way any more; nothing begins afterwards."""

@@ -17,7 +17,8 @@ from hq.analytics.settings import AnalyticsSettings
 from hq.spark import SparkSettings
 from streams.crash import CRASH_VARIABLE
 from streams.node.node import Node
-from streams.records import Record
+from streams.records import Record, StoredRecord
+from streams.words import Coordinates
 from tests.hq_spark import truth
 from tests.hq_spark.fleet import (
     BEARS,
@@ -37,17 +38,11 @@ from tests.hq_spark.fleet import (
     rows,
     wait_until,
 )
+from tests.node.points import ANALYTICS
 
-POINTS = (
-    "analytics.history:1",
-    "analytics.states:2",
-    "analytics.customers:2",
-    "analytics.alerts:2",
-    "analytics.metrics:2",
-    "analytics.hours:1",
-    "analytics.hours_stream:2",
-    "analytics.state:1",
-)
+FIRST = {"analytics.history", "analytics.hours", "analytics.state", "analytics.optimized"}
+COMPACTING = ("analytics.optimized", "analytics.vacuumed")
+PASSAGES = tuple(f"{point}:{1 if point in FIRST else 2}" for point in ANALYTICS)
 """Each start begins with the micro-batch that the last kill cut short, then takes the next: so `:2` is reached in a new one; and
 with the hours settled last, told once more before others are settled."""
 DRIVER = [sys.executable, "-m", "tests.hq_spark.driver"]
@@ -58,17 +53,44 @@ JUMPS = {2: 35.0, 3: -35.0}
 """In these phases a box says its latitude: no ship runs so far in two hours."""
 
 
+class Driver:
+    """The analytics in a process of their own, Spark starting; `begin` lets them. Killed at the end of the block whatever happens."""
+
+    def __init__(self, settings: Path, crash_at: str | None) -> None:
+        environment = {**os.environ, **({CRASH_VARIABLE: crash_at} if crash_at else {})}
+        with settings.with_suffix(".log").open("ab") as log:
+            self.process = subprocess.Popen([*DRIVER, str(settings)], env=environment, stdin=subprocess.PIPE, stderr=log)
+
+    def begin(self) -> None:
+        """Analyse, with the settings as they are now."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"begin\n")
+        self.process.stdin.close()
+
+    def end(self) -> None:
+        """SIGKILL, if it still lives."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
 @contextmanager
-def driver(settings: Path, crash_at: str | None) -> Iterator[subprocess.Popen[bytes]]:
-    """The analytics in a process of their own."""
-    environment = {**os.environ, **({CRASH_VARIABLE: crash_at} if crash_at else {})}
-    with settings.with_suffix(".log").open("ab") as log:
-        process = subprocess.Popen([*DRIVER, str(settings)], env=environment, stderr=log)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+def drivers(settings: Path) -> Iterator[Iterator[Driver]]:
+    """One driver for each passage, and one that lives on: each is started while the one before it is at work."""
+    started = [Driver(settings, PASSAGES[0])]
+
+    def in_turn() -> Iterator[Driver]:
+        for crash_at in (*PASSAGES[1:], None):
+            started.append(Driver(settings, crash_at))
+            yield started[-2]
+        yield started[-1]
+
+    try:
+        yield in_turn()
+    finally:
+        for one in started:
+            one.end()
 
 
 def voyage(phase: int, ship: Place, quay: Place, node: Node) -> None:
@@ -94,27 +116,22 @@ def voyage(phase: int, ship: Place, quay: Place, node: Node) -> None:
 @pytest.mark.timeout(1800)
 def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
-    end = NOON_MS + 2 * HOUR_MS
+    end, settings = NOON_MS + 2 * HOUR_MS, tmp_path / "settings.json"
     with headquarters(tmp_path / "hq") as node:
-        settings = tmp_path / "settings.json"
-        settings.write_text(_settings(tmp_path, node.url).model_dump_json().replace("**********", TOKEN))
+        _write_settings(settings, node.url)
         append(node, "registry", [booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))])
-        for phase, point in enumerate(POINTS):
-            voyage(phase, ship, quay, node)
-            if phase in BEARS_UNTIL_MS:
-                append(node, "registry", [booking("BEAR-1", phase, BEARS, (BOXES[2], NOON_MS, BEARS_UNTIL_MS[phase]))])
-            with driver(settings, point) as process:
-                assert process.wait(START_S) == -signal.SIGKILL, f"{point} was not reached"
-        voyage(len(POINTS), ship, quay, node)
-        settings.write_text(_settings(tmp_path, node.url, compact_interval_s=4.0).model_dump_json().replace("**********", TOKEN))
-        with driver(settings, None) as process:
-            wait_until(lambda: caught_up(node.log), "the last micro-batch", START_S)
-            kept = truth.check_history(node.log, str(tmp_path / "tables"))
-            wait_until(lambda: truth.last_hours(node.log) == truth.hours_of(kept), "the hours to be settled", START_S)
-            wait_until(lambda: "compact" in last_word(node.log)["histograms"], "small files to be joined", START_S)
-            assert truth.check_history(node.log, str(tmp_path / "tables")).keys() == kept.keys()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, "SIGTERM does not end it cleanly"
+        with drivers(settings) as in_turn:
+            for phase, passage in enumerate(PASSAGES):
+                voyage(phase, ship, quay, node)
+                if phase in BEARS_UNTIL_MS:
+                    append(node, "registry", [booking("BEAR-1", phase, BEARS, (BOXES[2], NOON_MS, BEARS_UNTIL_MS[phase]))])
+                if passage.startswith(COMPACTING):
+                    _write_settings(settings, node.url, compact_interval_s=1.0)
+                one = next(in_turn)
+                one.begin()
+                assert one.process.wait(START_S) == -signal.SIGKILL, f"{passage} was not reached"
+            voyage(len(PASSAGES), ship, quay, node)
+            kept = live_on(next(in_turn), node, str(tmp_path / "tables"))
         far = (1 << 63) - 1
         spans = {
             DUCKS: [(BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, far)],
@@ -128,8 +145,22 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
     quay.log.close()
 
 
-def _settings(folder: Path, url: str, compact_interval_s: float = 900.0) -> AnalyticsSettings:
-    return AnalyticsSettings(
+def live_on(last: Driver, node: Node, tables: str) -> dict[Coordinates, StoredRecord]:
+    """The last driver works all off, settles the hours, joins small files, and ends when asked; returns what the history then has."""
+    last.begin()
+    wait_until(lambda: caught_up(node.log), "the last micro-batch", START_S)
+    kept = truth.check_history(node.log, tables)
+    wait_until(lambda: truth.last_hours(node.log) == truth.hours_of(kept), "the hours to be settled", START_S)
+    wait_until(lambda: "compact" in last_word(node.log)["histograms"], "small files to be joined", START_S)
+    assert truth.check_history(node.log, tables).keys() == kept.keys()
+    last.process.send_signal(signal.SIGTERM)
+    assert last.process.wait(60) == 0, "SIGTERM does not end it cleanly"
+    return kept
+
+
+def _write_settings(file: Path, url: str, compact_interval_s: float = 900.0) -> None:
+    folder = file.parent
+    settings = AnalyticsSettings(
         log_dir=folder / "hq" / "log",
         tables_dir=str(folder / "tables"),
         checkpoint_dir=folder / "checkpoint",
@@ -142,3 +173,4 @@ def _settings(folder: Path, url: str, compact_interval_s: float = 900.0) -> Anal
         settle_interval_s=3.0,
         compact_interval_s=compact_interval_s,
     )
+    file.write_text(settings.model_dump_json().replace("**********", TOKEN))

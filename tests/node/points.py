@@ -19,6 +19,8 @@ ANALYTICS = (
     "analytics.hours",
     "analytics.hours_stream",
     "analytics.state",
+    "analytics.optimized",
+    "analytics.vacuumed",
 )
 PROJECTOR = ("projector.prepared", "projector.step")
 FANOUT = ("fanout.settled", "fanout.topics", "fanout.written", "fanout.committed")
