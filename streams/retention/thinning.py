@@ -84,12 +84,12 @@ class Thinning:
         self.finish()
         for origin in sorted(self._log.ledger(self.stream)):
             while origin.node == self._log.node and (unit := self._oldest(origin, older_than_ms)) is not None:
-                self._reached[origin] = unit.end
                 narrowest_ms = self._narrowest_ms(unit.rows)
                 for window_ms in (window for window in WINDOWS_MS if window >= narrowest_ms):
                     keep = self._keepers(unit.rows, window_ms)
                     if keep.sum() <= KEPT_SHARE_MAX * len(keep):
                         return self._thin(unit, keep, window_ms)
+                self._reached[origin] = unit.end  # as thin as it gets
         return None
 
     def _thin(self, unit: _Unit, keep: Bools, window_ms: int) -> Thinned:

@@ -1,0 +1,78 @@
+"""Goal: on a full disk the node gives its reserve back, makes room, says so once, and goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from streams.clock import StillClock
+from streams.definitions import Definitions
+from streams.errors import RetryLater
+from streams.log import Append
+from streams.logs.files import FileLogOptions
+from streams.metrics import Metrics
+from streams.node import NodeSettings
+from streams.node.reserve import Reserve
+from streams.node.retaining import Retaining
+from streams.ranges import RangeSet
+from streams.retention.runs import RUN
+from streams.retention.spending import Spending
+from tests.retention.thinkit import no_excursions, none_ashore, readings, ship_log
+from tests.streams.logkit import NOW_MS, FullDisk
+
+RESERVE_BYTES = 1 << 16
+
+
+class FullUntilTheReserveIsSpent(FullDisk):
+    """A full disk with room for as long as the reserve is not there."""
+
+    def __init__(self, reserve: Path) -> None:
+        super().__init__()
+        self.reserve = reserve
+        self.is_full = False
+
+    def _spend(self) -> None:
+        self.writes_left = 0 if self.is_full and self.reserve.exists() else None
+        super()._spend()
+
+
+def test_the_reserve_is_taken_up_given_back_and_taken_up_again(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path / "reserve", RESERVE_BYTES)
+    assert reserve.fill()
+    assert (tmp_path / "reserve").stat().st_blocks * 512 >= RESERVE_BYTES, "really taken up"
+    assert reserve.spend()
+    assert not reserve.spend()
+    assert reserve.fill()
+    assert not Reserve(tmp_path / "huge", 1 << 60).fill(), "more than the disk has"
+    assert not (tmp_path / "huge").exists()
+
+
+def test_a_full_disk_is_cleaned_up_with_the_reserve(tmp_path: Path) -> None:
+    disk = FullUntilTheReserveIsSpent(tmp_path / "reserve")
+    log = ship_log(tmp_path, 3, FileLogOptions(disk=disk))
+    told: list[str] = []
+    settings = NodeSettings(
+        node="ship-a",
+        role="ship",
+        identity="9321483",
+        folder=tmp_path,
+        token=SecretStr("door"),
+        disk_budget_bytes=1,
+        reserve_bytes=RESERVE_BYTES,
+    )
+    clock = StillClock(NOW_MS)
+    retaining = Retaining(settings, Definitions(), clock, Metrics("test"), lambda reason, outcome: told.append(reason))
+    spending = Spending(log, Definitions(), none_ashore, no_excursions)
+    assert Reserve(tmp_path / "reserve", RESERVE_BYTES).fill()
+    disk.is_full = True
+    with pytest.raises(RetryLater):
+        log.append([Append("containers", readings(3 * RUN, 1))])
+    retaining.round(log, {}, spending)
+    assert list(log.ledger("containers")[log.origin].gone["thinned"]) == [(0, 3 * RUN)]
+    assert told == ["the disk is full"]
+    disk.is_full = False
+    log.append([Append("containers", readings(3 * RUN, 1))])
+    assert log.ledger("containers")[log.origin].held == RangeSet([(3 * RUN, 3 * RUN + 1)])
+    log.close()
