@@ -13,7 +13,7 @@ from streams.logs.levels import Level
 from tests.streams.logkit import open_log, rows
 
 ROWS = 3
-OPTIONS = FileLogOptions(WriteLimits(segment_bytes=20_000, marker_commits=7), levels=(Level(10, 4, 40), Level(100, 4, 400)))
+OPTIONS = FileLogOptions(WriteLimits(segment_bytes=8_000, marker_commits=7), levels=(Level(10, 4, 40), Level(100, 4, 400)))
 
 
 def ingest_and_merge(folder: Path, acknowledged: Path, crash_at: str | None) -> None:

@@ -19,7 +19,7 @@ from tests.streams.ingesting import OPTIONS, ROWS, ingest, ingest_and_merge
 from tests.streams.logkit import numbers, open_log
 
 PROCESSES = multiprocessing.get_context("forkserver")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,7 +71,7 @@ def test_killed_between_two_commits(tmp_path: Path, point: str) -> None:
 @pytest.mark.parametrize("point", ["log.merge.written", "log.merge.swapped", "log.merge.freed", "log.synced", "log.indexed"])
 def test_killed_between_any_two_steps_of_a_merge(tmp_path: Path, point: str) -> None:
     """The log is merged while it is written; what is merged is freed. With its index, and rebuilt from the files alone, all is there."""
-    for passage in (2, 3, 5, 17):
+    for passage in (2, 3, 9):
         process = start(tmp_path, f"{point}:{passage}", ingest_and_merge)
         process.join(DEADLINE_S)
         assert process.exitcode == -9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
 from streams.ledger import Ledger, OriginLedger
+from streams.logs.disk import Disk
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
@@ -256,3 +258,37 @@ def test_a_reader_in_another_process_while_the_log_is_merged(tmp_path: Path) -> 
     reading.join(60)
     assert reading.exitcode == 0
     log.close()
+
+
+class Remembering(Disk):
+    """Tells in which order files were written, synced and swapped in the index."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        self.done.append(f"write {self._kind(descriptor)}")
+        super().write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        self.done.append(f"sync {self._kind(descriptor)}")
+        super().sync(descriptor)
+
+    def sync_folder(self, folder: Path) -> None:
+        self.done.append(f"sync folder {folder.name}")
+        super().sync_folder(folder)
+
+    def _kind(self, descriptor: int) -> str:
+        return os.readlink(f"/proc/self/fd/{descriptor}").rpartition(".")[2]
+
+
+def test_merged_bytes_are_synced_before_anybody_is_told_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Remembering()
+    log = filled(tmp_path, options=FileLogOptions(OPTIONS.limits, disk=disk, levels=LEVELS))
+    disk.done.clear()
+    monkeypatch.setattr("streams.logs.upkeep.commit_point", disk.done.append)
+    tidied(log)
+    log.close()
+    upto = disk.done[: disk.done.index("log.merge.swapped")]
+    assert upto[:1] == ["sync folder merged"], "a new file's name is on the disk first"
+    assert upto[-2:] == ["write merged", "sync merged"]
