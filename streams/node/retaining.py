@@ -160,17 +160,22 @@ class Retaining:
     def _keep_within(self, log: Log, spending: Spending) -> None:
         if self._settings.role != "ship":
             return
-        budget = self._settings.disk_budget_bytes
-        over = 0 if budget is None else stored_bytes(log) - budget
-        if over <= 0 and not self._reserve.short_of_room():
+        over, tight = self._over_bytes(log), self._reserve.short_of_room()
+        if over <= 0 and not tight:
             return
-        over -= spending.drop_ashore(max(over, self._settings.reserve_bytes if self._reserve.short_of_room() else 0))
+        dropped = spending.drop_ashore(max(over, self._settings.reserve_bytes if tight else 0))
+        over = self._over_bytes(log)
         steps = 0
-        while over > 0 and steps < STEPS_MAX and self._thinned(spending):
+        while (over > 0 or (tight and not dropped and not steps)) and steps < STEPS_MAX and self._thinned(spending):
             steps += 1
-            over = 0 if budget is None else stored_bytes(log) - budget
-        if over > 0 and steps < STEPS_MAX:
+            over = self._over_bytes(log)
+        if (over > 0 or (tight and not dropped)) and not steps:
             self._tell_problem("the disk budget is spent, and all is as thin as it gets", "go on; give the node more room")
+
+    def _over_bytes(self, log: Log) -> int:
+        """By how much the records held are above the budget; a disk with no budget has no such bound of its own."""
+        budget = self._settings.disk_budget_bytes
+        return 0 if budget is None else stored_bytes(log) - budget
 
     def _make_room(self, log: Log, spending: Spending) -> None:
         try:
