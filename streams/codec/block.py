@@ -93,10 +93,11 @@ def _check_codec(codec: int) -> None:
 def _check(records: pa.RecordBatch) -> int:
     """The first offset, when `records` can be a block."""
     rows, columns, cells = records.num_rows, records.num_columns, cells_of(records)
+    text_bytes = sum(column.nbytes for column in records.columns if pa.types.is_string(column.type))
     if not rows > 0 or columns > COLUMNS_MAX:
         raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {columns}")
-    if rows > BLOCK_RECORDS_MAX or cells > CELLS_MAX or records.nbytes > TEXT_BYTES_MAX // _TEXT_COPIES:
-        raise BlockTooLarge(f"{rows} rows of {columns} columns, {cells} values and {records.nbytes} bytes are too much for one block")
+    if rows > BLOCK_RECORDS_MAX or cells > CELLS_MAX or text_bytes > TEXT_BYTES_MAX // _TEXT_COPIES:
+        raise BlockTooLarge(f"{rows} rows of {columns} columns, {cells} values and {text_bytes} bytes of text are too much for one block")
     for field in records.schema:
         if field.type not in TYPES:
             raise Misuse(f"column {field.name!r} is {field.type}: a block holds bool, int64, float64 and string")

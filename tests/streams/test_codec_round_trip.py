@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cargo.identifiers import make_container
 from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec import BlockCodec
 from streams.codec.block import cells_of
@@ -233,6 +235,44 @@ def test_of_a_large_block_only_the_groups_of_a_topic_are_read() -> None:
         assert bits(found) == [row for row in bits(records) if row["topic"] in topics]
         assert len(asked) <= 1 + len(topics)
         assert sum(asked) < 40_000 + head.payload_bytes * len(topics) / 7
+
+
+def test_every_topic_of_many_groups_is_found() -> None:
+    """Container numbers and others; topics that begin, end, or fill groups; rows whose commits are too small for runs."""
+    numbers = [make_container("MSKU", serial) for serial in range(100_000, 100_090)]
+    topics = [*numbers, *(f"{imo}.location" for imo in range(9_000_000, 9_000_060)), "MSKU1000000"]
+    count = 7 * len(topics) * 10
+    records = to_batch([Record(topics[row * row % len(topics)], None, NOW_MS + row, {"row": row}) for row in range(count)])
+    stamps = stamped(records, first=5)
+    received = pa.array(NOW_MS + np.arange(count) // 3)
+    records = stamps.set_column(stamps.schema.get_field_index(RECEIVED_AT), RECEIVED_AT, received)
+    head, read = spans(BlockCodec(GROUP_ROWS_MIN).encode("containers", SHIP, records))
+    for topic in [*topics, "AAAU0000000", "ZZZU9999999", "0", "zz"]:
+        wanted = records.filter(pc.equal(records.column(TOPIC), topic))
+        assert bits(CODEC.topic_rows(head, read, [topic])) == bits(wanted)
+
+
+def test_a_million_rows_of_short_commits_are_one_block() -> None:
+    """As large as a block gets: 14 signals, and a directory that stays small though every commit has two rows."""
+    count = 1 << 20
+    numbers = np.arange(count)
+    columns = {TOPIC: pa.array([f"box-{n}" for n in range(500)]).take(pa.array(numbers % 500)), DEVICE: pa.nulls(count, pa.string())}
+    stamps = {DEVICE_AT: NOW_MS + 500 * numbers, OFFSET: numbers, RECEIVED_AT: NOW_MS + 1000 * (numbers // 2 + 1)}
+    columns |= {name: pa.array(values) for name, values in stamps.items()} | {ORDER_AT: pa.array(stamps[DEVICE_AT])}
+    columns |= {f"s{place}": pa.array(numbers % (place + 2) / 10) for place in range(14)}
+    records = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    block = CODEC.encode("containers", SHIP, records)
+    head, read = spans(block)
+    asked: list[int] = []
+
+    def counting(at: int, length: int) -> bytes:
+        asked.append(length)
+        return read(at, length)
+
+    assert CODEC.topic_rows(head, counting, ["box-77"]).column("offset").to_pylist() == list(range(77, count, 500))
+    assert sum(asked) < 200_000
+    decoded = CODEC.decode(block)
+    assert all(decoded.column(name).equals(records.column(name)) for name in columns)
 
 
 def test_a_damaged_group_does_not_spoil_the_others() -> None:
