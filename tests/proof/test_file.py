@@ -18,11 +18,11 @@ from streams.proof.canonical import row_digest
 from streams.proof.chain import RUN, entries
 from streams.proof.checking import Finding, check
 from streams.proof.completeness import completeness
-from streams.proof.form import Absent, NeighbourForm, NotShown, PathForm, Present, ProofFile, WithheldRow
+from streams.proof.form import Absent, NeighbourForm, NotShown, PathForm, Present, ProofFile, ShownRow, WithheldRow, from_cells
 from streams.proof.making import Claim, make, signed_by_origins
 from streams.proof.reading import Copy, Unread
-from streams.proof.text import to_text
-from streams.proof.tree import Tree
+from streams.proof.text import from_text, to_text
+from streams.proof.tree import Leaf, Tree, digest_of_rows, entry_bytes, topic_key
 from streams.proof.trust import Trust
 from streams.records import Record, Value, to_batch
 from streams.words import Origin
@@ -278,6 +278,28 @@ def test_a_topic_that_is_there_can_not_be_shown_to_be_absent(ship: SigningNode) 
         counted = completeness([], proof.since_at_ms, proof.until_at_ms)
         forgery = msgspec.structs.replace(proof, sections=[section], completeness=counted.to_json()).sealed()
         assert [problem for problem in problems(forgery) if "run 0" in problem], (left, right)
+
+
+@pytest.mark.parametrize(
+    ("since", "at", "told"), [(2, 0, "do not lead to the head that its origin signed"), (26, -1, "is not what its origin signed last")]
+)
+def test_a_record_and_every_digest_above_it_altered_are_not_what_was_signed(ship: SigningNode, since: int, at: int, told: str) -> None:
+    proof = proof_of(ship, since, since + 3)
+    run = proof.sections[0].runs[at]
+    assert isinstance(run, Present)
+    rows: list[ShownRow | WithheldRow] = [ShownRow({**row.row, "return_c": 99.5}) if isinstance(row, ShownRow) else row for row in run.rows]
+    entered = [
+        entry_bytes(int(str(row.row["order_at_ms"])), row_digest(from_cells(row.row)))
+        if isinstance(row, ShownRow)
+        else entry_bytes(row.order_at_ms, from_text(row.digest))
+        for row in rows
+    ]
+    root = run.path.path(run.leaves).root(Leaf(topic_key(BOX), digest_of_rows(b"".join(entered))))
+    lie = msgspec.structs.replace(run, rows=rows, root=to_text(root))
+    runs = [lie if one is run else one for one in proof.sections[0].runs]
+    section = msgspec.structs.replace(proof.sections[0], runs=runs)
+    [problem] = problems(msgspec.structs.replace(proof, sections=[section]).sealed())
+    assert told in problem
 
 
 def test_a_run_of_another_stream_does_not_fit(ship: SigningNode) -> None:
