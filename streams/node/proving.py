@@ -40,12 +40,16 @@ async def keep_checking(watch: Watch, report: Callable[..., None]) -> None:
 
     What is held stays: another copy may have it right, and who wrote it can append it again under a new generation.
     """
+    told = ""
     while True:
         try:
             for verdict in await asyncio.to_thread(watch.step):
                 _report(verdict, report)
+            told = ""
         except LandfallError as problem:
-            report("records could not be held against what their origins signed", "tried again", problem=str(problem))
+            if str(problem) != told:
+                report("records could not be held against what their origins signed", "tried again", problem=str(problem))
+            told = str(problem)
         await asyncio.sleep(CHECKED_EVERY_S)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
+from streams.errors import Misuse
 from streams.log import LogReader
 from streams.proof.keys import key_from_text, key_text
 from streams.proof.statements import Statement
@@ -39,19 +41,35 @@ class Trust:
         return None
 
 
+class _Keys(msgspec.Struct, frozen=True):
+    keys: list[str]
+
+
+class _NodeRecord(msgspec.Struct, frozen=True):
+    value: _Keys
+    version: int = 0
+
+
 def registry_trust(log: LogReader) -> Trust:
     """The keys that records `node/<name>` of this copy's registry pin: `{"keys": ["ed25519:…"]}`, the last version of each.
 
-    Raises Misuse when one of them is no key.
+    Raises Misuse when one of them does not read: nothing is taken for unpinned by mistake.
     """
-    found: dict[str, tuple[int, frozenset[bytes]]] = {}
+    found: dict[str, _NodeRecord] = {}
     if REGISTRY not in log.streams():
         return Trust()
-    nodes = {origin.node for stream in log.streams() for origin in log.ledger(stream)}
-    for node in nodes:
+    for node in {origin.node for stream in log.streams() for origin in log.ledger(stream)}:
         for batch in log.latest(REGISTRY, f"node/{node}"):
-            body = json.loads(batch.records.column(BODY)[0].as_py() or "{}")
-            keys = frozenset(key_from_text(text) for text in (body.get("value") or {}).get("keys", ()))
-            if keys and int(body.get("version", 0)) >= found.get(node, (0, keys))[0]:
-                found[node] = (int(body.get("version", 0)), keys)
-    return Trust({node: keys for node, (_, keys) in found.items()}, IN_REGISTRY)
+            record = _read(node, batch.records.column(BODY)[0].as_py())
+            if node not in found or record.version >= found[node].version:
+                found[node] = record
+    return Trust({node: frozenset(map(key_from_text, record.value.keys)) for node, record in found.items()}, IN_REGISTRY)
+
+
+def _read(node: str, body: str | None) -> _NodeRecord:
+    try:
+        return msgspec.json.decode(body or "", type=_NodeRecord)
+    except msgspec.MsgspecError as problem:
+        raise Misuse(
+            f"the registry's record node/{node} does not read: {problem}", hint='its value is {"keys": ["ed25519:…"]}'
+        ) from problem

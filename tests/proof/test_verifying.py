@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from streams.errors import Misuse
 from streams.proof.chain import RUN
+from streams.proof.keys import SigningKey, key_text
 from streams.proof.statements import last_statement
-from streams.proof.trust import OWN_WORD, Trust
+from streams.proof.trust import IN_REGISTRY, OWN_WORD, Trust, registry_trust
 from streams.proof.verifying import PARTLY_HELD, UNSIGNED
 from streams.ranges import RangeSet
-from streams.records import DEVICE, ORDER_AT, TOPIC
-from tests.proof.kit import STRANGER, SigningNode, all_blocks, forged, held_against, trust
+from streams.records import DEVICE, ORDER_AT, TOPIC, Record, to_batch
+from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged, held_against, trust
 from tests.streams.logkit import open_log, rows
 
 HELD = 2 * RUN + 300
@@ -79,6 +81,23 @@ def test_a_strangers_signature_proves_nothing(ship: SigningNode) -> None:
     assert not verdict.proven
     assert not verdict.holds
     assert held_against(ship.log, ship.log.origin, by=Trust()).trust == OWN_WORD
+
+
+def test_the_registry_pins_keys(ship: SigningNode) -> None:
+    def pin(version: int, *keys: SigningKey) -> None:
+        body = {"type": "node", "id": "ship-a", "version": version, "value": {"keys": [key_text(key.public) for key in keys]}}
+        ship.append(to_batch([Record("node/ship-a", body=body)]), "registry")
+
+    assert registry_trust(ship.log).of("ship-a") == OWN_WORD
+    pin(1, STRANGER)
+    assert held_against(ship.log, ship.log.origin, by=registry_trust(ship.log)).problems
+    pin(2, STRANGER, KEY)
+    verdict = held_against(ship.log, ship.log.origin, by=registry_trust(ship.log))
+    assert verdict.holds
+    assert verdict.trust == IN_REGISTRY
+    ship.append(to_batch([Record("node/ship-a", body={"version": 3, "value": {"keys": "all"}})]), "registry")
+    with pytest.raises(Misuse, match="does not read"):
+        registry_trust(ship.log)
 
 
 def test_a_statement_that_was_altered_is_not_believed(ship: SigningNode, tmp_path: Path) -> None:
