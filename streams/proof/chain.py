@@ -10,6 +10,7 @@ import struct
 
 import pyarrow as pa
 
+from streams.errors import Misuse
 from streams.proof.canonical import DIGEST_BYTES, digest, row_digests
 from streams.proof.tree import Entry, Tree, entry_bytes
 from streams.records import OFFSET, ORDER_AT, TOPIC
@@ -65,10 +66,10 @@ class Chain:
         return not self._skipped
 
     def follow(self, records: pa.RecordBatch) -> None:
-        """The stamped rows that come next. Raises ValueError when they do not begin at `end`."""
+        """The stamped rows that come next. Raises Misuse when they do not begin at `end`."""
         offsets = records.column(OFFSET)
         if records.num_rows and (offsets[0].as_py() != self.end or offsets[-1].as_py() != self.end + records.num_rows - 1):
-            raise ValueError(f"{self.stream}:{self.origin} goes on at {self.end}, not at {offsets[0].as_py()}..{offsets[-1].as_py()}")
+            raise Misuse(f"{self.stream}:{self.origin} goes on at {self.end}, not at {offsets[0].as_py()}..{offsets[-1].as_py()}")
         if records.num_rows:
             self.newest_at_ms = max(self.newest_at_ms, int(records.column(ORDER_AT).to_numpy().max()))
         rows = entries(records)

@@ -13,7 +13,7 @@ from streams.proof.reading import Copy
 from streams.proof.statements import Statement, last_statement, statements
 from streams.ranges import RangeSet
 from tests.proof.kit import CODEC, KEY, SigningNode, held_against
-from tests.streams.logkit import FullDisk, rows
+from tests.streams.logkit import FullDisk, numbers, rows
 
 
 def said(node: SigningNode, stream: str) -> list[Statement]:
@@ -139,3 +139,18 @@ def test_a_new_generation_begins_its_own_chain(tmp_path: Path) -> None:
     assert held_against(node.log, node.log.origin, "alerts").proven == RangeSet([(0, 2)])
     assert KEY.public in held_against(node.log, node.log.origin, "alerts").keys
     node.log.close()
+
+
+def test_an_alert_is_appended_though_it_can_not_be_signed(tmp_path: Path) -> None:
+    """Heads that do not fit the log, whoever brought them: the alert goes first, and it is told."""
+    node, other = SigningNode(tmp_path / "one"), SigningNode(tmp_path / "other")
+    for _ in range(2):
+        other.append(rows(RUN), "alerts")
+    ahead = last_statement(other.log, "alerts", other.log.origin)
+    assert ahead is not None
+    node.log.append([ahead.append()])
+    node.append(rows(1), "alerts")
+    assert numbers(node.log, "alerts") == [0]
+    assert "goes on at" in node.told[0]["problem"]
+    node.log.close()
+    other.log.close()
