@@ -32,7 +32,7 @@ from streams.codec.columns import known_rows
 from streams.codec.decimals import as_decimals
 from streams.codec.isonumbers import NUMBERS, unpacked
 from streams.codec.numbers import PcoTables, pco_pages
-from streams.records import DEVICE, OFFSET, STAMPED, TOPIC
+from streams.records import DEVICE, STAMPED, TOPIC
 from streams.words import Origin
 
 ORIGIN = Origin("ship-9321483", 1_863_941_986_713_941_312)
@@ -173,7 +173,6 @@ def main() -> None:
         },
         "rates": rates(readings),
         "one_topic_of": {str(count): lookups(readings, count) for count in topics},
-        "first_offset": readings.column(OFFSET)[0].as_py(),
     }
     print(json.dumps(figures, indent=2))
 

@@ -257,7 +257,8 @@ def test_a_million_rows_of_short_commits_are_one_block() -> None:
     count = 1 << 20
     numbers = np.arange(count)
     columns = {TOPIC: pa.array([f"box-{n}" for n in range(500)]).take(pa.array(numbers % 500)), DEVICE: pa.nulls(count, pa.string())}
-    stamps = {DEVICE_AT: NOW_MS + 500 * numbers, OFFSET: numbers, RECEIVED_AT: NOW_MS + 1000 * (numbers // 2 + 1)}
+    received = NOW_MS + np.repeat(np.cumsum(np.random.default_rng(1).integers(500, 1500, count // 2)), 2)
+    stamps = {DEVICE_AT: received - 300, OFFSET: numbers, RECEIVED_AT: received}
     columns |= {name: pa.array(values) for name, values in stamps.items()} | {ORDER_AT: pa.array(stamps[DEVICE_AT])}
     columns |= {f"s{place}": pa.array(numbers % (place + 2) / 10) for place in range(14)}
     records = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
