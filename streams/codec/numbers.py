@@ -16,7 +16,8 @@ from streams.errors import Corrupt
 Small = npt.NDArray[np.uint16]
 _CONSTANT, _PCO, _FEW = range(3)
 _KINDS = 6
-_FILE_HEADER = b"\x04\x01"
+_FILE, _ = wrapped.FileDecompressor.new(b"\x04\x01")
+"""pcodec's wrapped format 4.1, whose header no payload repeats."""
 _LEVEL = 8
 _PCO_TYPES = {np.dtype(np.int64): "i64", np.dtype(np.float64): "f64", np.dtype(np.uint16): "u16"}
 _WITHOUT_PCO_MAX = 256
@@ -75,8 +76,7 @@ class PcoTables:
     def __init__(self, meta: bytes, dtype: npt.DTypeLike) -> None:
         """Raises Corrupt for bytes that are no tables."""
         try:
-            file, _ = wrapped.FileDecompressor.new(_FILE_HEADER)
-            self._chunk, self.meta_bytes = file.chunk_decompressor(meta, _PCO_TYPES[np.dtype(dtype)])
+            self._chunk, self.meta_bytes = _FILE.chunk_decompressor(meta, _PCO_TYPES[np.dtype(dtype)])
         except (RuntimeError, TypeError, ValueError) as problem:
             raise Corrupt(f"the tables of a column of numbers do not read: {problem}") from problem
 
