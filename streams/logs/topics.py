@@ -15,6 +15,7 @@ FEW_TOPICS = 1024
 FILTER_BYTES_MAX = 1 << 16
 """A block of more topics than bytes in this holds most of them anyway: its own directory tells."""
 _PROBES = 3
+_HASHED_AT_ONCE = 16_384
 _BYTES_MAX = 1024
 _WEIGHTS = np.random.Generator(np.random.PCG64(1_777_593_600)).integers(1, 1 << 63, _BYTES_MAX, np.uint64) * np.uint64(2) + np.uint64(1)
 
@@ -32,9 +33,10 @@ def topic_filter(records: pa.RecordBatch) -> bytes:
     topics = pc.unique(records.column(TOPIC))
     per_topic = BITS_PER_TOPIC if len(topics) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
     bits = np.zeros(8 * min(-(-per_topic * len(topics) // 8), FILTER_BYTES_MAX), np.bool_)
-    low, step = _hashes(topics)
-    for probe in range(_PROBES):
-        bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True
+    for at in range(0, len(topics), _HASHED_AT_ONCE):
+        low, step = _hashes(topics.slice(at, _HASHED_AT_ONCE))
+        for probe in range(_PROBES):
+            bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True
     return np.packbits(bits).tobytes()
 
 

@@ -145,6 +145,7 @@ class FileUpkeep:
             self._hopeless[key, group[0].first] = len(group)
             return
         self._swap(key, group, self._merged.write(merged))
+        pa.default_memory_pool().release_unused()
 
     def _is_hopeless(self, key: LineKey, group: Sequence[Piece]) -> bool:
         """Whether it was tried and was no fewer blocks afterwards: again only when there is twice as much of it."""
