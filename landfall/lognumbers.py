@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
+from streams.errors import Misuse
 from streams.ledger import OriginLedger
 
 
@@ -22,3 +23,12 @@ def counts(ledgers: Collection[OriginLedger]) -> tuple[int, int, int, int]:
 def utc(at_ms: int) -> str:
     """UTC milliseconds as people write them: `2026-05-01 04:00:00Z`."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def read_at_ms(text: str) -> int:
+    """A time as people write it, in UTC unless it says otherwise, as UTC ms. Raises Misuse for what is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise Misuse(f"{text!r} is no time", hint="write it like 2026-05-01T04:00:00") from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

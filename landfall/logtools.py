@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from landfall.lognumbers import counts, utc
+from landfall.lognumbers import counts, read_at_ms, utc
 from landfall.logopening import known_stream, opened
 from landfall.logshowing import Format, limited, table_of, write
 from streams.errors import Misuse
@@ -125,13 +124,7 @@ def export(
 
 def at_ms(text: str | None) -> int | None:
     """A time as people write it, in UTC unless it says otherwise, as UTC ms. Raises Misuse for what is none."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise Misuse(f"{text!r} is no time", hint="write it like 2026-05-01T04:00:00") from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return None if text is None else read_at_ms(text)
 
 
 def _from_floor(log: LogReader, stream: str, topics: list[str] | None = None) -> Iterator[pa.Table]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from landfall.lognumbers import utc
+from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import known_stream, opened
-from landfall.logtools import AsJson, Folder, log_app
+from landfall.logtools import AsJson, Folder, Stream, Topic, log_app
 from landfall.proofwords import finding_words, verdict_json, verdict_words
 from streams.codec import BlockCodec
 from streams.derived import HEADS
@@ -42,15 +40,15 @@ Keys = Annotated[
     list[str] | None,
     typer.Option("--key", "-k", help="A node's public key: NODE=ed25519:…, or ed25519:… alone, or a file of such lines. May be repeated."),
 ]
-Stream = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
-Since = Annotated[str, typer.Option("--since", help="UTC: 2026-05-01, 2026-05-01T04:00, or milliseconds.")]
-Until = Annotated[str, typer.Option("--until", help="UTC, not included.")]
+Streams = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
+Since = Annotated[str, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
+Until = Annotated[str, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
 IntervalMin = Annotated[float | None, typer.Option("--interval-min", help="How often it should report; else learned from its readings.")]
 READINGS = ("containers", "containers.kept", "ships", "events")
 
 
 @log_app.command("verify")
-def verify_log(folder: Folder, stream: Stream = None, key: Keys = None, as_json: AsJson = False) -> None:
+def verify_log(folder: Folder, stream: Streams = None, key: Keys = None, as_json: AsJson = False) -> None:
     """Hold every record of this copy against what its origins signed. Ends with 1 at the first that is not so, and says where."""
     log = opened(folder)
     trust = given_trust(key) if key else registry_trust(log)
@@ -65,19 +63,19 @@ def verify_log(folder: Folder, stream: Stream = None, key: Keys = None, as_json:
 
 @log_app.command("proof")
 def write_proof(
-    topic: Annotated[str, typer.Argument(metavar="CONTAINER")],
+    topic: Topic,
     folder: Folder,
     since: Since,
     until: Until,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
-    stream: Stream = None,
+    stream: Streams = None,
     origin: Annotated[list[str] | None, typer.Option("--origin", help="Of this origin (node@generation), though it has nothing.")] = None,
     interval_min: IntervalMin = None,
 ) -> None:
     """Write one file that shows a container's records over a span of time, and that none is left out, to whoever has the key."""
     log = opened(folder)
     copy = Copy(log, BlockCodec())
-    claim = Claim(topic, at_ms(since), at_ms(until), None if interval_min is None else round(interval_min * 60_000))
+    claim = Claim(topic, read_at_ms(since), read_at_ms(until), None if interval_min is None else round(interval_min * 60_000))
     streams = stream or [one for one in READINGS if one in log.streams()]
     named = [(one, Origin.parse(text)) for text in origin or () for one in streams]
     sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
@@ -93,7 +91,7 @@ def write_proof(
 
 
 @log_app.command("gaps")
-def list_gaps(stream: str, folder: Folder, as_json: AsJson = False) -> None:
+def list_gaps(stream: Stream, folder: Folder, as_json: AsJson = False) -> None:
     """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
     log = opened(folder)
     table = Table("origin", "from offset", "to", "records", "why", "received after", "before", box=None, header_style="bold")
@@ -109,22 +107,22 @@ def list_gaps(stream: str, folder: Folder, as_json: AsJson = False) -> None:
 
 
 @log_app.command("completeness")
-def tell_completeness(topic: str, folder: Folder, since: Since, until: Until, interval_min: IntervalMin = None) -> None:
+def tell_completeness(topic: Topic, folder: Folder, since: Since, until: Until, interval_min: IntervalMin = None) -> None:
     """Of a container's readings in this copy: expected, held, missing, late, the longest silence; as JSON. Not proven: see `proof`."""
     log = opened(folder)
     streams = [one for one in READINGS if one in log.streams() and one != "events"]
-    rows = log.history(topic, at_ms(since), at_ms(until), streams).rows
+    rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
     times = (rows.column(name).to_pylist() for name in (ORDER_AT, RECEIVED_AT, DEVICE))
     readings = [Reported(*one) for one in zip(*times, strict=True)]
     try:
-        found = completeness(readings, at_ms(since), at_ms(until), None if interval_min is None else round(interval_min * 60_000))
+        found = completeness(readings, read_at_ms(since), read_at_ms(until), None if interval_min is None else round(interval_min * 60_000))
     except ValueError as problem:
         raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
     sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
 
 
 @proof_app.command("check")
-def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE")], key: Keys = None) -> None:
+def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="What `landfall log proof` wrote.")], key: Keys = None) -> None:
     """Check a proof file and say what it shows and what it does not. Ends with 1 when it shows nothing. Needs no log and no network."""
     try:
         data = file.read_bytes()
@@ -156,17 +154,6 @@ def given_trust(keys: Sequence[str], nodes: Sequence[str] = ()) -> Trust:
         for one in [node] if named else nodes:
             found.setdefault(one, set()).add(key_from_text(text))
     return Trust({node: frozenset(public) for node, public in found.items()}, GIVEN)
-
-
-def at_ms(text: str) -> int:
-    """UTC milliseconds of what a person writes. Raises Misuse."""
-    if re.fullmatch(r"\d{11,}", text):
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as problem:
-        raise Misuse(f"{text!r} is no time", hint="write 2026-05-01 or 2026-05-01T04:00, in UTC") from problem
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _lines(keys: Sequence[str]) -> Iterator[str]:
