@@ -16,6 +16,7 @@ from bench.machine import machine
 SHORT = {
     "codec": ("1000", "24"),
     "log": ("1000", "24"),
+    "topics": ("2000000", "200000"),
     "proof": ("1000", "24"),
     "mqtt": ("100000",),
     "link": ("2000", "60"),
