@@ -188,3 +188,11 @@ def test_an_origin_that_signs_two_contents_is_named(tmp_path: Path) -> None:
     assert verdict.broken[0].first == RUN - 2
     for log in (one.log, two.log, port):
         log.close()
+
+
+def test_merging_blocks_changes_nothing(ship: SigningNode) -> None:
+    before, blocks = held_against(ship.log, ship.log.origin), len(all_blocks(ship.log, "containers", ship.log.origin))
+    while ship.log.upkeep.step():
+        pass
+    assert len(all_blocks(ship.log, "containers", ship.log.origin)) < blocks
+    assert held_against(ship.log, ship.log.origin) == before
