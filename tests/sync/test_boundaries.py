@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from streams.definitions import Definitions
 from streams.policy import LAN, SATELLITE, Peer, Role
 from streams.session import Report, Session, Terms, announcing, receiving, sending
 from streams.session import messages as m
@@ -271,3 +272,24 @@ def test_a_peer_that_does_not_listen_is_left_and_harms_no_other(monkeypatch: pyt
     assert not any(session.closed for session in connection.ends.values())
     assert len(honest.log.rows["containers", world.stations["sydney"].origin]) == 200
     assert "does not listen" in liar.refusal()
+
+
+def test_who_has_heard_more_of_a_streams_settings_is_put_off_and_not_refused() -> None:
+    """The port knows that quays go to Singapore alone; its peer has heard since that they go to Tokyo too."""
+    liar = Liar()
+    definitions = Definitions()
+    definitions.take("quays", 1, {"replicate": ("hq", "port/SGSIN")})
+    terms = Terms(Peer("tokyo", "port", "JPTYO"), Peer("liar", "port"), LAN, {}, definitions=definitions)
+    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
+    liar.greet()
+    begin = _begin(liar, "quays", "liar")
+    liar.say(begin, m.Fragment(1, b"late"), m.Have(0, [(5, 9)]), m.Gone(0, "lost", [(9, 12)]))
+    rejects = [answer for answer in liar.answers() if isinstance(answer, m.Reject)]
+    assert rejects == [m.Reject(begin.transfer, "later")]
+    assert not liar.session.closed
+    assert "quays" not in liar.honest.log.streams()
+    definitions.take("quays", 2, {"replicate": ("hq", "port/SGSIN", "port/JPTYO")})
+    liar.say(m.Have(0, [(5, 9)]))
+    assert not liar.session.closed
+    liar.say(m.Track(1, "registry", "liar", 1), m.Have(1, [(5, 9)]))
+    assert "written by hq alone" in liar.refusal(), "of what nobody may set otherwise there is no doubt"
