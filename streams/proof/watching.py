@@ -10,9 +10,9 @@ from streams.proof.chain import RUN, first_head
 from streams.proof.reading import Copy
 from streams.proof.signing import SIGNED_AT_ONCE
 from streams.proof.statements import statements
-from streams.proof.trust import Trust, registry_trust
+from streams.proof.trust import REGISTRY, Trust, registry_trust
 from streams.proof.verifying import Signed, Verdict, gather, judge
-from streams.words import Origin
+from streams.words import Origin, Position
 
 ROWS_A_STEP_MAX = 50_000
 """Records held against their signatures in one step: ingest has the machine first."""
@@ -38,6 +38,8 @@ class Watch:
     def __init__(self, copy: Copy) -> None:
         self._copy = copy
         self._watched: dict[tuple[str, Origin], _Watched] = {}
+        self._trust = Trust()
+        self._trusted_at: tuple[Position, int] | None = None
 
     def step(self) -> list[Verdict]:
         """Judge what is new, at most ROWS_A_STEP_MAX records; the verdicts are those with anything broken or not believed not told before.
@@ -45,7 +47,7 @@ class Watch:
         Raises what reading the log raises.
         """
         found: list[Verdict] = []
-        trust, rows = registry_trust(self._copy.log), 0
+        trust, rows = self._known_keys(), 0
         for stream, origin, seen in self._changed():
             if rows >= ROWS_A_STEP_MAX:
                 break
@@ -54,6 +56,14 @@ class Watch:
             if verdict.broken or verdict.problems:
                 found.append(verdict)
         return found
+
+    def _known_keys(self) -> Trust:
+        """The registry's keys, looked up anew when the registry or the number of nodes is another."""
+        positions = self._copy.log.positions()
+        at = (positions.get(REGISTRY, Position()), len({origin.node for position in positions.values() for origin in position}))
+        if self._trusted_at != at:
+            self._trust, self._trusted_at = registry_trust(self._copy.log), at
+        return self._trust
 
     def _changed(self) -> Iterator[tuple[str, Origin, tuple[int, int]]]:
         positions = self._copy.log.positions()

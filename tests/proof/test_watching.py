@@ -11,12 +11,13 @@ from streams.errors import Misuse
 from streams.log import PeerKnowsMore
 from streams.proof.chain import RUN
 from streams.proof.forks import append_again
+from streams.proof.keys import key_text
 from streams.proof.reading import Copy
 from streams.proof.statements import last_statement
 from streams.proof.verifying import ALTERED, FORKED
 from streams.proof.watching import Watch
-from streams.records import SOURCE_OFFSET
-from tests.proof.kit import CODEC, SigningNode, all_blocks, forged, held_against
+from streams.records import SOURCE_OFFSET, Record, to_batch
+from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, held_against
 from tests.streams.logkit import append_rows, copy_all, numbers, open_log, rows
 
 
@@ -106,3 +107,19 @@ def test_a_node_that_signs_nothing_is_not_held_against_anything(tmp_path: Path) 
     assert stepped(Watch(Copy(log, CODEC))) == []
     assert last_statement(log, "containers", log.origin) is None
     log.close()
+
+
+def test_keys_that_the_registry_pins_later_count_from_then_on(tmp_path: Path) -> None:
+    ship, port = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
+    watch = Watch(Copy(port, CODEC))
+    ship.append(rows(3), "alerts")
+    copy_all(ship.log, port, ["alerts", "alerts.heads"])
+    assert watch.step() == []
+    body = {"version": 1, "value": {"keys": [key_text(STRANGER.public)]}}
+    append_rows(port, to_batch([Record("node/ship-a", body=body)]), "registry")
+    ship.append(rows(3, 3), "alerts")
+    copy_all(ship.log, port, ["alerts", "alerts.heads"])
+    [verdict] = watch.step()
+    assert "is not signed with a key of ship-a" in verdict.problems[0]
+    ship.log.close()
+    port.close()
