@@ -9,7 +9,7 @@ import numpy as np
 
 from streams.codec.few import FEW_MAX, few_bits
 from streams.codec.numbers import packed_ints
-from streams.codec.wire import Bools, Ints
+from streams.codec.wire import Ints
 
 _JUDGED_ROWS_MIN, _JUDGED_ROWS, _JUDGED_PLACES = 8, 512, 4
 _CANDIDATES_MAX = 3
@@ -18,17 +18,20 @@ _GAIN_BITS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A column of whole numbers of 10^-decimals at the `known` rows; `number` is its place among the block's columns of numbers."""
+    """A column of whole numbers of 10^-decimals.
+
+    `number` is its place among the block's columns of numbers, `mask` that of the column that says which rows are known, 0 when all are.
+    """
 
     number: int
     values: Ints
     decimals: int
-    known: Bools | None
+    mask: int
 
 
 def neighbour_of(column: Measured, earlier: Sequence[Measured]) -> Measured | None:
     """The earlier column of the same resolution and the same rows that tells `column` in fewer bytes, judged by some rows; None: none."""
-    like = [other for other in earlier if other.decimals == column.decimals and _same(other.known, column.known)][-_CANDIDATES_MAX:]
+    like = [other for other in earlier if other.decimals == column.decimals and other.mask == column.mask][-_CANDIDATES_MAX:]
     if not like or len(column.values) < _JUDGED_ROWS_MIN:
         return None
     judged = _sample(column.values)
@@ -46,10 +49,6 @@ def neighbour_of(column: Measured, earlier: Sequence[Measured]) -> Measured | No
     if estimates[best + 1] >= estimates[0] - _GAIN_BITS:
         return None
     return like[best] if len(packed_ints(differences[best])) < len(packed_ints(judged)) else None
-
-
-def _same(one: Bools | None, other: Bools | None) -> bool:
-    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 def _sample(values: Ints) -> Ints:

@@ -56,23 +56,24 @@ class _Numbers:
     sizes: Sequence[int]
     tasks: list[Callable[[], Packed]] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
-    bits: list[tuple[int, Bools]] = field(default_factory=list)
+    bits: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
-    def add_bits(self, bits: Bools, sizes: Sequence[int]) -> None:
-        """Yes and no; where it was written before, only that is said."""
-        seen = next((number for number, other in self.bits if np.array_equal(bits, other)), 0)
-        values = np.zeros(len(bits), np.bool_) if seen else bits
-        self.tasks.append(partial(pack, "bit", values, sizes, seen))
+    def add_bits(self, bits: Bools, sizes: Sequence[int]) -> int:
+        """Yes and no; where it was written before, only that is said. Returns the number of the column that says it."""
+        key = (len(bits), np.packbits(bits).tobytes())
+        seen = self.bits.get(key, 0)
+        self.tasks.append(partial(pack, "bit", np.zeros(len(bits), np.bool_) if seen else bits, sizes, seen))
         if not seen and len(self.tasks) < NEIGHBOUR_MAX:
-            self.bits.append((len(self.tasks), bits))
+            self.bits[key] = len(self.tasks)
+        return seen or len(self.tasks)
 
     def add(self, kind: Kind, values: Values, sizes: Sequence[int]) -> None:
         """Numbers that no other column predicts."""
         self.tasks.append(partial(pack, kind, values, sizes))
 
-    def add_measured(self, values: Ints, decimals: int, known: Bools | None, sizes: Sequence[int]) -> None:
+    def add_measured(self, values: Ints, decimals: int, mask: int, sizes: Sequence[int]) -> None:
         """Whole numbers, or what they differ by from the column before them that predicts them best."""
-        column = Measured(len(self.tasks) + 1, values, decimals, known)
+        column = Measured(len(self.tasks) + 1, values, decimals, mask)
         neighbour = neighbour_of(column, self.measured)
         if neighbour is None:
             self.tasks.append(partial(pack, "int", values, sizes))
@@ -160,9 +161,7 @@ def _numbers(directory: Writer, stored: _Stored, columns: list[_Column]) -> _Num
     device, ordered, *named = columns
     known = np.ones(stored.groups.rows, np.bool_) if device.known is None else device.known
     numbers.add_bits(known, sizes)
-    for column in named:
-        if column.known is not None:
-            numbers.add_bits(column.known, sizes)
+    masks = {column.name: numbers.add_bits(column.known, sizes) for column in named if column.known is not None}
     if stored.order is not None:
         numbers.add("int", stored.order, sizes)
     if stored.each_received:
@@ -172,7 +171,7 @@ def _numbers(directory: Writer, stored: _Stored, columns: list[_Column]) -> _Num
     for column in named:
         write_name(directory, column.name)
         directory.varint(column.kind + HAS_NULLS * (column.known is not None) + DECIMALS * column.decimals)
-        _add(numbers, column, sizes)
+        _add(numbers, column, masks.get(column.name, 0))
     return numbers
 
 
@@ -194,16 +193,16 @@ def _add_times(directory: Writer, numbers: _Numbers, received_at: Ints, columns:
         numbers.add("int", ordered.values - received_at, numbers.sizes)
 
 
-def _add(numbers: _Numbers, column: _Column, sizes: Sequence[int]) -> None:
+def _add(numbers: _Numbers, column: _Column, mask: int) -> None:
     if column.kind == TEXT:
         return
-    known = sizes if column.known is None else known_sizes(column.known, sizes)
+    known = numbers.sizes if column.known is None else known_sizes(column.known, numbers.sizes)
     if column.kind == BOOL:
         numbers.add_bits(column.values, known)
     elif column.decimals == RAW:
         numbers.add("float", column.values, known)
     else:
-        numbers.add_measured(column.values, column.decimals, column.known, known)
+        numbers.add_measured(column.values, column.decimals, mask, known)
 
 
 def _text_pages(column: _Column, groups: Groups, codes: Ints) -> list[bytes]:
