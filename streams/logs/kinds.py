@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from streams.block import Codec
@@ -11,8 +13,8 @@ from streams.errors import Misuse
 from streams.logs.damage import Damage
 from streams.logs.filereading import FileLogReader
 from streams.logs.files import FileLog, FileLogOptions
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.log import KafkaLog, KafkaLogOptions
+from streams.logs.kafka.keeper import KafkaLogOptions, Place
+from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.reading import WHERE, KafkaLogReader
 from streams.logs.kafka.settings import FileLogSettings, KafkaLogSettings
 
@@ -20,8 +22,16 @@ AnyLog = FileLog | KafkaLog
 AnyReader = FileLogReader | KafkaLogReader
 
 
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Who is told of stored bytes that do not verify, and what ends a log that waits for its turn to be opened once it is set."""
+
+    on_damage: Callable[[Damage], None]
+    stopping: threading.Event
+
+
 def open_log(
-    settings: FileLogSettings | KafkaLogSettings, home: Path, node: str, codec: Codec, clock: Clock, on_damage: Callable[[Damage], None]
+    settings: FileLogSettings | KafkaLogSettings, home: Path, node: str, codec: Codec, clock: Clock, options: LogOptions
 ) -> AnyLog:
     """The log of `node`, for its one writing process: in `home`/log, or its index there and the rest in Kafka; its marker beside it.
 
@@ -30,10 +40,10 @@ def open_log(
     folder, marker = home / "log", home / "marker"
     if isinstance(settings, KafkaLogSettings):
         named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
-        return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(on_damage))
+        return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
     if (folder / WHERE).exists():
         raise Misuse(f"{folder} is the index of a log in Kafka", hint="set the node's log to kind kafka again, or give it another folder")
-    return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=on_damage))
+    return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage))
 
 
 def open_reader(folder: Path, codec: Codec) -> AnyReader:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any
@@ -25,7 +26,7 @@ from streams.committing import GroupCommitter
 from streams.definitions import Definitions
 from streams.log import Append, Appended, Log
 from streams.logs.damage import Damage
-from streams.logs.kinds import AnyLog, open_log
+from streams.logs.kinds import AnyLog, LogOptions, open_log
 from streams.metrics import Metrics
 from streams.node.defining import Defining
 from streams.node.door import Door
@@ -135,7 +136,7 @@ class Node:
         """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not."""
         settings = self.settings
         settings.folder.mkdir(parents=True, exist_ok=True)
-        self._log = await asyncio.to_thread(open_log, settings.log, settings.folder, settings.node, BlockCodec(), self.clock, self._damaged)
+        self._log = await self._opened_log()
         key = await asyncio.to_thread(load_or_make_key, settings.folder / KEY_NAME)
         signer = Signer(self._log, BlockCodec(), key, self.clock, self.report)
         self._log.witnessed_by(signer.witness)
@@ -206,6 +207,15 @@ class Node:
             "peers": self.links.status(),
             "uptime_s": round(self.clock.monotonic_s() - self._started_s, 1),
         }
+
+    async def _opened_log(self) -> AnyLog:
+        """The log, once it is this process's to write; whoever is asked to end meanwhile does not wait any longer."""
+        settings, options = self.settings, LogOptions(self._damaged, threading.Event())
+        try:
+            return await asyncio.to_thread(open_log, settings.log, settings.folder, settings.node, BlockCodec(), self.clock, options)
+        except asyncio.CancelledError:
+            options.stopping.set()
+            raise
 
     def _make_links(self, log: AnyLog) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,9 @@ async def test_a_ship_on_files_and_a_port_on_kafka(kafka: Kafka, tmp_path: Path)
     reader = opened_log(tmp_path / "tokyo" / "log")
     assert reader.history("MSKU1234565").rows.num_rows == tokyo.log.history("MSKU1234565").rows.num_rows > 6_000
     reader.close()
-    shown = await asyncio.to_thread(CliRunner().invoke, app, ["log", "cat", "alerts", "--folder", str(tmp_path / "tokyo"), "--json"])
-    assert '"alert_id": "1"' in shown.output
+    words = ["log", "cat", "alerts", "--folder", str(tmp_path / "tokyo"), "--format", "json"]
+    shown = await asyncio.to_thread(CliRunner().invoke, app, words)
+    assert "alert_id" in shown.output
     await ship.stop()
     await tokyo.stop()
 
@@ -60,6 +62,26 @@ async def test_a_node_that_is_fenced_ends(kafka: Kafka, tmp_path: Path) -> None:
         await tokyo.append([readings(0, 1)])
     with pytest.raises(Fenced):
         await tokyo.run_until_stopped()
+
+
+async def test_a_standby_ends_when_it_is_asked_to(kafka: Kafka, tmp_path: Path) -> None:
+    """It waits in a thread of its own, which no process may outlive its end for."""
+    tokyo = Node(in_kafka(kafka, tmp_path))
+    await tokyo.start()
+    before = _leases()
+    spare = Node(tokyo.settings.model_copy(update={"folder": tmp_path / "spare"}))
+    starting = asyncio.create_task(spare.start())
+    await until(lambda: _leases() > before)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await until(lambda: _leases() == before)
+    await tokyo.append([readings(0, 1)])
+    await tokyo.stop()
+
+
+def _leases() -> int:
+    return sum(thread.name == "log-lease" for thread in threading.enumerate())
 
 
 async def test_a_folder_keeps_its_kind_of_log(kafka: Kafka, tmp_path: Path) -> None:

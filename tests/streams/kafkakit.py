@@ -11,8 +11,8 @@ from typing import Any
 from hq.java import java_home
 from streams.clock import Clock, StillClock
 from streams.codec import BlockCodec
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.log import KafkaLog, KafkaLogOptions
+from streams.logs.kafka.keeper import KafkaLogOptions, Place
+from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.settings import KafkaLogSettings
 from tests.fanout.kafka import Kafka, free_ports
 from tests.streams.logkit import NOW_MS
@@ -26,13 +26,9 @@ def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> 
     return Place(told, node, folder / "log", folder / "marker")
 
 
-def open_kafka_log(
-    where: Place,
-    clock: Clock | None = None,
-    options: KafkaLogOptions = KafkaLogOptions(),  # noqa: B008
-) -> KafkaLog:
+def open_kafka_log(where: Place, clock: Clock | None = None, options: KafkaLogOptions | None = None) -> KafkaLog:
     """The log there."""
-    return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options)
+    return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or KafkaLogOptions())
 
 
 class SecondBroker:

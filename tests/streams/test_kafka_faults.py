@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
 from streams.logs.kafka.client import Fenced, client_settings
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.log import KafkaLog, KafkaLogOptions
+from streams.logs.kafka.keeper import KafkaLogOptions, Place
+from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.records import block_headers
 from streams.logs.kafka.transactions import Outgoing, Transactions, Unclear
 from streams.logs.stamping import NewBlock

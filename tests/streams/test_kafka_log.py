@@ -22,8 +22,7 @@ from streams.log import Append, Appended
 from streams.logs.damage import Damage
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.gathering import Gathering
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.log import KafkaLogOptions
+from streams.logs.kafka.keeper import KafkaLogOptions, Place
 from streams.logs.kafka.names import Names
 from streams.logs.kafka.reading import WHERE, KafkaLogReader
 from streams.words import STREAM_PATTERN, Origin, Position

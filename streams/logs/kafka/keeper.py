@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -54,6 +56,25 @@ class Place:
         return Names(self.settings.prefix)
 
 
+def _silent(damage: Damage) -> None:
+    """Nobody asked to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLogOptions:
+    """What the node or a test may set.
+
+    `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log. Who
+    stands by ends once `stopping` is set. The rest is as it is unless a test says otherwise.
+    """
+
+    on_damage: Callable[[Damage], None] = _silent
+    stopping: threading.Event = field(default_factory=threading.Event)
+    disk: Disk = field(default_factory=Disk)
+    randbits: Callable[[int], int] = secrets.randbits
+    transactions: Callable[[KafkaLogSettings], Transactions] = Transactions
+
+
 class KafkaKeeper:
     """Commits to a log in a Kafka. Not safe from several threads: the log's lock guards it.
 
@@ -61,10 +82,10 @@ class KafkaKeeper:
     brings the index up. When Kafka does not say whether 3 is done, a new producer ends it one way or the other, and reading shows which.
     """
 
-    def __init__(self, place: Place, on_damage: Callable[[Damage], None], disk: Disk, transactions: Transactions) -> None:
+    def __init__(self, place: Place, options: KafkaLogOptions) -> None:
         """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed."""
-        self._place, self._disk = place, disk
-        self._marker = Marker(place.marker, place.node, disk)
+        self._place, self._disk, self._stopping = place, options.disk, options.stopping
+        self._marker = Marker(place.marker, place.node, options.disk)
         self._marker_due = 0
         self._settled = True
         """Whether the book tells all that Kafka was ever asked to commit."""
@@ -72,8 +93,8 @@ class KafkaKeeper:
         settings, names = place.settings, place.names
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
-        self._follower = Follower(settings, names, on_damage)
-        self._transactions = transactions
+        self._follower = Follower(settings, names, options.on_damage)
+        self._transactions = options.transactions(settings)
         self._lost_records: str | None = None
         self.book, self._index = self._opened()
         self._lease = Lease(settings, names.control, f"{place.node}.{_instance(place.folder)}")
@@ -205,6 +226,8 @@ class KafkaKeeper:
         while not self._lease.held(FOLLOW_EVERY_S):
             if standby_s is not None and time.monotonic() > asked_s + standby_s:
                 raise RetryLater(f"another process writes the log {self._place.settings.prefix}", hint="stop it, or wait for it to end")
+            if self._stopping.is_set():
+                raise RetryLater("asked to end while another process writes the log")
             if not waits:
                 told.info("stands by: another process writes the log %s", self._place.settings.prefix)
                 waits = True

@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from streams.block import Block, Codec
 from streams.clock import Clock
 from streams.errors import Misuse
 from streams.log import Append, Appended, Upkeep
-from streams.logs.damage import Damage
-from streams.logs.disk import Disk
 from streams.logs.kafka.gathering import Gathering
-from streams.logs.kafka.keeper import KafkaKeeper, Place
+from streams.logs.kafka.keeper import KafkaKeeper, KafkaLogOptions, Place
 from streams.logs.kafka.reading import KafkaLogReader, leave_settings
-from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.sizing import SizedCodec
-from streams.logs.kafka.transactions import Transactions
 from streams.logs.keeping import KeptLog
 from streams.logs.opening import lock_folder
 from streams.logs.segments import SEGMENTS
 from streams.logs.stamping import NewBlock
 from streams.words import Origin
-
-
-def _silent(damage: Damage) -> None:
-    """Nobody asked to be told."""
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaLogOptions:
-    """What the node or a test may set.
-
-    `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log. The
-    rest is as it is unless a test says otherwise.
-    """
-
-    on_damage: Callable[[Damage], None] = _silent
-    disk: Disk = field(default_factory=Disk)
-    randbits: Callable[[int], int] = secrets.randbits
-    transactions: Callable[[KafkaLogSettings], Transactions] = Transactions
 
 
 class KafkaLog(KeptLog, KafkaLogReader):
@@ -52,13 +29,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
     it takes over, every write of this one raises Fenced, and changes nothing.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        codec: Codec,
-        clock: Clock,
-        options: KafkaLogOptions = KafkaLogOptions(),
-    ) -> None:
+    def __init__(self, place: Place, codec: Codec, clock: Clock, options: KafkaLogOptions) -> None:
         """Opens or makes the log, after whichever process writes it now has gone. The marker lies outside the folder and in no backup.
 
         Raises Misuse when it is another node's or in files, RetryLater when Kafka does not answer, NotAllowed when it does not let us.
@@ -73,7 +44,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
-            self._keeper = self._kafka = KafkaKeeper(place, options.on_damage, options.disk, options.transactions(settings))
+            self._keeper = self._kafka = KafkaKeeper(place, options)
             undo.callback(self._kafka.close)
             self._check_node(place.names.control)
             leave_settings(folder, settings)
