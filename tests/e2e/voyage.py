@@ -19,6 +19,7 @@ from rich.console import Console
 from landfall.demo.fleet import Doors, Fleet, Story
 from landfall.demo.run import Demo, prepare
 from streams.codec import BlockCodec
+from streams.derived import parent_of
 from streams.logs.files import FileLogReader
 from streams.records import StoredRecord
 from streams.words import Position
@@ -139,7 +140,8 @@ class Voyage:
             log.close()
         answer = self.api("operations").ask("/api/status")
         projected = {one["stream"]: one["records"] for one in answer.json()["streams"]} if answer.is_success else {}
-        return bool(projected) and all(held[stream] == projected.get(stream) for stream in held if stream.startswith(PROJECTED))
+        wanted = [stream for stream in held if stream.startswith(PROJECTED) and parent_of(stream) == stream]
+        return bool(projected) and all(held[stream] == projected.get(stream) for stream in wanted)
 
 
 class Api:
