@@ -73,11 +73,16 @@ class Pipeline:
                 await self._arrived.wait()
                 parcels = self._take()
                 messages = [message for _, some, _ in parcels for message in some]
-                prepared = prepare(messages, self._routes, self._process, self._clock.now_ms(), self._clock.early_ms())
+                prepared = self._prepared(messages)
+                if Outcome.FUTURE in prepared.outcomes and await asyncio.to_thread(self._clock.asked):
+                    prepared = self._prepared(messages)
                 await self._durable.wait()
                 self._durable.clear()
                 parts = [part for whole in prepared.parts if (part := self._fresh(whole, prepared.outcomes)) is not None]
                 writing.create_task(self._commit(parcels, prepared, parts))
+
+    def _prepared(self, messages: list[Publish]) -> Prepared:
+        return prepare(messages, self._routes, self._process, self._clock.now_ms(), self._clock.early_ms())
 
     def _take(self) -> list[tuple[Sender, list[Publish], float]]:
         parcels = [self._waiting.popleft()]

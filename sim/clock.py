@@ -110,7 +110,9 @@ class StoryClock:
             self._pace = Pace(SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_START))
 
     def view(self) -> dict[str, Any]:
-        """What `GET /clock` tells: `FleetTime`'s fields, and what a person wants to know. `speed` is 0 while time stands still."""
+        """What `GET /clock` tells: `FleetTime`'s fields, and what a person wants to know. `speed` is 0 while time stands still; whatever
+        happens, time goes no further than `stops_at_ms` before it is asked again.
+        """
         with self._lock:
             now = self._now()
             told = [chapter.id for chapter in self._chapters if chapter.told_at_ms <= now]
@@ -118,6 +120,7 @@ class StoryClock:
             return {
                 "wall_at_ms": self._wall.now_ms(),
                 "fleet_at_ms": int(now),
+                "stops_at_ms": int(self._stop_ms()),
                 "speed": round(self._effective(), 3) if state in ("running", "jumping") else 0.0,
                 "speed_set": self._speed,
                 "state": state,
@@ -145,8 +148,11 @@ class StoryClock:
         return self._fleet_at_ms + (self._wall.monotonic_s() - self._at_s) * 1_000 * self._effective()
 
     def _now(self) -> float:
-        stop_ms = min(self._limit_ms, self._ends_at_ms, float("inf") if self._target_ms is None else self._target_ms)
-        return max(self._fleet_at_ms, min(self._free(), stop_ms))
+        return max(self._fleet_at_ms, min(self._free(), self._stop_ms()))
+
+    def _stop_ms(self) -> float:
+        """What time can not pass as things stand: what is acknowledged and a little, the end of the jump, the story's end."""
+        return max(self._fleet_at_ms, min(self._limit_ms, self._ends_at_ms, float("inf") if self._target_ms is None else self._target_ms))
 
     def _effective(self) -> float:
         """Fleet time per wall time: what the pace allows; a jump slows down towards its end, so that those who follow do not overshoot."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +11,8 @@ EARLY_MS_MAX = 5 * 60_000
 """A device's clock may be so far ahead of a true one and still be believed."""
 FLEET_LAG_S = 1.0
 """A followed fleet clock hears within this wall time that time runs otherwise: until then it may be behind by as much fleet time."""
+ASKED_AGAIN_S = 0.01
+"""A fleet clock that was asked so short a time ago (of the wall) is not behind by more than devices may be ahead."""
 
 
 class Clock(Protocol):
@@ -21,6 +24,10 @@ class Clock(Protocol):
 
     def early_ms(self) -> int:
         """How far ahead of `now_ms` a device may be and be believed: EARLY_MS_MAX, and what this clock itself may be behind."""
+        ...
+
+    def asked(self) -> bool:
+        """Ask the clock that this one follows, now: for a message that is ahead of it. Whether it was asked; may block for seconds."""
         ...
 
     def monotonic_s(self) -> float:
@@ -39,6 +46,10 @@ class WallClock:
         """EARLY_MS_MAX: the machine's clock is taken for true."""
         return EARLY_MS_MAX
 
+    def asked(self) -> bool:
+        """It follows no other."""
+        return False
+
     def monotonic_s(self) -> float:
         """The system's monotonic clock, in seconds."""
         return time.monotonic()
@@ -46,22 +57,30 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class FleetTime:
-    """How the fleet's time runs beside the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused)."""
+    """How the fleet's time runs beside the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused).
+
+    It goes no further than `stops_at_ms` (UTC ms; None: on and on) before its clock says so: whoever follows it never overtakes it.
+    """
 
     wall_at_ms: int
     fleet_at_ms: int
     speed: float
+    stops_at_ms: int | None = None
 
     def at_ms(self, wall_ms: int) -> int:
         """The fleet's time in UTC ms when the wall's clock shows `wall_ms`."""
-        return self.fleet_at_ms + round((wall_ms - self.wall_at_ms) * self.speed)
+        at_ms = self.fleet_at_ms + round((wall_ms - self.wall_at_ms) * self.speed)
+        return at_ms if self.stops_at_ms is None else min(at_ms, self.stops_at_ms)
 
 
 class FleetClock:
     """A clock that follows `FleetTime`, replaced as a whole whenever the simulator pauses, jumps or changes speed. Safe from any thread."""
 
-    def __init__(self, fleet_time: FleetTime) -> None:
+    def __init__(self, fleet_time: FleetTime, ask: Callable[[], FleetTime | None] = lambda: None) -> None:
+        """`ask`: how the fleet's time runs at this moment; None when nobody answers. Called by `asked`, at most once in ASKED_AGAIN_S."""
         self._fleet_time = fleet_time
+        self._ask = ask
+        self._asked_s = -ASKED_AGAIN_S
 
     @property
     def fleet_time(self) -> FleetTime:
@@ -79,6 +98,16 @@ class FleetClock:
     def early_ms(self) -> int:
         """EARLY_MS_MAX, and the fleet time that passes until a change of speed is heard of."""
         return EARLY_MS_MAX + round(max(self._fleet_time.speed, 1.0) * FLEET_LAG_S * 1000)
+
+    def asked(self) -> bool:
+        """Follow what the clock behind it says now; False when it was asked a moment ago, or does not answer."""
+        if time.monotonic() - self._asked_s < ASKED_AGAIN_S:
+            return False
+        fleet_time = self._ask()
+        self._asked_s = time.monotonic()
+        if fleet_time is not None:
+            self.follow(fleet_time)
+        return fleet_time is not None
 
     def monotonic_s(self) -> float:
         """The system's monotonic clock, in seconds: the wall's speed, whatever the fleet's."""
@@ -99,6 +128,10 @@ class StillClock:
     def early_ms(self) -> int:
         """EARLY_MS_MAX."""
         return EARLY_MS_MAX
+
+    def asked(self) -> bool:
+        """It follows no other."""
+        return False
 
     def monotonic_s(self) -> float:
         """The monotone seconds last set."""

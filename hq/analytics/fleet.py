@@ -21,12 +21,12 @@ from cargo.bookings import Registry
 from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS, Report, judge_container, missing_at_discharge, silent
 from cargo.registry import Custody, Entry, LoadList
 from hq.tables import HISTORY
-from streams.records import BODY, ORDER_AT, RECEIVED_AT, TOPIC, Record
+from streams.records import BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
 from streams.words import Origin
 
 BERTH_MS_MAX = 72 * 3_600_000
 """A report from the quay counts for a discharge when it is at most so much older than the ship's departure."""
-WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, RECEIVED_AT, BODY, "latitude_deg", "longitude_deg")
+WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, DEVICE_AT, RECEIVED_AT, BODY, "latitude_deg", "longitude_deg")
 PART_ROWS = 262_144
 
 
@@ -101,10 +101,11 @@ class FleetWatch:
     def _reports(self, rows: pa.Table) -> dict[str, list[Report]]:
         boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
         reports: dict[str, list[Report]] = defaultdict(list)
-        columns = (boxes.column(name).to_pylist() for name in (TOPIC, ORDER_AT, "origin", "latitude_deg", "longitude_deg"))
-        for topic, at_ms, origin, latitude, longitude in zip(*columns, strict=True):
+        columns = (boxes.column(name).to_pylist() for name in (TOPIC, ORDER_AT, DEVICE_AT, "origin", "latitude_deg", "longitude_deg"))
+        for topic, at_ms, device_at_ms, origin, latitude, longitude in zip(*columns, strict=True):
             if place := self._place(origin):
-                reports[topic].append(Report(at_ms, place, latitude, longitude))
+                known = at_ms == device_at_ms  # else nobody knows when the box was there: it was heard, and no more
+                reports[topic].append(Report(at_ms, place, latitude if known else None, longitude if known else None))
         return reports
 
     def _judge_box(self, container: str, reports: list[Report], before: Mapping[str, int]) -> list[Alert]:

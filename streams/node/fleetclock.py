@@ -1,4 +1,4 @@
-"""The fleet's time from a clock that serves it over HTTP as JSON `{"wall_at_ms", "fleet_at_ms", "speed"}`."""
+"""The fleet's time from a clock that serves it over HTTP as JSON `{"wall_at_ms", "fleet_at_ms", "speed", "stops_at_ms"}` (FleetTime)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 
 from streams.clock import Clock, FleetClock, FleetTime, WallClock
 from streams.errors import RetryLater
@@ -24,7 +25,7 @@ def clock_of(clock: str) -> Clock:
 
     Raises RetryLater when it does not within FIRST_WORD_S: records stamped with another time than the fleet's could never be mended.
     """
-    return WallClock() if clock == "wall" else FleetClock(first_word(clock))
+    return WallClock() if clock == "wall" else FleetClock(first_word(clock), partial(ask, clock))
 
 
 def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
@@ -43,7 +44,7 @@ def ask(url: str) -> FleetTime | None:
     try:
         with opener.open(url, timeout=POLL_TIMEOUT_S) as answer:
             told_ = json.load(answer)
-        return FleetTime(int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]))
+        return FleetTime(int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]), int(told_["stops_at_ms"]))
     except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError):
         return None
 

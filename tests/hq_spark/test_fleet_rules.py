@@ -56,6 +56,17 @@ def test_a_jump_is_told_once_and_not_by_late_readings() -> None:
     assert found(watch, rows(SHIP, at(A, 1, **here))) == [], "late data raises no alarm"
 
 
+def test_where_a_box_was_is_not_judged_by_a_time_nobody_knows() -> None:
+    """A device whose clock is wrong is put in order by when it was received: hours of its positions may have come at once."""
+    watch = FleetWatch(WHERE)
+    here, there = {"latitude_deg": 1.0, "longitude_deg": 104.0}, {"latitude_deg": 34.0, "longitude_deg": 152.0}
+    assert found(watch, rows(SHIP, at(A, 0, **here))) == []
+    wrong = rows(SHIP, at(A, 2, **there))
+    column = wrong.schema.get_field_index("device_at_ms")
+    assert found(watch, wrong.set_column(column, wrong.schema.field(column), pa.array([NOON_MS + 50 * HOUR_MS]))) == []
+    assert found(watch, rows(SHIP, at(A, 3, **here))) == []
+
+
 def test_one_number_on_two_ships_is_told_and_a_box_that_changes_ship_is_not() -> None:
     watch = FleetWatch(WHERE)
     assert found(watch, rows(SHIP, at(A, 0), at(B, 0))) == []

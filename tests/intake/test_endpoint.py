@@ -8,6 +8,7 @@ import hashlib
 import socket
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import argon2
@@ -23,6 +24,7 @@ from pydantic import SecretStr
 
 from intake.packets import packet
 from intake.settings import EndpointSettings, GatewayLogin, PipelineSettings
+from streams.clock import FleetClock, FleetTime
 from streams.logs.files import FileLogOptions
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
 from tests.streams.logkit import FullDisk
@@ -138,6 +140,28 @@ async def test_a_wrong_check_digit_and_a_future_clock_are_flagged_never_dropped(
         assert future.record.body == {"flags": ["refused", "future"], "refused": {"latitude_deg": 123.0}}
         assert future.order_at_ms == future.received_at_ms
         assert one.counts()["intake_future"] == 1
+
+
+async def test_a_node_that_is_behind_the_fleets_time_asks_before_it_calls_a_device_wrong(tmp_path: Path) -> None:
+    """A followed clock may have heard that time stands still while it runs on: hours in a moment, when the story jumps."""
+    wall_ms = time.time_ns() // 1_000_000
+    asked: list[FleetTime] = []
+
+    def ask() -> FleetTime:
+        asked.append(FleetTime(wall_ms, AT + 6 * 3_600_000, 0.0))
+        return asked[-1]
+
+    async with stand(tmp_path, clock=FleetClock(FleetTime(wall_ms, AT, 0.0), ask)) as one:
+        with Publisher(one.endpoint.port) as publisher:
+            mids = {publisher.publish(TOPIC, payload(0))}
+            await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
+            assert not asked
+            mids |= {publisher.publish(TOPIC, payload(1, at=AT + 6 * 3_600_000))}
+            await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
+        assert len(asked) == 1
+        first, second = one.rows("containers")
+        assert second.record.body is None
+        assert (first.order_at_ms, second.order_at_ms) == (AT, AT + 6 * 3_600_000)
 
 
 async def test_mqtt_5_clients_are_told_the_limits(tmp_path: Path) -> None:
