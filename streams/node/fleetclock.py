@@ -1,4 +1,4 @@
-"""The fleet's time from a clock that serves it over HTTP as JSON `{"wall_at_ms", "fleet_at_ms", "speed", "stops_at_ms"}` (FleetTime)."""
+"""The fleet's time from a clock that serves it over HTTP as JSON `{"wall_at_ms", "fleet_at_ms", "speed", "stops_at_ms"?}` (FleetTime)."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def ask(url: str) -> FleetTime | None:
     try:
         with opener.open(url, timeout=POLL_TIMEOUT_S) as answer:
             told_ = json.load(answer)
-        return FleetTime(int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]), int(told_["stops_at_ms"]))
-    except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError):
+        stops = told_.get("stops_at_ms")
+        times = (int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]))
+        return FleetTime(*times, None if stops is None else int(stops))
+    except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -121,7 +121,7 @@ def fleet_clock(fleet_at_ms: int) -> Iterator[str]:
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps({"wall_at_ms": 0, "fleet_at_ms": fleet_at_ms, "speed": 0.0, "stops_at_ms": fleet_at_ms}).encode()
+            body = json.dumps({"wall_at_ms": 0, "fleet_at_ms": fleet_at_ms, "speed": 0.0}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
