@@ -57,7 +57,9 @@ class IndexWriter(IndexReader):
         found: dict[int, RangeSet] = {}
         for line, *row in self.rows(f"SELECT line, {PIECE_COLUMNS} FROM pieces INDEXED BY pieces_by_offset ORDER BY line, first"):
             piece = piece_of(line, tuple(row))
-            found.setdefault(line, RangeSet()).add(piece.first, piece.end)
+            if piece.first < found.setdefault(line, RangeSet()).end():
+                raise IndexDamaged(f"the index has two pieces that hold offset {piece.first}")
+            found[line].add(piece.first, piece.end)
         for stream, lines in book.lines.items():
             for origin, line in lines.items():
                 number = self._line_id((stream, origin))
@@ -104,6 +106,7 @@ class IndexWriter(IndexReader):
             for piece in new:
                 for first, end in held.within(piece.first, piece.end):
                     self._add(number, replace(piece, first=first, end=end))
+                held.remove(piece.first, piece.end)  # the block after it may hold some of it too
 
         self._transact(move)
 

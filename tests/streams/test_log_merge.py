@@ -138,6 +138,26 @@ def test_what_little_a_dead_file_still_holds_is_moved(tmp_path: Path, monkeypatc
     log.close()
 
 
+def test_blocks_that_overlap_are_moved_each_with_its_own_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peers cut their blocks as they like: of what comes twice the first is held, and after moving both it is still there once."""
+    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1)
+    source = open_log(tmp_path / "ship")
+    append_rows(source, rows(600))
+    target = open_log(tmp_path / "port", "port-b", options=FileLogOptions(WriteLimits(segment_bytes=1), levels=(Level(50, 40, 200),)))
+    target.admit(
+        [block for first, end in ((0, 30), (20, 60), (60, 600)) for block in source.blocks("containers", source.origin, first, end)]
+    )
+    target.declare_gone("containers", source.origin, 60, 600, "thinned")
+    append_rows(target, rows(1))
+    left = list(range(60))
+    assert offsets(target, "containers", source.origin) == left
+    tidied(target)
+    assert "0000000001.segment" not in files_of(tmp_path / "port"), "it was moved"
+    assert offsets(target, "containers", source.origin) == left
+    source.close()
+    target.close()
+
+
 def test_what_was_trimmed_while_it_was_merged_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between reading the blocks and the swap the log goes on."""
     log = filled(tmp_path)

@@ -1,0 +1,178 @@
+"""A disk whose power is cut: what was not synced is dropped, torn or reordered, and names not synced come and go."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from streams.logs.disk import Disk
+from streams.logs.index import INDEX_NAME
+
+SECTOR = 512
+SNAPSHOTS_MAX = 16
+APPENDED = (".segment", ".merged")
+SQLITE = tuple(prefix + INDEX_NAME + suffix for prefix in ("", "new-") for suffix in ("", "-wal"))
+
+
+def torn(chance: random.Random, old: bytes, new: bytes) -> bytes:
+    """What may be left of a file that was `old` when synced and is `new` since: each sector the one or the other, any length between."""
+    kind = chance.randrange(5)
+    if kind < 2:
+        return (old, new)[kind]
+    length = chance.choice((len(old), len(new), chance.randint(*sorted((len(old), len(new))))))
+    until = chance.randrange(len(new) + 1)
+    found = bytearray()
+    for at in range(0, length, SECTOR):
+        is_new = at < until if kind == 2 else chance.random() < 0.5
+        sector = (new if is_new else old)[at : at + SECTOR].ljust(SECTOR, b"\0")
+        if not is_new and at >= len(old) and kind == 4:
+            sector = chance.randbytes(SECTOR)  # what lay there before the file did
+        found += sector
+    return bytes(found[:length])
+
+
+class CutDisk(Disk):
+    """Keeps beside the folder's real files what of them is surely on the disk; at the event it is armed for, it makes one image of what
+    may be left in the folder after a cut at that instant. Whoever writes goes on and never knows.
+
+    SQLite's files go past it. They are looked at before and after each of its commits: what a checkpoint moved is synced, later pages of
+    the write-ahead log are not. A disk that `lies` syncs them never: any sector of any of the last SNAPSHOTS_MAX looks is what may be left.
+    """
+
+    def __init__(self, folder: Path, chance: random.Random, *, lies: bool) -> None:
+        self._folder, self._chance, self._lies = folder, chance, lies
+        self._synced = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix in (*APPENDED, "")}
+        self._names = {above: _names(above) for above in (folder, folder / "log" / "segments", folder / "log" / "merged")}
+        self._looks: list[dict[str, bytes]] = [self._sqlite()]
+        self._wal_synced = self._looks[0].get(SQLITE[1], b"")
+        self._checkpointed: bytes | None = None
+        self._left: int | None = None
+        self._image = folder
+        self.cut_at: str | None = None
+
+    def arm(self, image: Path, events: int) -> None:
+        """The power is cut at the next event but `events`; the folder `image` is what is left."""
+        self._image, self._left = image, events
+
+    def event(self, name: str) -> None:
+        """One instant of the writer."""
+        self._look()
+        if self._left is None or self.cut_at:
+            return
+        if self._left == 0:
+            self.cut(name)
+        self._left -= 1
+
+    def cut(self, name: str) -> None:
+        """Make the image now."""
+        self.cut_at = name
+        for kind in ("segments", "merged"):
+            (self._image / "log" / kind).mkdir(parents=True)
+        for folder, durable in self._names.items():
+            present = _names(folder)
+            for one in sorted(durable | present):
+                if (one in durable) == (one in present) or self._chance.random() < 0.5:
+                    self._leave(folder / one)
+        self._leave_sqlite()
+
+    def open_to_append(self, path: Path) -> int:
+        self.event("open")
+        return super().open_to_append(path)
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        self.event("write")
+        super().write(descriptor, data)
+        self.event("written")
+
+    def sync(self, descriptor: int) -> None:
+        self.event("sync")
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        self._synced[path] = path.read_bytes()
+        self.event("synced")
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        self.event("truncate")
+        os.ftruncate(descriptor, length)
+        self.event("truncated")
+        self.sync(descriptor)
+
+    def sync_folder(self, folder: Path) -> None:
+        self.event("sync folder")
+        self._names[folder] = _names(folder)
+        for path in folder.iterdir():
+            if path.is_file() and path.suffix not in APPENDED:
+                self._synced[path] = path.read_bytes()
+        self.event("folder synced")
+
+    def connect(self, path: Path) -> sqlite3.Connection:
+        disk = self
+
+        class Connection(sqlite3.Connection):
+            """Tells of every COMMIT and checkpoint, before and after."""
+
+            def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+                if sql != "COMMIT" and "wal_checkpoint" not in sql:
+                    return super().execute(sql, parameters)
+                disk.event(f"before {sql}")
+                done = super().execute(sql, parameters)
+                disk.event(f"after {sql}")
+                return done
+
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=Connection)
+        connection.execute(f"PRAGMA wal_autocheckpoint = {self._chance.choice((8, 30, 1000))}")
+        return connection
+
+    def _leave(self, path: Path) -> None:
+        synced, now = self._synced.get(path), path.read_bytes() if path.exists() else None
+        if path.suffix in APPENDED:
+            left = torn(self._chance, synced or b"", now) if now is not None else synced
+        elif path.suffix == ".new":
+            left = torn(self._chance, b"", now or b"")
+        else:
+            left = self._chance.choice([one for one in (synced, now) if one is not None])
+        if left is not None:
+            (self._image / path.relative_to(self._folder)).write_bytes(left)
+
+    def _sqlite(self) -> dict[str, bytes]:
+        found = {}
+        for name in SQLITE:
+            path = self._folder / "log" / name
+            if path.exists():
+                found[name] = path.read_bytes()
+        return found
+
+    def _look(self) -> None:
+        before, now = self._looks[-1], self._sqlite()
+        self._checkpointed = None
+        if now == before:
+            return
+        self._looks = [*self._looks[1 - SNAPSHOTS_MAX :], now]
+        wal = now.get(SQLITE[1], b"")
+        if before.get(SQLITE[0]) != now.get(SQLITE[0]):
+            self._checkpointed, self._wal_synced = before.get(SQLITE[0]), wal
+        elif wal[:32] != self._wal_synced[:32]:
+            self._wal_synced = wal[:32] + self._wal_synced[32:]  # SQLite syncs the header when it begins the file anew
+
+    def _leave_sqlite(self) -> None:
+        left = dict(self._looks[-1])
+        wal, database = left.get(SQLITE[1], b""), left.get(SQLITE[0], b"")
+        if self._lies:
+            for name in SQLITE:
+                seen = [look[name] for look in self._looks if name in look]
+                if seen:
+                    left[name] = torn(self._chance, self._chance.choice(seen), self._chance.choice(seen[-3:]))
+                if self._chance.random() < 0.1:
+                    left.pop(name, None)
+        elif self._checkpointed is not None:
+            left[SQLITE[0]] = torn(self._chance, self._checkpointed, database)
+        elif wal:
+            left[SQLITE[1]] = torn(self._chance, self._wal_synced, wal)
+        for name, data in left.items():
+            (self._image / "log" / name).write_bytes(data)
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if path.is_file()} if folder.exists() else set()

@@ -1,0 +1,179 @@
+"""Goal: after a power cut at any instant everything acknowledged is there once, as it was, and the log goes on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.ledger import GONE_REASONS, OriginLedger
+from streams.log import Append, Appended
+from streams.logs.files import FileLog, FileLogOptions, WriteLimits
+from streams.logs.levels import Level
+from streams.records import OFFSET
+from streams.words import Origin
+from tests.streams.cutdisk import CutDisk
+from tests.streams.logkit import content, open_log, rows
+
+STREAMS = ("containers", "events")
+LIVES = 4
+SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(12, 2_000))]
+Coordinates = tuple[str, Origin, int]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a log must say: its rows by their coordinates, and its ledgers."""
+
+    held: dict[Coordinates, dict[str, Any]] = field(default_factory=dict)
+    ledgers: dict[str, dict[Origin, OriginLedger]] = field(default_factory=dict)
+
+
+class Ship:
+    """A node's log through its lives, each on the image that the power cut before left of it."""
+
+    def __init__(self, root: Path, chance: random.Random, lies: bool) -> None:
+        self.root, self.chance, self.lies = root, chance, lies
+        self.truth = Truth()
+        self.life = self.appended = 0
+        self.sent: list[Append] = []
+        self.answers: list[Appended] = []
+        self.folder = root / "life-0"
+        self.folder.mkdir()
+        self.disk = CutDisk(self.folder, chance, lies=lies)
+        self.peer = open_log(root / "peer", "port-b")
+        for start in range(0, 60, 6):
+            self.peer.append([Append("containers", rows(6, start=start)), Append("events", rows(1, start=start))])
+        self.offered = content(self.peer, STREAMS)
+
+    def open(self) -> FileLog:
+        limits = WriteLimits(segment_bytes=self.chance.choice((2_000, 6_000)), marker_commits=3)
+        levels = (Level(20, 3, 60), Level(60, 3, 200))
+        return open_log(self.folder, options=FileLogOptions(limits, disk=self.disk, levels=levels))
+
+    def append(self, log: FileLog) -> None:
+        """New rows of a producer who has an outbox: what was in flight at the cut comes again under its sequence."""
+        streams = self.chance.sample(STREAMS, self.chance.randint(1, 2))
+        batches = [rows(self.chance.randint(1, 9), start=self.appended + 10 * place) for place in range(len(streams))]
+        self.appended += 20
+        self.sent = [Append(name, batch, "gateway", self.appended) for name, batch in zip(streams, batches, strict=True)]
+        self.send(log)
+
+    def send(self, log: FileLog) -> None:
+        """`sent`, which the log does not have, is given offsets never given before, without a gap."""
+        before = {append.stream: log.ledger(append.stream).get(log.origin, OriginLedger()) for append in self.sent}
+        self.answers = log.append(self.sent)
+        held = dict(self.truth.held)
+        for append, answer in zip(self.sent, self.answers, strict=True):
+            given = append.records.to_pylist()
+            assert (answer.origin, answer.first, answer.count) == (log.origin, before[append.stream].end(), len(given))
+            [batch] = log.run(append.stream, answer.origin, answer.first, answer.first + len(given))
+            for told, row in zip(given, batch.records.to_pylist(), strict=True):
+                assert told.items() <= row.items()
+                held[append.stream, answer.origin, row[OFFSET]] = {name: value for name, value in row.items() if value is not None}
+        self.truth = Truth(held, _ledgers(log))
+
+    def admit(self, log: FileLog) -> None:
+        stream, low = self.chance.choice(STREAMS), self.chance.randrange(60)
+        high = low + self.chance.randint(1, 20)
+        before = log.ledger(stream).get(self.peer.origin, OriginLedger())
+        log.admit(list(self.peer.blocks(stream, self.peer.origin, low, high)))
+        new = {
+            key: row for key, row in self.offered.items() if key[0] == stream and low <= key[2] < high and key[2] not in before.settled()
+        }
+        self.truth = Truth({**self.truth.held, **new}, _ledgers(log))
+
+    def drop(self, log: FileLog) -> None:
+        """Trimmed or declared gone, of either origin."""
+        stream = self.chance.choice(STREAMS)
+        for origin, ledger in log.ledger(stream).items():
+            low = self.chance.randrange(ledger.end() + 1)
+            high = min(ledger.end(), low + self.chance.randrange(6))
+            if self.chance.random() < 0.3:
+                low, high = 0, min(low, ledger.floor + 8)
+                log.trim(stream, origin, high)
+            else:
+                log.declare_gone(stream, origin, low, high, self.chance.choice(GONE_REASONS))
+            held = {key: row for key, row in self.truth.held.items() if key[:2] != (stream, origin) or not low <= key[2] < high}
+            self.truth = Truth(held, _ledgers(log))
+            return
+
+    def generation(self, log: FileLog) -> None:
+        log.open_generation("to see")
+
+    def tidy(self, log: FileLog) -> None:
+        log.upkeep.step()
+
+    def live(self) -> None:
+        """One life: whatever comes, until the power is cut in the middle of it. Then what is left of it is checked."""
+        image = self.root / f"life-{self.life + 1}"
+        dies_at, events = self.chance.randrange(45), self.chance.choice((0, 1, 2, 3, 5, 8))
+        before, in_flight = self.truth, False
+        if dies_at == 0:
+            self.disk.arm(image, events)
+        log = self.open()
+        for number in range(1, dies_at + 1):
+            before = self.truth
+            if number == dies_at:
+                self.disk.arm(image, events)
+            works: list[Callable[[FileLog], None]] = [self.append, self.admit, self.drop, self.generation, self.tidy]
+            [work] = self.chance.choices(works, weights=(10, 2, 2, 0.3, 12))
+            work(log)
+            in_flight = work == self.append
+        if self.disk.cut_at is None:
+            before, in_flight = self.truth, False
+            self.disk.cut("at rest")
+        log.close()
+        self.folder, self.life = image, self.life + 1
+        self.disk = CutDisk(image, self.chance, lies=self.lies)
+        self.check(before, self.truth, in_flight=in_flight)
+
+    def check(self, before: Truth, after: Truth, *, in_flight: bool) -> None:
+        log = self.open()
+        found = content(log, STREAMS)
+        self.truth = after if found == after.held else before
+        assert found == self.truth.held
+        for stream, lines in before.ledgers.items():
+            now = log.ledger(stream)
+            for origin, ledger in lines.items():
+                assert now[origin] in (ledger, after.ledgers[stream][origin])
+                assert log.position(stream)[origin] >= ledger.next_offset()
+        if self.sent:
+            self.retry(log, taken=self.truth is after or not in_flight)
+        log.close()
+        self.disk = CutDisk(self.folder, self.chance, lies=self.lies)
+
+    def retry(self, log: FileLog, *, taken: bool) -> None:
+        """Its answer may have been lost with the power: the last append is sent again, and is there once."""
+        if not taken:
+            self.send(log)
+            return
+        again = log.append(self.sent)
+        assert [(answer.first, answer.count) for answer in again] == [(answer.first, 0) for answer in self.answers]
+        assert content(log, STREAMS) == self.truth.held
+
+
+def _ledgers(log: FileLog) -> dict[str, dict[Origin, OriginLedger]]:
+    return {stream: log.ledger(stream) for stream in STREAMS}
+
+
+@pytest.fixture(autouse=True)
+def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of the tests' size are emptied and freed as large ones are."""
+    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1_000)
+
+
+@pytest.mark.parametrize("lies", [False, True], ids=["sqlite-synced", "sqlite-lied-to"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, lies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SQLite's files as its syncs leave them, and with a disk that takes those syncs for nothing: the segments alone count."""
+    ship = Ship(tmp_path, random.Random(seed), lies)
+    for module in ("writing", "merging", "upkeep"):
+        monkeypatch.setattr(f"streams.logs.{module}.commit_point", lambda name: ship.disk.event(name))
+    for _ in range(LIVES):
+        ship.live()
+    ship.peer.close()
