@@ -23,6 +23,7 @@ SHORT = {
     "spark": ("2000", "250"),
     "sim": ("500",),
     "voyage": (),
+    "firstrun": (),
 }
 """Bench → the arguments of its short size."""
 
