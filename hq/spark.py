@@ -61,6 +61,7 @@ def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.python.authenticate.socketTimeout": "60s",  # 15 s are too few for a Python worker on a machine that is busy
         "spark.ui.enabled": str(settings.ui_port is not None).lower(),
         "spark.ui.port": str(settings.ui_port or 0),
         "spark.ui.showConsoleProgress": "false",
