@@ -34,9 +34,17 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
     decision = decide(case_of(state, box, at_ms), state.settings.weights)
     if decision.state == "MISSING" and not state.memory.voyage.at_sea:
         decision = msgspec.structs.replace(decision, state="LATE")
-    if decision.state != box.state and not (box.state == "COLLAPSED_ON_BOARD" and decision.state in {"ONBOARD", "LATE"}):
+    if decision.state != box.state and not _stays(state, box, decision):
         _turn(state, box, at_ms, decision)
     wake_next(state, box, at_ms)
+
+
+def _stays(state: WatchState, box: Box, decision: Decision) -> bool:
+    """Whether the box keeps its state: fallen while it lies; missing in port; missing and never heard until it is heard, or discharged."""
+    if box.state == "MISSING" and not box.heard_at_ms:
+        return decision.state != "DISCHARGED"
+    kept = box.state == "COLLAPSED_ON_BOARD" or (box.state == "MISSING" and not state.memory.voyage.at_sea)
+    return kept and decision.state in {"ONBOARD", "LATE"}
 
 
 def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
@@ -238,7 +246,7 @@ def _discharged(state: WatchState, box: Box) -> None:
 
 
 def _not_missing(state: WatchState, box: Box, at_ms: int) -> None:
-    """It was heard, or was not due after all (a storm's end, an outage)."""
+    """It was not due after all (a storm's end, an outage)."""
     state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, gateway=box.gateway or None, status="MISSING"))
     state.recount(at_ms)
 

@@ -11,7 +11,9 @@ from cargo.lost import GONE_STATES
 from cargo.outcome import Made, event
 from cargo.state import HOUR_MS, WatchState
 
-Reason = Literal["heard", "below_deck_not_due", "not_due", "collapsed", "late", "gateway_silent", "missing", "gone", "not_instrumented"]
+Reason = Literal[
+    "heard", "below_deck_not_due", "not_due", "collapsed", "not_heard", "late", "gateway_silent", "missing", "gone", "not_instrumented"
+]
 ACCOUNTED: frozenset[Reason] = frozenset({"heard", "below_deck_not_due", "not_due", "collapsed"})
 RECENT_MS = HOUR_MS
 NAMED_MAX = 500
@@ -54,7 +56,8 @@ def unlisted(state: WatchState) -> list[Box]:
 def muster_event(state: WatchState, at_ms: int, why: str) -> Made:
     """The X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the names of who is not.
 
-    At most 500 names are given for each reason; the numbers are whole.
+    Accounted for is who was heard aboard and has missed nothing since; `not_heard` is not due yet. At most 500 names are given for each
+    reason; the numbers are whole.
     """
     lines = muster(state, at_ms)
     expected = [line for line in lines if line.slot is not None]
@@ -75,7 +78,7 @@ def muster_event(state: WatchState, at_ms: int, why: str) -> Made:
         "bays": bays,
         "not_on_list": [line.container for line in lines if line.slot is None][:NAMED_MAX],
     }
-    for reason in ("late", "gateway_silent", "missing", "gone"):
+    for reason in ("not_heard", "late", "gateway_silent", "missing", "gone"):
         body[reason] = [line.container for line in expected if line.reason == reason][:NAMED_MAX]
     never = [line.container for line in instrumented if not line.last_heard_at_ms and state.loads(line.container)]
     body["not_heard_since_loading"] = never[:NAMED_MAX]
@@ -88,7 +91,8 @@ def _reason(state: WatchState, box: Box, at_ms: int) -> Reason:
     if box.state == "COLLAPSED_ON_BOARD":
         return "collapsed"
     silent = state.silent_ms(box, at_ms)
-    if not in_time(silent, state.interval_ms(box, at_ms)):
+    never_came = box.state == "MISSING" and not box.heard_at_ms
+    if never_came or not in_time(silent, state.interval_ms(box, at_ms)):
         by_state: dict[str, Reason] = {
             "GATEWAY_OUTAGE": "gateway_silent",
             "MISSING": "missing",
@@ -96,6 +100,8 @@ def _reason(state: WatchState, box: Box, at_ms: int) -> Reason:
             "DISCHARGED": "missing",
         }
         return by_state.get(box.state, "late")
-    if box.heard_at_ms and at_ms - box.heard_at_ms <= RECENT_MS:
+    if not box.heard_at_ms:
+        return "not_heard"
+    if at_ms - box.heard_at_ms <= RECENT_MS:
         return "heard"
     return "below_deck_not_due" if state.stowage.on_deck(box.number) is False else "not_due"

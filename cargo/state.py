@@ -184,9 +184,9 @@ class WatchState:
         return None if stowed is None else stowed.slot
 
     def recount(self, at_ms: int) -> None:
-        """What the muster counts has changed: it is to be told soon."""
+        """What the muster counts has changed at `at_ms`: it is to be told soon; a muster is of now, however late the news."""
         if not self.memory.recount_at_ms:
-            self.memory.recount_at_ms = at_ms + RECOUNT_AFTER_MS
+            self.memory.recount_at_ms = max(at_ms, self.memory.settled_at_ms) + RECOUNT_AFTER_MS
 
     def box(self, number: str) -> Box:
         """The box, new when it was never heard of."""
@@ -204,10 +204,11 @@ class WatchState:
             box.gateway = gateway
 
     def wake(self, box: Box, at_ms: int) -> None:
-        """The box is to be judged at `at_ms` (0: not at all)."""
-        if at_ms and (not box.due_at_ms or at_ms < box.due_at_ms):
-            heappush(self.timers, (at_ms, box.number))
-            box.due_at_ms = at_ms
+        """The box is to be judged at `at_ms`, or now when that is past: its case is made of what is known now."""
+        due_at_ms = max(at_ms, self.memory.settled_at_ms)
+        if not box.due_at_ms or due_at_ms < box.due_at_ms:
+            heappush(self.timers, (due_at_ms, box.number))
+            box.due_at_ms = due_at_ms
 
     def interval_ms(self, box: Box, at_ms: int) -> int:
         """How long this box may be silent now before a reading is missed."""

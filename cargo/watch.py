@@ -196,8 +196,9 @@ def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, V
         if call is not None:
             ship_called(state, call)
             if call.code == "DEPA":
-                _muster(state, at_ms, "departure")
-                _next_muster(state, at_ms)
+                now = max(at_ms, state.memory.settled_at_ms)
+                _muster(state, now, "departure")
+                _next_muster(state, now)
         elif not state.memory.listed and not state.memory.call:
             _choose_list(state)
     elif kind == "environment" and (not voyage.rolls or at_ms > voyage.rolls[-1][0]) and voyage.feel(at_ms, signals):

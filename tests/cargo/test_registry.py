@@ -32,6 +32,10 @@ def test_values_come_back_as_they_were_written() -> None:
         ("story", {"title": "A", "text": "Tokyo", "look": "the map", "at_ms": 1}),
         ("booking", msgspec.to_builtins(booking().value)),
         ("load_list", msgspec.to_builtins(Sea(boxes=9).load_list())),
+        (
+            "stream",
+            {"retention": {"age_days": 30.0, "bytes": None}, "home": "hq", "replicate": ["port"], "lane": "alerts", "patience_s": None},
+        ),
     ]
     for kind, value in values:
         entry = Entry(kind, "x", 1, 5, "clerk", parse_value(kind, value))
