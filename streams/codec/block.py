@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec.columns import TYPES
+from streams.codec.directory import Directories
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
-from streams.codec.reading import read_rows
+from streams.codec.reading import read_rows, read_topic_rows
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse
@@ -32,6 +33,7 @@ class BlockCodec:
 
     def __init__(self, group_rows: int = GROUP_ROWS) -> None:
         self._group_rows = max(group_rows, GROUP_ROWS_MIN)
+        self._directories = Directories()
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
         """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
@@ -60,7 +62,7 @@ class BlockCodec:
     def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
         """The rows of `topics` alone, in offset order. Raises as `decode`."""
         _check_codec(head.codec)
-        return read_rows(head, read, topics)
+        return read_topic_rows(head, read, topics, self._directories)
 
     def knows(self, codec: int) -> bool:
         """Whether blocks of codec number `codec` are read here: those of this one alone."""

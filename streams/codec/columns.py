@@ -63,14 +63,16 @@ def as_arrow(values: Values, known: Bools | None, pick: Ints | None, decimals: i
     return pa.array(out, mask=nulls)
 
 
-def batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
-    """The columns in their usual order: GIVEN, SOURCE, STAMPED, signals. Raises Corrupt when one of the log's own is of another type."""
-    given = {field: columns.get(field.name) for field in GIVEN}
-    fields = [*given, *(field for field in SOURCE if field.name in columns), *STAMPED]
-    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in fields]
-    for field, column in zip(fields, arrays, strict=True):
-        if column.type != field.type:
-            raise Corrupt(f"column {field.name!r} is {column.type}, not {field.type}")
-    signals = [name for name in columns if name not in RESERVED]
-    fields += [pa.field(name, columns[name].type) for name in signals]
-    return pa.RecordBatch.from_arrays([*arrays, *(columns[name] for name in signals)], schema=pa.schema(fields))
+def schema_of(named: dict[str, pa.DataType]) -> pa.Schema:
+    """All columns in their usual order: GIVEN, SOURCE, STAMPED, signals. Raises Corrupt when one of the log's own is of another type."""
+    fields = [*GIVEN, *(field for field in SOURCE if field.name in named), *STAMPED]
+    for field in fields:
+        if named.get(field.name, field.type) != field.type:
+            raise Corrupt(f"column {field.name!r} is {named[field.name]}, not {field.type}")
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in named.items() if name not in RESERVED)])
+
+
+def batch(schema: pa.Schema, columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
+    """The columns as `schema` has them, null where there is none."""
+    arrays = [columns[name] if name in columns else pa.nulls(count, schema.field(name).type) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

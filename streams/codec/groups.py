@@ -19,7 +19,7 @@ from streams.errors import Corrupt
 GROUP_ROWS = 4096
 """Rows of a group of a large block: docs/performance.md says what other sizes cost."""
 GROUP_ROWS_MIN = 256
-_PROBE_BYTES = 32 << 10
+_PROBE_BYTES = 8 << 10
 _CHECKSUM = struct.Struct("<I")
 
 
@@ -40,6 +40,14 @@ class Groups:
     def sizes(self, chosen: Sequence[int]) -> list[int]:
         """How many rows each of the `chosen` groups has."""
         return [end - first for first, end in self.bounds(chosen)]
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Where in the payload each group begins, and the last ends; their checksums, one after another."""
+
+    starts: list[int]
+    checksums: bytes
 
 
 def known_sizes(known: Bools, sizes: Sequence[int]) -> list[int]:
@@ -81,7 +89,8 @@ class Payload:
         whole = head[: needed - _CHECKSUM.size]
         _verify(whole, head[len(whole) : needed], "a block's directory" if group_rows else "a block's payload")
         self.groups = Groups(rows, group_rows or rows)
-        self.directory = Reader(whole[: self._end], budget, at)
+        self.opening = whole[: self._end]
+        self.directory = Reader(self.opening, budget, at)
         self._only = None if group_rows else Reader(whole, budget, self._end)
 
     @property
@@ -89,8 +98,8 @@ class Payload:
         """The only group; None when there are several."""
         return self._only
 
-    def several(self, chosen: Sequence[int]) -> list[Reader]:
-        """The `chosen` groups, ascending, each run of neighbours read as one span. Raises Corrupt unless they are whole."""
+    def spans(self) -> Spans:
+        """Where the groups are, of several: what the directory ends with. Raises Corrupt."""
         count = len(self.groups)
         lengths = read_ints(self.directory, count)
         checksums = self.directory.raw(_CHECKSUM.size * count)
@@ -98,12 +107,16 @@ class Payload:
         starts = [self._end + _CHECKSUM.size, *(self._end + _CHECKSUM.size + np.cumsum(lengths)).tolist()]
         if lengths.min() < 0 or lengths.max() > self._bytes or starts[-1] != self._bytes:
             raise Corrupt(f"the groups of a block end at {starts[-1]}, its payload at {self._bytes}")
-        readers = []
+        return Spans(starts, checksums)
+
+    def several(self, spans: Spans, chosen: Sequence[int]) -> list[Reader]:
+        """The `chosen` groups, ascending, each run of neighbours read as one span. Raises Corrupt unless they are whole."""
+        starts, readers = spans.starts, []
         for first, end in _runs(chosen):
             span = self._read(starts[first], starts[end] - starts[first])
             for group in range(first, end):
                 data = span[starts[group] - starts[first] : starts[group + 1] - starts[first]]
-                _verify(data, checksums[_CHECKSUM.size * group :][: _CHECKSUM.size], f"group {group} of a block")
+                _verify(data, spans.checksums[_CHECKSUM.size * group :][: _CHECKSUM.size], f"group {group} of a block")
                 readers.append(Reader(data, self._budget))
         return readers
 

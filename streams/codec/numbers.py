@@ -20,6 +20,8 @@ _FILE, _ = wrapped.FileDecompressor.new(b"\x04\x01")
 """pcodec's wrapped format 4.1, whose header no payload repeats."""
 _LEVEL = 8
 _PCO_TYPES = {np.dtype(np.int64): "i64", np.dtype(np.float64): "f64", np.dtype(np.uint16): "u16"}
+PCO_BATCH = 256
+"""pcodec unpacks so many numbers of a page at a time."""
 _WITHOUT_PCO_MAX = 256
 """So few numbers are not even tried with pcodec."""
 _TABLES_BYTES_MIN = 16
@@ -80,18 +82,21 @@ class PcoTables:
         except (RuntimeError, TypeError, ValueError) as problem:
             raise Corrupt(f"the tables of a column of numbers do not read: {problem}") from problem
 
-    def read(self, page: bytes, values: Ints | Floats | Small) -> None:
-        """Fills `values` with what the page holds. Raises Corrupt unless it is as many, and all of the page."""
+    def read(self, page: bytes, values: Ints | Floats | Small, count: int) -> None:
+        """Fills `values` with the first of the `count` numbers in the page: all, or a multiple of PCO_BATCH.
+
+        Raises Corrupt unless there are as many, and when all are asked for, in all of the page.
+        """
         try:
-            progress, page_bytes = self._chunk.read_page_into(page, len(values), values)
+            progress, page_bytes = self._chunk.read_page_into(page, count, values)
         except (RuntimeError, TypeError, ValueError) as problem:
             raise Corrupt(f"a page of numbers does not unpack: {problem}") from problem
-        if progress.n_processed != len(values) or page_bytes != len(page):
-            raise Corrupt(f"a page of {len(values)} numbers unpacks to {progress.n_processed}, from {page_bytes} of {len(page)} bytes")
+        if progress.n_processed != len(values) or (page_bytes != len(page) if len(values) == count else page_bytes > len(page)):
+            raise Corrupt(f"a page of {count} numbers unpacks to {progress.n_processed}, from {page_bytes} of {len(page)} bytes")
 
 
 def _read_pco(data: bytes, count: int) -> Ints:
     tables = PcoTables(data, np.int64)
     values = np.empty(count, np.int64)
-    tables.read(data[tables.meta_bytes :], values)
+    tables.read(data[tables.meta_bytes :], values, count)
     return values

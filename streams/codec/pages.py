@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from streams.codec.few import FEW_MAX
-from streams.codec.numbers import PcoTables, packed_ints, pco_pages, read_ints
-from streams.codec.wire import Bools, Reader, Values, Writer
+from streams.codec.numbers import PCO_BATCH, PcoTables, packed_ints, pco_pages, read_ints
+from streams.codec.wire import Bools, Ints, Reader, Values, Writer
 from streams.errors import Corrupt
 
 Kind = Literal["int", "float", "bit"]
@@ -58,7 +58,8 @@ class PackedColumn:
     neighbour: int
     _how: int
     _constant: int
-    _tables: PcoTables | None
+    _meta: bytes
+    _tables: PcoTables | None = None
 
     @classmethod
     def read(cls, directory: Reader, kind: Kind) -> PackedColumn:
@@ -66,12 +67,12 @@ class PackedColumn:
         number = directory.below(_KINDS * NEIGHBOUR_MAX, "a packing of a column")
         how, neighbour = number % _KINDS, number // _KINDS
         constant = directory.signed() if how == _CONSTANT else 0
-        tables = PcoTables(directory.sized(), _DTYPES[kind]) if how == _PAGES else None
+        meta = directory.sized() if how == _PAGES else b""
         if kind == "float" and (how != _PAGES or neighbour):
             raise Corrupt("a column of floats is packed as one of whole numbers")
         if kind == "bit" and (constant not in (0, 1) or (neighbour and (how != _CONSTANT or constant))):
             raise Corrupt("a column of yes and no has other values")
-        return cls(kind, neighbour, how, constant, tables)
+        return cls(kind, neighbour, how, constant, meta)
 
     @property
     def never(self) -> bool:
@@ -83,27 +84,49 @@ class PackedColumn:
         """Whether there is a page of it in each group."""
         return self._how != _CONSTANT
 
-    def values(self, pages: Sequence[Reader], counts: Sequence[int]) -> Values:
-        """The values in the groups whose pages these are, `counts` of them in each. Raises Corrupt."""
-        total = sum(counts)
+    def values(self, pages: Sequence[Reader], counts: Sequence[int], rows: Sequence[Ints] | None = None) -> Values:
+        """The values in the groups whose pages these are, `counts` of them in each; only those at the places `rows` (ascending) of each,
+        if that is said. Raises Corrupt.
+        """
+        total = sum(counts) if rows is None else sum(map(len, rows))
         if self._how == _CONSTANT:
             return np.full(total, self._constant, np.bool_ if self.kind == "bit" else np.int64)
         if self._how == _LIST:
             if len(pages) != 1 or not counts[0]:
                 raise Corrupt("a column of many groups is packed as one of a few rows")
             page, count = pages[0], counts[0]
-            return _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
-        values = np.empty(total, _DTYPES[self.kind])
-        at = 0
-        for page, count in zip(pages, counts, strict=True):
-            if count and self._tables is not None:
-                self._tables.read(page.sized(), values[at : at + count])
-            at += count
+            values = _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
+            return values if rows is None else values.take(rows[0])
+        values = self._whole(pages, counts, total) if rows is None else self._some(pages, counts, rows)
         if self.kind != "bit":
             return values
         if total and values.max() > 1:
             raise Corrupt("a column of yes and no has other values")
         return values.astype(np.bool_)
+
+    def _opened(self) -> PcoTables:
+        if self._tables is None:
+            self._tables = PcoTables(self._meta, _DTYPES[self.kind])
+        return self._tables
+
+    def _whole(self, pages: Sequence[Reader], counts: Sequence[int], total: int) -> Values:
+        tables, values, at = self._opened(), np.empty(total, _DTYPES[self.kind]), 0
+        for page, count in zip(pages, counts, strict=True):
+            if count:
+                tables.read(page.sized(), values[at : at + count], count)
+            at += count
+        return values
+
+    def _some(self, pages: Sequence[Reader], counts: Sequence[int], rows: Sequence[Ints]) -> Values:
+        """Of each page no more is unpacked than what comes before the last of its `rows`."""
+        tables, found = self._opened(), [np.empty(0, _DTYPES[self.kind])]
+        for page, count, places in zip(pages, counts, rows, strict=True):
+            data = page.sized() if count else b""
+            if len(places):
+                values = np.empty(min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count), _DTYPES[self.kind])
+                tables.read(data, values, count)
+                found.append(values.take(places))
+        return np.concatenate(found) if len(found) > 2 else found[-1]
 
 
 def _meta(how: int, neighbour: int, constant: int | None = None) -> bytes:

@@ -38,21 +38,27 @@ def write_texts(writer: Writer, dictionary: pa.StringArray, codes: Ints, topic_c
         write_ints(writer, local if by_topic is None else by_topic)
 
 
-def read_texts(reader: Reader, count: int, topic_codes: Ints) -> tuple[pa.StringArray, Ints]:
-    """The `count` texts that `write_texts` wrote: the different ones, and each row's place among them. Raises Corrupt."""
+def read_texts(reader: Reader, count: int, topic_codes: Ints, wanted: Ints | None = None) -> tuple[pa.StringArray, Ints]:
+    """The `count` texts that `write_texts` wrote, or those of the rows `wanted`: the different ones, and each row's place among them.
+
+    Raises Corrupt.
+    """
     kind = reader.below(4, "a kind of texts")
     if kind == _PLAIN:
-        return read_list(reader, count), np.arange(count)
+        return read_list(reader, count, wanted), np.arange(count if wanted is None else len(wanted))
     first, rows = (None, None) if kind == _DICTIONARY else _topics(topic_codes)
     if kind == _OWN and first is not None and rows is not None:
-        return read_list(reader, len(first)), rows
+        if wanted is None:
+            return read_list(reader, len(first)), rows
+        used, codes = np.unique(rows.take(wanted), return_inverse=True)
+        return read_list(reader, len(first), used), codes
     size = reader.below(count, "a dictionary's size less one") + 1
     dictionary = read_list(reader, size)
     codes = read_ints(reader, count if first is None else len(first))
     codes = codes if rows is None else codes[rows]
     if codes.min() < 0 or codes.max() >= size:
         raise Corrupt(f"a code of a dictionary of {size} texts points outside it")
-    return dictionary, codes
+    return dictionary, codes if wanted is None else codes.take(wanted)
 
 
 def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
@@ -77,15 +83,18 @@ def write_list(writer: Writer, texts: pa.StringArray) -> None:
         write_ints(writer, numbers)
 
 
-def read_list(reader: Reader, count: int) -> pa.StringArray:
-    """The `count` texts that `write_list` wrote."""
+def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.StringArray:
+    """The `count` texts that `write_list` wrote, or those at the places `wanted`."""
     if reader.below(2, "a kind of list") == _JOINED:
-        return _joined(reader, count)
+        texts = _joined(reader, count)
+        return texts if wanted is None else texts.take(pa.array(wanted))
     prefix = _utf8(reader.sized())
     width = reader.below(16, "a number's width")
     numbers = read_ints(reader, count)
     if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**width):
         raise Corrupt(f"a numbered text does not fit {width} digits")
+    if wanted is not None:
+        numbers, count = numbers.take(wanted), len(wanted)
     beginning = np.frombuffer(prefix.encode(), np.uint8)
     length = len(beginning) + width
     reader.budget.pay_text(count * length)

@@ -50,8 +50,11 @@ class Topics:
     def named(self, names: Collection[str]) -> npt.NDArray[np.bool_]:
         """Which of the topics are among `names`."""
         numbers = [number for name in names if (number := packed_one(name)) is not None]
+        numbered = self.numbers == numbers[0] if len(numbers) == 1 else np.isin(self.numbers, np.array(numbers, np.int64))
+        if not len(self.others):
+            return numbered
         others = pc.is_in(self.others, pa.array(sorted(names), pa.string())).to_numpy(zero_copy_only=False)
-        return np.concatenate((np.isin(self.numbers, np.array(numbers, np.int64)), others))
+        return np.concatenate((numbered, others))
 
 
 def topics_of(column: pa.StringArray) -> tuple[Topics, Ints]:
@@ -102,6 +105,8 @@ def read_group(page: Reader, rows: int) -> tuple[Topics, Ints]:
 
 def joined(groups: Sequence[tuple[Topics, Ints]]) -> tuple[Topics, list[Ints]]:
     """The topics of several groups as one, and each group's codes among them. A topic of two groups has two codes then."""
+    if len(groups) == 1:
+        return groups[0][0], [groups[0][1]]
     numbers = np.concatenate([topics.numbers for topics, _ in groups])
     others = pa.concat_arrays([topics.others for topics, _ in groups])
     parts, number_at, other_at = [], 0, len(numbers)

@@ -11,6 +11,9 @@ from streams.logs.book import LineKey, Piece
 from streams.logs.reading import IndexedReader, Moved
 from streams.logs.segments import read_span
 
+BEGUN_BYTES = 9 << 10
+"""What is read of a block at first: its head and, of most, its directory."""
+
 
 class FileLogReader(IndexedReader):
     """Reads a node's file log from any process. A file that was merged or freed meanwhile is looked up again."""
@@ -36,7 +39,12 @@ class FileLogReader(IndexedReader):
             yield piece, problem
 
     def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
-        return lambda at, length: self._read(piece, at, length)
+        begun = self._read(piece, 0, min(BEGUN_BYTES, piece.location.length))
+
+        def read(at: int, length: int) -> bytes:
+            return begun[at : at + length] if at + length <= len(begun) else self._read(piece, at, length)
+
+        return read
 
     def _read(self, piece: Piece, at: int, length: int) -> bytes:
         place = piece.location

@@ -242,8 +242,10 @@ class IndexedReader:
         while pieces := self._index.pieces_between(key, since, until, after):
             for piece in pieces:
                 for rows in self._piece_rows(key, clipped(piece, after, piece.end), topic, wanted):
-                    at = rows.column(ORDER_AT)
-                    yield Batch(*key, rows.filter(pc.and_(pc.greater_equal(at, since), pc.less(at, until))))
+                    if not since <= piece.order_first_ms <= piece.order_last_ms < until:
+                        at = rows.column(ORDER_AT)
+                        rows = rows.filter(pc.and_(pc.greater_equal(at, since), pc.less(at, until)))
+                    yield Batch(*key, rows)
             after = pieces[-1].end
 
     def _last_row(self, key: LineKey, topic: str, end: int) -> pa.RecordBatch | None:
@@ -275,8 +277,10 @@ class IndexedReader:
         head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, piece.location.length)))
         _check_place(key, piece, head)
         rows = self._codec.topic_rows(head, lambda at, length: read(payload_at + at, length), [topic])
-        offsets = rows.column(OFFSET)
-        return rows.filter(pc.and_(pc.greater_equal(offsets, piece.first), pc.less(offsets, piece.end)))
+        if (piece.first, piece.end) == (head.first, head.end):
+            return rows
+        low, high = np.searchsorted(rows.column(OFFSET).to_numpy(), (piece.first, piece.end)).tolist()
+        return rows.slice(low, high - low)
 
     def _verified(self, key: LineKey, piece: Piece, data: bytes | Corrupt) -> Block | None:
         """The block that holds `piece`; None when it does not verify and is set aside."""

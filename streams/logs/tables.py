@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,7 +47,8 @@ def merged(batches: Sequence[Batch]) -> pa.Table:
 
     A signal that is of one type in some rows and of another elsewhere becomes float64 where all are numbers, else text.
     """
-    tables = [_named(batch) for batch in batches if batch.records.num_rows]
+    held = [batch for batch in batches if batch.records.num_rows]
+    tables = [_named(list(like)) for _, like in groupby(held, lambda batch: (batch.stream, batch.origin, batch.records.schema))]
     if not tables:
         names = pa.schema([pa.field(STREAM, pa.string()), pa.field(ORIGIN, pa.string()), *GIVEN, *STAMPED])
         return names.empty_table()
@@ -56,10 +58,11 @@ def merged(batches: Sequence[Batch]) -> pa.Table:
     return table.take(order).combine_chunks()
 
 
-def _named(batch: Batch) -> pa.Table:
-    rows = batch.records.num_rows
-    stream, origin = pa.array([batch.stream] * rows, pa.string()), pa.array([str(batch.origin)] * rows, pa.string())
-    return pa.Table.from_arrays([stream, origin, *batch.records.columns], names=[STREAM, ORIGIN, *batch.records.schema.names])
+def _named(batches: Sequence[Batch]) -> pa.Table:
+    """The rows of batches of one stream, origin and schema."""
+    table = pa.Table.from_batches([batch.records for batch in batches])
+    stream, origin = (pa.repeat(pa.scalar(name, pa.string()), table.num_rows) for name in (batches[0].stream, str(batches[0].origin)))
+    return pa.Table.from_arrays([stream, origin, *table.columns], names=[STREAM, ORIGIN, *table.column_names])
 
 
 def _mixed(tables: Sequence[pa.Table]) -> dict[str, pa.DataType]:
