@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +10,12 @@ from landfall.demo.fleet import QUAYS, SHIP_NODES
 from streams.records import StoredRecord
 from streams.words import Position
 from tests.e2e.voyage import Voyage, until
-from tests.e2e.witness import witnessing
+from tests.e2e.witness import Witness, witnessing
 
 FIRST, SECOND = SHIP_NODES
 SHORE = ("hq", *QUAYS)
 ONLOOKERS = ("operations", "duckworks", FIRST)
 """One of each role that looks at the map."""
-AT_ONCE = 2
-"""So many of the alerts are waited for at real time; the others come within a minute, and need not be waited for at that speed."""
 FIRST_ALERT_AFTER_MS = 20_000
 """No box is called lost sooner after the first one fell: until then time may run faster."""
 
@@ -36,33 +35,35 @@ class Standstill:
 
 @dataclass(frozen=True, slots=True)
 class OffSydney:
-    """`real_time`: from and until when (fleet, UTC ms) the clock ran at 1x. `held_back`: at its end, how far headquarters had the ship's
-    readings, and how far she did. `on_map`: the containers that the map showed overboard then.
+    """`real_time_from_s`: since when (`time.monotonic`) the clock ran at 1x; `witness`: who had the alerts when. `held_back`: after the
+    last of them, how far headquarters had the ship's readings, and how far she did. `on_map`: the containers that the map showed overboard.
     """
 
-    real_time: tuple[int, int]
+    real_time_from_s: float
+    witness: Witness
     held_back: tuple[Position, Position]
     on_map: set[str]
     standstill: Standstill
 
 
 def off_sydney(voyage: Voyage) -> OffSydney:
-    """From the stop before C until headquarters and all ports have had the first loss alerts at 1x; time goes on when it returns."""
-    falls_at_ms = min(voyage.truth.fallen().values())
-    with witnessing(voyage, SHORE), voyage.without("analytics"):
+    """From the stop before C until headquarters and all ports have had all loss alerts at 1x; time goes on when it returns."""
+    fallen = voyage.truth.fallen()
+    falls_at_ms = min(fallen.values())
+    with witnessing(voyage, (FIRST, *SHORE)) as witness, voyage.without("analytics"):
         word, before = last_word(voyage), counts(voyage)
         voyage.control(action="speed", speed=20.0)
         voyage.control(action="resume")
         until("the boxes have begun to fall", lambda: voyage.clock()["fleet_at_ms"] >= falls_at_ms + FIRST_ALERT_AFTER_MS)
         voyage.control(action="speed", speed=1.0)
-        from_at_ms = voyage.clock()["fleet_at_ms"]
-        until("headquarters and all ports have alerts", lambda: all(len(losses_at(voyage, node)) >= AT_ONCE for node in SHORE))
+        real_time_from_s = time.monotonic()
+        until("headquarters and all ports have the alerts", lambda: all(losses_at(voyage, node) == fallen.keys() for node in SHORE))
         held_back = (voyage.position("hq", "containers"), voyage.position(FIRST, "containers"))
-        until("they are on the map", lambda: len(on_map(voyage)) >= AT_ONCE)
+        until("they are on the map", lambda: on_map(voyage) == fallen.keys())
         until("readings have come since Spark stopped", lambda: counts(voyage)["ships"] > before["ships"])
         status, maps = ({user: voyage.api(user).get(f"/api/{what}") for user in ONLOOKERS} for what in ("status", "map"))
         standstill = Standstill(word, status, maps, before, counts(voyage))
-        seen = OffSydney((from_at_ms, voyage.clock()["fleet_at_ms"]), held_back, on_map(voyage), standstill)
+        seen = OffSydney(real_time_from_s, witness, held_back, on_map(voyage), standstill)
     voyage.control(action="speed", speed=60.0)
     return seen
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from dataclasses import dataclass
 
 import httpx
@@ -16,6 +18,14 @@ from tests.e2e.voyage import DEADLINE_S, Voyage, killing, until
 
 NODES = (*SHORE, FIRST, SECOND)
 KILLED = ("albatross", "hq", "singapore", "analytics", "cormorant", "projector", "sydney")
+ARMED = {
+    "hq": "forwarding.told:1",
+    "projector": "projector.step:2",
+    "analytics": "analytics.states:1",
+    FIRST: "watch.judged:3",
+    SECOND: "intake.durable:10",
+}
+"""On the way to Singapore each of these dies between two of its commits: process → commit point and passage."""
 KILL_EVERY_S = 6.0
 SENSED = ("containers", "ships", "events", "alerts", "registry")
 
@@ -26,7 +36,8 @@ class Played:
 
     `singapore_before`: Singapore's `events` and `registry` before the first ship arrived there. `amended`: what was done to her list for
     Singapore. `passage`: how far Tokyo and Sydney had her readings when she was on her way from there. `serving_deleted_at_ms`: when, on
-    that way, the serving database was deleted (fleet, UTC ms). `killed`: which processes died.
+    that way, the serving database was deleted (fleet, UTC ms). `killed`: which processes died by
+    chance. `died_at`: which of them killed themselves before, and at which commit point.
     """
 
     voyage: Voyage
@@ -37,12 +48,16 @@ class Played:
     serving_deleted_at_ms: int
     off_sydney: OffSydney
     killed: list[str]
+    died_at: dict[str, str]
 
 
 def play(voyage: Voyage) -> Played:
-    """Before B: stop and look. On to C, with kills and the serving database deleted: stop and look. The loss at 1x. To the end, with
-    further kills."""
-    voyage.to_chapter("B")
+    """To B, with kills between commits: stop and look. On to C, with kills and the serving database deleted: stop and look. The
+    loss at 1x. To the end, with further kills."""
+    armed: dict[str, subprocess.Popen[bytes]] = {}
+    voyage.to_chapter("B", on_the_way=lambda: armed.update({name: voyage.arm(name, point) for name, point in ARMED.items()}))
+    died_at = deaths(armed)
+    up_again(voyage)
     until("Singapore has what Tokyo has", lambda: in_step(voyage, ("events", "containers"), ("tokyo", "singapore"), ("tokyo",)))
     before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
@@ -53,7 +68,7 @@ def play(voyage: Voyage) -> Played:
         voyage.to_chapter("C", on_the_way=lambda: deleted_at_ms.append(delete_serving(voyage)))
         until("ports have the passage's readings", lambda: in_step(voyage, ("containers",), SHORE, ("tokyo", "singapore")))
     passage = {node: voyage.position(node, "containers") for node in SHORE}
-    until("every process is up again", lambda: all(healthy(one.health_url) for one in voyage.demo.supervisor.programs.values()))
+    up_again(voyage)
     until("the satellite carries", lambda: in_step(voyage, ("ships", "alerts"), SHORE, (FIRST,)))
     seen = off_sydney(voyage)
     spared = tuple(one for one in KILLED if one not in killed)
@@ -64,7 +79,19 @@ def play(voyage: Voyage) -> Played:
     land(voyage, SECOND, "SGSIN")
     until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
     until("Spark and the projector have worked it off", voyage.caught_up, 2 * DEADLINE_S)
-    return Played(voyage, before_at_ms, before, amended, passage, deleted_at_ms[0], seen, [*killed, *killed_later])
+    return Played(voyage, before_at_ms, before, amended, passage, deleted_at_ms[0], seen, [*killed, *killed_later], died_at)
+
+
+def deaths(armed: dict[str, subprocess.Popen[bytes]]) -> dict[str, str]:
+    """Waits until each of the armed processes has died by SIGKILL (nobody else sends one meanwhile); gives where."""
+    for name, process in armed.items():
+        until(f"{name} dies at {ARMED[name]}", lambda process=process: process.poll() is not None)  # type: ignore[misc]
+    return {name: ARMED[name] for name, process in armed.items() if process.returncode == -signal.SIGKILL}
+
+
+def up_again(voyage: Voyage) -> None:
+    """Waits until every process answers."""
+    until("every process is up again", lambda: all(healthy(one.health_url) for one in voyage.demo.supervisor.programs.values()))
 
 
 def in_step(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> bool:

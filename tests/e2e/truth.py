@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from cargo.signals import SIGNALS
@@ -65,6 +66,20 @@ class Truth:
         """The boxes that fell overboard, and when."""
         lost = {cause["container"]: int(cause["at_ms"]) for cause in self.causes if cause["cause"] == "overboard"}
         return {box: at_ms for box, at_ms in lost.items() if at_ms < before_at_ms}
+
+    def ship_at(self, at_ms: int) -> tuple[float, float]:
+        """Where the first ship, off which all boxes fall, truly was: latitude and longitude, degrees."""
+        first = self.world.timeline.first
+        fix = first.route.at(first.along(np.array([at_ms])))
+        return float(fix.latitude_deg[0]), float(fix.longitude_deg[0])
+
+    def failed(self) -> set[str]:
+        """The boxes whose device fails before the story's end."""
+        return {cause["container"] for cause in self.causes if cause["cause"] in ("device failed", "battery failed")}
+
+    def clocks_off(self) -> set[str]:
+        """The boxes whose device's clock is hours off."""
+        return {cause["container"] for cause in self.causes if cause["cause"] == "clock hours off"}
 
     def spans(self) -> dict[str, dict[str, tuple[int, int]]]:
         """Customer → container → from stuffing to stripping [from, until) for its booking, UTC ms."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +22,7 @@ from rich.console import Console
 from landfall.demo.fleet import Doors, Fleet, Story
 from landfall.demo.run import Demo, prepare
 from streams.codec import BlockCodec
+from streams.crash import CRASH_VARIABLE
 from streams.derived import parent_of
 from streams.logs.files import FileLogReader
 from streams.records import StoredRecord
@@ -58,6 +62,25 @@ class Voyage:
     def kill(self, process: str) -> None:
         """SIGKILL; the watcher starts it again."""
         self.demo.supervisor.running[process].send_signal(signal.SIGKILL)
+
+    def arm(self, process: str, crash_at: str) -> subprocess.Popen[bytes]:
+        """Kill it and start it again so that it kills itself at that passage of that commit point; then the watcher starts it, unarmed."""
+        supervisor = self.demo.supervisor
+        until(f"{process} runs", lambda: supervisor.running[process].poll() is None)
+        killed = supervisor.running.pop(process)
+        killed.kill()
+        killed.wait()
+        with (supervisor.logs / f"{process}.log").open("ab") as log:
+            armed = subprocess.Popen(
+                [sys.executable, "-m", "landfall", *supervisor.programs[process].words],
+                env={**os.environ, CRASH_VARIABLE: crash_at},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        supervisor.running[process] = armed
+        return armed
 
     @contextmanager
     def without(self, process: str) -> Iterator[None]:
