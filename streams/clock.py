@@ -13,6 +13,8 @@ FLEET_LAG_S = 1.0
 """A followed fleet clock hears within this wall time that time runs otherwise: until then it may be behind by as much fleet time."""
 ASKED_AGAIN_S = 0.01
 """A fleet clock that was asked so short a time ago (of the wall) is not behind by more than devices may be ahead."""
+UNANSWERED_S = 5.0
+"""A fleet clock that did not answer is left alone for so long, for who asks may have waited for seconds."""
 
 
 class Clock(Protocol):
@@ -105,9 +107,11 @@ class FleetClock:
             return False
         fleet_time = self._ask()
         self._asked_s = time.monotonic()
-        if fleet_time is not None:
-            self.follow(fleet_time)
-        return fleet_time is not None
+        if fleet_time is None:
+            self._asked_s += UNANSWERED_S
+            return False
+        self.follow(fleet_time)
+        return True
 
     def monotonic_s(self) -> float:
         """The system's monotonic clock, in seconds: the wall's speed, whatever the fleet's."""
