@@ -21,6 +21,14 @@ LISTS = (
     ("new_aboard", "New aboard, not on the list"),
 )
 NUMBERS_SHOWN = 60
+NOT_ACCOUNTED = {
+    "not_heard": "not heard yet",
+    "missing": "missing",
+    "late": "late",
+    "gateway_silent": "behind a silent gateway",
+    "gone": "gone",
+}
+"""Why a box is not accounted for, in the muster's `reasons`, and in words."""
 
 
 def show() -> None:
@@ -124,8 +132,8 @@ def _muster(muster: Answer, now_at_ms: int) -> str:
     parts_told[0] += " with a tracker accounted for"
     untracked = (muster["total"] or 0) - (muster["instrumented"] or 0)
     parts_told += [f"{words.counted(untracked, 'box', 'boxes')} without tracker"] if untracked else []
-    for key in ("missing", "late", "gone"):
-        parts_told += [f"{words.number(len(muster[key]))} {key}"] if muster[key] else []
+    reasons = muster["reasons"] or {}
+    parts_told += [f"{words.number(reasons[reason])} {told}" for reason, told in NOT_ACCOUNTED.items() if reasons.get(reason)]
     return "; ".join(parts_told) + "."
 
 
