@@ -26,9 +26,10 @@ sim_app = typer.Typer(help="The simulated world, and the fleet's clock: pause it
 def run(
     config: Config = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin the story anew; else it goes on where it stopped.")] = False,
+    hold: Annotated[bool, typer.Option("--hold", help="Let the story wait where it is until `landfall sim start`.")] = False,
 ) -> None:
     """Play the story: publish every sensor's readings, write the clerk's papers, serve the clock."""
-    run_process("sim run", config, fresh=fresh)
+    run_process("sim run", config, fresh=fresh, hold=hold)
 
 
 @sim_app.command("replay")
@@ -44,6 +45,12 @@ def replay(
 def clock(url: Url = CLOCK_URL) -> None:
     """Tell the fleet's time and how fast it runs."""
     _tell(_answer("GET", f"{url}/clock"))
+
+
+@sim_app.command("start")
+def start(url: Url = CLOCK_URL) -> None:
+    """Begin a story that is held; one that was paused stays paused."""
+    _tell(_answer("POST", f"{url}/control", {"action": "start"}))
 
 
 @sim_app.command("pause")

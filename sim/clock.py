@@ -39,9 +39,12 @@ class StoryClock:
     """The one clock of the fleet. Safe from any thread.
 
     `confirm` must be called every few tens of ms by whoever publishes; without it the clock stops within its lead. Time never goes back.
+    With `hold` it waits, whatever else is asked of it, until `start`.
     """
 
-    def __init__(self, ends_at_ms: int, chapters: Sequence[Chapter], fleet_at_ms: int, setting: Setting, wall: Clock) -> None:
+    def __init__(
+        self, ends_at_ms: int, chapters: Sequence[Chapter], fleet_at_ms: int, setting: Setting, wall: Clock, *, hold: bool = False
+    ) -> None:
         self._lock = threading.Lock()
         self._wall = wall
         self._chapters = tuple(chapters)
@@ -52,6 +55,7 @@ class StoryClock:
         self._limit_ms = float(fleet_at_ms)
         self._target_ms: int | None = None
         self._stalled = False
+        self._held = hold
 
     def now_ms(self) -> int:
         """The fleet's time, UTC ms."""
@@ -73,6 +77,12 @@ class StoryClock:
             if self._target_ms is not None and now >= self._target_ms:
                 self._land(wall_s)
             self._limit_ms = max(float(acknowledged_ms + self._lead_ms()), now)
+
+    def start(self) -> None:
+        """The hold ends: time goes on as set, a paused story stays paused. Changes nothing when there is no hold."""
+        with self._lock:
+            self._settle()
+            self._held = False
 
     def pause(self) -> None:
         """Time stands still; a jump under way ends here."""
@@ -134,12 +144,12 @@ class StoryClock:
             return "ended"
         if self._target_ms is None and self._paused:
             return "paused"
-        if self._stalled or now >= self._limit_ms:
+        if self._held or self._stalled or now >= self._limit_ms:
             return "waiting"
         return "running" if self._target_ms is None else "jumping"
 
     def _running(self) -> bool:
-        return self._target_ms is not None or not self._paused
+        return not self._held and (self._target_ms is not None or not self._paused)
 
     def _free(self) -> float:
         """What the time would be if nothing held it."""
@@ -151,7 +161,9 @@ class StoryClock:
         return max(self._fleet_at_ms, min(self._free(), self._stop_ms()))
 
     def _stop_ms(self) -> float:
-        """What time can not pass as things stand: what is acknowledged and a little, the end of the jump, the story's end."""
+        """What time can not pass as things stand: a hold, what is acknowledged and a little, the end of the jump, the story's end."""
+        if self._held:
+            return self._fleet_at_ms
         return max(self._fleet_at_ms, min(self._limit_ms, self._ends_at_ms, float("inf") if self._target_ms is None else self._target_ms))
 
     def _effective(self) -> float:

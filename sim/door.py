@@ -18,7 +18,7 @@ class Control(BaseModel):
     """What `POST /control` takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    action: Literal["pause", "resume", "speed", "jump"]
+    action: Literal["start", "pause", "resume", "speed", "jump"]
     speed: float | None = None
     chapter: str | None = None
 
@@ -39,7 +39,9 @@ async def _control(request: web.Request) -> web.Response:
     clock = request.app[_CLOCK]
     try:
         control = Control.model_validate_json(await request.read())
-        if control.action == "pause":
+        if control.action == "start":
+            clock.start()
+        elif control.action == "pause":
             clock.pause()
         elif control.action == "resume":
             clock.resume()
@@ -49,7 +51,7 @@ async def _control(request: web.Request) -> web.Response:
             clock.jump(_given(control.chapter, "chapter"))
     except ValidationError as problem:
         told = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in problem.errors(include_url=False))
-        return web.json_response({"error": told, "hint": "send {action: pause|resume|speed|jump, speed?, chapter?}"}, status=400)
+        return web.json_response({"error": told, "hint": "send {action: start|pause|resume|speed|jump, speed?, chapter?}"}, status=400)
     except Misuse as problem:
         return web.json_response({"error": problem.args[0], "hint": problem.hint}, status=409)
     return web.json_response(clock.view())

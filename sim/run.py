@@ -41,9 +41,12 @@ log = logging.getLogger("sim")
 
 
 class Simulation:
-    """One story under way. Made from settings and, unless `fresh`, from what the last run kept; `play` belongs to one thread."""
+    """One story under way. Made from settings and, unless `fresh`, from what the last run kept; `play` belongs to one thread.
 
-    def __init__(self, settings: SimSettings, *, fresh: bool = False, wall: Clock | None = None) -> None:
+    `hold`: its clock waits for `start`. That is no part of what is kept.
+    """
+
+    def __init__(self, settings: SimSettings, *, fresh: bool = False, hold: bool = False, wall: Clock | None = None) -> None:
         self._settings = settings
         self._wall = wall or WallClock()
         self._path = settings.data / "progress.json"
@@ -58,7 +61,7 @@ class Simulation:
         self._truth = Truth(settings.data / "truth", self.sensors)
         self._truth.begin()
         times = world.timeline
-        self.clock = StoryClock(times.ends_at_ms, chapters(times), progress.fleet_at_ms, progress.setting, self._wall)
+        self.clock = StoryClock(times.ends_at_ms, chapters(times), progress.fleet_at_ms, progress.setting, self._wall, hold=hold)
         self.metrics, told = Metrics("sim"), settings.metrics
         door = AppendDoor(told.url, told.token.get_secret_value(), DOOR_TIMEOUT_S) if told else None
         self.teller = Teller(door, self.metrics, self.clock, told.every_s if told else NEVER_S, self._standing)
@@ -126,13 +129,15 @@ def begin_anew(folder: Path) -> None:
     shutil.rmtree(folder / "truth", ignore_errors=True)
 
 
-async def run_sim(settings: SimSettings, fresh: bool = False, stop: asyncio.Event | None = None) -> None:
+async def run_sim(settings: SimSettings, fresh: bool = False, hold: bool = False, stop: asyncio.Event | None = None) -> None:
     """Run the simulator until SIGTERM, SIGINT or `stop`; after the story's end its clock stands still and goes on telling so.
+
+    With `hold` the story waits where it is until the clock's door is told to start it.
 
     Raises what ends it: Misuse for settings, a login or a paper that is wrong, OSError when the clock's port is taken.
     """
     settings.data.mkdir(parents=True, exist_ok=True)
-    simulation = Simulation(settings, fresh=fresh)
+    simulation = Simulation(settings, fresh=fresh, hold=hold)
     ending = threading.Event()
     async with _told(stop) as stopping, _served(simulation.clock, settings):
         workers = [asyncio.create_task(asyncio.to_thread(simulation.play, ending))]

@@ -16,8 +16,10 @@ TIMES = timeline(BEGINS_AT_MS)
 CHAPTERS = chapters(TIMES)
 
 
-def story_clock(wall: StillClock, speed: float = SPEED_DEFAULT, at_ms: int = BEGINS_AT_MS, paused: bool = False) -> StoryClock:
-    clock = StoryClock(TIMES.ends_at_ms, CHAPTERS, at_ms, Setting(speed, paused), wall)
+def story_clock(
+    wall: StillClock, speed: float = SPEED_DEFAULT, at_ms: int = BEGINS_AT_MS, paused: bool = False, hold: bool = False
+) -> StoryClock:
+    clock = StoryClock(TIMES.ends_at_ms, CHAPTERS, at_ms, Setting(speed, paused), wall, hold=hold)
     clock.confirm(at_ms)
     return clock
 
@@ -58,6 +60,46 @@ def test_a_pause_holds_it_and_is_told() -> None:
     clock.resume()
     run(clock, wall, 1)
     assert clock.now_ms() == pytest.approx(held + 100_000, abs=5)
+
+
+def test_a_held_story_waits_for_its_start_whatever_else_is_asked() -> None:
+    wall = StillClock()
+    clock = story_clock(wall, hold=True)
+    run(clock, wall, 60)
+    clock.resume()
+    clock.change_speed(100)
+    run(clock, wall, 60)
+    view = clock.view()
+    assert (view["fleet_at_ms"], view["stops_at_ms"], view["speed"], view["state"]) == (BEGINS_AT_MS, BEGINS_AT_MS, 0.0, "waiting")
+    assert clock.setting() == Setting(100, paused=False)
+    clock.start()
+    assert clock.now_ms() == BEGINS_AT_MS, "no time is made up for"
+    run(clock, wall, 2)
+    assert clock.now_ms() == pytest.approx(BEGINS_AT_MS + 200_000, abs=5)
+    assert clock.view()["state"] == "running"
+    clock.start()
+    run(clock, wall, 1)
+    assert clock.now_ms() == pytest.approx(BEGINS_AT_MS + 300_000, abs=5)
+
+
+def test_a_held_jump_is_made_once_the_story_starts() -> None:
+    wall = StillClock()
+    clock = story_clock(wall, hold=True)
+    clock.jump("A")
+    run(clock, wall, 20)
+    assert (clock.now_ms(), clock.view()["state"]) == (BEGINS_AT_MS, "waiting")
+    clock.start()
+    run(clock, wall, 20)
+    assert clock.now_ms() >= CHAPTERS[0].begins_at_ms - JUMP_BEFORE_MS
+
+
+def test_a_paused_story_that_was_held_stays_paused() -> None:
+    wall = StillClock()
+    clock = story_clock(wall, paused=True, hold=True)
+    assert clock.view()["state"] == "paused"
+    clock.start()
+    run(clock, wall, 20)
+    assert (clock.now_ms(), clock.view()["state"]) == (BEGINS_AT_MS, "paused")
 
 
 def test_it_waits_for_what_is_not_acknowledged() -> None:

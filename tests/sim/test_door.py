@@ -41,6 +41,18 @@ async def test_it_takes_orders(door: Door) -> None:
     assert told["state"] in ("running", "waiting")
 
 
+async def test_it_starts_a_story_that_is_held() -> None:
+    times = timeline(BEGINS_AT_MS)
+    clock = StoryClock(times.ends_at_ms, chapters(times), BEGINS_AT_MS, Setting(4_000.0, paused=False), StillClock(), hold=True)
+    clock.confirm(BEGINS_AT_MS)
+    async with TestClient(TestServer(clock_door(clock))) as client:
+        told = await (await client.get("/clock")).json()
+        assert (told["state"], told["stops_at_ms"]) == ("waiting", told["fleet_at_ms"])
+        told = await (await client.post("/control", json={"action": "start"})).json()
+        assert told["state"] == "running"
+        assert told["stops_at_ms"] > told["fleet_at_ms"]
+
+
 @pytest.mark.parametrize(
     ("order", "status", "says"),
     [
