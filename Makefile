@@ -18,7 +18,7 @@ setup-test:
 	@$(PYTHON) -m deploy.setup test
 
 demo: ## set-up, then the voyage of Big Blue on this machine; ARGS="--fresh" begins anew
-	@$(PYTHON) -m deploy.setup demo
+	@$(PYTHON) -m deploy.setup demo $(ARGS)
 	@$(BIN)/landfall demo $(ARGS)
 
 test: setup-test ## set-up, then all that `check` does: what CI runs

@@ -17,12 +17,14 @@ from landfall.demo import ports
 
 def main() -> int:
     """Check first, then install what is missing; 0 when all is ready."""
-    parser = argparse.ArgumentParser(prog="python3 -m deploy.setup", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python3 -m deploy.setup", description=__doc__, allow_abbrev=False)
     parser.add_argument("purpose", choices=("run", "demo", "test"), help="what the clone is made ready for")
-    purpose = parser.parse_args().purpose
+    parser.add_argument("--first-port", type=int, help="of the demo that is to follow: it uses the ports from here on")
+    told, _ = parser.parse_known_args()  # what else the demo is told is for the demo to read
+    purpose = told.purpose
     for_tests = purpose == "test"
 
-    problems = list(_problems(purpose))
+    problems = list(_problems(purpose, told.first_port))
     if problems:
         print(f"Before this can go on ({len(problems)} to mend):\n", file=sys.stderr)
         print("\n".join(f"- {problem}" for problem in problems), file=sys.stderr)
@@ -40,13 +42,13 @@ def main() -> int:
     return 0
 
 
-def _problems(purpose: str) -> Iterator[str]:
+def _problems(purpose: str, first_port: int | None) -> Iterator[str]:
     yield from checks.of_python()
     yield from checks.of_machine(disk_needed=not packages.are_ready(for_tests=purpose == "test"))
     if purpose == "test":
         yield from debian.problems()
     if purpose == "demo":
-        yield from ports.in_use(ports.ALL)
+        yield from ports.in_use(ports.wanted(first_port))
 
 
 def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar]) -> None:

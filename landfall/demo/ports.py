@@ -7,7 +7,7 @@ MQTT's own 1883 is left alone: Debian's Mosquitto listens there as soon as it is
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 DOORS = {"hq": 8770, "tokyo": 8771, "singapore": 8772, "sydney": 8773, "albatross": 8774, "cormorant": 8775}
 MQTT = {"tokyo": 18831, "singapore": 18832, "sydney": 18833, "albatross": 18834, "cormorant": 18835}
@@ -18,6 +18,11 @@ CLOCK = 8790
 PAGES = 8501
 
 ALL = (*DOORS.values(), *MQTT.values(), API, ANALYTICS, PROJECTOR, CLOCK, PAGES)
+
+
+def wanted(first: int | None) -> Sequence[int]:
+    """Every port a demo listens on: the usual ones, or as many in a row from `first` on."""
+    return ALL if first is None else range(first, first + len(ALL))
 
 
 def in_use(ports: Iterable[int]) -> Iterator[str]:

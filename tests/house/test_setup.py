@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from deploy.setup import __main__ as setup
 from deploy.setup import checks, debian, packages, places
 from deploy.setup.progress import StepFailed, run
 from landfall.demo import ports
+from landfall.demo.fleet import Doors
 
 
 class Version(NamedTuple):
@@ -85,6 +86,20 @@ def test_a_demo_whose_ports_are_taken_does_not_begin(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("landfall.demo.ports.ALL", (server.getsockname()[1],))
         assert setup.main() == 1
     assert "is in use" in capsys.readouterr().err
+
+
+def test_the_ports_looked_at_are_those_the_demo_is_told_to_use(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    looked_at: list[int] = []
+
+    def all_taken(wanted: Iterable[int]) -> Iterator[str]:
+        looked_at.extend(wanted)
+        yield "all are taken"
+
+    monkeypatch.setattr("landfall.demo.ports.in_use", all_taken)
+    monkeypatch.setattr(sys, "argv", ["setup", "demo", "--fresh", "--boxes", "40", "--first-port", "9100"])
+    assert setup.main() == 1
+    assert "all are taken" in capsys.readouterr().err
+    assert sorted(looked_at) == sorted(Doors.beginning_at(9100).all())
 
 
 @pytest.fixture
