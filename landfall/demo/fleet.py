@@ -18,11 +18,13 @@ from sim.places import PORTS
 from sim.settings import CADENCES
 from sim.voyages import SHIPS
 
-HQ = "hq"
+HQ, SIM = "hq", "sim"
 QUAYS = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD"}
 SHIP_NODES = dict(zip(("albatross", "cormorant"), SHIPS, strict=True))
 RING = (("tokyo", "singapore"), ("singapore", "sydney"), ("sydney", "tokyo"))
 """Ports dial each other in a ring, and headquarters dials all three: cycles on purpose."""
+RANK_HQ, RANK_NODE, RANK_USER = range(3)
+"""Headquarters' node ends last, the other nodes before it, and first whoever works with a node's log or door."""
 GATEWAY_USER = "gateways"
 TOKEN_BYTES = 24
 
@@ -95,7 +97,12 @@ class Fleet:
     @property
     def clock_url(self) -> str:
         """Where the fleet's time is told."""
-        return f"http://{self.host('sim')}:{self.doors.clock}/clock"
+        return f"http://{self.host(SIM)}:{self.doors.clock}/clock"
+
+    @property
+    def control_url(self) -> str:
+        """Where the story is started, paused, sped up and made to jump."""
+        return f"http://{self.host(SIM)}:{self.doors.clock}/control"
 
     @property
     def api_url(self) -> str:
@@ -143,7 +150,7 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
         "projector": projector_settings(fleet, kept),
         "api": api_settings(fleet, kept),
         "dashboards": dashboards_settings(fleet, kept),
-        "sim": sim_settings(fleet, kept),
+        SIM: sim_settings(fleet, kept),
     }
     kept.keep()
     fleet.settings_folder.mkdir(parents=True, exist_ok=True)
@@ -159,11 +166,12 @@ def programs(fleet: Fleet, files: Mapping[str, Path]) -> list[Program]:
     """The demo's processes in the order they start: the clock first, then who takes readings, then headquarters, then the pages."""
 
     def program(name: str, words: tuple[str, ...], port: int, purpose: str) -> Program:
-        return Program(name, (*words, "--config", str(files[name])), f"http://127.0.0.1:{port}/healthz", purpose)
+        rank = RANK_HQ if name == HQ else RANK_NODE if name in doors.node else RANK_USER
+        return Program(name, (*words, "--config", str(files[name])), f"http://127.0.0.1:{port}/healthz", purpose, rank)
 
     doors = fleet.doors
     return [
-        program("sim", ("sim", "run"), doors.clock, "the world: ships, boxes, sensors, the booking clerk, the fleet's clock"),
+        program(SIM, ("sim", "run"), doors.clock, "the world: ships, boxes, sensors, the booking clerk, the fleet's clock"),
         program(HQ, ("port",), doors.node[HQ], "headquarters' node, Los Angeles"),
         *(program(node, ("port",), doors.node[node], f"port node, {PORTS[locode].name}") for node, locode in QUAYS.items()),
         *(program(node, ("ship",), doors.node[node], f"ship node, {ship.name}") for node, ship in SHIP_NODES.items()),
@@ -305,7 +313,7 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
         "host": fleet.listen,
         "port": fleet.doors.api,
         "clock": fleet.clock_url,
-        "control": fleet.clock_url.removesuffix("/clock") + "/control",
+        "control": fleet.control_url,
     }
 
 

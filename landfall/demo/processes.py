@@ -26,12 +26,16 @@ SEE_LOG = "its whole log is in the demo's logs folder"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One process of the demo: `landfall <words>`, healthy once `health_url` answers 200. `purpose` is shown to the person who waits."""
+    """One process of the demo: `landfall <words>`, healthy once `health_url` answers 200. `purpose` is shown to the person who waits.
+
+    A process of a higher `rank` works with those of a lower one, and is stopped before them.
+    """
 
     name: str
     words: tuple[str, ...]
     health_url: str
     purpose: str
+    rank: int = 0
 
 
 @dataclass(slots=True)
@@ -85,8 +89,14 @@ class Supervisor:
             self.start(self.programs[name])
 
     def stop(self) -> None:
-        """Ask every process to end, the last started first; kill what has not ended within STOPPED_WITHIN_S, and what it left."""
-        ending = list(reversed(self.running.items()))
+        """Ask every process to end, rank by rank, the highest first: nobody misses one it works with. Kills what has not ended within
+        STOPPED_WITHIN_S of being asked, and what it left.
+        """
+        for rank in sorted({self.programs[name].rank for name in self.running}, reverse=True):
+            self._stop_all([name for name in self.running if self.programs[name].rank == rank])
+
+    def _stop_all(self, names: list[str]) -> None:
+        ending = [(name, self.running[name]) for name in names]
         for _, process in ending:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -99,7 +109,7 @@ class Supervisor:
                 process.kill()
                 process.wait()
             _clear_group(process.pid)
-        self.running.clear()
+            del self.running[name]
 
     def tail(self, name: str) -> str:
         """The last lines of a program's log."""

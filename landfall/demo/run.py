@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,11 +18,12 @@ from rich.table import Table
 
 from landfall.demo import ports
 from landfall.demo.accounts import PEOPLE, add_accounts
-from landfall.demo.fleet import Fleet, programs, write_settings
-from landfall.demo.processes import Supervisor
+from landfall.demo.fleet import SIM, Fleet, programs, write_settings
+from landfall.demo.processes import SEE_LOG, Program, Supervisor
 from streams.errors import Misuse, RetryLater
 
 WATCH_EVERY_S = 0.5
+CONTROL_TIMEOUT_S = 10.0
 FREE_GB_MIN = 2.0
 GB = 1_000_000_000
 OURS = "landfall-demo.txt"
@@ -44,7 +48,7 @@ class Demo:
         self.stop()
 
     def start(self) -> None:
-        """Start every process and wait until each is healthy. Stops what it started when one does not come up."""
+        """Start every process, wait until each is healthy, then let the story go on. Stops what it started when one does not come up."""
         files = write_settings(self.fleet)
         add_accounts(self.fleet)
         wanted = programs(self.fleet, files)
@@ -52,12 +56,26 @@ class Demo:
             undo.callback(self.stop)
             self._console.print(f"starting {len(wanted)} processes, what each says is in {self.supervisor.logs}", markup=False)
             for program in wanted:
-                self.supervisor.start(program)
+                self.supervisor.start(held(program) if program.name == SIM else program)
+            self._console.print("the story waits until all of them are healthy")
             for program in wanted:
                 with self._console.status(f"waiting for {program.name}: {program.purpose}"):
                     took_s = self.supervisor.wait_healthy(program)
                 self._console.print(f"[green]✓[/green] {program.name:<11} {program.purpose} [dim]({took_s:.1f} s)[/dim]")
+            self._let_the_story_go_on(next(program for program in wanted if program.name == SIM))
             undo.pop_all()
+
+    def _let_the_story_go_on(self, simulator: Program) -> None:
+        """End the hold; a simulator that dies from here on is started again without one."""
+        self.supervisor.programs[simulator.name] = simulator
+        body, kind = json.dumps({"action": "start"}).encode(), {"Content-Type": "application/json"}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.fleet.control_url, body, kind), timeout=CONTROL_TIMEOUT_S) as answer:
+                state = json.load(answer)["state"]
+        except OSError as problem:
+            raise RetryLater(f"the story could not be started: {problem}\n{self.supervisor.tail(SIM)}", hint=SEE_LOG) from None
+        going = "the story is paused, as it was left" if state == "paused" else "the story goes on"
+        self._console.print(f"[green]✓[/green] every process is healthy: {going}")
 
     def watch(self) -> None:
         """Start again what dies, until told to stop."""
@@ -90,6 +108,11 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
             if not told.is_set():
                 raise
     console.print("stopped. `landfall demo` goes on where this stopped; `landfall demo --fresh` begins anew.")
+
+
+def held(simulator: Program) -> Program:
+    """The simulator with a story that waits to be started: while the others still start, no time of it goes by."""
+    return replace(simulator, words=(*simulator.words, "--hold"))
 
 
 def hindrances(fleet: Fleet) -> Iterator[str]:

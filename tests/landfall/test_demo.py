@@ -59,7 +59,7 @@ class Demo:
         """Ctrl-C; the exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
-        return self._process.wait(60)
+        return self._process.wait(90)
 
     def at_work(self) -> list[str]:
         """The command lines of all processes that know this demo's folder."""
@@ -118,10 +118,16 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 def test_the_whole_life_of_a_demo(demo: Demo) -> None:
     """Start, look, Ctrl-C; a plain start goes on; --fresh begins anew; each of those is stopped while it still starts."""
     demo.start()
+    until(lambda: demo.ended() or "✓ sim" in demo.screen(), "the clock", demo.screen)
+    told, shown = demo.clock(), demo.screen()
+    assert told is not None, shown
+    if "every process is healthy" not in shown:
+        assert (told["state"], told["fleet_at_ms"], told["stops_at_ms"]) == ("waiting", BEGINS_AT_MS, BEGINS_AT_MS)
     until(lambda: demo.ended() or "stops everything cleanly" in demo.screen(), "the fleet at work", demo.screen, STARTED_S_MAX)
     shown = demo.screen()
     assert not demo.ended(), shown
-    assert re.findall(r"✓ (\w+)", shown) == list(PROGRAMS)
+    assert re.findall(r"✓ (\w+)", shown) == [*PROGRAMS, "every"]
+    assert "every process is healthy: the story goes on" in shown
     assert {demo.fleet.pages_url, f"{demo.fleet.api_url}/docs"} <= set(shown.split())
     for account, password in PEOPLE:
         assert re.search(rf"{account.username} +{password} +{re.escape(account.name)}", shown), account
@@ -153,6 +159,9 @@ def ends_with(demo: Demo) -> None:
     assert "stopped. `landfall demo` goes on where this stopped" in demo.screen()
     assert demo.at_work() == []
     assert all(is_free(port) for port in demo.fleet.doors.all())
+    logs = {file.name: file.read_text(errors="replace") for file in (demo.fleet.folder / "logs").glob("*.log")}
+    assert set(logs) == {f"{name}.log" for name in PROGRAMS}
+    assert {name: text for name, text in logs.items() if "Traceback" in text} == {}
 
 
 def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
