@@ -18,22 +18,22 @@ UNTIL_MS = LOST_AT_MS + 2 * HOUR_MS
 STACK = (0, 1, 2)
 
 
-def voyage(lost: bool) -> list[Heard]:
-    """From the berth out into a storm, in which one stack falls with a blow and is not heard again; or does not."""
+def voyage(*, blows: bool, silence: bool) -> list[Heard]:
+    """From the berth out into a storm, in which one stack falls with a blow and is not heard again; or without one of these, or both."""
     storm = (LOST_AT_MS - 20 * MINUTE_MS, LOST_AT_MS + 20 * MINUTE_MS)
-    silent = {box: [(LOST_AT_MS, UNTIL_MS + 1)] for box in STACK} if lost else {}
+    silent = {box: [(LOST_AT_MS, UNTIL_MS + 1)] for box in STACK} if silence else {}
     sea = Sea(storms=[storm], silent=silent)
-    blows = [sea.says(box, LOST_AT_MS - 1_000 + box, shock_g=8.0, free_fall_ms=900) for box in STACK] if lost else []
-    return sea.readings(UNTIL_MS, blows)
+    said = [sea.says(box, LOST_AT_MS - 1_000 + box, shock_g=8.0, free_fall_ms=900) for box in STACK] if blows else []
+    return sea.readings(UNTIL_MS, said)
 
 
-def sail(process: ShipProcess, lost: bool) -> list[dict[str, Any]]:
+def sail(process: ShipProcess, *, blows: bool, silence: bool) -> list[dict[str, Any]]:
     """The ship's alerts after the voyage."""
     process.start()
     process.wait_ready()
     told = [Record(topic=one.topic, body=entry_body(one)) for one in Sea().entries()]
     process.append.append([Append(f"aboard/{SHIP}", to_batch(told))])
-    readings = voyage(lost)
+    readings = voyage(blows=blows, silence=silence)
     publish_all(process.mqtt_port, [message(heard) for heard in readings], process.tail)
     wait(lambda: judged(process) == len(readings) + len(told), process.tail)
     return process.rows("alerts")
@@ -47,11 +47,9 @@ def judged(process: ShipProcess) -> int:
 
 def test_shock_fall_and_silence_raise_the_alert(tmp_path: Path) -> None:
     with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
-        alerts = sail(process, lost=True)
-        overboard = [row for row in alerts if row["body"]["status"] == "PROBABLE_OVERBOARD"]
-        assert {row["topic"] for row in overboard if row["body"]["rule"] != "incident"} == {number(box) for box in STACK}
-        evidence = {piece["signal"] for row in overboard for piece in row["body"]["evidence"]}
-        assert {"shock", "silent_together"} & evidence
+        overboard = losses(sail(process, blows=True, silence=True))
+        assert {row["topic"] for row in overboard} == {number(box) for box in STACK}
+        assert {"shock", "silence"} <= evidence(overboard)
         position = overboard[0]["body"]["position"]
         assert 36 < position["latitude_deg"] < 36.5  # two hours at 15 kn north of Tokyo's berth
         muster = (process.status() or {})["muster"]
@@ -61,6 +59,38 @@ def test_shock_fall_and_silence_raise_the_alert(tmp_path: Path) -> None:
 
 def test_without_shock_and_silence_there_is_no_alert(tmp_path: Path) -> None:
     with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
-        assert sail(process, lost=False) == []
-        muster = (process.status() or {})["muster"]
-        assert (muster["total"], muster["accounted"], muster["gone"]) == (60, 60, [])
+        assert sail(process, blows=False, silence=False) == []
+        assert all_aboard(process)
+
+
+def test_without_shock_the_silence_of_a_whole_stack_in_a_roll_is_enough(tmp_path: Path) -> None:
+    """Silence opens the case; three boxes of one stack at once, in a roll above 20°, are two more families of evidence."""
+    with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
+        overboard = losses(sail(process, blows=False, silence=True))
+        assert {row["topic"] for row in overboard} == {number(box) for box in STACK}
+        assert {"silent_together", "roll"} <= evidence(overboard)
+        assert evidence(overboard).isdisjoint({"shock", "free_fall", "tilt"})
+
+
+def test_without_silence_a_shock_is_a_shock_and_no_loss(tmp_path: Path) -> None:
+    """Nothing but silence opens a case: a box that was struck and speaks is aboard."""
+    with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
+        alerts = sail(process, blows=True, silence=False)
+        assert {(row["topic"], row["body"]["rule"]) for row in alerts} == {(number(box), "shock") for box in STACK}
+        assert all_aboard(process)
+
+
+def losses(alerts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of single boxes that are lost."""
+    return [row for row in alerts if row["body"]["rule"] == "lost_container"]
+
+
+def evidence(alerts: list[dict[str, Any]]) -> set[str]:
+    """Every signal that spoke for one of them."""
+    return {piece["signal"] for row in alerts for piece in row["body"]["evidence"]}
+
+
+def all_aboard(process: ShipProcess) -> bool:
+    """Whether the ship's muster has every box."""
+    muster = (process.status() or {})["muster"]
+    return (muster["total"], muster["accounted"], muster["gone"]) == (60, 60, [])

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from landfall.demo.accounts import PEOPLE
-from landfall.demo.fleet import GATEWAY_USER, HQ, accounts_file
+from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, accounts_file
 from landfall.demo.processes import Program
 from landfall.processes import PROCESSES
 from streams.log import Append
@@ -25,6 +25,8 @@ from tests.fanout.kafka import PASSWORD, Kafka, free_ports
 from tests.landfall.house import House, is_free, until
 
 pytestmark = pytest.mark.timeout(400)
+PORT = "singapore"
+"""Where the ship's log comes ashore."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,13 @@ def fails(house: House, name: str, process: str, reason: str, node: str = HQ) ->
     until(told, f"{reason!r} in exceptions of {process}", lambda: (house.said("exceptions", process, node)[-3:], house.tail(name)()))
 
 
+def land(house: House, ship: str) -> None:
+    """Her crew links the port, wherever she is."""
+    token = {"Authorization": f"Bearer {house.secrets.of(f'door {ship}')}"}
+    link = {"link": QUAYS[PORT]}
+    httpx.post(f"{house.fleet.node_url(ship)}/ship/link", json=link, headers=token, trust_env=False).raise_for_status()
+
+
 def ends(house: House, name: str) -> None:
     """It ends with code 0, and its port is let go."""
     assert house.stop(name) == 0, house.tail(name)()
@@ -71,7 +80,8 @@ def say(house: House, stream: str, topic: str, body: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("name", "process", "role"), [("albatross", "albatross.ship", "ship"), ("tokyo", "tokyo.port", "port")])
 def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: str) -> None:
-    """Healthy means that sensors are let in. A payload that is no JSON goes to its own log; headquarters hears of it as of all else."""
+    """Healthy means that sensors are let in. A payload that is no JSON goes to its own log; headquarters hears of it as of all else: of a
+    port's at once, of a ship's once she has been linked to a port."""
     house.start(name)
     assert not is_free(house.fleet.doors.mqtt[name]), "healthy, but sensors are not let in"
     password = house.secrets.of(f"gateways of {name}")
@@ -86,9 +96,14 @@ def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: 
     )
     tells(house, name, process, node=name)
     fails(house, name, process, "the payload is no JSON", node=name)
-    if role == "port":
-        tells(house, name, process)
-        fails(house, name, process, "the payload is no JSON")
+    if role == "ship":
+        assert house.said("exceptions", process) == [], "no port has had it yet"
+        house.start(PORT)
+        land(house, name)
+    tells(house, name, process)
+    fails(house, name, process, "the payload is no JSON")
+    if role == "ship":
+        ends(house, PORT)
     ends(house, name)
 
 
