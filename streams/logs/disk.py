@@ -41,6 +41,10 @@ class Disk:
         beside.replace(path)
         self.sync_folder(path.parent)
 
+    def remove(self, path: Path) -> None:
+        """`path` is no more, once its folder is synced; it may have been none before."""
+        path.unlink(missing_ok=True)
+
     def sync_folder(self, folder: Path) -> None:
         """The names in `folder` are on the disk."""
         descriptor = os.open(folder, os.O_RDONLY)

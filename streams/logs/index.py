@@ -1,6 +1,7 @@
 """The SQLite index of a log's segments: what is looked up lives here, and all of it can be built again from the segments.
 
-Every row carries a checksum of its values; a row that does not match raises IndexDamaged, and the index is built anew.
+Every row carries a checksum of its values, and the mark one of all other rows but the pieces, which are held against the lines; what does
+not match raises IndexDamaged, and the index is built anew.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 REBUILT = "start the node again: it builds its index anew"
 PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, sum"
 
+MARK = "SELECT commits, segment, end, others, sum FROM mark"
+"""`others`: the checksums of all rows of lines, producers and openings together (xor), so that none of them is of another time."""
 _FROM = "first >= coalesce((SELECT max(first) FROM pieces WHERE line = ? AND first <= ?), ?)"
 """From the piece on that may hold an offset: in one statement, for a merge may come between two."""
 
@@ -58,10 +61,7 @@ class IndexReader:
 
     def mark(self) -> tuple[int, int, int]:
         """The last commit indexed, its segment, and where in it the commit ends."""
-        rows = self.rows("SELECT commits, segment, end, sum FROM mark")
-        if len(rows) != 1:
-            raise IndexDamaged("the index has no mark")
-        commit, segment, end = _verified(rows[0])
+        commit, segment, end, _ = mark_of(self.rows(MARK))
         return commit, segment, end
 
     def load(self) -> Book:
@@ -170,21 +170,32 @@ class IndexReader:
         return self._line_ids[key]
 
     def _load(self) -> Book:
-        book = Book()
+        book, others = Book(), 0
         for row in self._execute("SELECT id, stream, origin, state, sum FROM lines"):
             _, stream, origin, state = _verified(row)
+            others ^= row[-1]
             line = line_of(msgspec.msgpack.decode(state, type=LineState))
             book.set_line((stream, Origin.parse(origin)), line)
         for row in self._execute("SELECT stream, producer, sequence, first, count, sum FROM producers"):
             produced = Produced(*_verified(row))
+            others ^= row[-1]
             book.produced[produced.stream, produced.producer] = produced
         rows = self._execute("SELECT node, generation, predecessor, why, at_ms, sum FROM openings ORDER BY generation")
         book.openings = [Opening(*_verified(row)) for row in rows]
-        marks = self._execute("SELECT commits, segment, end, sum FROM mark")
-        if len(marks) != 1:
-            raise IndexDamaged("the index has no mark")
-        book.commit = _verified(marks[0])[0]
+        book.commit, _, _, marked = mark_of(self._execute(MARK))
+        for row in rows:
+            others ^= row[-1]
+        if others != marked:
+            raise IndexDamaged("some rows of the index are older than its mark, or newer", hint=REBUILT)
         return book
+
+
+def mark_of(rows: Sequence[tuple[Any, ...]]) -> tuple[int, int, int, int]:
+    """The one row that MARK selects, without its checksum. Raises IndexDamaged when it does not match."""
+    if len(rows) != 1:
+        raise IndexDamaged("the index has no mark")
+    commit, segment, end, others = _verified(rows[0])
+    return commit, segment, end, others
 
 
 def summed(values: tuple[Any, ...]) -> tuple[Any, ...]:

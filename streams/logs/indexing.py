@@ -6,18 +6,19 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from streams.logs.book import Book, Change, Line, LineKey, Location, Piece, state_of
 from streams.logs.disk import Disk
-from streams.logs.index import BUSY_S, PIECE_COLUMNS, REBUILT, UNREADABLE, IndexDamaged, IndexReader, piece_of, summed
+from streams.logs.index import BUSY_S, MARK, PIECE_COLUMNS, REBUILT, UNREADABLE, IndexDamaged, IndexReader, mark_of, piece_of, summed
 from streams.logs.segments import disk_refused
 from streams.ranges import RangeSet
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
-CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, sum INTEGER);
+CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, others INTEGER, sum INTEGER);
 CREATE TABLE lines (id INTEGER PRIMARY KEY, stream TEXT, origin TEXT, state BLOB, sum INTEGER, UNIQUE (stream, origin));
 CREATE TABLE pieces (line INTEGER, first INTEGER, end INTEGER, segment INTEGER, at INTEGER, length INTEGER,
     order_first_ms INTEGER, order_last_ms INTEGER, topics BLOB, sum INTEGER);
@@ -38,6 +39,9 @@ _REFUSALS = (
 
 class IndexWriter(IndexReader):
     """Writes the index, one transaction for each list of changes. The log's lock guards it."""
+
+    _others = 0
+    """What the transaction's rows make of the mark's `others`."""
 
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
@@ -124,7 +128,7 @@ class IndexWriter(IndexReader):
     def _create(self) -> None:
         for statement in SCHEMA.split(";"):
             self._connection.execute(statement)
-        self._write_mark(0, 1, 0)
+        self._write_mark(0, 1, 0, 0)
         self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _transact(self, work: Callable[[], object]) -> None:
@@ -132,7 +136,9 @@ class IndexWriter(IndexReader):
         with self._lock:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
+                self._others = 0
                 work()
+                self._mark_others()
                 self._connection.execute("COMMIT")
             except (*UNREADABLE, IndexDamaged) as problem:
                 if _is_refusal(problem):
@@ -152,14 +158,20 @@ class IndexWriter(IndexReader):
             self._drop(ids[key], first, end)
         for produced in change.produced:
             values = (produced.stream, produced.producer, produced.sequence, produced.first, produced.count)
-            self._connection.execute("INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?, ?, ?)", summed(values))
+            self._put("producers", "stream = ? AND producer = ?", values[:2], values)
         for opening in change.openings:
             values_of = (opening.node, opening.generation, opening.predecessor, opening.why, opening.at_ms)
-            self._connection.execute("INSERT OR REPLACE INTO openings VALUES (?, ?, ?, ?, ?, ?)", summed(values_of))
-        self._write_mark(change.commit, change.segment, change.end)
+            self._put("openings", "generation = ?", (opening.generation,), values_of)
+        self._write_mark(change.commit, change.segment, change.end, mark_of(self._execute(MARK))[3])
 
-    def _write_mark(self, commit: int, segment: int, end: int) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?)", summed((commit, segment, end)))
+    def _write_mark(self, commit: int, segment: int, end: int, others: int) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?, ?)", summed((commit, segment, end, others)))
+
+    def _mark_others(self) -> None:
+        """The mark vouches for the rows that this transaction wrote."""
+        if self._others:
+            commit, segment, end, others = mark_of(self._execute(MARK))
+            self._write_mark(commit, segment, end, others ^ self._others)
 
     def _write_line(self, key: LineKey, line: Line, ids: dict[LineKey, int]) -> int:
         state = msgspec.msgpack.encode(state_of(line))
@@ -168,8 +180,18 @@ class IndexWriter(IndexReader):
             found = self._execute("SELECT id FROM lines WHERE stream = ? AND origin = ?", (key[0], str(key[1])))
             number = found[0][0] if found else self._execute("SELECT coalesce(max(id), 0) + 1 FROM lines")[0][0]
         ids[key] = number
-        self._connection.execute("INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?)", summed((number, key[0], str(key[1]), state)))
+        self._put("lines", "id = ?", (number,), (number, key[0], str(key[1]), state))
         return number
+
+    def _put(self, table: str, where: str, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Write the row `values`, in place of the one with this `key`."""
+        row = summed(values)
+        for (old,) in self._execute(f"SELECT sum FROM {table} WHERE {where}", key):
+            if not isinstance(old, int):
+                raise IndexDamaged("a row of the log's index has no checksum")
+            self._others ^= old
+        self._others ^= row[-1]
+        self._connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
     def _add(self, line: int, piece: Piece) -> None:
         place = piece.location

@@ -11,7 +11,7 @@ from streams.crash import commit_point
 from streams.logs.book import Location, Piece
 from streams.logs.disk import Disk
 from streams.logs.frames import FrameHeader, StoredBlock, frame_bytes
-from streams.logs.segments import SegmentWriter, disk_refused, merged_numbers
+from streams.logs.segments import SegmentWriter, merged_numbers
 
 MERGED_BYTES_MAX = 64 << 20
 """A merged file is left for the next once it is so long."""
@@ -66,10 +66,7 @@ class MergedFiles:
 
     def _ready(self) -> SegmentWriter:
         if self._writer is None:
-            try:
-                self._writer = SegmentWriter(self._log, self._disk, min(merged_numbers(self._log), default=0) - 1, 0)
-            except OSError as problem:
-                raise disk_refused(problem) from problem
+            self._writer = SegmentWriter(self._log, self._disk, min(merged_numbers(self._log), default=0) - 1, 0)
         elif self._writer.end >= MERGED_BYTES_MAX:
             self._writer.roll()
         return self._writer

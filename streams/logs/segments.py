@@ -69,12 +69,18 @@ class SegmentWriter:
         self.end = end
         path = file_path(log, number)
         is_new = not path.exists()
-        self._descriptor = disk.open_to_append(path)
-        if is_new:
-            for above in (path.parent, log, log.parent):  # a file is as lasting as its names
-                disk.sync_folder(above)
-        self._torn = True
-        self._mend()
+        with ExitStack() as undo:
+            try:
+                self._descriptor = disk.open_to_append(path)
+                undo.callback(os.close, self._descriptor)
+                if is_new:
+                    for above in (path.parent, log, log.parent):  # a file is as lasting as its names
+                        disk.sync_folder(above)
+            except OSError as problem:
+                raise disk_refused(problem) from problem
+            self._torn = True
+            self._mend()
+            undo.pop_all()
 
     def write(self, data: bytes, *, more: bool = False) -> int:
         """Put `data` behind the last frame; returns where the frame begins. Not durable, and not counted, before `keep`.

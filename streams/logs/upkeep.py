@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from streams.logs.disk import Disk
 from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.levels import LEVELS, Level, ripe_groups
 from streams.logs.merging import MergedFiles, Rewritten
-from streams.logs.segments import file_path, merged_numbers, read_span, segment_numbers
+from streams.logs.segments import disk_refused, file_path, merged_numbers, read_span, segment_numbers
 from streams.logs.stamping import encoded
 from streams.logs.tables import INT64_MAX, coalesced
 from streams.logs.writing import LogWriter
@@ -171,11 +172,14 @@ class FileUpkeep:
         commit_point("log.merge.swapped")
 
     def _free(self, numbers: Sequence[int]) -> None:
-        with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        for number in numbers:
-            file_path(self._parts.folder, number).unlink(missing_ok=True)
-            commit_point("log.merge.freed")
+        try:
+            with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            for number in numbers:
+                self._parts.disk.remove(file_path(self._parts.folder, number))
+                commit_point("log.merge.freed")
+        except (OSError, sqlite3.OperationalError) as problem:
+            raise disk_refused(problem) from problem
 
     def _roll(self) -> None:
         with self._parts.lock:
