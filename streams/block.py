@@ -215,6 +215,10 @@ class Codec(Protocol):
         """
         ...
 
+    def topics(self, block: Block) -> pa.StringArray:
+        """The block's topics, each at least once, without decoding other columns. Raises as `decode`, of what it reads."""
+        ...
+
     def knows(self, codec: int) -> bool:
         """Whether `decode`, `topic_rows` and `cut` read blocks of codec number `codec`."""
         ...

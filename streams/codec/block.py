@@ -12,7 +12,7 @@ from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, 
 from streams.codec.columns import TYPES
 from streams.codec.directory import Directories
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
-from streams.codec.reading import read_rows, read_topic_rows
+from streams.codec.reading import read_rows, read_topic_rows, read_topics
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse
@@ -63,6 +63,11 @@ class BlockCodec:
         """The rows of `topics` alone, in offset order. Raises as `decode`."""
         _check_codec(head.codec)
         return read_topic_rows(head, read, topics, self._directories)
+
+    def topics(self, block: Block) -> pa.StringArray:
+        """The block's topics, each at least once. Raises as `decode`, of what it reads."""
+        _check_codec(block.codec)
+        return read_topics(block.head, lambda at, length: block.payload[at : at + length])
 
     def knows(self, codec: int) -> bool:
         """Whether blocks of codec number `codec` are read here: those of this one alone."""

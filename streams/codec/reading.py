@@ -44,6 +44,16 @@ def read_topic_rows(head: BlockHead, read: ReadBytes, topics: Collection[str], k
     return _stored(head, payload, directory, chosen, budget).rows_of(topics)
 
 
+def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
+    """The topics of a block, each at least once, in no particular order; its other columns are not unpacked. Raises Corrupt."""
+    budget = Budget()
+    payload = Payload(read, head.payload_bytes, head.count, budget)
+    directory, chosen = Directory.read(payload, head), range(len(payload.groups))
+    pages = Pages(payload.only, [] if directory.spans is None else payload.several(directory.spans, chosen))
+    found = [read_group(page, rows)[0] for page, rows in zip(pages.next(), payload.groups.sizes(chosen), strict=True)]
+    return pa.concat_arrays([topics.texts(budget, np.arange(len(topics))) for topics in found])
+
+
 def _stored(head: BlockHead, payload: Payload, directory: Directory, chosen: Sequence[int], budget: Budget) -> StoredRows:
     several = [] if directory.spans is None else payload.several(directory.spans, chosen)
     source = Pages(payload.only, several), budget

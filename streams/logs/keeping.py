@@ -18,6 +18,7 @@ from streams.logs.reading import IndexedReader
 from streams.logs.stamping import NewBlock, new_blocks, plan_appends
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
+from streams.records import TOPIC
 from streams.words import Origin, check_stream
 
 Changed = Callable[[frozenset[str]], None]
@@ -101,14 +102,15 @@ class KeptLog(IndexedReader):
 
         Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was taken.
         """
+        ready = self._decoded(blocks)
         with self._write_lock:
             self._keeper.ready()
             wanted: dict[LineKey, RangeSet] = {}
             stored: list[NewBlock] = []
-            for block in blocks:
+            for place, block in enumerate(blocks):
                 new = self._new_offsets(block, wanted)
                 if new:
-                    stored += self._to_store(block)
+                    stored += ready[place] if place in ready else self._to_store(block)
                     wanted.setdefault((block.stream, block.origin), RangeSet()).update(new)
             if stored:
                 self._keeper.commit(FrameHeader(), stored)
@@ -170,9 +172,21 @@ class KeptLog(IndexedReader):
     def _lines(self) -> Lines:
         return self._keeper.book.lines
 
+    def _decoded(self, blocks: Sequence[Block]) -> dict[int, list[NewBlock]]:
+        """What is written of those of `blocks` that are new as the book stands: no commit waits while they are decoded. Raises Corrupt."""
+        wanted: dict[LineKey, RangeSet] = {}
+        places: list[int] = []
+        for place, block in enumerate(blocks):
+            key = (block.stream, block.origin)
+            new = self._keeper.book.line(key).ledger.wanted(RangeSet([(block.first, block.end)])).without(wanted.get(key, ()))
+            if new:
+                wanted.setdefault(key, RangeSet()).update(new)
+                places.append(place)
+        return dict(zip(places, self._decoders.map(self._to_store, [blocks[place] for place in places]), strict=True))
+
     def _to_store(self, block: Block) -> list[NewBlock]:
         """What is written of a block from elsewhere."""
-        return [NewBlock(block, topic_filter(self._codec.decode(block)) if self._codec.knows(block.codec) else None)]
+        return [NewBlock(block, topic_filter(self._codec.decode(block).column(TOPIC)) if self._codec.knows(block.codec) else None)]
 
     def _check_node(self, where: object) -> None:
         openings = self._keeper.book.openings

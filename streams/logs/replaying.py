@@ -45,7 +45,7 @@ def placed_blocks(frame: FoundFrame, data: memoryview, number: int, codec: Codec
     """The blocks of a frame of file `number`, with the filters of their topics. Raises Corrupt."""
     for stored, (at, end) in zip(frame.header.blocks, frame.header.spans(frame.blocks_at), strict=True):
         block = Block.from_bytes(data[at:end])
-        topics = topic_filter(codec.decode(block)) if codec.knows(block.codec) else None
+        topics = topic_filter(codec.topics(block)) if codec.knows(block.codec) else None
         yield PlacedBlock(block, Location(number, at, end - at), topics, stored.received_at_ms)
 
 

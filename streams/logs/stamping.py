@@ -18,7 +18,7 @@ from streams.logs.book import Line
 from streams.logs.frames import Produced
 from streams.logs.tables import agree
 from streams.logs.topics import topic_filter
-from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, check_given, concat, signal_names
+from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, TOPIC, check_given, concat, signal_names
 from streams.words import Origin, check_stream
 
 BLOCK_ROWS_MAX = 65_536
@@ -157,7 +157,7 @@ def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch, 
     rows = records.num_rows
     try:
         if rows <= rows_max:
-            yield codec.encode(stream, origin, records), topic_filter(records)
+            yield codec.encode(stream, origin, records), topic_filter(records.column(TOPIC))
             return
     except BlockTooLarge:
         if rows == 1:

@@ -7,8 +7,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.records import TOPIC
-
 BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
 FEW_TOPICS = 1024
 """A block of fewer topics has half the bits: it is small, and soon merged."""
@@ -28,9 +26,9 @@ def topic_hash(topic: str) -> Hash:
     return int(low), int(step)
 
 
-def topic_filter(records: pa.RecordBatch) -> bytes:
-    """A Bloom filter of all topics in `records`, of at most FILTER_BYTES_MAX: some 3 % of others seem to be in it, of few topics 15 %."""
-    topics = pc.unique(records.column(TOPIC))
+def topic_filter(column: pa.StringArray) -> bytes:
+    """A Bloom filter of all topics in `column`, of at most FILTER_BYTES_MAX: some 3 % of others seem to be in it, of few topics 15 %."""
+    topics = pc.unique(column)
     per_topic = BITS_PER_TOPIC if len(topics) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
     bits = np.zeros(8 * min(-(-per_topic * len(topics) // 8), FILTER_BYTES_MAX), np.bool_)
     for at in range(0, len(topics), _HASHED_AT_ONCE):

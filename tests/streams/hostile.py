@@ -47,7 +47,7 @@ class Tally:
     slowest_s: float = 0.0
 
     def take(self, block: Block, topics: list[str]) -> None:
-        """Decode the block, all of it and some topics alone: it gives its rows, or raises Corrupt; anything else ends the process."""
+        """Decode the block: all of it, some topics alone, what topics there are. It does, or raises Corrupt; all else ends the process."""
         begun_s = time.process_time()
         self.tried += 1
         try:
@@ -56,6 +56,8 @@ class Tally:
             self.refused += 1
         with suppress(Corrupt):
             CODEC.topic_rows(block.head, lambda at, length: block.payload[at : at + length], topics)
+        with suppress(Corrupt):
+            CODEC.topics(block)
         self.slowest_s = max(self.slowest_s, time.process_time() - begun_s)
 
 

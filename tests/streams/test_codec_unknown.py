@@ -33,6 +33,9 @@ class NewerCodec(BlockCodec):
     def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
         return super().topic_rows(replace(head, codec=CODEC), read, topics)
 
+    def topics(self, block: Block) -> pa.StringArray:
+        return super().topics(replace(block, codec=CODEC))
+
     def knows(self, codec: int) -> bool:
         return codec in (CODEC, NEWER)
 

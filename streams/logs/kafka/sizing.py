@@ -41,6 +41,10 @@ class SizedCodec:
         """As the codec does it."""
         return self.codec.topic_rows(head, read, topics)
 
+    def topics(self, block: Block) -> pa.StringArray:
+        """As the codec does it."""
+        return self.codec.topics(block)
+
     def knows(self, codec: int) -> bool:
         """As the codec does it."""
         return self.codec.knows(codec)
