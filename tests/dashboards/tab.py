@@ -1,12 +1,18 @@
-"""A browser that gets no internet: Playwright driving Debian's Chromium, every request that leaves this machine refused and noted."""
+"""A browser that gets no internet: Playwright driving Debian's Chromium, every request but those to the pages refused and noted."""
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Page, Route, WebSocket, expect, sync_playwright
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from playwright.sync_api import BrowserContext, Locator, Page, Route, WebSocket, expect, sync_playwright
 
 PASSWORD = "landfall-demo"
 CHROMIUM = "/usr/bin/chromium"
@@ -20,6 +26,8 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 WAIT_MS_MAX = 30_000
+PICTURES_TO = "PICTURES_TO"
+"""The environment variable that names the folder for a test's pictures; without it they go to a folder of the test's own."""
 LAND = (0x1D, 0x34, 0x47)
 """The basemap's land, as `dashboards/static/style.json` paints it."""
 
@@ -40,14 +48,35 @@ class Tab:
         self.page.get_by_role("button", name="Log in").click()
         self.page.locator(".st-key-who").wait_for()
 
+    def leave(self) -> None:
+        """Log out, by the menu with the viewer's name."""
+        self.page.locator(".st-key-who").get_by_role("button").click()
+        self.page.get_by_role("button", name="Log out").click()
+        expect(self.page.get_by_text("You have logged out.")).to_be_visible()
+
+    @property
+    def map(self) -> Locator:
+        """The page's first map."""
+        return self.page.get_by_test_id("stDeckGlJsonChart").first
+
+    def painted(self, colour: tuple[int, int, int]) -> NDArray[np.bool_]:
+        """Which pixels of the map, as it is seen now, have this colour: rows × columns."""
+        picture = Image.open(io.BytesIO(self.map.screenshot())).convert("RGB")
+        seen: NDArray[np.bool_] = (np.asarray(picture) == np.array(colour)).all(axis=2)
+        return seen
+
+    def picture(self, name: str, folder: Path) -> None:
+        """Keep what is seen as `name`.png in `folder`, or where PICTURES_TO says."""
+        self.page.screenshot(path=Path(os.environ.get(PICTURES_TO, folder)) / f"{name}.png")
+
     def was_told(self, text: str) -> bool:
         """Whether the server ever told this tab `text`, on the page or not."""
         return any(text in frame for frame in self.heard)
 
 
 @contextmanager
-def browser() -> Iterator[Callable[[], Tab]]:
-    """A way to open tabs of Debian's Chromium, each its own session; every request that leaves this machine is refused and noted."""
+def browser(url: str) -> Iterator[Callable[[], Tab]]:
+    """A way to open tabs of Debian's Chromium, each its own session, for pages at `url`; every other request is refused and noted."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
         contexts: list[BrowserContext] = []
@@ -57,7 +86,7 @@ def browser() -> Iterator[Callable[[], Tab]]:
             context.set_default_timeout(WAIT_MS_MAX)
             expect.set_options(timeout=WAIT_MS_MAX)
             contexts.append(context)
-            return _watched(context)
+            return _watched(context, url)
 
         yield tab
         for context in contexts:
@@ -65,18 +94,18 @@ def browser() -> Iterator[Callable[[], Tab]]:
         chromium.close()
 
 
-def _watched(context: BrowserContext) -> Tab:
+def _watched(context: BrowserContext, url: str) -> Tab:
     tab = Tab(context.new_page())
 
     def only_here(route: Route) -> None:
-        if route.request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+        if route.request.url.startswith((f"{url}/", "data:", "blob:")):
             route.continue_()
         else:
             tab.outside.append(route.request.url)
             route.abort()
 
     def listen(socket: WebSocket) -> None:
-        if not socket.url.startswith("ws://127.0.0.1:"):
+        if not socket.url.startswith(f"{url.replace('http', 'ws', 1)}/"):
             tab.outside.append(socket.url)
         socket.on("framereceived", lambda payload: tab.heard.append(_text(payload)))
 

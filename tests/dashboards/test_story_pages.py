@@ -26,8 +26,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-def new_tab() -> Iterator[Callable[[], Tab]]:
-    with browser() as one:
+def new_tab(stage: Stage) -> Iterator[Callable[[], Tab]]:
+    with browser(stage.url) as one:
         yield one
 
 
