@@ -70,7 +70,7 @@ class Underway:
 
     def control(self, **action: Any) -> None:
         """Pause, resume, speed, jump."""
-        self._http.post(self.fleet.clock_url.replace("/clock", "/control"), json=action).raise_for_status()
+        self._http.post(self.fleet.control_url, json=action).raise_for_status()
 
     def log(self, node: str) -> FileLogReader:
         """A node's log, read from this process; close it."""

@@ -102,7 +102,7 @@ class Voyage:
 
     def control(self, **action: Any) -> None:
         """Pause, resume, speed, jump."""
-        httpx.post(self.fleet.clock_url.replace("/clock", "/control"), json=action, trust_env=False).raise_for_status()
+        httpx.post(self.fleet.control_url, json=action, trust_env=False).raise_for_status()
 
     def to_chapter(self, chapter: str, on_the_way: Callable[[], None] | None = None) -> None:
         """Run as fast as it goes to just before a chapter, and stand still there. `on_the_way` is called once the jump has begun."""
