@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -61,16 +62,16 @@ class Demo:
         self._process.send_signal(signal.SIGINT)
         return self._process.wait(90)
 
-    def at_work(self) -> list[str]:
-        """The command lines of all processes that know this demo's folder."""
-        lines = []
+    def at_work(self) -> dict[int, str]:
+        """The ids and command lines of all processes that know this demo's folder."""
+        lines = {}
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 words = (process / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
             if str(self.fleet.folder) in words and process.name != str(os.getpid()):
-                lines.append(words)
+                lines[int(process.name)] = words
         return lines
 
     def clock(self) -> dict[str, Any] | None:
@@ -95,17 +96,18 @@ class Demo:
         finally:
             log.close()
 
+    def kill_simulator(self) -> None:
+        """SIGKILL."""
+        (simulator,) = (process for process, words in self.at_work().items() if "/sim.toml" in words)
+        os.kill(simulator, signal.SIGKILL)
+
     def kill(self) -> None:
         """Whatever happened, nothing is left."""
         if not self.ended() and self._process is not None:
             self._process.kill()
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                ours = str(self.fleet.folder) in (process / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if ours and process.name != str(os.getpid()):
-                os.kill(int(process.name), signal.SIGKILL)
+        for process in self.at_work():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -136,6 +138,10 @@ def test_the_whole_life_of_a_demo(demo: Demo) -> None:
     assert httpx.post(f"{demo.fleet.api_url}/api/token", data=login, trust_env=False, timeout=30).status_code == 200
     assert httpx.get(f"{demo.fleet.pages_url}/healthz", trust_env=False, timeout=30).status_code == 200
     until(lambda: demo.fleet_at_ms() > BEGINS_AT_MS + 600_000, "fleet time goes on", demo.screen)
+    demo.kill_simulator()
+    until(lambda: "sim ended (killed by SIGKILL)" in demo.screen(), "the simulator is started again", demo.screen)
+    killed_ms = demo.fleet_at_ms()
+    until(lambda: demo.fleet_at_ms() > killed_ms, "a simulator that died does not wait to be started", demo.screen)
     ends_with(demo)
     reached_ms = json.loads((demo.fleet.folder / "sim" / "progress.json").read_text())["fleet_at_ms"]
     origins = demo.origins()
@@ -157,11 +163,12 @@ def ends_with(demo: Demo) -> None:
     """Ctrl-C ends it with code 0 and a word on how to go on; no process of it is left, no port is held."""
     assert demo.interrupt() == 0, demo.screen()
     assert "stopped. `landfall demo` goes on where this stopped" in demo.screen()
-    assert demo.at_work() == []
+    assert demo.at_work() == {}
     assert all(is_free(port) for port in demo.fleet.doors.all())
     logs = {file.name: file.read_text(errors="replace") for file in (demo.fleet.folder / "logs").glob("*.log")}
     assert set(logs) == {f"{name}.log" for name in PROGRAMS}
-    assert {name: text for name, text in logs.items() if "Traceback" in text} == {}
+    troubles = [f"{name}: {text[max(0, text.index('Traceback') - 1_000) :][:6_000]}" for name, text in logs.items() if "Traceback" in text]
+    assert not troubles, "\n".join(troubles)
 
 
 def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
