@@ -89,17 +89,19 @@ def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_m
     return found
 
 
-def silent(container: str, last_at_ms: int, now_ms: int, heard_since_ms: int | None = None) -> list[Alert]:
-    """The alert of a container nobody has heard for 49 hours, cleared when it is heard again (`heard_since_ms`). It is no statement of a
-    loss."""
-    if (heard_since_ms or now_ms) - last_at_ms < SILENT_MS:
-        return []
-    proof = Evidence("presence", "silence", 0.0, f"nobody has heard it for {SILENT_MS // HOUR_MS} h", last_at_ms)
-    title = f"{container}: silent"
-    found = [_alert("silent", container, last_at_ms + SILENT_MS, title, proof)]
-    if heard_since_ms is not None:
-        found.append(_alert("silent", container, heard_since_ms, title, proof, "cleared"))
-    return found
+def silent(container: str, last_at_ms: int) -> Alert:
+    """The alert of a container nobody has heard for 49 hours. It is no statement of a loss."""
+    return _alert("silent", container, last_at_ms + SILENT_MS, f"{container}: silent", _silence(last_at_ms))
+
+
+def heard_again(container: str, last_at_ms: int, at_ms: int) -> Alert:
+    """The end of the alert `silent(container, last_at_ms)` made: it was heard at `at_ms`, and be it that this is known only now."""
+    cleared_at_ms = max(at_ms, last_at_ms + SILENT_MS)
+    return _alert("silent", container, cleared_at_ms, f"{container}: silent", _silence(last_at_ms), "cleared")
+
+
+def _silence(last_at_ms: int) -> Evidence:
+    return Evidence("presence", "silence", 0.0, f"nobody has heard it for {SILENT_MS // HOUR_MS} h", last_at_ms)
 
 
 def judge_container(container: str, reports: Iterable[Report]) -> Iterator[Alert]:

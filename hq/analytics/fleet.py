@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from cargo.alerts import Alert
 from cargo.bookings import Registry
-from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS, Report, judge_container, missing_at_discharge, silent
+from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS, Report, heard_again, judge_container, missing_at_discharge, silent
 from cargo.registry import Custody, Entry, LoadList
 from hq.tables import HISTORY
 from streams.records import BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
@@ -64,6 +64,7 @@ class FleetWatch:
         self._fixes: dict[str, Report] = {}
         self._now: dict[str, int] = {}
         self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
+        self._silent_since: dict[str, int] = {}
 
     def remember(self, root: str, before: int, entries: Iterable[Entry]) -> None:
         """Know what the history before micro-batch `before` says, and the registry's `entries` of that time; nothing of it is judged
@@ -78,13 +79,12 @@ class FleetWatch:
     def judge(self, rows: pa.Table, entries: Iterable[Entry]) -> list[Alert]:
         """What wide `rows` of one micro-batch, with the registry's `entries` in it, bring to light; in order of time, topic and id."""
         self._learn(entries)
-        before = dict(self._now)
         self._advance(rows)
         found: list[Alert] = []
         for container, reports in self._reports(rows).items():
-            found += self._judge_box(container, reports, before)
+            found += self._judge_box(container, reports)
         self._sailed(rows)
-        found += self._silent(before) + self._missing()
+        found += self._silent() + self._missing()
         return sorted(found, key=lambda alert: (alert.at_ms, alert.topic, alert.alert_id))
 
     def _learn(self, entries: Iterable[Entry]) -> None:
@@ -108,7 +108,7 @@ class FleetWatch:
                 reports[topic].append(Report(at_ms, place, latitude if known else None, longitude if known else None))
         return reports
 
-    def _judge_box(self, container: str, reports: list[Report], before: Mapping[str, int]) -> list[Alert]:
+    def _judge_box(self, container: str, reports: list[Report]) -> list[Alert]:
         """Judges what is newer than all that was known of the box; late reports only complete what is known."""
         heard = self._heard[container]
         last_at_ms = max(heard.values(), default=-1)
@@ -116,8 +116,8 @@ class FleetWatch:
         known = [Report(at_ms, place) for place, at_ms in heard.items()]
         fix = [self._fixes[container]] if container in self._fixes else []
         found = [alert for alert in judge_container(container, [*known, *fix, *fresh]) if alert.at_ms > last_at_ms] if fresh else []
-        if fresh and heard and self._was_silent(container, last_at_ms, before):
-            found += silent(container, last_at_ms, last_at_ms, min(fresh).at_ms)[1:]
+        if fresh and container in self._silent_since:
+            found.append(heard_again(container, self._silent_since.pop(container), min(fresh).at_ms))
         found += self._ashore(container, reports)
         for report in reports:
             heard[report.heard_by] = max(heard.get(report.heard_by, 0), report.at_ms)
@@ -125,23 +125,18 @@ class FleetWatch:
                 self._fixes[container] = max(self._fixes.get(container, report), report, key=lambda one: one.at_ms)
         return found
 
-    def _was_silent(self, container: str, last_at_ms: int, before: Mapping[str, int]) -> bool:
-        place = max(self._heard[container].items(), key=lambda item: (item[1], item[0]))[0]
-        return before.get(place, 0) - last_at_ms >= SILENT_MS
-
-    def _silent(self, before: Mapping[str, int]) -> list[Alert]:
-        """Boxes that have now been silent for too long, by the time at the place that heard them last."""
+    def _silent(self) -> list[Alert]:
+        """Boxes that have now been silent for too long, by the time at the place they are at."""
         found: list[Alert] = []
         for container, heard in self._heard.items():
             place, last_at_ms = max(heard.items(), key=lambda item: (item[1], item[0]))
-            due_at_ms = last_at_ms + SILENT_MS
-            if before.get(place, 0) < due_at_ms <= self._now.get(place, 0) and not self._delivered(container):
-                found += silent(container, last_at_ms, self._now[place])
+            custody = self._registry.get(Custody, container)
+            if custody is not None and (custody.at == "delivered" or custody.since_at_ms >= last_at_ms):
+                place = custody.at  # it went on since, and what hears it there may not have come here yet
+            if self._now.get(place, 0) >= last_at_ms + SILENT_MS and container not in self._silent_since:
+                self._silent_since[container] = last_at_ms
+                found.append(silent(container, last_at_ms))
         return found
-
-    def _delivered(self, container: str) -> bool:
-        custody = self._registry.get(Custody, container)
-        return custody is not None and custody.at == "delivered"
 
     def _sailed(self, rows: pa.Table) -> None:
         """A ship's departure makes the boxes of her discharge list due on the quay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from cargo.fleet import HOUR_MS, Report, impossible_speed, judge_container, missing_at_discharge, silent, two_ships
+from cargo.fleet import HOUR_MS, Report, heard_again, impossible_speed, judge_container, missing_at_discharge, silent, two_ships
 from tests.cargo.sea import START_MS, number
 
 BOX = number(1)
@@ -46,11 +46,15 @@ def test_missing_at_discharge() -> None:
 
 
 def test_silent() -> None:
-    """Goal: two days without a word, wherever it is; heard again clears it."""
-    assert not silent(BOX, START_MS, START_MS + 48 * HOUR_MS)
-    assert [alert.state for alert in silent(BOX, START_MS, START_MS + 50 * HOUR_MS)] == ["raised"]
-    assert [alert.state for alert in silent(BOX, START_MS, START_MS + 99 * HOUR_MS, START_MS + 60 * HOUR_MS)] == ["raised", "cleared"]
-    assert not silent(BOX, START_MS, START_MS + 99 * HOUR_MS, START_MS + 20 * HOUR_MS)
+    """An alert of when the 49 h were over, and its end, which is never before."""
+    told, early, late = (
+        silent(BOX, START_MS),
+        heard_again(BOX, START_MS, START_MS + 8 * HOUR_MS),
+        heard_again(BOX, START_MS, START_MS + 60 * HOUR_MS),
+    )
+    assert (told.state, told.at_ms) == ("raised", START_MS + 49 * HOUR_MS)
+    assert [(alert.state, alert.at_ms) for alert in (early, late)] == [("cleared", told.at_ms), ("cleared", START_MS + 60 * HOUR_MS)]
+    assert {told.alert_id, early.alert_id, late.alert_id} == {told.alert_id}
 
 
 def test_the_order_of_arrival_and_repeats_change_nothing() -> None:

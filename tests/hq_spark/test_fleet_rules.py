@@ -84,6 +84,21 @@ def test_a_silent_box_is_told_by_the_time_of_its_own_ship_alone() -> None:
     assert found(watch, rows(SHIP, at(A, hours + 3))) == [(A, "silent", "cleared")]
 
 
+def custody(box: str, place: str, hours: float) -> Entry:
+    value = {"at": place, "since_at_ms": NOON_MS + round(hours * HOUR_MS)}
+    return parse_entry(json.dumps(registry("custody", box, 1, value).body))
+
+
+def test_a_box_that_left_the_quay_is_not_silent_there_but_where_it_went() -> None:
+    watch = FleetWatch(WHERE)
+    hours = SILENT_MS / HOUR_MS
+    aboard = WHERE[SHIP]
+    assert found(watch, rows(QUAY, at(A, 0), at(B, 0)), entries=(custody(A, aboard, 1), custody(B, aboard, 1))) == []
+    assert found(watch, rows(QUAY, at(BOXES[2], hours + 5))) == [], "what the ship hears waits for port"
+    assert found(watch, rows(SHIP, at(B, 8), at(B, hours + 8))) == [(A, "silent", "raised")]
+    assert found(watch, rows(SHIP, at(A, 9))) == [(A, "silent", "cleared")], "that it was heard is known late, and known"
+
+
 def test_a_box_not_heard_on_the_quay_is_missing_and_cleared_when_it_is() -> None:
     watch = FleetWatch(WHERE)
     due = MISSING_AT_DISCHARGE_MS / HOUR_MS
