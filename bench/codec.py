@@ -80,7 +80,7 @@ def rates(readings: pa.RecordBatch) -> dict[str, Any]:
 
     def unpack() -> None:
         for (meta, [page]), column in zip(packed, columns, strict=True):
-            PcoTables(meta, column.dtype).read(page, np.empty_like(column))
+            PcoTables(meta, column.dtype).read(page, np.empty_like(column), len(column))
 
     count = readings.num_rows
     return {

@@ -152,7 +152,7 @@ async def test_readings_of_other_nodes_are_left_to_them(tmp_path: Path) -> None:
     running = asyncio.create_task(watching.run(aboard.log, committer))
     ours = len(readings) - len(said) + len(Sea().entries())
     await eventually(lambda: metrics.body(0, 0)["counts"].get("watch_readings") == ours or running.done())
-    muster = await watching.muster()
+    muster: Any = await watching.muster()
     assert muster["total"] == 24
     assert (muster["accounted"], "heard" in muster["reasons"]) == (0, False)
     running.cancel()
