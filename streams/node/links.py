@@ -96,10 +96,10 @@ class Links:
                 kept.task = asyncio.create_task(self._keep(address), name=f"link to {name}")
         self.hurry()
 
-    def shared(self) -> dict[str, frozenset[Key]]:
-        """Per peer in session: what of all that is known here the two may speak of now."""
+    def shared(self) -> dict[str, dict[Key, bool]]:
+        """Per peer in session: whether the two may speak of it now, for all that is known here."""
         keys = [key for stream in self._exchange.streams() for key in self._exchange.keys(stream)]
-        return {name: frozenset(filter(live.drive.session.shares, keys)) for name, live in self._live.items()}
+        return {name: {key: live.drive.session.shares(key) for key in keys} for name, live in self._live.items()}
 
     def durable_ashore(self) -> dict[str, dict[Origin, RangeSet]]:
         """Per stream and own origin of this node: what peers ashore have settled, by their own word in any session since the start."""
@@ -107,10 +107,11 @@ class Links:
             self._note_ashore(live.drive.session)
         return {stream: {origin: ranges.copy() for origin, ranges in told.items()} for stream, told in self._ashore.items()}
 
-    def redefined(self, before: Mapping[str, frozenset[Key]]) -> None:
-        """Streams are managed otherwise, and `before` was shared until now: sessions that share something else begin anew, at once."""
+    def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
+        """Streams are managed otherwise, and `before` was shared until now: sessions for which one of these is otherwise begin anew, at
+        once. What has become known since is no change."""
         for name, shared in self.shared().items():
-            if before.get(name, shared) != shared:
+            if any(shared.get(key, was) != was for key, was in before.get(name, {}).items()):
                 self._end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 
