@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from hq.java import java_home, spark_jars
 from hq.source import LandfallSource
+
+told = logging.getLogger("landfall.spark")
 
 DRIVER_STACK = "-Xss4m"
 """A stream stopped in the middle of a Delta commit overflows Java's default stack."""
@@ -47,7 +50,15 @@ def start_spark(settings: SparkSettings, scratch: Path) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(settings.log_level)
     spark.dataSource.register(LandfallSource)
+    _end_quietly(spark)
     return spark
+
+
+def _end_quietly(spark: SparkSession) -> None:
+    """When Java goes first, PySpark's server of accumulators writes a traceback of its own: every end would look like a failure."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: told.debug("PySpark's accumulators", exc_info=True)
 
 
 def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
