@@ -16,8 +16,9 @@ from hq.fanout.messages import Message, messages
 from hq.fanout.rights import Rights
 from hq.fanout.routes import kafka_topic, route
 from hq.fanout.settings import FanoutSettings
+from hq.opening import read_on
 from streams.crash import commit_point
-from streams.errors import Misuse, Trimmed
+from streams.errors import Misuse
 from streams.log import LogReader
 from streams.metrics import Metrics
 from streams.records import OFFSET, Batch
@@ -92,7 +93,7 @@ class _Step:
         """Messages of `stream` from `position` on, as many as may still be taken; what they reach is known once all are."""
         if self.left == 0:
             return
-        for batch in self._read(stream, position):
+        for batch in read_on(self.reader, stream, position, self.metrics):
             records = batch.records.slice(0, self.left)
             yield from messages(Batch(batch.stream, batch.origin, records))
             position = position.advanced(batch.origin, records.column(OFFSET)[-1].as_py() + 1)
@@ -102,12 +103,3 @@ class _Step:
             if self.left == 0:
                 return
         self.reached[stream] = position.merged(end)
-
-    def _read(self, stream: str, position: Position) -> Iterator[Batch]:
-        """What lies below the floor of this copy is told in the metrics and passed over: it is nowhere here."""
-        try:
-            yield from self.reader.read(stream, position)
-        except Trimmed:
-            floors = Position({origin: one.floor for origin, one in self.reader.ledger(stream).items()})
-            self.metrics.count("trimmed")
-            yield from self.reader.read(stream, position.merged(floors))

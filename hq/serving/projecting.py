@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, insert, select, update
 
+from hq.opening import read_on
 from hq.serving.database import ServingDatabase
 from hq.serving.models import Projected, Projection, StreamAge
 from hq.serving.projections.shape import Projection as Projects
@@ -20,7 +21,6 @@ from hq.serving.routes import Routes, route
 from hq.serving.upsert import put, table_of
 from streams.clock import Clock
 from streams.crash import commit_point
-from streams.errors import Trimmed
 from streams.log import LogReader
 from streams.metrics import Metrics
 from streams.records import OFFSET, RECEIVED_AT, Batch
@@ -127,20 +127,12 @@ class Projector:
 
     def _parts(self, step: _Step, stream: str, position: Position) -> Iterator[Batch]:
         """Batches from `position` on, cut so that none is larger than what the step may still take."""
-        for batch in self._read(stream, position):
+        for batch in read_on(self.reader, stream, position, self.metrics):
             at = 0
             while at < batch.records.num_rows:
                 part = batch.records.slice(at, step.left)
                 at += part.num_rows
                 yield Batch(batch.stream, batch.origin, part)
-
-    def _read(self, stream: str, position: Position) -> Iterator[Batch]:
-        try:
-            yield from self.reader.read(stream, position)
-        except Trimmed:
-            floors = Position({origin: one.floor for origin, one in self.reader.ledger(stream).items()})
-            self.metrics.count("trimmed")
-            yield from self.reader.read(stream, position.merged(floors))
 
     def _tell_readers(self, step: _Step, positions: dict[str, Position]) -> None:
         target = step.connection.execute(select(Projection.target, Projection.ready_wall_at_ms)).one()

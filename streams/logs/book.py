@@ -26,6 +26,12 @@ class Line:
     received_at_ms: int = 0
     next_offset: int = 0
 
+    def without(self, first: int, end: int) -> Line:
+        """The line as it stands when `first .. end - 1` are no longer held, and so wanted again."""
+        ledger = self.ledger.copy()
+        ledger.held = ledger.held.without(RangeSet([(first, end)]))
+        return Line(ledger, self.end, self.received_at_ms, ledger.next_offset())
+
 
 Lines = Mapping[str, Mapping[Origin, Line]]
 

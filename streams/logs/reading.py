@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,7 +31,7 @@ AHEAD_ROWS, AHEAD_BLOCKS = 1 << 19, 8
 """How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
 
 
-class IndexedReader:
+class IndexedReader(ABC):
     """Reads a node's log through its index from any process: a consistent view, which never blocks the log's writer and changes nothing.
 
     Where a block's bytes come from is each kind of log's own. What does not verify raises Corrupt: only the log's own process can set it
@@ -182,12 +183,12 @@ class IndexedReader:
             if reached < end:
                 return
 
+    @abstractmethod
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
         """The bytes of the block that holds each piece, in their order, or why there are none.
 
         A piece whose block has moved comes as the pieces that hold its offsets now.
         """
-        raise NotImplementedError
 
     def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
         """Reads spans of the block that holds `piece`, which are not verified. Raises Corrupt, and Moved when it is no longer there."""

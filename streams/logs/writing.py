@@ -11,14 +11,13 @@ import msgspec
 
 from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse
-from streams.logs.book import Line, LineKey, Location, Piece, PlacedBlock
+from streams.logs.book import LineKey, Location, Piece, PlacedBlock
 from streams.logs.disk import Disk
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
 from streams.logs.marker import Marker
 from streams.logs.replaying import Opened
 from streams.logs.segments import SegmentWriter
 from streams.logs.stamping import NewBlock
-from streams.ranges import RangeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,7 @@ class LogWriter:
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
         """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
-        line = self.book.line(key)
-        ledger = line.ledger.copy()
-        ledger.held = ledger.held.without(RangeSet([(first, end)]))
-        changed = Line(ledger, line.end, line.received_at_ms, ledger.next_offset())
+        changed = self.book.line(key).without(first, end)
         self._index.set_aside(key, first, end, changed)
         self.book.set_line(key, changed)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from streams.crash import commit_point
 from streams.errors import Corrupt, LandfallError, RetryLater
-from streams.logs.book import Book, Line, LineKey, Location, PlacedBlock
+from streams.logs.book import Book, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.frames import Floor, FrameHeader
@@ -33,7 +33,6 @@ from streams.logs.kafka.topics import KafkaTopics
 from streams.logs.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions, Unclear
 from streams.logs.marker import Marker
 from streams.logs.stamping import NewBlock
-from streams.ranges import RangeSet
 
 MARKER_COMMITS = 4_096
 FOLLOW_EVERY_S = 1.0
@@ -149,10 +148,7 @@ class KafkaKeeper:
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
         """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
-        line = self.book.line(key)
-        ledger = line.ledger.copy()
-        ledger.held = ledger.held.without(RangeSet([(first, end)]))
-        changed = Line(ledger, line.end, line.received_at_ms, ledger.next_offset())
+        changed = self.book.line(key).without(first, end)
         self._index.set_aside(key, first, end, changed)
         self.book.set_line(key, changed)
 
