@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from landfall.fields import BETWEEN, PREFIX, annotation_at, in_words, is_secret, models_in, variables
+from landfall.fields import BETWEEN, PREFIX, annotation_at, as_written, in_words, is_secret, kinds_in, models_in, variables
 from streams.crash import CRASH_VARIABLE
 from streams.errors import Misuse
 
@@ -117,9 +117,9 @@ class _Draft(Generic[Settings]):
             type_ == "extra_forbidden" and any(line.lstrip().startswith("[") for line in self.unread)
         ):
             return
-        value = problem["input"]
+        value, written = problem["input"], _written(self.kind, problem)
         shown = isinstance(value, str | int | float | bool) and not is_secret(self.kind, place)
-        yield f"{self._where(place)}{_sentence(self.kind, place, problem, f' is {value!r}' if shown else '', place in self.origins)}"
+        yield f"{self._where(written)}{_sentence(self.kind, place, problem, f' is {value!r}' if shown else '', written in self.origins)}"
 
     def _where(self, place: Place) -> str:
         variable = next((self.origins[place[:depth]] for depth in range(len(place), 0, -1) if place[:depth] in self.origins), None)
@@ -129,17 +129,22 @@ class _Draft(Generic[Settings]):
 
 def _sentence(kind: type[BaseModel], place: Place, problem: Mapping[str, Any], given: str, by_variable: bool) -> str:
     """What is wrong at `place` and what to do about it; `given`: what is there, as far as it may be shown."""
-    wanted = annotation_at(kind, place)
+    wanted, written = annotation_at(kind, place), _written(kind, problem)
     match problem["type"]:
         case "missing":
             table = bool(models_in(wanted))
-            write = f"its table [{'.'.join(map(str, place))}]" if table else f"it ({in_words(wanted) if wanted is not None else 'a value'})"
-            reach = "" if any(isinstance(key, int) for key in place) else f" or set {_variable(place)}{BETWEEN + '…' if table else ''}"
+            write = (
+                f"its table [{'.'.join(map(str, written))}]" if table else f"it ({in_words(wanted) if wanted is not None else 'a value'})"
+            )
+            reach = "" if any(isinstance(key, int) for key in written) else f" or set {_variable(written)}{BETWEEN + '…' if table else ''}"
             return f" is missing; write {write}{reach}"
         case "extra_forbidden":
             tables = models_in(annotation_at(kind, place[:-1]))
             near = _near(str(place[-1]), (name for table in tables for name in table.model_fields))
-            return f": there is no such setting; {_meant(_variable((*place[:-1], near)) if near and by_variable else near)}"
+            return f": there is no such setting; {_meant(_variable((*written[:-1], near)) if near and by_variable else near)}"
+        case "union_tag_not_found" | "union_tag_invalid":
+            tag = problem["ctx"].get("tag")
+            return f" is {'missing' if tag is None else repr(tag)}; write one of {', '.join(map(repr, kinds_in(wanted, written[-1])))}"
         case "value_error":
             return f": {problem['msg'].removeprefix('Value error, ')}; mend it"
     said = problem["msg"].partition(", unable to parse")[0]
@@ -148,6 +153,12 @@ def _sentence(kind: type[BaseModel], place: Place, problem: Mapping[str, Any], g
     else:
         said = f": {said[0].lower()}{said[1:]}"
     return f"{given}{said}; write {_example(problem, wanted)}"
+
+
+def _written(kind: type[BaseModel], problem: Mapping[str, Any]) -> Place:
+    """Where to mend the problem, as a file has it."""
+    place = as_written(kind, problem["loc"])
+    return (*place, problem["ctx"]["discriminator"].strip("'")) if problem["type"].startswith("union_tag") else place
 
 
 def _near(name: str, names: Iterable[str]) -> str | None:

@@ -34,16 +34,37 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
     return [inner for part in get_args(annotation) for inner in models_in(part)]
 
 
+def kinds_in(annotation: Any, chosen_by: str | int) -> dict[str | int, type[BaseModel]]:
+    """The tables that a setting of this type may be, by what their key `chosen_by` says."""
+    return {name: model for model in models_in(annotation) for name in get_args(model.model_fields[str(chosen_by)].annotation)}
+
+
 def annotation_at(kind: type[BaseModel], place: Sequence[str | int]) -> Any:
-    """The type of what lies at `place` (keys and indices) in settings of `kind`; None where nothing does."""
+    """The type of what lies at `place` (keys and indices, kinds chosen) in settings of `kind`; None where nothing does."""
+    return [kind, *(annotation for _, annotation, _ in _on_the_way(kind, place))][-1]
+
+
+def as_written(kind: type[BaseModel], place: Sequence[str | int]) -> tuple[str | int, ...]:
+    """`place` as a file has it: without the names of kinds, which pydantic puts after a table that is one of several."""
+    return tuple(key for key, _, is_kind in _on_the_way(kind, place) if not is_kind)
+
+
+def _on_the_way(kind: type[BaseModel], place: Sequence[str | int]) -> Iterator[tuple[str | int, Any, bool]]:
+    """Each key of `place`, the type of what lies there, and whether the key is the name of one of several kinds of table."""
     annotation: Any = kind
+    chosen_by: str | None = None
     for key in place:
         fields = [model.model_fields[key] for model in models_in(annotation) if isinstance(key, str) and key in model.model_fields]
+        if chosen_by is not None:
+            annotation, chosen_by = kinds_in(annotation, chosen_by)[key], None
+            yield key, annotation, True
+            continue
         if fields:
             annotation = fields[0].annotation
+            chosen_by = fields[0].discriminator if isinstance(fields[0].discriminator, str) else None
         elif not get_args(annotation):
-            return None
-    return annotation
+            annotation = None
+        yield key, annotation, False
 
 
 def is_secret(kind: type[BaseModel], place: Sequence[str | int]) -> bool:

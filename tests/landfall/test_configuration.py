@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -126,3 +127,57 @@ def test_every_process_tells_what_it_misses(name: str) -> None:
     kind = dict(zip(PROCESSES, settings_kinds(), strict=True))[name]
     with pytest.raises(Misuse, match="LANDFALL_HEALTH_PROT: there is no such setting; did you mean LANDFALL_"):
         load(kind, None, {"LANDFALL_HEALTH_PROT": "1"}, settings_kinds)
+
+
+class Crate(BaseModel):
+    """One kind of box."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: Literal["crate"]
+    slats: int = Field(ge=1)
+
+
+class Barrel(BaseModel):
+    """Another."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: Literal["barrel"]
+    staves: int = Field(ge=1)
+
+
+class Cellar(BaseModel):
+    """Settings with a table that is one of several kinds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = ""
+    box: Annotated[Crate | Barrel, Field(discriminator="kind")]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (
+            "kind = 'barrel'\nstavs = 4",
+            [
+                "box.staves is missing; write it (int) or set LANDFALL_BOX__STAVES",
+                "box.stavs: there is no such setting; did you mean staves?",
+            ],
+        ),
+        ("kind = 'barrel'\nslats = 4\nstaves = 0", ["box.staves is 0 and should be greater", "box.slats: there is no such setting"]),
+        ("kind = 'paper'", ["box.kind is 'paper'; write one of 'crate', 'barrel'"]),
+        ("slats = 4", ["box.kind is missing; write one of 'crate', 'barrel'"]),
+    ],
+)
+def test_a_table_of_several_kinds_is_told_of_as_it_is_written(tmp_path: Path, table: str, told: list[str]) -> None:
+    """Its kind stands in no setting's name, and only settings of its kind are meant."""
+    found = problems(written(tmp_path, f"[box]\n{table}\n"), kind=Cellar)[1:]
+    assert len(found) == len(told) + 1
+    for line, wanted in zip(found, told, strict=False):
+        assert wanted in line
+    assert "barrel." not in "".join(found)
+
+
+def test_a_variable_in_a_table_of_several_kinds_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path, "[box]\nkind = 'barrel'\n")
+    assert "LANDFALL_BOX__STAVES is 0 and" in problems(file, {"LANDFALL_BOX__STAVES": "0"}, Cellar)[1]
+    assert "LANDFALL_BOX__KIND is 'paper'; write one of" in problems(file, {"LANDFALL_BOX__KIND": "paper"}, Cellar)[1]
