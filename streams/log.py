@@ -36,7 +36,11 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The answer to one Append: offsets `first .. first + count - 1` of this node's origin; `repeated` (count 0) when it was a retry."""
+    """The answer to one Append: offsets `first .. first + count - 1` of this node's origin.
+
+    `repeated` (count 0): it was a retry, and `origin` and `first` are those given to the producer's last sequence, perhaps in an older
+    generation.
+    """
 
     stream: str
     origin: Origin

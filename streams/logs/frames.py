@@ -30,13 +30,14 @@ class StoredBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Produced(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The last sequence of (stream, producer), and the offsets it was given."""
+    """The last sequence of (stream, producer), and the offsets it was given, of this generation of the log's own origin."""
 
     stream: str
     producer: str
     sequence: int
     first: int
     count: int
+    generation: int
 
 
 class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -60,13 +61,17 @@ class Floor(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The log's own origin from here on, the generation before it (0: none), why, and when (UTC ms)."""
+    """The log's own origin from here on, the generation before it (0: none), why, and when (UTC ms).
+
+    `ends`: by stream, one past the last offset of the generation before. What it holds from there on came back from elsewhere.
+    """
 
     node: str
     generation: int
     predecessor: int
     why: str
     at_ms: int
+    ends: dict[str, int]
 
 
 class LineState(msgspec.Struct, array_like=True, frozen=True):

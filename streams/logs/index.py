@@ -176,12 +176,12 @@ class IndexReader:
             others ^= row[-1]
             line = line_of(msgspec.msgpack.decode(state, type=LineState))
             book.set_line((stream, Origin.parse(origin)), line)
-        for row in self._execute("SELECT stream, producer, sequence, first, count, sum FROM producers"):
+        for row in self._execute("SELECT stream, producer, sequence, first, count, generation, sum FROM producers"):
             produced = Produced(*_verified(row))
             others ^= row[-1]
             book.produced[produced.stream, produced.producer] = produced
-        rows = self._execute("SELECT node, generation, predecessor, why, at_ms, sum FROM openings ORDER BY generation")
-        book.openings = [Opening(*_verified(row)) for row in rows]
+        rows = self._execute("SELECT node, generation, predecessor, why, at_ms, ends, sum FROM openings ORDER BY generation")
+        book.openings = [msgspec.convert((*values[:-1], msgspec.msgpack.decode(values[-1])), Opening) for values in map(_verified, rows)]
         book.commit, _, _, marked = mark_of(self._execute(MARK))
         for row in rows:
             others ^= row[-1]

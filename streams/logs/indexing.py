@@ -16,16 +16,17 @@ from streams.logs.index import BUSY_S, MARK, PIECE_COLUMNS, REBUILT, UNREADABLE,
 from streams.logs.segments import disk_refused
 from streams.ranges import RangeSet
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, others INTEGER, sum INTEGER);
 CREATE TABLE lines (id INTEGER PRIMARY KEY, stream TEXT, origin TEXT, state BLOB, sum INTEGER, UNIQUE (stream, origin));
 CREATE TABLE pieces (line INTEGER, first INTEGER, end INTEGER, segment INTEGER, at INTEGER, length INTEGER,
     order_first_ms INTEGER, order_last_ms INTEGER, topics BLOB, sum INTEGER);
 CREATE UNIQUE INDEX pieces_by_offset ON pieces (line, first, end);
-CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTEGER, count INTEGER, sum INTEGER,
+CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTEGER, count INTEGER, generation INTEGER,
+    sum INTEGER,
     PRIMARY KEY (stream, producer)) WITHOUT ROWID;
-CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor INTEGER, why TEXT, at_ms INTEGER, sum INTEGER);
+CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor INTEGER, why TEXT, at_ms INTEGER, ends BLOB, sum INTEGER);
 """
 _REFUSALS = (
     sqlite3.SQLITE_FULL,
@@ -157,11 +158,12 @@ class IndexWriter(IndexReader):
         for key, first, end in change.dropped:
             self._drop(ids[key], first, end)
         for produced in change.produced:
-            values = (produced.stream, produced.producer, produced.sequence, produced.first, produced.count)
+            values = msgspec.structs.astuple(produced)
             self._put("producers", "stream = ? AND producer = ?", values[:2], values)
         for opening in change.openings:
-            values_of = (opening.node, opening.generation, opening.predecessor, opening.why, opening.at_ms)
-            self._put("openings", "generation = ?", (opening.generation,), values_of)
+            fields = msgspec.structs.astuple(opening)
+            row = (*fields[:-1], msgspec.msgpack.encode(opening.ends))
+            self._put("openings", "generation = ?", (opening.generation,), row)
         self._write_mark(change.commit, change.segment, change.end, mark_of(self._execute(MARK))[3])
 
     def _write_mark(self, commit: int, segment: int, end: int, others: int) -> None:

@@ -148,7 +148,8 @@ class KeptLog(IndexedReader):
             before = openings[-1].generation if openings else 0
             now_ms = self._clock.now_ms()
             generation = max((now_ms << 20) + self._randbits(20), before + 1)
-            self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms),)))
+            ends = self._ends(Origin(self._node, before)) if before else {}
+            self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
             self._keeper.refresh_marker()
             return self.origin
 
@@ -218,6 +219,10 @@ class KeptLog(IndexedReader):
                 hint="this log is an old copy: it opens a new generation",
             )
         return line.ledger.wanted(RangeSet([(block.first, block.end)])).without(taken.get(key, ()))
+
+    def _ends(self, origin: Origin) -> dict[str, int]:
+        """By stream, one past the last offset of `origin`."""
+        return {stream: lines[origin].end for stream, lines in self._keeper.book.lines.items() if origin in lines}
 
     def _check_own(self, stream: str, origin: Origin, end: int) -> None:
         check_stream(stream)

@@ -61,9 +61,9 @@ def plan_appends(
             key = (append.stream, append.producer)
             before = last.get(key) or produced.get(key)
             if before is not None and append.sequence <= before.sequence:
-                plan.answers.append(Appended(append.stream, origin, before.first, 0, repeated=True))
+                plan.answers.append(Appended(append.stream, Origin(origin.node, before.generation), before.first, 0, repeated=True))
                 continue
-            last[key] = Produced(append.stream, append.producer, append.sequence, first, count)
+            last[key] = Produced(append.stream, append.producer, append.sequence, first, count, origin.generation)
         ends[append.stream] = first + count
         plan.answers.append(Appended(append.stream, origin, first, count))
         if count:

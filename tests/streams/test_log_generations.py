@@ -11,6 +11,8 @@ import pytest
 
 from streams.clock import StillClock
 from streams.errors import Misuse
+from streams.log import Append
+from streams.logs.indexing import remove_index
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
 
 
@@ -100,6 +102,43 @@ def test_generations_grow_though_the_clock_goes_back(tmp_path: Path) -> None:
         seen.append(log.open_generation("to see").generation)
     assert seen == sorted(set(seen))
     log.close()
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_a_producer_that_retries_under_a_new_generation_is_told_where_its_records_are(tmp_path: Path, index_lost: bool) -> None:
+    """Its answer was lost with the marker: the offsets it hears are those of the origin that gave them."""
+    log = open_log(tmp_path)
+    before = log.origin
+    append_rows(log, rows(4))
+    [first] = log.append([Append("containers", rows(3, start=4), "gateway", 7)])
+    log.close()
+    (tmp_path / "marker").unlink()
+    if index_lost:
+        remove_index(tmp_path / "log" / "index.sqlite")
+    log = open_log(tmp_path)
+    assert log.origin != before
+    [again] = log.append([Append("containers", rows(3, start=4), "gateway", 7)])
+    assert (again.origin, again.first, again.count, again.repeated) == (before, first.first, 0, True)
+    [more] = log.append([Append("containers", rows(2, start=7), "gateway", 8)])
+    assert (more.origin, more.first) == (log.origin, 0)
+    log.close()
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_a_generation_says_where_the_one_before_it_ended(tmp_path: Path, index_lost: bool) -> None:
+    log, peer = open_log(tmp_path / "ship"), open_log(tmp_path / "peer", "port-b")
+    append_rows(peer, rows(9))
+    copy_all(peer, log, ["containers"])
+    append_rows(log, rows(5))
+    append_rows(log, rows(2), "events")
+    log.open_generation("to see")
+    log.close()
+    if index_lost:
+        remove_index(tmp_path / "ship" / "log" / "index.sqlite")
+    log = open_log(tmp_path / "ship")
+    assert [opening.ends for opening in log.generations()] == [{}, {"containers": 5, "events": 2}]
+    log.close()
+    peer.close()
 
 
 def test_another_nodes_log_is_not_opened(tmp_path: Path) -> None:
