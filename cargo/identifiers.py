@@ -1,4 +1,4 @@
-"""Numbers and codes of the trade: ISO 6346 containers, IMO ships, UN/LOCODE places and ISO 9711-1 slots, checked and explained."""
+"""Numbers and codes of the trade: ISO 6346 containers, IMO ships and UN/LOCODE places, checked and explained."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from stdnum import imo, iso6346
 _CONTAINER = re.compile(r"[A-Z]{3}[UJZR][0-9]{7}")
 _LOCODE = re.compile(r"[A-Z]{2}[A-Z2-9]{3}")
 _IMO = re.compile(r"[0-9]{7}")
-_SLOT = re.compile(r"[0-9]{7}")
 CANDIDATES_MAX = 20
-DECK_TIER = 82
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,49 +86,6 @@ def make_imo(stem: int) -> str:
 def is_locode(code: str) -> bool:
     """Whether `code` has the form of a UN/LOCODE (`SGSIN`); whether the place exists is not looked up."""
     return _LOCODE.fullmatch(code) is not None
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Slot:
-    """A place aboard, ISO 9711-1: bay (odd for 20', even for 40'), row (00 centre, odd starboard, even port), tier (02.. hold, 82..
-    deck)."""
-
-    bay: int
-    row: int
-    tier: int
-
-    def __post_init__(self) -> None:
-        if not (0 < self.bay <= 999 and 0 <= self.row <= 99 and 0 < self.tier <= 99):
-            raise ValueError(f"no slot: bay {self.bay}, row {self.row}, tier {self.tier}")
-
-    @classmethod
-    def parse(cls, text: str) -> Slot:
-        """The slot written `BBBRRTT`. Raises ValueError for anything else."""
-        if not _SLOT.fullmatch(text):
-            raise ValueError(f"a slot is written BBBRRTT, seven digits, not {text!r}")
-        return cls(int(text[:3]), int(text[3:5]), int(text[5:]))
-
-    def __str__(self) -> str:
-        return f"{self.bay:03d}{self.row:02d}{self.tier:02d}"
-
-    @property
-    def on_deck(self) -> bool:
-        """Whether it stands on deck (tier 82 and above)."""
-        return self.tier >= DECK_TIER
-
-    @property
-    def across(self) -> int:
-        """Rows from the centre line, starboard positive: 01 → 1, 03 → 2, 02 → -1, 04 → -2, 00 → 0."""
-        return (self.row + 1) // 2 if self.row % 2 else -(self.row // 2)
-
-    @property
-    def stack(self) -> tuple[int, int, bool]:
-        """The stack it belongs to: bay, row, on deck."""
-        return (self.bay, self.row, self.on_deck)
-
-    def outboard_rank(self, rows: int) -> int:
-        """How many rows stand between it and its side, plus one: 1 is the outermost. `rows`: the bay's largest `abs(across)`."""
-        return max(1, rows - abs(self.across) + 1)
 
 
 def _check_digit_or_zero(stem: str) -> str:

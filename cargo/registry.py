@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import msgspec
 
 from cargo.errors import Unreadable
-from cargo.identifiers import Slot, is_container, is_imo, is_locode
+from cargo.identifiers import is_container, is_imo, is_locode
+from cargo.slots import Slot
 
 
 class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,8 +59,23 @@ class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _need_locode(self.to_place)
 
 
+class Dangerous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Dangerous goods in a box: UN number and class of the IMDG code (`3`, `6.1`)."""
+
+    un_number: str
+    imdg_class: str
+
+    def __post_init__(self) -> None:
+        _need(re.fullmatch("[0-9]{4}", self.un_number) is not None, f"a UN number is four digits, not {self.un_number!r}")
+        _need(re.fullmatch(r"[1-9](\.[1-6][A-S]?)?", self.imdg_class) is not None, f"{self.imdg_class!r} is no class of the IMDG code")
+
+
 class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One box aboard: where it stands (`BBBRRTT`), what it is (`45R1`), where it was loaded and goes, and whether it carries a tracker."""
+    """One box aboard: where it stands (`BBBRRTT`), what it is (`45R1`), where it was loaded and goes, and whether it carries a tracker.
+
+    As far as a bay plan told: its weight, whether it is empty, what a reefer is set to, the range its air may have (lowest, highest) and
+    its dangerous goods. What nobody told is left out, which is not the same as none.
+    """
 
     container: str
     slot: str
@@ -67,6 +84,11 @@ class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pod: str
     booking: str | None = None
     tracker: bool = True
+    weight_kg: int | msgspec.UnsetType = msgspec.UNSET
+    empty: bool | msgspec.UnsetType = msgspec.UNSET
+    setpoint_c: float | msgspec.UnsetType = msgspec.UNSET
+    range_c: tuple[float, float] | msgspec.UnsetType = msgspec.UNSET
+    dangerous: tuple[Dangerous, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _need_container(self.container)

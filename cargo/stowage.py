@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cargo.identifiers import Slot
 from cargo.registry import Stowed
+from cargo.slots import Slot, StackKey
 
 OUTBOARD_ROWS = 2
 AFT_BAYS = 4
 """The aftmost bays by number: two bays of 40', as four numbers."""
-NEIGHBOUR_BAYS = 2
 
 
 class Stowage:
@@ -19,11 +18,11 @@ class Stowage:
     def __init__(self, aboard: Iterable[Stowed] = ()) -> None:
         self.boxes = {box.container: box for box in aboard}
         self.slots = {number: Slot.parse(box.slot) for number, box in self.boxes.items()}
-        self._stacks: dict[tuple[int, int, bool], list[str]] = {}
+        self._stacks: dict[StackKey, list[str]] = {}
         self._rows: dict[int, int] = {}
         for number in sorted(self.slots):
             slot = self.slots[number]
-            self._stacks.setdefault((slot.bay, slot.across, slot.on_deck), []).append(number)
+            self._stacks.setdefault(slot.stack, []).append(number)
             if slot.on_deck:
                 self._rows[slot.bay] = max(self._rows.get(slot.bay, 0), abs(slot.across))
         self._aftmost = max((slot.bay for slot in self.slots.values()), default=0)
@@ -31,18 +30,14 @@ class Stowage:
     def stack_of(self, number: str) -> list[str]:
         """The boxes of its stack, itself included; 20' boxes over a 40' slot count with their own bay. Empty when it is not on the list."""
         slot = self.slots.get(number)
-        return [] if slot is None else self._stacks[(slot.bay, slot.across, slot.on_deck)]
+        return [] if slot is None else self._stacks[slot.stack]
 
     def near(self, number: str) -> list[str]:
         """The boxes of its stack and of the stacks beside, before and behind it, itself included, in order of number."""
         slot = self.slots.get(number)
         if slot is None:
             return []
-        beside = {slot.across - 1, slot.across, slot.across + 1} | ({-slot.across} if abs(slot.across) == 1 else set())
-        found: list[str] = []
-        for bay in range(slot.bay - NEIGHBOUR_BAYS, slot.bay + NEIGHBOUR_BAYS + 1):
-            for across in beside:
-                found += self._stacks.get((bay, across, slot.on_deck), ())
+        found = [mate for stack in slot.stacks_beside() for mate in self._stacks.get(stack, ())]
         return sorted(found)
 
     def on_deck(self, number: str) -> bool | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.identifiers import Slot, check_container, is_container, is_imo, is_locode, looks_like_container, make_container, make_imo
+from cargo.identifiers import check_container, is_container, is_imo, is_locode, looks_like_container, make_container, make_imo
 
 OWNERS = st.from_regex(r"[A-Z]{3}[UJZR]", fullmatch=True)
 
@@ -83,16 +83,3 @@ def test_ships_and_places() -> None:
     assert not is_locode("SG SIN")
     with pytest.raises(ValueError, match="six digits"):
         make_imo(99)
-
-
-def test_slots_read_as_iso_9711_writes_them() -> None:
-    """Goal: bay, row and tier; starboard odd, port even; deck from tier 82."""
-    slot = Slot.parse("0340484")
-    assert (slot.bay, slot.row, slot.tier, slot.on_deck) == (34, 4, 84, True)
-    assert str(slot) == "0340484"
-    assert [Slot(2, row, 82).across for row in (0, 1, 2, 3, 4)] == [0, 1, -1, 2, -2]
-    assert Slot.parse("0020104").on_deck is False
-    assert slot.outboard_rank(rows=2) == 1
-    for wrong in ["", "034048", "0000482", "0340400", "03404xx"]:
-        with pytest.raises(ValueError, match="slot"):
-            Slot.parse(wrong)

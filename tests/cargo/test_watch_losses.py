@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cargo.identifiers import Slot
 from cargo.outcome import Outcome
+from cargo.slots import Slot
 from tests.cargo.faults import of_boxes, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, told, watch
 

@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from cargo.identifiers import Slot, is_container, is_imo
+from cargo.identifiers import is_container, is_imo
+from cargo.slots import Slot
 from sim.arrays import HOUR_MS, NEVER_MS
 from sim.consignments import DUCKS_ABOARD
 from sim.places import PORTS

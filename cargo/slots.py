@@ -1,0 +1,81 @@
+"""Where a box stands aboard: bay, row and tier of ISO 9711-1, and what stands in its way, beside it, before it and behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+DECK_TIER = 82
+NEIGHBOUR_BAYS = 2
+"""Two stacks are neighbours along the ship when their bays' numbers differ by so much at most: 33, 34 and 35 are one 40-foot length."""
+_SLOT = re.compile(r"[0-9]{7}")
+
+Side = Literal["port", "centre", "starboard"]
+Cell = tuple[int, int, int]
+"""One 20-foot place: odd bay, row, tier."""
+StackKey = tuple[int, int, bool]
+"""A stack: bay, rows from the centre line (`Slot.across`), on deck. Deck and hold are apart: a stack ends at the hatch cover."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """A place aboard, ISO 9711-1: bay (odd for 20', even for 40'), row (00 centre, odd starboard, even port), tier (02.. hold, 82..
+    deck)."""
+
+    bay: int
+    row: int
+    tier: int
+
+    def __post_init__(self) -> None:
+        if not (0 < self.bay <= 999 and 0 <= self.row <= 99 and 0 < self.tier <= 99):
+            raise ValueError(f"no slot: bay {self.bay}, row {self.row}, tier {self.tier}")
+
+    @classmethod
+    def parse(cls, text: str) -> Slot:
+        """The slot written `BBBRRTT`. Raises ValueError for anything else."""
+        if not _SLOT.fullmatch(text):
+            raise ValueError(f"a slot is written BBBRRTT, seven digits, not {text!r}")
+        return cls(int(text[:3]), int(text[3:5]), int(text[5:]))
+
+    def __str__(self) -> str:
+        return f"{self.bay:03d}{self.row:02d}{self.tier:02d}"
+
+    @property
+    def on_deck(self) -> bool:
+        """Whether it stands on deck (tier 82 and above)."""
+        return self.tier >= DECK_TIER
+
+    @property
+    def across(self) -> int:
+        """Rows from the centre line, starboard positive: 01 → 1, 03 → 2, 02 → -1, 04 → -2, 00 → 0."""
+        return (self.row + 1) // 2 if self.row % 2 else -(self.row // 2)
+
+    @property
+    def side(self) -> Side:
+        """On which side of the ship."""
+        return "centre" if self.row == 0 else "starboard" if self.row % 2 else "port"
+
+    @property
+    def stack(self) -> StackKey:
+        """The stack it belongs to."""
+        return (self.bay, self.across, self.on_deck)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The 20-foot places it fills: of an even bay the odd ones before and behind it, of an odd bay its own."""
+        bays = (self.bay,) if self.bay % 2 else (self.bay - 1, self.bay + 1)
+        return tuple((bay, self.row, self.tier) for bay in bays)
+
+    def stacks_beside(self) -> Iterator[StackKey]:
+        """Its own stack and where those beside, before and behind it stand, occupied or not. Rows 01 and 02 count as neighbours: a bay
+        with an even number of rows has no row 00."""
+        beside = {self.across - 1, self.across, self.across + 1} | ({-self.across} if abs(self.across) == 1 else set())
+        for bay in range(self.bay - NEIGHBOUR_BAYS, self.bay + NEIGHBOUR_BAYS + 1):
+            for across in sorted(beside):
+                yield (bay, across, self.on_deck)
+
+    def outboard_rank(self, rows: int) -> int:
+        """How many rows stand between it and its side, plus one: 1 is the outermost. `rows`: the bay's largest `abs(across)`."""
+        return max(1, rows - abs(self.across) + 1)

@@ -1,0 +1,54 @@
+"""Goal: a slot is read and written as ISO 9711-1 does, and knows its side, its stack, its neighbours and what it fills."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cargo.slots import Slot
+
+slots = st.builds(Slot, st.integers(1, 999), st.integers(0, 99), st.integers(1, 99))
+
+
+@given(slots)
+def test_every_slot_reads_back_from_its_text(slot: Slot) -> None:
+    assert Slot.parse(str(slot)) == slot
+    assert len(str(slot)) == 7
+
+
+@pytest.mark.parametrize("wrong", ["", "034048", "0000482", "0340400", "03404xx", "0340484 ", "٠٣٤٠٤٨٤"])
+def test_what_is_no_slot_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="slot"):
+        Slot.parse(wrong)
+
+
+def test_sides_rows_and_tiers_as_the_standard_counts_them() -> None:
+    slot = Slot.parse("0340484")
+    assert (slot.bay, slot.row, slot.tier, slot.on_deck, slot.side) == (34, 4, 84, True, "port")
+    assert [Slot(2, row, 82).across for row in (0, 1, 2, 3, 4)] == [0, 1, -1, 2, -2]
+    assert [Slot(2, row, 82).side for row in (0, 1, 2)] == ["centre", "starboard", "port"]
+    assert [Slot(2, 1, tier).on_deck for tier in (2, 20, 80, 82, 98)] == [False, False, False, True, True]
+    assert [Slot(2, row, 82).outboard_rank(rows=2) for row in (4, 3, 2, 0)] == [1, 1, 2, 3]
+
+
+@given(slots, slots)
+def test_two_boxes_stand_in_each_others_way_as_bays_overlap(one: Slot, other: Slot) -> None:
+    """A 40-foot bay fills the two 20-foot bays around it; neighbouring 40-foot bays share none of them."""
+    other = Slot(other.bay, one.row, one.tier)
+    reach = 1 if one.bay % 2 != other.bay % 2 else 0
+    assert bool(set(one.cells) & set(other.cells)) == (abs(one.bay - other.bay) <= reach)
+
+
+@given(slots, slots)
+def test_neighbours_are_mutual(one: Slot, other: Slot) -> None:
+    assert (other.stack in one.stacks_beside()) == (one.stack in other.stacks_beside())
+    assert one.stack in one.stacks_beside()
+
+
+def test_neighbours_of_a_40_foot_stack() -> None:
+    """Rows 01 and 02 are neighbours, with a row 00 between them or not; deck and hold are not."""
+    stacks = set(Slot.parse("0340282").stacks_beside())
+    assert {Slot(34, row, 84).stack for row in (0, 1, 2, 4)} <= stacks
+    assert {Slot(bay, 2, 84).stack for bay in (32, 33, 35, 36)} <= stacks
+    assert stacks.isdisjoint({Slot(34, 2, 2).stack, Slot(34, 6, 82).stack, Slot(34, 3, 82).stack, Slot(37, 2, 82).stack})
