@@ -20,7 +20,7 @@ def verdict_words(verdict: Verdict) -> Iterator[str]:
     if verdict.keys:
         yield f"    key {', '.join(sorted(map(key_text, verdict.keys)))}, by {verdict.trust}"
     for doubt in verdict.broken:
-        yield f"    BROKEN: the first offset that is {doubt.why} is one of {_range(doubt)}"
+        yield f"    BROKEN: {_where(doubt)}"
     for problem in verdict.problems:
         yield f"    NOT BELIEVED: {problem}"
     for doubt in verdict.unproven:
@@ -34,7 +34,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "origin": str(verdict.origin),
         "holds": verdict.holds,
         "proven": list(verdict.proven),
-        "broken": [{"first": one.first, "end": one.end, "why": one.why} for one in verdict.broken],
+        "broken": [{"first": one.first, "end": one.end, "why": one.why, "offsets": list(one.offsets)} for one in verdict.broken],
         "unproven": [{"first": one.first, "end": one.end, "why": one.why} for one in verdict.unproven],
         "problems": verdict.problems,
         "keys": sorted(map(key_text, verdict.keys)),
@@ -80,6 +80,14 @@ def _section_words(section: SectionFinding) -> Iterator[str]:
     yield f"    signed at {utc(section.end.at_ms)} with {key_text(section.end.key)}, up to offset {section.end.end - 1:,}"
     for run in section.not_shown:
         yield f"    not shown: run {run.run:,} ({run.why})"
+
+
+def _where(doubt: Doubt) -> str:
+    if not doubt.offsets:
+        return f"the first offset that is {doubt.why} is one of {_range(doubt)}, where more records differ than can be named"
+    first, *others = (f"{offset:,}" for offset in doubt.offsets)
+    also = f"; of those up to {doubt.end - 1:,} also {' '.join(others)}" if others else ""
+    return f"the first offset that differs is {first}: {doubt.why}{also}"
 
 
 def _range(doubt: Doubt) -> str:

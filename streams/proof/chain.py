@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from streams.errors import Misuse
 from streams.proof.canonical import DIGEST_BYTES, digest, row_digests
+from streams.proof.locating import SUMS_BYTES, sums_of
 from streams.proof.tree import Entry, Tree, entry_bytes
 from streams.records import OFFSET, ORDER_AT, TOPIC
 from streams.words import Origin
@@ -44,7 +45,8 @@ def entries(records: pa.RecordBatch) -> list[Entry]:
 class Chain:
     """The chain of one (stream, origin), followed row by row from a head that is known. Not safe from several threads.
 
-    `roots`: of the runs closed since it was begun, or since `told` was called last. `newest_at_ms`: the largest order time of all rows.
+    `roots`, `sums`: of the runs closed since it was begun, or since `told` was called last. `newest_at_ms`: the largest order time of all
+    rows.
     """
 
     def __init__(self, stream: str, origin: Origin, runs: int = 0, head: bytes | None = None, newest_at_ms: int = 0) -> None:
@@ -52,13 +54,20 @@ class Chain:
         self.head = head or first_head(stream, origin)
         self.newest_at_ms = newest_at_ms
         self.roots: list[bytes] = []
+        self.sums: list[bytes] = []
+        self._told_end = self.end_of_closed
         self._tail: list[Entry] = []
         self._skipped = 0
 
     @property
     def end(self) -> int:
         """One past the last offset followed."""
-        return self.runs * RUN + len(self._tail) + self._skipped
+        return self.end_of_closed + len(self._tail) + self._skipped
+
+    @property
+    def end_of_closed(self) -> int:
+        """One past the last offset of the last closed run."""
+        return self.runs * RUN
 
     @property
     def whole(self) -> bool:
@@ -90,14 +99,21 @@ class Chain:
         """The root of the rows since the last closed run; None when there are none, or not all could be read."""
         return Tree(self._tail).root() if self._tail and self.whole else None
 
+    def all_sums(self) -> tuple[bytes, ...]:
+        """Those of the roots, then of the open run, if it has a root; none when a single row is told of, which needs no finding."""
+        if not self.roots and self.end - self._told_end <= 1:
+            return ()
+        return (*self.sums, sums_of(self._tail)) if self._tail and self.whole else tuple(self.sums)
+
     def told(self) -> None:
-        """All roots so far are written down: `roots` begins anew."""
-        self.roots = []
+        """All roots so far are written down: `roots` and `sums` begin anew."""
+        self.roots, self.sums, self._told_end = [], [], self.end
 
     def _close_full(self) -> None:
         if len(self._tail) + self._skipped == RUN:
             root = Tree(self._tail).root() if self.whole else UNKNOWN
             self.head = next_head(self.head, root, self.runs)
             self.roots.append(root)
+            self.sums.append(sums_of(self._tail) if self.whole else bytes(SUMS_BYTES))
             self.runs += 1
             self._tail, self._skipped = [], 0

@@ -18,6 +18,7 @@ from streams.log import Append, LogReader
 from streams.proof.canonical import DIGEST_BYTES
 from streams.proof.chain import RUN, Chain
 from streams.proof.keys import PUBLIC_BYTES, SIGNATURE_BYTES, SigningKey, key_text, signed_by
+from streams.proof.locating import SUMS_BYTES
 from streams.proof.reading import Copy, Unread
 from streams.proof.text import from_text, to_text
 from streams.records import BODY, Record, body_text, to_batch
@@ -37,6 +38,7 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     roots: list[Text]
     signature: Text
     tail: Text | None
+    sums: list[Text] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Statement:
     """`head` and `tail` (the root of the open run; None: empty, or not known) stand for all rows before offset `end` of (stream, origin).
 
     `roots`: of the last runs closed before `end`, those no earlier statement gave. `newest_at_ms`: the largest order time of these rows.
-    `at_ms`: the origin's own time (fleet time, UTC ms) when it signed.
+    `at_ms`: the origin's own time (fleet time, UTC ms) when it signed. `sums` (`streams.proof.locating`): of each of `roots`, then of the
+    open run if it has a root; or none.
     """
 
     stream: str
@@ -57,6 +60,7 @@ class Statement:
     at_ms: int
     key: bytes
     signature: bytes = b""
+    sums: tuple[bytes, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -70,7 +74,9 @@ class Statement:
 
     def body(self) -> dict[str, Any]:
         """The statement as a record's body."""
+        sums = {"sums": [to_text(one) for one in self.sums]} if self.sums else {}
         return {
+            **sums,
             "at_ms": self.at_ms,
             "end": self.end,
             "head": to_text(self.head),
@@ -90,11 +96,14 @@ class Statement:
             roots = tuple(_sized(root, DIGEST_BYTES) for root in read.roots)
             key, signature = _sized(read.key, PUBLIC_BYTES), _sized(read.signature, SIGNATURE_BYTES)
             head = _sized(read.head, DIGEST_BYTES)
-            one = cls(stream, origin, read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature)
+            sums = tuple(_sized(one, SUMS_BYTES) for one in read.sums)
+            one = cls(stream, origin, read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature, sums)
         except (msgspec.MsgspecError, ValueError) as problem:
             raise Corrupt(f"what {origin} signed of {stream} does not read: {problem}") from problem
         if one.since_run < 0:
             raise Corrupt(f"a statement up to offset {one.end} gives {len(roots)} roots of {one.runs} runs")
+        if len(sums) not in (0, len(roots) + (tail is not None)):
+            raise Corrupt(f"a statement gives {len(sums)} lists of sums of {len(roots)} roots")
         return one
 
     def signed(self) -> bool:
@@ -121,10 +130,8 @@ class Statement:
 
 def state(chain: Chain, at_ms: int, key: SigningKey) -> Statement:
     """What the origin says of the chain as far as it was followed."""
-    unsigned = Statement(
-        chain.stream, chain.origin, chain.end, chain.head, chain.tail_root(), tuple(chain.roots), chain.newest_at_ms, at_ms, key.public
-    )
-    return unsigned.by(key)
+    said = (chain.end, chain.head, chain.tail_root(), tuple(chain.roots), chain.newest_at_ms)
+    return Statement(chain.stream, chain.origin, *said, at_ms, key.public, sums=chain.all_sums()).by(key)
 
 
 def statements(copy: Copy, stream: str, origin: Origin, since: int = 0) -> Iterator[Statement | Corrupt]:

@@ -114,6 +114,11 @@ def entry_bytes(order_at_ms: int, row_digest: bytes) -> bytes:
     return _AT.pack(order_at_ms) + row_digest
 
 
+def row_digest_of(entry: bytes) -> bytes:
+    """The row digest in `entry_bytes`."""
+    return entry[_AT.size :]
+
+
 def by_topic(entries: Iterable[Entry]) -> dict[str, bytes]:
     """Each topic's entries, one behind the other."""
     found: dict[str, list[bytes]] = {}

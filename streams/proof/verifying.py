@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from streams.errors import Corrupt
 from streams.proof.chain import RUN, UNKNOWN, entries, first_head, next_head
+from streams.proof.locating import located
 from streams.proof.reading import Copy, Unread
 from streams.proof.statements import Statement, statements
 from streams.proof.tree import Entry, Tree
@@ -28,18 +29,20 @@ Mark = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Offsets `first .. end - 1`, and what is the matter with them."""
+    """Offsets `first .. end - 1`, and what is the matter with them. `offsets`: those among them that are known to differ, ascending."""
 
     first: int
     end: int
     why: str
+    offsets: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class Verdict:
     """What one copy of (stream, origin) is worth. `proven`: rows that are, to the byte, what the origin signed.
 
-    `broken`: what is not; the first offset that differs lies in the range. `problems`: statements that are not believed.
+    `broken`: what is not; the first offset that differs is the first of the doubt's `offsets`; where more records differ than its origin's
+    sums can tell, it lies in the range. `problems`: statements that are not believed.
     `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from.
     """
 
@@ -62,11 +65,14 @@ class Verdict:
 
 @dataclass(slots=True)
 class Signed:
-    """All believed statements of one (stream, origin): roots of closed runs, heads by number of runs, roots of open runs by end."""
+    """All believed statements of one (stream, origin): roots of closed runs, heads by number of runs, roots of open runs by end, and sums
+    by the end and root they were signed beside.
+    """
 
     roots: dict[int, bytes] = field(default_factory=dict)
     heads: dict[int, bytes] = field(default_factory=dict)
     tails: dict[int, list[Mark]] = field(default_factory=dict)
+    sums: dict[Mark, bytes] = field(default_factory=dict)
     forks: list[Doubt] = field(default_factory=list)
 
     def add(self, one: Statement) -> None:
@@ -83,6 +89,9 @@ class Signed:
             self._agree(same in ([], [one.tail]), before, one.end)
             if not same:
                 tails.append((one.end, one.tail))
+        closed = [((run + 1) * RUN, root) for run, root in enumerate(one.roots, one.since_run)]
+        marks = closed if one.tail is None else [*closed, (one.end, one.tail)]
+        self.sums.update(zip(marks, one.sums, strict=bool(one.sums)))
 
     def root(self, run: int, tree: bytes) -> bytes | None:
         """The root the origin signed for the closed `run`, itself or by the heads around it (`tree` is then tried); None when unknown."""
@@ -96,6 +105,7 @@ class Signed:
         for said in (self.roots, self.heads, self.tails):
             for number in [number for number in said if number < run]:
                 del said[number]
+        self.sums = {mark: sums for mark, sums in self.sums.items() if mark[0] > run * RUN}
 
     def _agree(self, same: bool, first: int, end: int) -> None:
         if not same:
@@ -190,27 +200,37 @@ def _judge(verdict: Verdict, signed: Signed, run: _Run) -> None:
             why = UNREAD_BY_ORIGIN
         elif root is not None:
             marks.append((run.end, root))
-    proven, broken, why_broken = _held_to(run, marks)
+    proven, mark, why_broken = _held_to(run, marks)
     verdict.proven.add(run.first, proven)
     verdict.unproven += run.beyond
-    if broken:
-        verdict.broken.append(Doubt(proven, broken, why_broken))
-    if max(proven, broken) < run.end:
-        verdict.unproven.append(Doubt(max(proven, broken), run.end, why))
+    if mark:
+        verdict.broken.append(Doubt(proven, mark[0], why_broken, _differing(run, proven, mark, signed.sums.get(mark))))
+    judged = max(proven, mark[0] if mark else 0)
+    if judged < run.end:
+        verdict.unproven.append(Doubt(judged, run.end, why))
 
 
-def _held_to(run: _Run, marks: Sequence[Mark]) -> tuple[int, int, str]:
-    """How far the rows are what was signed; then, unless that is all, the end of the first mark they do not keep, and why (else 0)."""
+def _differing(run: _Run, proven: int, mark: Mark, sums: bytes | None) -> tuple[int, ...]:
+    """The offsets that differ from what was signed up to `mark`; none when the sums do not tell. All before `proven` are as they were."""
+    if mark[0] - proven == 1:
+        return (proven,)
+    places = located(run.rows[: mark[0] - run.first], sums) if sums is not None else []
+    offsets = tuple(run.first + place for place in places)
+    return offsets if offsets and offsets[0] >= proven else ()
+
+
+def _held_to(run: _Run, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
+    """How far the rows are what was signed; then, unless that is all, the first mark they do not keep, and why."""
     few = marks[::-1][:: len(marks) // MARKS_MAX + 1][::-1]
     kept = [_kept(run, mark) for mark in few]
     if all(kept):
-        return (few[-1][0] if few else run.first), 0, ""
+        return (few[-1][0] if few else run.first), None, ""
     false = kept.index(False)
     after = few[false - 1][0] if false else run.first
     for mark in marks:
         if after < mark[0] <= few[false][0]:
             if not _kept(run, mark):
-                return after, mark[0], FORKED if any(kept[false:]) else ALTERED
+                return after, mark, FORKED if any(kept[false:]) else ALTERED
             after = mark[0]
     raise AssertionError(f"a mark of run {run.number} is kept at one time and not at another")
 

@@ -57,7 +57,9 @@ def test_a_copy_is_verified(folder: Path, tmp_path: Path, capsys: pytest.Capture
     code, out, _ = run(capsys, "log", "verify", "-f", tmp_path / "port", "--stream", "containers", "--json")
     assert code == 1
     [verdict] = [json.loads(line) for line in out.splitlines()]
-    assert [(one["first"], one["end"]) for one in verdict["broken"]] == [(30, 32)]
+    assert [(one["first"], one["end"], one["offsets"]) for one in verdict["broken"]] == [(30, 32, [31])]
+    code, out, _ = run(capsys, "log", "verify", "-f", tmp_path / "port", "--stream", "containers")
+    assert "BROKEN: the first offset that differs is 31: not what the origin signed" in out
 
 
 def test_a_proof_goes_from_one_to_another(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

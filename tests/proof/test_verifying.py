@@ -12,6 +12,7 @@ import pytest
 from streams.errors import Misuse
 from streams.proof.chain import RUN
 from streams.proof.keys import SigningKey, key_text
+from streams.proof.locating import LOCATED_MAX
 from streams.proof.statements import last_statement
 from streams.proof.trust import IN_REGISTRY, OWN_WORD, Trust, registry_trust
 from streams.proof.verifying import PARTLY_HELD, UNSIGNED
@@ -71,7 +72,37 @@ def test_an_altered_record_is_found(ship: SigningNode, tmp_path: Path, column: s
     [broken] = verdict.broken
     assert broken.first <= offset < broken.end
     assert broken.end - broken.first <= 300
+    assert broken.offsets == (offset,)
     assert offset not in verdict.proven
+    port.close()
+
+
+@pytest.mark.parametrize("altered", [[RUN + 5, RUN + 140, RUN + 141], [RUN - 1, RUN], [2 * RUN + 1, 2 * RUN + 250]])
+def test_the_first_of_several_altered_records_is_named(ship: SigningNode, tmp_path: Path, altered: list[int]) -> None:
+    origin = ship.log.origin
+    port = open_log(tmp_path / "port", "port-b")
+    blocks = all_blocks(ship.log, "containers", origin)
+    for offset in altered:
+        blocks = forged(blocks, offset, "return_c", -40.0)
+    port.admit(blocks)
+    port.admit(all_blocks(ship.log, "containers.heads", origin))
+    broken = held_against(port, origin).broken
+    assert broken[0].offsets[0] == altered[0]
+    assert {offset for one in broken for offset in one.offsets} <= set(altered)
+    port.close()
+
+
+def test_of_more_altered_records_than_sums_can_tell_the_range_is_named(ship: SigningNode, tmp_path: Path) -> None:
+    origin = ship.log.origin
+    port = open_log(tmp_path / "port", "port-b")
+    blocks = all_blocks(ship.log, "containers", origin)
+    for offset in range(RUN + 20, RUN + 20 + 2 * LOCATED_MAX):
+        blocks = forged(blocks, offset, "return_c", -40.0)
+    port.admit(blocks)
+    port.admit(all_blocks(ship.log, "containers.heads", origin))
+    [broken] = held_against(port, origin).broken
+    assert broken.offsets == ()
+    assert broken.first <= RUN + 20 < broken.end
     port.close()
 
 
