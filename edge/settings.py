@@ -20,11 +20,16 @@ class _Settings(BaseModel):
 
 
 class ShoreNode(_Settings):
-    """A node ashore to dial: its name, the URL of its door (`http://host:port`) and the token to show there."""
+    """A node ashore to dial: its name, the URL of its door (`https://host:port` by certificates) and, at `http://`, the token to show."""
 
     node: NodeName
     url: str = Field(pattern=r"^https?://[^/]+$")
-    token: SecretStr
+    token: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _proven(self) -> Self:
+        self.address("lan")
+        return self
 
     def address(self, link: LinkClass) -> PeerAddress:
         """The same for a link of this class."""
@@ -75,7 +80,10 @@ class ShipSettings(_Settings):
     def _consistent(self) -> Self:
         if self.node.role != "ship" or not is_imo(self.node.identity):
             raise ValueError(f"a ship's node has role 'ship' and its IMO number as identity, not {self.node.role!r} {self.node.identity!r}")
-        dialled = {shore.node for shore in (*self.ports, *([self.headquarters] if self.headquarters else []))}
+        shores = (*self.ports, *([self.headquarters] if self.headquarters else []))
+        if self.node.tls is None and (secured := sorted(shore.node for shore in shores if shore.url.startswith("https:"))):
+            raise ValueError(f"https:// is dialled with a certificate of the ship's own, so set node.tls: {secured}")
+        dialled = {shore.node for shore in shores}
         if strangers := sorted(dialled - {peer.node for peer in self.node.known}):
             raise ValueError(f"nodes to dial must be among node.known, which tells what they are: {strangers}")
         return self

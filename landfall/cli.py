@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from landfall.certtools import certs_app
 from landfall.fleettools import fleet_app
 from landfall.logcopies import add_copies
 from landfall.logtools import log_app
@@ -112,6 +113,7 @@ app.add_typer(fleet_app, name="fleet", rich_help_panel=DEMO)
 add_copies(log_app)
 app.add_typer(log_app, name="log", rich_help_panel=LOOKING)
 app.add_typer(stream_app, name="stream", rich_help_panel=LOOKING)
+app.add_typer(certs_app, name="certs", rich_help_panel=LOOKING)
 app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
 
 

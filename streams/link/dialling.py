@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 import aiohttp
 
 from streams.errors import NotAllowed, RetryLater
+from streams.link.certificates import doubt
+from streams.link.tls import MEND, TlsFiles, dialling, node_host, why
 from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.policy import LinkClass
 
@@ -20,30 +23,42 @@ _REFUSED = (400, 401, 403, 404, 409)
 class Dialler:
     """Dials peers. One per node; `close` it at the end."""
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, node: str, tls: TlsFiles | None = None) -> None:
+        """`tls`: what to show at `https://` doors, and whose certificates to believe there. Raises Misuse when it does not load."""
+        self._node, self._tls = node, tls
+        self._context = None if tls is None else dialling(tls)
         self._http: aiohttp.ClientSession | None = None
 
-    async def dial(self, url: str, token: str, link: LinkClass) -> Wire:
-        """The open link to the node whose door is at `url`.
+    async def dial(self, url: str, peer: str, token: str | None, link: LinkClass) -> Wire:
+        """The open link to the node `peer`, whose door is at `url`: by certificates when that is `https://`, and with the token, if any.
 
-        Raises NotAllowed with the peer's own sentence when it refuses us, RetryLater when it can not be reached within DIAL_TIMEOUT_S.
+        Raises NotAllowed when it refuses us, with its own sentence, or a certificate is not as it should be; RetryLater when it can not be
+        reached within DIAL_TIMEOUT_S.
         """
         if self._http is None:
             self._http = aiohttp.ClientSession(trust_env=False)
-        headers = {"Authorization": f"Bearer {token}", NODE_HEADER: self._node, LINK_HEADER: link}
+        headers = {NODE_HEADER: self._node, LINK_HEADER: link, **({"Authorization": f"Bearer {token}"} if token else {})}
+        shown = node_host(peer) if url.startswith("https:") else None
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
                 opened = await self._http.ws_connect(
-                    f"{url}/sync", headers=headers, max_msg_size=RECEIVE_BYTES_MAX, compress=0, autoping=True
+                    f"{url}/sync",
+                    headers=headers,
+                    max_msg_size=RECEIVE_BYTES_MAX,
+                    compress=0,
+                    autoping=True,
+                    ssl=self._context or True,
+                    server_hostname=shown,
                 )
         except aiohttp.WSServerHandshakeError as problem:
             if problem.status in _REFUSED:
                 raise NotAllowed(
-                    f"{url} refuses the link: {await self._why(url, headers, problem)}", hint="mend the token or the node's name"
+                    f"{url} refuses the link: {await self._why(url, headers, shown, problem)}", hint="mend the token or the node's name"
                 ) from None
             raise RetryLater(f"{url} answers {problem.status}: {problem.message}") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
+            if shown and (reason := why(problem, peer) or self._doubt(problem)):
+                raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND) from None
             raise RetryLater(f"{url} can not be reached: {str(problem) or type(problem).__name__}") from None
         connection = opened._response.connection
         return Wire(opened, connection.transport if connection else None)
@@ -53,11 +68,18 @@ class Dialler:
         if self._http is not None:
             await self._http.close()
 
-    async def _why(self, url: str, headers: dict[str, str], problem: aiohttp.WSServerHandshakeError) -> str:
+    def _doubt(self, problem: Exception) -> str | None:
+        """Who does not like our certificate hangs up without a word: whether it may be that."""
+        if self._tls is None or isinstance(problem, aiohttp.ClientConnectorError | TimeoutError):
+            return None
+        return doubt(self._tls, datetime.now(UTC))
+
+    async def _why(self, url: str, headers: dict[str, str], shown: str | None, problem: aiohttp.WSServerHandshakeError) -> str:
         """The sentence behind a refusal: the upgrade's own answer loses its body, a plain request for the same shows it."""
         assert self._http is not None
         try:
-            async with self._http.get(f"{url}/sync", headers=headers, timeout=aiohttp.ClientTimeout(total=5)) as answer:
+            secured, timeout = self._context or True, aiohttp.ClientTimeout(total=5)
+            async with self._http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
                 return str(json.loads(await answer.text())["problem"])
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError):
             return problem.message

@@ -106,6 +106,10 @@ def _tune(socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: T
         if unsent := getattr(socket, "TCP_NOTSENT_LOWAT", None):
             raw.setsockopt(socket.IPPROTO_TCP, unsent, UNSENT_BYTES_MAX)
     if transport is not None:
-        transport.set_write_buffer_limits(high=0)
+        # TLS takes a limit of 0 to be reached for ever, and what it has encrypted waits in the transport beneath, which it does not show.
+        beneath = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+        transport.set_write_buffer_limits(high=1 if beneath else 0, low=0)
+        if beneath is not None:
+            beneath.set_write_buffer_limits(high=0)
     # aiohttp lets a server choose when a writer waits for the transport, and a client not: it is the same number of the same class.
     setattr(socket_._writer, "_limit", 0)  # noqa: B010

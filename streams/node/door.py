@@ -16,6 +16,7 @@ from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimme
 from streams.ledger import position_of
 from streams.link.dialling import LINK_HEADER, NODE_HEADER
 from streams.link.door import APPEND_BYTES_MAX, WireAppends
+from streams.link.tls import node_of
 from streams.link.wire import Wire
 from streams.log import Append, Appended, LogReader
 from streams.node.links import Links
@@ -97,7 +98,7 @@ class Door:
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
         links = self._node.links
-        peer = links.who(_bearer(request), request.headers.get(NODE_HEADER, ""))
+        peer = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request))
         link = _link_class(request.headers.get(LINK_HEADER, "lan"))
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return _problem(400, "this is the door of the sync session: it wants a WebSocket")
@@ -157,6 +158,12 @@ def _position(text: str) -> Position:
 def _bearer(request: web.Request) -> str:
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _certified(request: web.Request) -> str | None:
+    """The node in whose name the peer has shown a certificate; None when it has shown none."""
+    certificate = request.transport and request.transport.get_extra_info("peercert")
+    return (node_of(certificate) or "no node") if certificate else None
 
 
 def _link_class(name: str) -> LinkClass:

@@ -70,7 +70,7 @@ class Links:
         self._metrics = metrics
         self._report = report
         self._jitter = jitter or random.Random()
-        self._dialler = Dialler(settings.node)
+        self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
         self._known = {peer.node: peer for peer in settings.known}
         self._kept: dict[str, _Kept] = {}
         self._live: dict[str, _Live] = {}
@@ -120,13 +120,20 @@ class Links:
         self._again.set()
         self._again = asyncio.Event()
 
-    def who(self, token: str, node: str) -> KnownPeer:
-        """The known peer that comes as `node` with `token`. Raises NotAllowed with a sentence it can show its operator."""
+    def who(self, node: str, certified: str | None, token: str) -> KnownPeer:
+        """The known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`.
+
+        Raises NotAllowed with a sentence it can show its operator.
+        """
         peer = self._known.get(node)
         expected = peer.token.get_secret_value() if peer and peer.token else ""
-        if peer is None or not expected or not hmac.compare_digest(expected.encode(), token.encode()):
+        if certified is None:
+            proven, wrong = bool(expected) and hmac.compare_digest(expected.encode(), token.encode()), "shows a wrong token"
+        else:
+            proven, wrong = certified == node, f"shows the certificate of '{certified}'"
+        if peer is None or not proven:
             self._metrics.count("links_refused")
-            raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or shows a wrong token")
+            raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or {wrong}")
         return peer
 
     async def accept(self, peer: KnownPeer, link: LinkClass, wire: Wire) -> None:
@@ -167,7 +174,7 @@ class Links:
             again = self._again
             if address.node not in self._live:
                 try:
-                    wire = await self._dialler.dial(address.url, address.token.get_secret_value(), address.link)
+                    wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link)
                     opened_s, problem_told = self._clock.monotonic_s(), ""
                     await self._run(peer, policy, wire, dialled_here=True)
                     if self._clock.monotonic_s() - opened_s >= STEADY_S:

@@ -24,6 +24,7 @@ from streams.clock import Clock, FleetClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
+from streams.link.tls import serving
 from streams.log import Append, Appended, Log
 from streams.logs.damage import Damage
 from streams.logs.kinds import AnyLog, LogOptions, open_log
@@ -103,6 +104,14 @@ class Node:
         host, port = self._runner.addresses[0][:2]
         return f"http://{host}:{port}"
 
+    @property
+    def tls_url(self) -> str:
+        """Where the door for certificates is, once started with `tls` in its settings."""
+        if self._runner is None or self.settings.tls is None:
+            raise RuntimeError("the node is not started, or has no certificate")
+        host, port = self._runner.addresses[1][:2]
+        return f"https://{host}:{port}"
+
     def add_background(self, name: str, work: Background) -> None:
         """Run `work` from start to stop, when it is cancelled. When it raises or returns before, the node stops: `run_until_stopped`
         raises.
@@ -146,6 +155,8 @@ class Node:
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         await web.TCPSite(self._runner, settings.host, settings.port).start()
+        if tls := settings.tls:
+            await web.TCPSite(self._runner, tls.host, tls.port, ssl_context=serving(tls.files())).start()
         self._teller.appending(self.append)
         self._begin("store", store.run)
         self._begin("links", self.links.run)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
 from streams.words import NODE_PATTERN
@@ -24,7 +25,10 @@ class _Settings(BaseModel):
 
 
 class KnownPeer(_Settings):
-    """A node this one knows: what it is (`identity`: a ship's IMO number, a customer's id) and, if it may come to us, its token."""
+    """A node this one knows: what it is (`identity`: a ship's IMO number, a customer's id) and, if it may come to us with one, its token.
+
+    With `node.tls` it may come with its certificate, whether it has a token or not.
+    """
 
     node: NodeName
     role: Role
@@ -37,23 +41,53 @@ class KnownPeer(_Settings):
 
 
 class PeerAddress(_Settings):
-    """A peer to dial: its node name, the URL of its door (`http://host:port`), the class of the link and the token to show."""
+    """A peer to dial: its node name, the URL of its door, the class of the link and the token to show.
+
+    `https://host:port` is its TLS door: both show their certificates, and a token is not needed. `http://host:port` wants the token.
+    """
 
     node: NodeName
     url: str = Field(pattern=r"^https?://[^/]+$")
     link: LinkClass = "lan"
-    token: SecretStr
+    token: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _proven(self) -> PeerAddress:
+        if self.token is None and not self.url.startswith("https:"):
+            raise ValueError(f"'{self.node}' at {self.url} wants a token; certificates go with https:// alone")
+        return self
+
+    def shown_token(self) -> str | None:
+        """The token to show there, if any."""
+        return self.token.get_secret_value() if self.token else None
 
     def policy(self) -> LinkPolicy:
         """What the link carries, and how fast."""
         return policy_of(self.link)
 
 
+class TlsSettings(_Settings):
+    """A node's door for peers and readers elsewhere, over TLS 1.3, beside the plain one for this machine: docs/links.md.
+
+    `authority`: who signs the nodes' certificates; `certificate` and `key`: this node's own, all PEM. `port` 0: any free one.
+    """
+
+    authority: Path
+    certificate: Path
+    key: Path
+    host: str = "127.0.0.1"
+    port: int = Field(default=0, ge=0, le=65_535)
+
+    def files(self) -> TlsFiles:
+        """The same without the door."""
+        return TlsFiles(self.authority, self.certificate, self.key)
+
+
 class NodeSettings(_Settings):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
     `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
-    `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
+    `tls`: a second door, by certificates; none: tokens alone. `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
     `retention_every_s`: how often streams are dropped and thinned. `disk_budget_bytes`: what a ship's records may take on disk (none: as
     much as there is). `reserve_bytes`: a file that pays for cleaning up on a full disk.
     `port` 0: any free one. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
@@ -66,6 +100,7 @@ class NodeSettings(_Settings):
     host: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
     token: SecretStr
+    tls: TlsSettings | None = None
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
     log: LogSettings = FileLogSettings()
@@ -82,6 +117,8 @@ class NodeSettings(_Settings):
             raise ValueError(f"each node is known once, and never itself: {sorted(twice)}")
         if strangers := {address.node for address in self.peers} - set(names):
             raise ValueError(f"a peer to dial must be among the known ones, which tell its role: {sorted(strangers)}")
+        if self.tls is None and (secured := [address.node for address in self.peers if address.url.startswith("https:")]):
+            raise ValueError(f"https:// is dialled with a certificate of this node's own, so set its table tls: {secured}")
         if self.role in ("ship", "customer") and not self.identity:
             raise ValueError(f"a {self.role} needs its identity: a ship's IMO number, a customer's id")
         return self

@@ -64,7 +64,7 @@ async def test_a_stranger_is_refused_in_a_sentence(tmp_path: Path, node: str, to
     hq = await started("singapore", tmp_path)
     dialler = Dialler(node)
     with pytest.raises(NotAllowed, match="is not known at 'singapore', or shows a wrong token"):
-        await dialler.dial(hq.url, token, "lan")
+        await dialler.dial(hq.url, "singapore", token, "lan")
     await dialler.close()
     await hq.stop()
 

@@ -1,0 +1,115 @@
+"""TLS between nodes: each shows a certificate with its name, and what is wrong with one is told in a sentence."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streams.errors import Misuse
+
+told = logging.getLogger("landfall.node")
+
+NODE_DOMAIN = ".node.landfall"
+_VERIFY = {  # X509_V_ERR_… of OpenSSL
+    9: "counts only from a later time on",
+    10: "has expired",
+    18: "is signed by nobody but itself",
+    19: "is signed by an authority that is not known here",
+    20: "is signed by an authority that is not known here",
+    21: "is signed by an authority that is not known here",
+    62: "is not that of '{node}'",
+    64: "is not for this address",
+}
+MEND = "`landfall certs show` tells what a certificate says; compare it with the peer's and with the clock"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files: the authority whose nodes are believed, this node's certificate (with what leads to the authority), and its key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def node_host(node: str) -> str:
+    """The host name by which a certificate names a node."""
+    return f"{node}{NODE_DOMAIN}"
+
+
+def serving(files: TlsFiles) -> ssl.SSLContext:
+    """For a door: TLS 1.3; who shows a certificate shows one of the authority's, who shows none needs a token. Raises Misuse."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.sslobject_class = _Hearing
+    return _filled(context, files)
+
+
+def dialling(files: TlsFiles) -> ssl.SSLContext:
+    """For dialling a peer: it must show a certificate of the authority's with its own name. Raises Misuse."""
+    return _filled(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
+
+
+def trusting(authority: Path) -> ssl.SSLContext:
+    """For reading at a node's door by its host name, without a certificate of one's own. Raises Misuse."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _trust(context, authority)
+    return context
+
+
+def node_of(certificate: Mapping[str, Any] | None) -> str | None:
+    """The node that a verified peer's certificate (as `ssl` gives it) names; None when there is no certificate, or none of a node."""
+    names = [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "DNS" and value.endswith(NODE_DOMAIN)]
+    return names[0].removesuffix(NODE_DOMAIN) if len(names) == 1 else None
+
+
+def why(problem: BaseException, node: str) -> str | None:
+    """In words, what is wrong with the certificates, when they are the reason for `problem` in dialling `node`; None otherwise."""
+    cause: BaseException | None = problem
+    while cause is not None and type(cause) not in (ssl.SSLError, ssl.SSLCertVerificationError):  # a library's own kinds say less
+        cause = getattr(cause, "os_error", None) or cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        wrong = _VERIFY.get(cause.verify_code, f"does not verify: {cause.verify_message}")
+        return f"it shows a certificate that {wrong.format(node=node)}"
+    return None if cause is None else f"no TLS with it: {getattr(cause, 'reason', None) or cause}"
+
+
+class _Hearing(ssl.SSLObject):
+    """The server's end of a handshake. Who is dialled can not tell the dialler what it does not like: it tells its own people."""
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except ssl.SSLCertVerificationError as problem:
+            told.info("a peer was turned away: %s", why(problem, "a node"))
+            raise
+
+
+def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
+    try:
+        mode = stat.S_IMODE(files.key.stat().st_mode)
+        if mode & 0o077:
+            raise Misuse(f"the key in {files.key} can be read by others (mode {mode:04o})", hint=f"chmod 600 {files.key}")
+        context.load_cert_chain(files.certificate, files.key)
+    except OSError as problem:
+        raise Misuse(
+            f"certificate {files.certificate} and key {files.key} do not load: {problem.strerror or problem}",
+            hint="`landfall certs node` makes both",
+        ) from problem
+    _trust(context, files.authority)
+    return context
+
+
+def _trust(context: ssl.SSLContext, authority: Path) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_verify_locations(authority)
+    except OSError as problem:
+        raise Misuse(
+            f"the authority in {authority} does not load: {problem.strerror or problem}", hint="`landfall certs authority` makes one"
+        ) from problem

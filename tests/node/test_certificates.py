@@ -1,0 +1,204 @@
+"""Goal: nodes prove who they are by certificates, over real sockets; a wrong one is turned away in a sentence a person understands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from landfall.cli import main
+from streams.clock import WallClock
+from streams.errors import Misuse, NotAllowed
+from streams.link.certificates import Made, make_node
+from streams.link.dialling import Dialler
+from streams.link.tls import TlsFiles, trusting
+from streams.log import Append
+from streams.node import Node, NodeSettings, PeerAddress
+from streams.node.settings import TlsSettings
+from streams.records import Record, to_batch
+from tests.node.fleet import address, readings, settings, until
+
+
+def run(*words: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert not ended.value.code
+
+
+@pytest.fixture
+def certs(tmp_path: Path) -> Path:
+    """An authority and its nodes' certificates, made as an operator makes them."""
+    folder = tmp_path / "certs"
+    run("certs", "authority", str(folder))
+    run("certs", "node", "tokyo", "hq", "ship-a", "--folder", str(folder), "--host", "127.0.0.1", "--host", "localhost")
+    return folder
+
+
+def files(certs: Path, name: str) -> TlsFiles:
+    return TlsFiles(certs / "authority.pem", certs / f"{name}.pem", certs / f"{name}.key")
+
+
+def secured(name: str, folder: Path, certs: Path) -> NodeSettings:
+    """Settings of a node that knows its peers by their certificates alone: none of them has a token."""
+    plain = settings(name, folder)
+    peers = tuple(peer.model_copy(update={"token": None}) for peer in plain.known)
+    own = files(certs, name)
+    return plain.model_copy(
+        update={"known": peers, "tls": TlsSettings(authority=own.authority, certificate=own.certificate, key=own.key)},
+    )
+
+
+async def node_of(chosen: NodeSettings) -> Node:
+    node = Node(chosen, WallClock())
+    await node.start()
+    return node
+
+
+async def test_nodes_that_show_their_certificates_need_no_token(tmp_path: Path, certs: Path) -> None:
+    hq, tokyo = await node_of(secured("hq", tmp_path, certs)), await node_of(secured("tokyo", tmp_path, certs))
+    assert hq.tls_url.startswith("https://")
+    await tokyo.append([readings(0, 20_000)])
+    await hq.append([Append("registry", to_batch([Record("port/JPTYO", body={"type": "port"})]))])
+    tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
+    await until(lambda: hq.log.position("containers") == tokyo.log.position("containers"))
+    await until(lambda: tokyo.log.position("registry") == hq.log.position("registry"))
+    for node in (hq, tokyo):
+        await node.stop()
+
+
+async def test_a_token_still_does_where_the_settings_give_one_and_a_certificate_where_they_do_not(tmp_path: Path, certs: Path) -> None:
+    """The ship comes with its token to the plain door, Tokyo with its certificate: each as the settings of headquarters have it."""
+    own = secured("hq", tmp_path, certs)
+    mixed = tuple(next(p for p in settings("hq", tmp_path).known if p.node == k.node) if k.node == "ship-a" else k for k in own.known)
+    hq = await node_of(own.model_copy(update={"known": mixed}))
+    ship, tokyo = await node_of(settings("ship-a", tmp_path)), await node_of(secured("tokyo", tmp_path, certs))
+    ship.link([address("ship-a", "hq", hq.url)])
+    tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
+    await until(lambda: set(hq.links.status()) == {"ship-a", "tokyo"})
+    dialler = Dialler("tokyo")
+    with pytest.raises(NotAllowed, match="wrong token"):
+        await dialler.dial(hq.url, "hq", "token-of-tokyo", "lan")
+    await dialler.close()
+    for node in (ship, tokyo, hq):
+        await node.stop()
+
+
+def signed(folder: Path, certs: Path, name: str, since: datetime, days: float, authority: str = "authority") -> TlsFiles:
+    """A certificate as a thief or a careless operator has it."""
+    folder.mkdir(exist_ok=True)
+    made = make_node(Made((certs / f"{authority}.pem").read_bytes(), (certs / f"{authority}.key").read_bytes()), name, (), since, days)
+    own = TlsFiles(certs / "authority.pem", folder / f"{name}.pem", folder / f"{name}.key")
+    own.key.touch(0o600)
+    own.key.write_bytes(made.key)
+    own.certificate.write_bytes(made.certificate)
+    return own
+
+
+@pytest.mark.parametrize(
+    ("what", "here", "there"),
+    [
+        ("expired", r"this node's certificate, .*tokyo\.pem, has expired: it counted until \d{4}-", "has expired"),
+        ("early", r"this node's certificate, .*tokyo\.pem, counts only from \d{4}-", "counts only from a later time on"),
+        ("stranger", "is signed by 'Pirates', not by the authority in", "is signed by an authority that is not known here"),
+    ],
+)
+async def test_who_dials_with_a_wrong_certificate_is_told_and_so_is_who_was_dialled(
+    tmp_path: Path, certs: Path, caplog: pytest.LogCaptureFixture, what: str, here: str, there: str
+) -> None:
+    now = datetime.now(UTC)
+    since, authority = {"expired": now - timedelta(days=9), "early": now + timedelta(days=9)}.get(what, now), certs
+    if what == "stranger":
+        authority = tmp_path / "others"
+        run("certs", "authority", str(authority), "--name", "Pirates")
+    shown = signed(tmp_path / what, authority, "tokyo", since, 3)
+    shown = TlsFiles(certs / "authority.pem", shown.certificate, shown.key)
+    hq = await node_of(secured("hq", tmp_path, certs))
+    dialler = Dialler("tokyo", shown)
+    with caplog.at_level(logging.INFO, "landfall.node"), pytest.raises(NotAllowed, match=here):
+        await dialler.dial(hq.tls_url, "hq", None, "lan")
+    assert f"a peer was turned away: it shows a certificate that {there}" in caplog.text
+    assert not hq.links.status()
+    await dialler.close()
+    await hq.stop()
+
+
+async def test_nobody_can_come_as_somebody_else(tmp_path: Path, certs: Path) -> None:
+    """A certificate counts alone: not even the right token of another helps."""
+    plain = settings("hq", tmp_path)
+    hq = await node_of(secured("hq", tmp_path, certs).model_copy(update={"known": plain.known}))
+    dialler = Dialler("ship-a", files(certs, "tokyo"))
+    with pytest.raises(NotAllowed, match="'ship-a' is not known at 'hq', or shows the certificate of 'tokyo'"):
+        await dialler.dial(hq.tls_url, "hq", "token-of-ship-a", "lan")
+    await dialler.close()
+    await hq.stop()
+
+
+async def test_who_is_dialled_must_be_who_was_meant(tmp_path: Path, certs: Path) -> None:
+    """Another node's door, and one of another authority: nothing is said to either, not even a token."""
+    hq = await node_of(secured("hq", tmp_path, certs))
+    dialler = Dialler("tokyo", files(certs, "tokyo"))
+    with pytest.raises(NotAllowed, match=r"it shows a certificate that is not that of 'sydney' \(`landfall certs show`"):
+        await dialler.dial(hq.tls_url, "sydney", None, "lan")
+    await dialler.close()
+    run("certs", "authority", str(tmp_path / "others"))
+    own = files(certs, "tokyo")
+    dialler = Dialler("tokyo", TlsFiles(tmp_path / "others" / "authority.pem", own.certificate, own.key))
+    with pytest.raises(NotAllowed, match="it shows a certificate that is signed by an authority that is not known here"):
+        await dialler.dial(hq.tls_url, "hq", None, "lan")
+    await dialler.close()
+    await hq.stop()
+
+
+async def test_a_reader_elsewhere_needs_the_token_over_tls(tmp_path: Path, certs: Path) -> None:
+    hq = await node_of(secured("hq", tmp_path, certs))
+    context = trusting(certs / "authority.pem")
+
+    def ask(token: str) -> int:
+        request = urllib.request.Request(f"{hq.tls_url}/streams", headers={"Authorization": f"Bearer {token}"})
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as problem:
+            with problem:
+                return problem.code
+
+    assert await asyncio.to_thread(ask, "door-of-hq") == 200
+    assert await asyncio.to_thread(ask, "") == 401
+    await hq.stop()
+
+
+def test_settings_that_can_not_prove_who_they_are_are_refused(tmp_path: Path, certs: Path) -> None:
+    with pytest.raises(ValidationError, match="wants a token; certificates go with https:// alone"):
+        PeerAddress(node="hq", url="http://127.0.0.1:1")
+    told = settings("tokyo", tmp_path).model_dump()
+    with pytest.raises(ValidationError, match="so set its table tls"):
+        NodeSettings.model_validate({**told, "peers": [{"node": "hq", "url": "https://127.0.0.1:1"}]})
+    (certs / "tokyo.key").chmod(0o644)
+    with pytest.raises(Misuse, match="can be read by others"):
+        Dialler("tokyo", files(certs, "tokyo"))
+
+
+def test_the_commands_say_what_they_wrote_and_overwrite_nothing(certs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("certs", "show", str(certs / "tokyo.pem"))
+    told = capsys.readouterr().out
+    assert "node 'tokyo', signed by 'Landfall development'" in told
+    assert "for tokyo.node.landfall, localhost, 127.0.0.1" in told
+    assert "364 days left" in told
+    assert (certs / "authority.key").stat().st_mode & 0o777 == 0o600
+    for words, why in (
+        (("certs", "authority", str(certs)), "is there already"),
+        (("certs", "node", "tokyo", "-f", str(certs)), "is there already"),
+        (("certs", "node", "Tokyo!", "-f", str(certs)), "no node can be called 'Tokyo!'"),
+        (("certs", "node", "kobe", "-f", str(certs / "none")), "can not be read"),
+        (("certs", "show", str(certs / "tokyo.key")), "this is no certificate"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        assert why in " ".join(capsys.readouterr().err.split())
