@@ -6,7 +6,7 @@ ARGS ?=
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check lint pytest bench torture lock format clean
+.PHONY: help setup setup-test demo test check lint pytest bench torture containers lock format clean
 
 help: ## these words
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -47,6 +47,9 @@ bench: setup-test ## measure the targets; docs/performance.md says how to read i
 
 torture: setup-test ## the kill and fault tests that take long
 	$(BIN)/pytest -m torture --timeout=0 $(ARGS)
+
+containers: ## the fleet of docker-compose.yml built, started, looked at from outside and ended; ARGS="--engine podman-compose"
+	@$(PYTHON) -m deploy.containers $(ARGS)
 
 lock: setup-test ## look up anew which versions fit, and write every lock file
 	printf '%s\n' pip setuptools wheel | $(LOCK) - --upgrade --output-file requirements-build.lock

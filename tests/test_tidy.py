@@ -35,7 +35,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "aiohttp": ("streams/link", "streams/node", "edge/console.py", "sim/door.py", "sim/run.py"),
     "alembic": ("hq",),
     "argon2": ("hq", "intake/logins.py"),
-    "confluent_kafka": ("hq/fanout", "streams/logs/kafka"),
+    "confluent_kafka": ("deploy/containers/reader.py", "hq/fanout", "streams/logs/kafka"),
     "cryptography": ("deploy/setup/jars.py", "streams/link/certificates.py", "streams/proof/keys.py"),
     "delta": ("hq",),
     "deltalake": ("hq",),

@@ -15,6 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 from typer.testing import CliRunner
 
+from deploy.containers.compose import health_checks, services
 from landfall.cli import app
 from landfall.configuration import load
 from landfall.demo.containers import PROCESSES as CONTAINERS
@@ -24,7 +25,7 @@ from sim.settings import SimSettings
 from tests.fanout.kafka import ROOT, free_ports, until
 
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
-SERVICES: dict[str, str] = dict(re.findall(r"^  ([a-z]+):\n    <<: \*process\n((?:    .+\n)+)", COMPOSE, re.MULTILINE))
+SERVICES = dict(services())
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +53,9 @@ def test_each_container_finds_settings_that_its_process_takes(fleet: Path) -> No
         assert file == name
         kind = SimSettings if word == "sim" else found(PROCESSES[word].settings)
         load(kind, fleet / "settings" / f"{file}.toml", {})
-        health = re.search(r'deploy/healthy, "(\d+)"', told)
-        assert health
-        assert re.search(rf"^\w*port = {health[1]}$", (fleet / "settings" / f"{name}.toml").read_text(), re.MULTILINE), name
+        words = health_checks()[name]
+        assert words[0] == "deploy/healthy"
+        assert re.search(rf"^\w*port = {words[1]}$", (fleet / "settings" / f"{name}.toml").read_text(), re.MULTILINE), name
 
 
 def test_writing_again_changes_nothing(fleet: Path) -> None:

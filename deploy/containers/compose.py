@@ -1,0 +1,82 @@
+"""Compose, whichever engine brings it, and what `docker-compose.yml` says of the services."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = "landfall-look"
+"""Its volumes are no other fleet's."""
+ENGINES = ("docker compose", "podman-compose")
+_SERVICE = re.compile(r"^  ([a-z]+):\n((?:    .+\n)+)", re.MULTILINE)
+_HEALTH = re.compile(r"healthcheck: \{test: \[CMD, ([^\]]+)\]")
+
+
+class Unwell(Exception):
+    """Something is not as it should be."""
+
+
+class Compose:
+    """One compose project of this clone, apart from every other."""
+
+    def __init__(self, engine: str | None) -> None:
+        """`engine`: a command such as `podman-compose`; the first that is there when None. Raises Unwell when there is none."""
+        found = engine or next((one for one in ENGINES if shutil.which(one.split()[0])), None)
+        if found is None:
+            raise Unwell(f"none of {', '.join(ENGINES)} is there: install one, or name yours with --engine")
+        self._all = () if "podman" in found else ("--all",)
+        """What lists ended containers too: podman-compose does so unasked, and knows no word for it."""
+        self._command = (*found.split(), "--project-name", PROJECT, "--file", str(ROOT / "docker-compose.yml"))
+
+    def show(self, *words: str) -> None:
+        """Runs it, its words on the screen. Raises Unwell when it fails."""
+        if subprocess.run((*self._command, *words), cwd=ROOT, check=False).returncode:
+            raise Unwell(f"`{' '.join(words)}` failed: its words are above")
+
+    def inside(self, service: str, *command: str, told: str = "") -> str:
+        """What `command`, with `told` on its standard input, prints in the container of `service`. Raises Unwell when it fails."""
+        done = self._asked("exec", "-T", service, *command, told=told)
+        if done.returncode:
+            raise Unwell(f"{service}: `{' '.join(command)[:80]}` ended with {done.returncode}: {done.stderr[-500:]}")
+        return done.stdout
+
+    def is_healthy(self, service: str) -> bool:
+        """Whether the health check of `service` says so now."""
+        return self._asked("exec", "-T", service, *health_checks()[service]).returncode == 0
+
+    def exit_codes(self) -> dict[str, int]:
+        """Of each container, by its service. One that runs has the code 0 too."""
+        told = self._asked("ps", *self._all, "--format", "json").stdout.strip()
+        containers = json.loads(told) if told.startswith("[") else [json.loads(line) for line in told.splitlines()]
+        return {_service(one): int(one["ExitCode"]) for one in containers}
+
+    def logs(self, service: str) -> str:
+        """The end of what `service` has said."""
+        done = self._asked("logs", "--tail", "40", service)
+        return done.stdout + done.stderr
+
+    def _asked(self, *words: str, told: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run((*self._command, *words), cwd=ROOT, input=told, capture_output=True, text=True, check=False)
+
+
+def services() -> Iterator[tuple[str, str]]:
+    """Each service, and what `docker-compose.yml` says of it."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    return ((name, told) for name, told in _SERVICE.findall(text[text.index("\nservices:") :]) if "*process" in told)
+
+
+def health_checks() -> dict[str, Sequence[str]]:
+    """The health check of each service that has one: a command for its container."""
+    found = ((name, _HEALTH.search(told)) for name, told in services())
+    return {name: [word.strip(' "') for word in health[1].split(",")] for name, health in found if health}
+
+
+def _service(container: dict[str, object]) -> str:
+    """Docker names the service; podman leaves it in a label."""
+    labels = container["Labels"]
+    return str(labels["com.docker.compose.service"] if isinstance(labels, dict) else container["Service"])
