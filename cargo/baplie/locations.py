@@ -1,0 +1,177 @@
+"""One stowage location of a BAPLIE file into the box that stands there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from cargo.baplie.plan import Problem
+from cargo.baplie.segments import Segment
+from cargo.identifiers import check_container, is_locode
+from cargo.registry import Dangerous, Stowed
+from cargo.signals import SIGNALS
+from cargo.slots import Slot
+
+NO_TRACKER, UNKNOWN_GOODS = "NO TRACKER", "DANGEROUS GOODS UNKNOWN"
+"""What `landfall` says in a plan's free text (FTX+AAI), for which BAPLIE has no field: a file without it has trackers on all boxes, and
+tells of all dangerous goods."""
+WEIGHT_KG_MAX = 100_000
+_WEIGHTS = ("VGM", "AET", "WT", "G")
+"""What a measurement of weight is called, best first: verified gross mass, gross weight by the equipment, by the plan, gross."""
+_KG = {"KGM": 1.0, "TNE": 1_000.0, "LBR": 0.453_592_37}
+_NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?")
+_SIZE_TYPE = re.compile(r"[A-Z0-9]{4}")
+_OLD_LETTERS = {"0": "G", "1": "V", "2": "B", "3": "R", "4": "H", "5": "U", "6": "P", "7": "T", "8": "B"}
+"""Groups of types by the third digit of an ISO 6346:1984 code, as letters of ISO 6346:1995."""
+_OLD_TYPES = {"10": "G1", "32": "R1"}
+_EMPTY, _LADEN = "4", "5"
+
+
+@dataclass(slots=True)
+class Location:
+    """The segments of one stowage location, and where to say what is wrong with them."""
+
+    segments: list[Segment]
+    problems: list[Problem]
+    notes: list[Problem]
+    failed: bool = field(default=False, init=False)
+
+    def wrong(self, segment: Segment, problem: str, hint: str) -> None:
+        """The box can not be taken, for this reason."""
+        self.failed = True
+        self.problems.append(segment.wrong(problem, hint, one_box=True))
+
+    def note(self, segment: Segment, told: str, hint: str) -> None:
+        """Something to know, nothing to mend."""
+        self.notes.append(segment.wrong(told, hint, one_box=True))
+
+    def all(self, tag: str, *qualifiers: str) -> list[Segment]:
+        """Its segments of this tag, with one of these qualifiers if any are given, in the file's order."""
+        return [one for one in self.segments if one.tag == tag and (not qualifiers or one.at(0) in qualifiers)]
+
+
+def read_location(location: Location) -> Stowed | None:
+    """The container at a stowage location; None when nothing or no container stands there, or when something is wrong, which is told."""
+    place, equipment = location.segments[0], location.all("EQD")
+    if not equipment:
+        return None
+    if equipment[0].at(0) != "CN":
+        location.note(equipment[0], f"equipment of type {equipment[0].at(0)!r} is no container", "it is left out")
+        return None
+    for other in equipment[1:]:
+        location.note(other, "it stands in the slot of another", "a load list has one box in a slot: it is left out")
+    box = equipment[0]
+    fields: dict[str, Any] = {
+        "container": _container(location, box),
+        "slot": _slot(location, place),
+        "size_type": _size_type(location, box),
+        "pol": _port(location, "port of loading", "9", "6"),
+        "pod": _port(location, "port of discharge", "11", "12"),
+        "booking": next((one.at(0, 1) for one in location.all("RFF") if one.at(0) == "BN" and one.at(0, 1)), None),
+        "weight_kg": _weight_kg(location),
+        "setpoint_c": next((_celsius(location, one, one.at(1), one.at(1, 1)) for one in location.all("TMP", "2")), None),
+        "range_c": next((_range_c(location, one) for one in location.all("RNG", "5")), None),
+        "empty": {_EMPTY: True, _LADEN: False}.get(box.at(5)),
+    }
+    remarks = {text.strip() for one in location.all("FTX", "AAI") for text in (one.elements[3] if len(one.elements) > 3 else ())}
+    fields["tracker"] = NO_TRACKER not in remarks
+    dangerous = tuple(goods for one in location.all("DGS") if (goods := _dangerous(location, one)) is not None)
+    if dangerous or UNKNOWN_GOODS not in remarks:
+        fields["dangerous"] = dangerous
+    return None if location.failed else Stowed(**{name: value for name, value in fields.items() if value is not None})
+
+
+def _container(location: Location, box: Segment) -> str | None:
+    text = box.at(1)
+    if not text:
+        location.wrong(box, "the container has no number", "write its number, or take it out of the plan")
+        return None
+    check = check_container(text)
+    if check.valid:
+        return check.number
+    meant = f", perhaps {' or '.join(check.candidates[:3])}" if check.candidates else ""
+    location.wrong(box, f"{text!r}: {check.problem}", f"correct the number{meant}")
+    return None
+
+
+def _slot(location: Location, place: Segment) -> str | None:
+    text = place.at(1)
+    padded = f"0{text}" if len(text) == 6 else text  # bays of two digits, as older files have them
+    try:
+        return str(Slot.parse(padded))
+    except ValueError as problem:
+        location.wrong(place, str(problem), "write bay, row and tier as BBBRRTT, like 0340282")
+        return None
+
+
+def _size_type(location: Location, box: Segment) -> str | None:
+    code = box.at(2)
+    if not _SIZE_TYPE.fullmatch(code):
+        location.wrong(box, f"{code!r} is no size/type code of ISO 6346", "write its four characters, like 22G1 or 45R1")
+        return None
+    if code.isdecimal():
+        new = code[0] + {"3": "2"}.get(code[1], code[1]) + (_OLD_TYPES.get(code[2:]) or f"{_OLD_LETTERS.get(code[2], 'G')}0")
+        location.note(box, f"{code} is a size/type code of 1984", f"it is taken as {new}")
+        code = new
+    place = location.segments[0]
+    short, odd = code[0] == "2", place.at(1)[:-4].isdecimal() and int(place.at(1)[:-4]) % 2 == 1
+    if short != odd and code[0] in "24L":
+        bay = "an even bay is for 40 feet" if short else "an odd bay is for 20 feet"
+        location.note(
+            box, f"a box of type {code} in slot {place.at(1)}: {bay}", "see whether slot and type are right; it is taken as it is"
+        )
+    return code
+
+
+def _port(location: Location, what: str, *qualifiers: str) -> str | None:
+    found = location.all("LOC", *qualifiers)
+    if not found:
+        location.wrong(location.segments[0], f"the box here has no {what} (LOC+{qualifiers[0]})", "write it, like LOC+9+SGSIN:139:6")
+        return None
+    code = found[0].at(1)
+    if not is_locode(code):
+        location.wrong(found[0], f"{code!r} is no UN/LOCODE", f"write the {what}'s five characters, like SGSIN")
+        return None
+    return code
+
+
+def _weight_kg(location: Location) -> int | None:
+    measured = {name: one for one in location.all("MEA") for name in (one.at(0), one.at(1)) if name in _WEIGHTS}
+    one = next((measured[name] for name in _WEIGHTS if name in measured), None)
+    if one is None:
+        return None
+    unit, number = one.at(2), _number(one.at(2, 1))
+    if unit not in _KG or number is None or not 0 <= number * _KG[unit] <= WEIGHT_KG_MAX:
+        location.wrong(one, "this weight does not read, or is no container's", "write it like KGM:24500 (or TNE, LBR)")
+        return None
+    return round(number * _KG[unit])
+
+
+def _celsius(location: Location, segment: Segment, text: str, unit: str) -> float | None:
+    number, allowed = _number(text), SIGNALS["setpoint_c"]
+    if number is not None and unit == "FAH":
+        number = round((number - 32) / 1.8, 2)
+    right = number is not None and unit in ("CEL", "C", "FAH") and allowed.low is not None and allowed.high is not None
+    if number is None or not right or not (allowed.low or 0) <= number <= (allowed.high or 0):
+        location.wrong(segment, "this temperature does not read, or no reefer can hold it", "write it like -18.0:CEL (or FAH)")
+        return None
+    return number
+
+
+def _range_c(location: Location, segment: Segment) -> tuple[float, float] | None:
+    low, high = (_celsius(location, segment, segment.at(1, part), segment.at(1)) for part in (1, 2))
+    return None if low is None or high is None else (min(low, high), max(low, high))
+
+
+def _dangerous(location: Location, segment: Segment) -> Dangerous | None:
+    imdg_class, un_number = segment.at(1), segment.at(2)
+    try:
+        return Dangerous(un_number, imdg_class)
+    except ValueError as problem:
+        location.wrong(segment, str(problem), "write class and UN number, like DGS+IMD+6.1+2761")
+        return None
+
+
+def _number(text: str) -> float | None:
+    return float(text.replace(",", ".")) if _NUMBER.fullmatch(text) else None

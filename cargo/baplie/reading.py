@@ -1,0 +1,189 @@
+"""A BAPLIE file into a bay plan, with every problem there is: the dialects of 2.x (D.95B) and 3.x (D.13B) alike.
+
+Read by what segments say, not by the version a file claims: the two differ in where a container's weight and ports stand, in qualifiers
+(`LOC+6`/`LOC+12` of 2.0 against `LOC+9`/`LOC+11`, `MEA+WT` against `MEA+AAE+VGM`) and in code lists, and files mix them.
+Sources: UN/EDIFACT directories D.95B and D.13B, message BAPLIE; SMDG's user manuals of BAPLIE 2.2 and 3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+
+from cargo.baplie.locations import Location, read_location
+from cargo.baplie.plan import BayPlan, Problem
+from cargo.baplie.segments import Segment, read_segments
+from cargo.identifiers import is_imo, is_locode
+from cargo.registry import Stowed
+from cargo.slots import Cell, Slot
+
+DEPARTED, DEPARTS, NEXT_PORT, PORT, STOWED = "136", "133", "61", "5", "147"
+PARTIAL = frozenset({"LOADONLY", "DISCHARGEONLY"})
+_ENDS = frozenset({"CNT", "UNS", "UNT", "UNE", "UNZ"})
+_TIMES = {
+    "101": "%y%m%d",
+    "102": "%Y%m%d",
+    "201": "%y%m%d%H%M",
+    "203": "%Y%m%d%H%M",
+    "204": "%Y%m%d%H%M%S",
+    "301": "%y%m%d%H%M",
+    "303": "%Y%m%d%H%M",
+}
+"""Codes of DTM's format (data element 2379); 301 and 303 end in a zone."""
+_ZONED = frozenset({"301", "303"})
+_ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?|UTC|GMT|Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a file gave: the plan of all that could be read, what is wrong, and what an operator may want to know and need not mend."""
+
+    plan: BayPlan
+    problems: tuple[Problem, ...]
+    notes: tuple[Problem, ...]
+
+
+def read_bayplan(content: bytes) -> Read:
+    """The bay plan of a BAPLIE file. Never raises for what it contains: whoever uses the plan looks at `problems` first.
+
+    A box with a problem is not in the plan. Times without a zone are taken as UTC.
+    """
+    segments, problems = read_segments(content)
+    header, groups, trailer = _parted(segments)
+    problems += _envelope(segments, header, trailer)
+    reader = _Header(problems)
+    for segment in header:
+        reader.take(segment)
+    notes: list[Problem] = []
+    boxes = tuple(_without_clashes(groups, problems, notes))
+    plan = BayPlan(reader.ship, reader.ship_name, reader.voyage, reader.port, reader.next_port, reader.departs_at_ms, boxes)
+    return Read(plan, tuple(sorted(problems, key=lambda one: one.segment)), tuple(sorted(notes, key=lambda one: one.segment)))
+
+
+def _parted(segments: list[Segment]) -> tuple[list[Segment], list[list[Segment]], list[Segment]]:
+    """The segments before the first stowage location, those of each location, and those after the last."""
+    header: list[Segment] = []
+    groups: list[list[Segment]] = []
+    trailer: list[Segment] = []
+    for segment in segments:
+        if segment.tag == "LOC" and segment.at(0) == STOWED:
+            groups.append([segment])
+        elif trailer or segment.tag in _ENDS:
+            trailer.append(segment)
+        else:
+            (groups[-1] if groups else header).append(segment)
+    return header, groups, trailer
+
+
+def _envelope(segments: list[Segment], header: list[Segment], trailer: list[Segment]) -> Iterator[Problem]:
+    """Whether it is one BAPLIE message, whole."""
+    starts = [segment for segment in segments if segment.tag == "UNH"]
+    if not starts:
+        yield Problem(0, "", "it has no message header (UNH)", "give a BAPLIE file, from UNB or UNH on")
+        return
+    if (kind := starts[0].at(1)) != "BAPLIE":
+        yield starts[0].wrong(f"this is a message {kind or 'of no type'}, not BAPLIE", "give the bay plan's own file")
+    for other in starts[1:]:
+        yield other.wrong("a second message begins here", "give each message as a file of its own")
+    for stray in (segment for segment in header if segment.tag == "EQD"):
+        yield stray.wrong("a container before any stowage location", "put it after the LOC+147 with its slot")
+    ends = [segment for segment in trailer if segment.tag == "UNT"]
+    if not ends:
+        yield Problem(segments[-1].number, segments[-1].text, "the message does not end (UNT)", "the file was cut off: get it again")
+    elif len(starts) == 1 and (counted := ends[0].number - starts[0].number + 1) != _whole(ends[0].at(0)):
+        hint = f"get the file again; if it was changed by hand and is whole, write {counted}"
+        yield ends[0].wrong(f"the message has {counted} segments, and says {ends[0].at(0) or 'nothing'}", hint)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+@dataclass(slots=True)
+class _Header:
+    """What stands before the stowage locations."""
+
+    problems: list[Problem]
+    ship: str = ""
+    ship_name: str = ""
+    voyage: str = ""
+    port: str = ""
+    next_port: str = ""
+    departs_at_ms: int | None = None
+    _departs_by: str = field(default="", init=False)
+
+    def take(self, segment: Segment) -> None:
+        """One segment, in the file's order."""
+        match segment.tag, segment.at(0):
+            case "BGM", _ if segment.at(0, 2) in PARTIAL:
+                told = f"this is a part of a plan ({segment.at(0, 2)}), and a load list needs all that is aboard"
+                self.problems.append(segment.wrong(told, "ask for the whole plan"))
+            case "TDT", "20":
+                self._take_ship(segment)
+            case "LOC", "5":
+                self.port = self._place(segment)
+            case "LOC", "61":
+                self.next_port = self._place(segment)
+            case "DTM", "133" | "136" as what:
+                if (at_ms := _time_ms(segment)) is None:
+                    self.problems.append(segment.wrong("this time does not read", "write it as YYYYMMDDHHMM:203 or with a zone, …UTC:303"))
+                elif self._departs_by != DEPARTED:
+                    self.departs_at_ms, self._departs_by = at_ms, what
+
+    def _take_ship(self, segment: Segment) -> None:
+        self.voyage = segment.at(1)
+        for element in range(2, len(segment.elements)):
+            if is_imo(segment.at(element)):
+                self.ship = segment.at(element)
+            if segment.at(element, 3):
+                self.ship_name = segment.at(element, 3)
+
+    def _place(self, segment: Segment) -> str:
+        if is_locode(segment.at(1)):
+            return segment.at(1)
+        self.problems.append(segment.wrong(f"{segment.at(1)!r} is no UN/LOCODE", "write the port's five characters, like SGSIN"))
+        return ""
+
+
+def _time_ms(segment: Segment) -> int | None:
+    """A DTM's time, UTC ms; None when it does not read."""
+    _, text, form = segment.at(0), segment.at(0, 1), segment.at(0, 2)
+    zone: timezone = UTC
+    if form in _ZONED:
+        digits = len(text) - len(text.lstrip("0123456789"))
+        found = _ZONE.fullmatch(text[digits:])
+        if found is None:
+            return None
+        if found["sign"]:
+            offset = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"] or 0))
+            zone = timezone(offset if found["sign"] == "+" else -offset)
+        text = text[:digits]
+    try:
+        return round(datetime.strptime(text, _TIMES[form]).replace(tzinfo=zone).timestamp() * 1000)
+    except (KeyError, ValueError):
+        return None
+
+
+def _without_clashes(groups: list[list[Segment]], problems: list[Problem], notes: list[Problem]) -> Iterator[Stowed]:
+    """The boxes of all locations, each container once and each 20-foot place filled once: the first counts."""
+    known: dict[str, Segment] = {}
+    filled: dict[Cell, tuple[str, Segment]] = {}
+    for segments in groups:
+        location = Location(segments, problems, notes)
+        box = read_location(location)
+        if box is None:
+            continue
+        place, slot = segments[0], Slot.parse(box.slot)
+        if (before := known.get(box.container)) is not None:
+            told = f"{box.container} stands in {before.at(1)} already (segment {before.number})"
+            problems.append(place.wrong(told, "take one of the two out", one_box=True))
+            continue
+        if (taken := next((filled[cell] for cell in slot.cells if cell in filled), None)) is not None:
+            told = f"{box.container} stands where {taken[0]} stands (segment {taken[1].number})"
+            problems.append(place.wrong(told, "correct one of the two slots", one_box=True))
+            continue
+        known[box.container] = place
+        filled |= dict.fromkeys(slot.cells, (box.container, place))
+        yield box

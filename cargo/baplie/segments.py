@@ -1,0 +1,107 @@
+"""EDIFACT's syntax (ISO 9735): a file's bytes into numbered segments, and segments into bytes. What they mean is not known here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pydifact.control.characters import Characters
+from pydifact.exceptions import EDISyntaxError
+from pydifact.parser import Parser
+from pydifact.segments import Segment as PydifactSegment
+from pydifact.serializer import Serializer
+from pydifact.token import Token
+from pydifact.tokenizer import Tokenizer
+
+from cargo.baplie.plan import Problem
+
+TEXT_CHARS_MAX = 60
+CHARSET = "latin-1"
+"""What is written: character set C of EDIFACT, ISO 8859-1."""
+_USUAL = "UNA:+.? '"
+_NO_RELEASE = "\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment: its number in the file (from 1, UNA not counted), its tag, and its elements with their components."""
+
+    number: int
+    tag: str
+    elements: tuple[tuple[str, ...], ...]
+
+    def at(self, element: int, component: int = 0) -> str:
+        """That component without blanks around it, both counted from 0 after the tag; empty when it is not there."""
+        parts = self.elements[element] if element < len(self.elements) else ()
+        return parts[component].strip() if component < len(parts) else ""
+
+    @property
+    def text(self) -> str:
+        """Its beginning, as a person finds it in the file."""
+        whole = "+".join([self.tag, *(":".join(parts) for parts in self.elements)])
+        return whole if len(whole) <= TEXT_CHARS_MAX else f"{whole[:TEXT_CHARS_MAX]}…"
+
+    def wrong(self, problem: str, hint: str, *, one_box: bool = False) -> Problem:
+        """A problem at this segment."""
+        return Problem(self.number, self.text, problem, hint, one_box)
+
+
+def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
+    """All segments of a file, and what is wrong with its syntax. Never raises for what it contains.
+
+    UTF-8 or ISO 8859-1; line breaks anywhere mean nothing unless UNA makes them the terminator; UNA's separators are honoured.
+    """
+    text, characters = _advised(content)
+    segments: list[Segment] = []
+    tokens = _without_empty_segments(Tokenizer().get_tokens(text, characters))
+    try:
+        for raw in Parser().convert_tokens_to_raw_segments(tokens):
+            tag, *elements = ((part,) if isinstance(part, str) else tuple(part) for part in raw)
+            segments.append(Segment(len(segments) + 1, tag[0].strip(), tuple(elements)))
+    except EDISyntaxError:
+        hint = "the file was cut off: get it again"
+        return segments, [Problem(len(segments) + 1, "", "the segment has no terminator", hint)]
+    return segments, []
+
+
+def write_segments(segments: Iterable[Sequence[str | Sequence[str]]]) -> bytes:
+    """A file of these segments, each a tag with its elements (a text, or its components); empty elements at an end are left out.
+
+    One segment a line. Characters that ISO 8859-1 lacks, and those that do not print, become `.`.
+    """
+    made = []
+    for tag, *elements in segments:
+        while elements and not any(elements[-1]):
+            elements.pop()
+        parts = [_plain(part) if isinstance(part, str) else [_plain(component) for component in part] for part in elements]
+        made.append(PydifactSegment(str(tag), *parts))
+    return Serializer(Characters.from_str(_USUAL)).serialize(made, break_lines=True).encode(CHARSET)
+
+
+def _advised(content: bytes) -> tuple[str, Characters]:
+    """The text after UNA, and the separators that it names or the usual ones."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode(CHARSET)
+    text, characters = text.lstrip(), Characters.from_str(_USUAL)
+    if text.startswith("UNA") and len(text) >= len(_USUAL):
+        characters, text = Characters.from_str(text[: len(_USUAL)]), text[len(_USUAL) :]
+        if characters.escape_character == " ":
+            characters.escape_character = _NO_RELEASE
+    breaks = {"\r", "\n"} - {characters.segment_terminator}
+    return "".join(part for part in text if part not in breaks).strip(" \t"), characters
+
+
+def _without_empty_segments(tokens: Iterable[Token]) -> Iterator[Token]:
+    begun = False
+    for token in tokens:
+        ends = token.type is Token.Type.TERMINATOR
+        if begun or not ends:
+            yield token
+        begun = not ends
+
+
+def _plain(text: str) -> str:
+    known = text.encode(CHARSET, "replace").decode(CHARSET)
+    return "".join(there if there == meant and meant.isprintable() else "." for there, meant in zip(known, text, strict=True))
