@@ -82,6 +82,7 @@ def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.adaptive.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(settings.shuffle_partitions),  # else VACUUM lists in 10,000 tasks
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.databricks.delta.merge.materializeSource": "none",
