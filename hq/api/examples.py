@@ -132,6 +132,17 @@ _CALL: Fields = {
     **dict.fromkeys(("to_load", "to_discharge", "loaded", "discharged", "left_behind", "new_aboard"), _NAMED),
     "muster": _MUSTER,
 }
+_LOAD_LIST: Fields = {
+    "ship": _IMO,
+    "port": "SGSIN",
+    "call": 2,
+    "aboard": [
+        {"container": _BOX, "slot": "0740282", "size_type": "45G1", "pol": "JPTYO", "pod": "GBLON", "booking": "BK-2041", "tracker": True}
+    ],
+    "load": [],
+    "discharge": [],
+    "departs_at_ms": _AT,
+}
 _PROCESS: Fields = {"node": "hq", "process": "analytics", **_AGE, "problem": None, "counts": {"records": 1}, "gauges": {}, "histograms": {}}
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
 _COUNTS = {"boxes": 2000, "lost": 7, "open_alerts": 8, "on_ship": 1400, "on_quay": 593}
@@ -168,6 +179,14 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "due_in": [{"ship": _IMO, "from": "JPTYO", "sailed_at_ms": _AT, "boxes": _NAMED}],
         "on_quay": _NAMED,
         "calls": [_CALL],
+    },
+    ("get", "/api/registry/load_lists/{ship}"): {
+        "clock": _FRAME["clock"],
+        "as_of_at_ms": None,
+        "ship": _IMO,
+        "name": "Big Blue One",
+        "calls": [{"call": 2, "port": "SGSIN", "departs_at_ms": _AT, "boxes": 1}],
+        "load_list": _LOAD_LIST,
     },
     ("get", "/api/story"): {**_FRAME, "items": [{"chapter": "A", "title": "Tokyo", "text": "…", "look": "map", "at_ms": _AT}]},
     ("get", "/api/status"): {

@@ -15,7 +15,7 @@ import msgspec
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container
 from cargo.outcome import Made
-from cargo.registry import Entry, RegistryValue, entry_body, parse_entry, parse_value
+from cargo.registry import Entry, LoadList, RegistryValue, Ship, entry_body, parse_entry, parse_value
 from streams.clock import Clock
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions
@@ -107,6 +107,20 @@ class Registrar:
                 if entry.type == STREAMS:
                     definitions.take(entry.id, entry.version, read_fields(entry.id, msgspec.to_builtins(entry.value)))
             return definitions
+
+    def load_lists(self, ship: str) -> list[LoadList]:
+        """The ship's load lists as the registry stands now, in order of calls. Raises RetryLater when the log can not be read now."""
+        with self._lock:
+            self._catch_up()
+            listed = [entry.value for entry in self._standing.values() if isinstance(entry.value, LoadList) and entry.value.ship == ship]
+        return sorted(listed, key=lambda one: one.call)
+
+    def ship(self, imo: str) -> Ship | None:
+        """The ship as the registry stands now, or None. Raises RetryLater when the log can not be read now."""
+        with self._lock:
+            self._catch_up()
+            entry = self._standing.get(f"ship/{imo}")
+        return entry.value if entry is not None and isinstance(entry.value, Ship) else None
 
     def acknowledge(self, made: Made, by: str) -> str:
         """The acknowledgement of an alert, appended to `alerts`; who did it. Raises RetryLater when the node is away."""

@@ -212,7 +212,7 @@ def matches(example: Any, real: Any) -> bool:
 @pytest.mark.parametrize(("method", "path"), EXAMPLES)
 def test_examples_are_like_real_answers(client: httpx.Client, staff: Headers, method: str, path: str) -> None:
     """The docs' example of each endpoint has the fields of a real answer, and `/openapi.json` shows it."""
-    address = path.replace("{number}", DUCKS[3]).replace("{reference}", "BK-1").replace("{locode}", "SGSIN")
+    address = path.replace("{number}", DUCKS[3]).replace("{reference}", "BK-1").replace("{locode}", "SGSIN").replace("{ship}", SHIP)
     answer = client.request(method, address, headers=staff)
     assert answer.status_code == 200
     assert matches(shape(EXAMPLES[method, path]), shape(answer.json())), (shape(EXAMPLES[method, path]), shape(answer.json()))

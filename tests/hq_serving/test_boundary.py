@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
-from cargo.identifiers import make_container
+from cargo.identifiers import make_container, make_imo
 from hq.api.app import create_app
 from hq.api.cursors import write_cursor
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock
@@ -75,6 +75,7 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/ports/{locode}"): Probe(foreign=("AUSYD", "SGSIN"), unknown="XXXXX"),
     ("POST", "/api/registry"): Probe(json={"entries": [{"type": "custody", "id": FOREIGN[0], "value": {}}]}),
     ("GET", "/api/registry/streams"): Probe(),
+    ("GET", "/api/registry/load_lists/{ship}"): Probe(("", "?call=1"), foreign=(SHIP, OTHER_SHIP), unknown=make_imo(900000)),
     ("GET", "/api/status"): Probe(),
     ("GET", "/api/story"): Probe(),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from streams.node.settings import NodeSettings
 from streams.records import Record, to_batch
 from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
-from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port
+from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port, ship
 
 
 @contextmanager
@@ -120,6 +120,31 @@ def test_only_clerks_and_operations_write(hq: Headquarters) -> None:
     for username in ("donald", "crew"):
         assert hq.write(("customer", "x", customer("X", (1, 2, 3))), headers=log_in(hq.client, username)).status_code == 403
     assert hq.bodies("registry") == []
+
+
+def load_list(call: int, port: str, aboard: Sequence[str]) -> dict[str, Any]:
+    boxes = [
+        {"container": one, "slot": f"0010{at:01d}82", "size_type": "22G1", "pol": port, "pod": "GBLON"} for at, one in enumerate(aboard)
+    ]
+    lists: dict[str, Any] = {"load": [], "discharge": [], "departs_at_ms": NOW_MS + call}
+    return {"ship": SHIP, "port": port, "call": call, "aboard": boxes, **lists}
+
+
+def test_a_ships_load_lists_are_told_as_the_registry_has_them_now(hq: Headquarters) -> None:
+    """No projector runs: what was written a moment ago is told, the last call's list unless another is asked for; the crew may not ask."""
+    path = f"/api/registry/load_lists/{SHIP}"
+    empty = hq.client.get(path, headers=hq.clerk).json()
+    assert (empty["calls"], empty["load_list"], empty["name"]) == ([], None, None)
+    first, second = load_list(9, "JPTYO", DUCKS[:2]), load_list(10, "SGSIN", DUCKS[:3])
+    entries = [("load_list", f"{SHIP}/{one['call']}", one) for one in (second, first)]
+    assert hq.write(*entries, ("ship", SHIP, ship(SHIP, "Big Blue One"))).status_code == 200
+    told = hq.client.get(path, headers=hq.clerk).json()
+    assert [(one["call"], one["port"], one["boxes"]) for one in told["calls"]] == [(9, "JPTYO", 2), (10, "SGSIN", 3)]
+    assert (told["ship"], told["name"]) == (SHIP, "Big Blue One")
+    assert [box["container"] for box in told["load_list"]["aboard"]] == list(DUCKS[:3])
+    assert hq.client.get(path, params={"call": 9}, headers=hq.clerk).json()["load_list"]["port"] == "JPTYO"
+    assert hq.client.get(path, params={"call": 3}, headers=hq.clerk).status_code == 404
+    assert hq.client.get(path, headers=log_in(hq.client, "crew")).status_code == 403
 
 
 def test_while_the_node_is_away_nothing_is_said_to_be_written(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from hq.api.access import Right
-from hq.api.errors import ApiError
+from hq.api.errors import ApiError, not_found
 from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Unacceptable, Wanted
 from hq.api.services import Asking, framed_clock
 
@@ -85,4 +86,26 @@ def streams(ask: Asking) -> dict[str, Any]:
             {"name": name, "version": version, "value": definitions.value(name), "whole": definitions.of(name).to_json()}
             for name, version in definitions.versions().items()
         ],
+    }
+
+
+@router.get("/registry/load_lists/{ship}")
+def load_lists(ask: Asking, ship: str, call: int | None = None) -> dict[str, Any]:
+    """A ship's calls, and the load list of one of them (the last, unless `call` says which), as the registry has them now: a bay plan
+    written a moment ago is there.
+    """
+    ask.need(Right.SEE_PORTS)
+    registrar = ask.services.registrar
+    lists = registrar.load_lists(ship)
+    wanted = [one for one in lists if call is None or one.call == call]
+    if call is not None and not wanted:
+        raise not_found("load list")
+    known = registrar.ship(ship)
+    return {
+        **framed_clock(ask.services.clock),
+        "as_of_at_ms": None,
+        "ship": ship,
+        "name": known.name if known else None,
+        "calls": [{"call": one.call, "port": one.port, "departs_at_ms": one.departs_at_ms, "boxes": len(one.aboard)} for one in lists],
+        "load_list": msgspec.to_builtins(wanted[-1]) if wanted else None,
     }
