@@ -13,13 +13,17 @@ from streams.logs.disk import Disk
 from streams.logs.segments import file_path, read_span
 
 ASIDE = "aside"
+INDEX_SUFFIXES = ("", "-wal", "-shm")
 ASIDE_BYTES_MAX = 64 << 20
 """Once so much lies aside, what comes further is reported only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` hears of every one."""
+    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` hears of every one.
+
+    A damaged index goes there as a whole, as `<file>.<number>`.
+    """
 
     log: Path
     disk: Disk
@@ -31,11 +35,23 @@ class Aside:
             self._keep(damage)
         self.tell(damage)
 
-    def _keep(self, damage: Damage) -> None:
+    def index(self, path: Path, why: str) -> None:
+        """The damaged index at `path` is out of the way, kept where there is room, and told of. It must be closed."""
+        files = [path.with_name(path.name + suffix) for suffix in INDEX_SUFFIXES]
+        length = sum(file.stat().st_size for file in files if file.exists())
+        with suppress(OSError):
+            if self._has_room(length):
+                number = sum(1 for kept in (self.log / ASIDE).glob(f"{path.name}.*"))
+                for file in filter(Path.exists, files):
+                    file.replace(self.log / ASIDE / f"{file.name}.{number}")
+        self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; built anew from what is stored"))
+
+    def _has_room(self, length: int) -> bool:
         folder = self.log / ASIDE
-        if damage.length == 0:
-            return
         folder.mkdir(exist_ok=True)
-        if sum(path.stat().st_size for path in folder.iterdir()) + damage.length <= ASIDE_BYTES_MAX:
+        return sum(path.stat().st_size for path in folder.iterdir()) + length <= ASIDE_BYTES_MAX
+
+    def _keep(self, damage: Damage) -> None:
+        if damage.length and self._has_room(damage.length):
             name = f"{file_path(self.log, damage.segment).name}.{damage.at}"
-            self.disk.replace(folder / name, read_span(self.log, damage.segment, damage.at, damage.length))
+            self.disk.replace(self.log / ASIDE / name, read_span(self.log, damage.segment, damage.at, damage.length))

@@ -12,7 +12,7 @@ class Damage:
     """Bytes `at .. at + length - 1` of file `segment` (see `streams.logs.segments.file_path`) do not verify, and are never read again.
 
     A length of 0: they are in no file any more. `offsets` are those that were lost with them, as far as is known: (stream, origin, first,
-    end). They are wanted again.
+    end). They are wanted again. `cure`: what is done about it.
     """
 
     segment: int
@@ -20,3 +20,4 @@ class Damage:
     length: int
     why: str
     offsets: tuple[tuple[str, Origin, int, int], ...] = ()
+    cure: str = "set aside; asked for again from peers"

@@ -19,7 +19,7 @@ from streams.logs.filereading import FileLogReader
 from streams.logs.keeping import KeptLog
 from streams.logs.levels import LEVELS, Level
 from streams.logs.marker import Marker
-from streams.logs.opening import lock_folder, open_folder
+from streams.logs.opening import LogFolder, lock_folder
 from streams.logs.segments import MERGED, SEGMENTS
 from streams.logs.upkeep import FileUpkeep, LogParts
 from streams.logs.writing import LogWriter, WriteLimits
@@ -67,16 +67,19 @@ class FileLog(KeptLog, FileLogReader):
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
-            opened = open_folder(folder, options.disk, codec, aside)
+            place = LogFolder(folder, options.disk, codec, aside)
+            opened = place.open()
             opening = undo.enter_context(ExitStack())
             opening.callback(opened.index.close)
-            self._keeper = self._writer = LogWriter(folder, Marker(marker, node, options.disk), opened, options.disk, options.limits)
+            self._keeper = self._writer = LogWriter(place, Marker(marker, node, options.disk), opened, options.limits)
             opening.pop_all()
             undo.callback(self._writer.close)
             self._check_node(folder)
             FileLogReader.__init__(self, folder, codec)
             undo.callback(super().close)
-            parts = LogParts(folder, codec, options.disk, self._write_lock, self._writer, self._set_aside)
+            parts = LogParts(
+                folder, codec, options.disk, self._write_lock, self._writer, self._set_aside, self._with_index, lambda: self._builds
+            )
             self._upkeep = FileUpkeep(parts, options.levels)
             self._enter(opened.doubt or self._writer.why_not_latest())
             undo.pop_all()

@@ -25,7 +25,7 @@ PIECES_PAGE = 512
 BUSY_S = 30.0
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What SQLite raises for a damaged database: its own message may be the text that does not decode."""
-REBUILT = "start the node again: it builds its index anew"
+REBUILT = "the node builds its index anew when it meets the damage itself, or starts again"
 PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, sum"
 
 MARK = "SELECT commits, segment, end, others, sum FROM mark"

@@ -133,7 +133,7 @@ class IndexWriter(IndexReader):
         self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _transact(self, work: Callable[[], object]) -> None:
-        """`work` in one transaction. An index that turns out to be damaged is deleted: the next opening builds it anew."""
+        """`work` in one transaction. Raises RetryLater, IndexDamaged; then nothing of it was done."""
         with self._lock:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -144,7 +144,6 @@ class IndexWriter(IndexReader):
             except (*UNREADABLE, IndexDamaged) as problem:
                 if _is_refusal(problem):
                     raise disk_refused(problem) from problem
-                remove_index(self._path)
                 raise IndexDamaged(f"the log's index does not take a change: {problem}", hint=REBUILT) from problem
             finally:
                 if self._connection.in_transaction:

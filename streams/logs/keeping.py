@@ -14,8 +14,9 @@ from streams.log import Append, Appended, PeerKnowsMore, Witness
 from streams.logs.book import Book, Line, LineKey, Lines, Piece
 from streams.logs.damage import Damage
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
+from streams.logs.index import IndexDamaged
 from streams.logs.reading import IndexedReader
-from streams.logs.stamping import NewBlock, new_blocks, plan_appends
+from streams.logs.stamping import NewBlock, Plan, new_blocks, plan_appends
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
 from streams.records import TOPIC
@@ -43,6 +44,13 @@ class LogKeeper(Protocol):
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
         """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater."""
+        ...
+
+    def rebuild_index(self, why: str) -> str | None:
+        """Index and book are built anew from what is stored, because of `why`. Returns why that may not be all there was, or None.
+
+        Raises RetryLater; then the index is as it was.
+        """
         ...
 
     def refresh_marker(self) -> None:
@@ -84,16 +92,7 @@ class KeptLog(IndexedReader):
         Raises RetryLater when they can not be kept, Misuse for records no log takes.
         """
         with self._write_lock:
-            self._keeper.ready()
-            origin, book = self.origin, self._keeper.book
-
-            def line(stream: str) -> Line:
-                return book.line((stream, origin))
-
-            plan = plan_appends(appends, origin, lambda stream: line(stream).end, book.produced)
-            if plan.rows or plan.produced:
-                blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock, self._witness))
-                self._keeper.commit(FrameHeader(produced=tuple(plan.produced)), blocks)
+            plan = self._with_index(lambda: self._append(appends))
         self._tell(plan.rows)
         return plan.answers
 
@@ -104,16 +103,7 @@ class KeptLog(IndexedReader):
         """
         ready = self._decoded(blocks)
         with self._write_lock:
-            self._keeper.ready()
-            wanted: dict[LineKey, RangeSet] = {}
-            stored: list[NewBlock] = []
-            for place, block in enumerate(blocks):
-                new = self._new_offsets(block, wanted)
-                if new:
-                    stored += ready[place] if place in ready else self._to_store(block)
-                    wanted.setdefault((block.stream, block.origin), RangeSet()).update(new)
-            if stored:
-                self._keeper.commit(FrameHeader(), stored)
+            wanted = self._with_index(lambda: self._admit(blocks, ready))
         self._tell({stream for stream, _ in wanted})
         return sum(ranges.count() for ranges in wanted.values())
 
@@ -127,7 +117,7 @@ class KeptLog(IndexedReader):
                 settled = settled.without(ranges)
             if settled:
                 gone = Gone(stream, origin.node, origin.generation, first, end, reason)
-                self._keeper.commit(FrameHeader(gone=(gone,)))
+                self._with_index(lambda: self._keeper.commit(FrameHeader(gone=(gone,))))
         self._tell({stream} if settled else ())
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
@@ -137,20 +127,14 @@ class KeptLog(IndexedReader):
             self._check_own(stream, origin, floor)
             raised = floor > self._keeper.book.line((stream, origin)).ledger.floor
             if raised:
-                self._keeper.commit(FrameHeader(floors=(Floor(stream, origin.node, origin.generation, floor),)))
+                raising = FrameHeader(floors=(Floor(stream, origin.node, origin.generation, floor),))
+                self._with_index(lambda: self._keeper.commit(raising))
         self._tell({stream} if raised else ())
 
     def open_generation(self, why: str) -> Origin:
         """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""
         with self._write_lock:
-            self._keeper.ready()
-            openings = self._keeper.book.openings
-            before = openings[-1].generation if openings else 0
-            now_ms = self._clock.now_ms()
-            generation = max((now_ms << 20) + self._randbits(20), before + 1)
-            ends = self._ends(Origin(self._node, before)) if before else {}
-            self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
-            self._keeper.refresh_marker()
+            self._with_index(lambda: self._open_generation(why))
             return self.origin
 
     def witnessed_by(self, witness: Witness) -> None:
@@ -172,6 +156,51 @@ class KeptLog(IndexedReader):
 
     def _lines(self) -> Lines:
         return self._keeper.book.lines
+
+    def _append(self, appends: Sequence[Append]) -> Plan:
+        self._keeper.ready()
+        origin, book = self.origin, self._keeper.book
+
+        def line(stream: str) -> Line:
+            return book.line((stream, origin))
+
+        plan = plan_appends(appends, origin, lambda stream: line(stream).end, book.produced)
+        if plan.rows or plan.produced:
+            blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock, self._witness))
+            self._keeper.commit(FrameHeader(produced=tuple(plan.produced)), blocks)
+        return plan
+
+    def _admit(self, blocks: Sequence[Block], ready: Mapping[int, list[NewBlock]]) -> dict[LineKey, RangeSet]:
+        self._keeper.ready()
+        wanted: dict[LineKey, RangeSet] = {}
+        stored: list[NewBlock] = []
+        for place, block in enumerate(blocks):
+            new = self._new_offsets(block, wanted)
+            if new:
+                stored += ready[place] if place in ready else self._to_store(block)
+                wanted.setdefault((block.stream, block.origin), RangeSet()).update(new)
+        if stored:
+            self._keeper.commit(FrameHeader(), stored)
+        return wanted
+
+    def _open_generation(self, why: str) -> None:
+        self._keeper.ready()
+        openings = self._keeper.book.openings
+        before = openings[-1].generation if openings else 0
+        now_ms = self._clock.now_ms()
+        generation = max((now_ms << 20) + self._randbits(20), before + 1)
+        ends = self._ends(Origin(self._node, before)) if before else {}
+        self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
+        self._keeper.refresh_marker()
+
+    def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
+        """The index is built anew, unless another thread has done so since it was the `seen`th. Commits wait. Raises RetryLater."""
+        with self._write_lock:
+            if self._builds == seen:
+                doubt = self._keeper.rebuild_index(str(problem))
+                self._index_replaced()
+                if doubt is not None:
+                    self.open_generation(doubt)
 
     def _decoded(self, blocks: Sequence[Block]) -> dict[int, list[NewBlock]]:
         """What is written of those of `blocks` that are new as the book stands: no commit waits while they are decoded. Raises Corrupt."""
@@ -204,7 +233,7 @@ class KeptLog(IndexedReader):
     def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
         """The piece's offsets are wanted again from now on. Raises RetryLater when the disk is full."""
         with self._write_lock:
-            self._keeper.set_aside(key, piece.first, piece.end)
+            self._with_index(lambda: self._keeper.set_aside(key, piece.first, piece.end))
         place = piece.location
         self._on_damage(Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),)))
         self._tell({key[0]})

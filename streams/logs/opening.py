@@ -5,16 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streams.block import Codec
 from streams.errors import Misuse
-from streams.logs.damage import Damage
+from streams.logs.aside import Aside
 from streams.logs.disk import Disk
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.replaying import Opened, OtherFiles, Replay
+from streams.logs.segments import disk_refused
 
 
 def lock_folder(folder: Path) -> int:
@@ -30,31 +31,49 @@ def lock_folder(folder: Path) -> int:
     return descriptor
 
 
-def open_folder(folder: Path, disk: Disk, codec: Codec, on_damage: Callable[[Damage], None]) -> Opened:
-    """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """The folder of a log in files, and how its index is brought up to what is in it. For who holds its lock."""
 
-    Raises RetryLater when the disk is full.
-    """
-    path = folder / INDEX_NAME
-    seen = 0
-    if path.exists():
+    path: Path
+    disk: Disk
+    codec: Codec
+    aside: Aside
+
+    def open(self) -> Opened:
+        """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
+
+        Raises RetryLater when the disk is full.
+        """
+        path = self.path / INDEX_NAME
+        why, seen = None, 0
+        if path.exists():
+            try:
+                return Replay(self.path, self.codec, self.aside, IndexWriter.open_for(path, self.disk), whole=False).run()
+            except OtherFiles as problem:
+                seen = problem.commit
+            except IndexDamaged as problem:
+                why = str(problem)
+        return self.rebuilt(why, seen)
+
+    def rebuilt(self, why: str | None, seen: int, release: Callable[[], None] = lambda: None) -> Opened:
+        """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other.
+
+        `why`: what is wrong with the old one, which is set aside then. `seen`: a commit that it knew of. `release` closes it: SQLite would
+        delete by name what belongs to the new one. Raises RetryLater when the disk is full, with the old one as it was.
+        """
+        path, beside = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
+        remove_index(beside)
+        opened = Replay(self.path, self.codec, self.aside, IndexWriter.open_for(beside, self.disk), whole=True).run()
+        opened.index.close()
+        release()
+        if why is not None:
+            self.aside.index(path, why)
+        remove_index(path)
         try:
-            return Replay(folder, codec, on_damage, IndexWriter.open_for(path, disk), whole=False).run()
-        except OtherFiles as problem:
-            seen = problem.commit
-        except IndexDamaged:
-            pass  # built anew below, from the files alone
-    opened = _rebuilt(folder, disk, codec, on_damage)
-    lost = f"the log's files end at commit {opened.book.commit}, but {seen} were indexed" if opened.book.commit < seen else None
-    return replace(opened, doubt=lost or opened.doubt)
-
-
-def _rebuilt(folder: Path, disk: Disk, codec: Codec, on_damage: Callable[[Damage], None]) -> Opened:
-    """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other."""
-    path, beside = folder / INDEX_NAME, folder / f"new-{INDEX_NAME}"
-    remove_index(beside)
-    opened = Replay(folder, codec, on_damage, IndexWriter.open_for(beside, disk), whole=True).run()
-    opened.index.close()
-    remove_index(path)
-    beside.rename(path)
-    return replace(opened, index=IndexWriter.open_for(path, disk))
+            beside.rename(path)
+            self.disk.sync_folder(self.path)
+        except OSError as problem:
+            raise disk_refused(problem) from problem
+        lost = f"the log's files end at commit {opened.book.commit}, but {seen} were indexed" if opened.book.commit < seen else None
+        return replace(opened, index=IndexWriter.open_for(path, self.disk), doubt=lost or opened.doubt)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,7 @@ import pyarrow.compute as pc
 
 from streams.block import HEAD_BYTES_MAX, Block, BlockHead, Codec, ReadBytes
 from streams.derived import kept_of
-from streams.errors import Corrupt, LandfallError, Trimmed
+from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, History, Span
 from streams.logs.book import Line, LineKey, Lines, Piece
@@ -27,6 +29,7 @@ from streams.records import OFFSET, ORDER_AT, TOPIC, Batch
 from streams.retention.kept import shown
 from streams.words import Origin, Position
 
+Found = TypeVar("Found")
 AHEAD_ROWS, AHEAD_BLOCKS = 1 << 19, 8
 """How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
 
@@ -48,6 +51,7 @@ class IndexedReader(ABC):
         self._retired: list[IndexReader] = []
         self._view_lock = threading.Lock()
         self._seen: tuple[int, Lines, Mapping[str, Position]] | None = None
+        self._builds = 0
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
     def close(self) -> None:
@@ -85,9 +89,10 @@ class IndexedReader(ABC):
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
         """The rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
 
-        Raises IndexDamaged when rows that are held are not found, Misuse at a block of an unknown codec.
+        Raises IndexDamaged when rows that are held are not found, or RetryLater where the index is built anew then; Misuse at a block of an
+        unknown codec.
         """
-        key = (stream, origin)
+        key, builds = (stream, origin), self._builds
         held = self._line(key).ledger.held.within(first, end)
         found = held.copy()
         for records in coalesced(self._rows(key, first, end), READ_RECORDS_MAX):
@@ -97,7 +102,9 @@ class IndexedReader(ABC):
             yield Batch(stream, origin, records)
         still_held = self._line(key).ledger.held
         if missing := found.common(still_held):
-            raise IndexDamaged(f"{stream}:{origin} holds {missing}, but no block has them", hint=REBUILT)
+            problem = IndexDamaged(f"{stream}:{origin} holds {missing}, but no block has them", hint=REBUILT)
+            self._mend_index(builds, problem)
+            raise RetryLater("the log's index was damaged, and is built anew", hint="read it again") from problem
 
     def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
         """What this copy holds from offset `first` on, ascending, told without reading any block."""
@@ -147,6 +154,31 @@ class IndexedReader(ABC):
         return self._view()[1]
 
     def _view(self) -> tuple[int, Lines, Mapping[str, Position]]:
+        return self._with_index(self._seen_now)
+
+    def _with_index(self, look: Callable[[], Found]) -> Found:
+        """What `look` finds in the index; of one that turns out to be damaged, once it is mended."""
+        builds = self._builds
+        try:
+            return look()
+        except IndexDamaged as problem:
+            self._mend_index(builds, problem)
+            return look()
+
+    def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
+        """Called when the index, built anew `seen` times since the log was opened, is damaged. Raises `problem` where it can not be mended:
+        only the log's own process builds it anew.
+        """
+        raise problem
+
+    def _index_replaced(self) -> None:
+        """Another index is in its place from now on."""
+        with self._view_lock:
+            self._retired.append(self._index)
+            self._index, self._seen = IndexReader.open(self._index_path), None
+            self._builds += 1
+
+    def _seen_now(self) -> tuple[int, Lines, Mapping[str, Position]]:
         with self._view_lock:
             if self._index.replaced():
                 self._retired.append(self._index)  # another thread may be looking something up in it
@@ -199,7 +231,7 @@ class IndexedReader(ABC):
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
         """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
-        pieces = [clipped(other, piece.first, piece.end) for other in self._index.pieces(key, piece.first, piece.end)]
+        pieces = [clipped(other, piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
         if any(other.location == piece.location for other in pieces):
             raise Corrupt(f"the file of {piece.location} is missing")
         return pieces
@@ -212,9 +244,12 @@ class IndexedReader(ABC):
 
     def _pieces(self, key: LineKey, first: int, end: int) -> Iterator[Piece]:
         at = first
-        while at < end and (pieces := self._index.pieces(key, at, end)):
+        while at < end and (pieces := self._pieces_of(key, at, end)):
             yield from pieces
             at = pieces[-1].end
+
+    def _pieces_of(self, key: LineKey, first: int, end: int) -> list[Piece]:
+        return self._with_index(lambda: self._index.pieces(key, first, end))
 
     def _rows(self, key: LineKey, first: int, end: int) -> Iterator[pa.RecordBatch]:
         for piece, block, rows in self._ahead(self._stored(key, first, end)):
@@ -240,7 +275,7 @@ class IndexedReader(ABC):
 
     def _topic_rows(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
         wanted, after = topic_hash(topic), 0
-        while pieces := self._index.pieces_between(key, since, until, after):
+        while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
             for piece in pieces:
                 for rows in self._piece_rows(key, clipped(piece, after, piece.end), topic, wanted):
                     if not since <= piece.order_first_ms <= piece.order_last_ms < until:
@@ -251,7 +286,7 @@ class IndexedReader(ABC):
 
     def _last_row(self, key: LineKey, topic: str, end: int) -> pa.RecordBatch | None:
         wanted, before = topic_hash(topic), end
-        while pieces := self._index.pieces_backwards(key, before):
+        while pieces := self._with_index(partial(lambda before: self._index.pieces_backwards(key, before), before)):
             for piece in pieces:
                 for rows in reversed(list(self._piece_rows(key, clipped(piece, 0, before), topic, wanted))):
                     if rows.num_rows:

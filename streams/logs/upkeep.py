@@ -37,7 +37,9 @@ SetAside = Callable[[LineKey, Piece, Corrupt], None]
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
-    """What upkeep works on: the log's folder, its codec and disk, its lock and writer, and how it sets a damaged piece aside."""
+    """What upkeep works on: the log's folder, its codec and disk, its lock and writer, how it sets a damaged piece aside, how it looks into
+    the index (again, once a damaged one is built anew), and how often that was.
+    """
 
     folder: Path
     codec: Codec
@@ -45,6 +47,8 @@ class LogParts:
     lock: threading.RLock
     writer: LogWriter
     set_aside: SetAside
+    with_index: Callable[[Callable[[], bool]], bool]
+    builds: Callable[[], int]
 
 
 class FileUpkeep:
@@ -60,17 +64,13 @@ class FileUpkeep:
         self._merged = MergedFiles(parts.folder, parts.disk)
         self._lock = threading.Lock()
         self._jobs: deque[Job] = deque()
+        self._planned = 0
         self._hopeless: dict[tuple[LineKey, int], int] = {}
 
     def step(self) -> bool:
         """One bounded piece of work; returns whether there is more. Raises RetryLater when the disk is full."""
         with self._lock:
-            if not self._jobs:
-                self._jobs.extend(self._plan())
-            if not self._jobs:
-                return False
-            self._jobs.popleft()()
-            return True
+            return self._parts.with_index(self._step)
 
     def check(self, stream: str, origin: Origin) -> int:
         """Reads every block of (stream, origin) and verifies it; returns how many offsets were set aside."""
@@ -87,6 +87,17 @@ class FileUpkeep:
         with self._lock:
             self._jobs.clear()
             self._merged.close()
+
+    def _step(self) -> bool:
+        if self._planned != self._parts.builds():
+            self._jobs.clear()
+        if not self._jobs:
+            self._planned = self._parts.builds()
+            self._jobs.extend(self._plan())
+        if not self._jobs:
+            return False
+        self._jobs.popleft()()
+        return True
 
     def _plan(self) -> Iterator[Job]:
         """Freeing comes first: it needs no room. Then merging; then what merging left in files that are mostly dead."""
@@ -173,11 +184,14 @@ class FileUpkeep:
 
     def _free(self, numbers: Sequence[int]) -> None:
         try:
-            with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            for number in numbers:
-                self._parts.disk.remove(file_path(self._parts.folder, number))
-                commit_point("log.merge.freed")
+            with self._parts.lock:  # nobody builds the index anew, and finds again what seemed dead
+                if self._planned != self._parts.builds():
+                    return
+                with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                for number in numbers:
+                    self._parts.disk.remove(file_path(self._parts.folder, number))
+                    commit_point("log.merge.freed")
         except (OSError, sqlite3.OperationalError) as problem:
             raise disk_refused(problem) from problem
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
 from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse
 from streams.logs.book import LineKey, Location, Piece, PlacedBlock
-from streams.logs.disk import Disk
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
 from streams.logs.marker import Marker
+from streams.logs.opening import LogFolder
 from streams.logs.replaying import Opened
 from streams.logs.segments import SegmentWriter
 from streams.logs.stamping import NewBlock
@@ -31,13 +30,13 @@ class WriteLimits:
 class LogWriter:
     """Commits to a log. Not safe from several threads: the log's lock guards it."""
 
-    def __init__(self, folder: Path, marker: Marker, opened: Opened, disk: Disk, limits: WriteLimits) -> None:
+    def __init__(self, place: LogFolder, marker: Marker, opened: Opened, limits: WriteLimits) -> None:
         """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
-        self._marker, self._limits = marker, limits
+        self._place, self._marker, self._limits = place, marker, limits
         self._marker_due = 0
         self.book = opened.book
         self._index = opened.index
-        self._segments = SegmentWriter(folder, disk, opened.segment, opened.end)
+        self._segments = SegmentWriter(place.path, place.disk, opened.segment, opened.end)
 
     def ready(self) -> None:
         """Nothing is ever left open: a commit that failed is cut off at once."""
@@ -83,6 +82,15 @@ class LogWriter:
         changed = self.book.line(key).without(first, end)
         self._index.set_aside(key, first, end, changed)
         self.book.set_line(key, changed)
+
+    def rebuild_index(self, why: str) -> str | None:
+        """Index and book are built anew from the files; the index that was, wrong as `why` says, is set aside.
+
+        Returns why the files may not be all there was, if they show it. Raises RetryLater when the disk is full.
+        """
+        opened = self._place.rebuilt(why, self.book.commit, self._index.close)
+        self.book, self._index = opened.book, opened.index
+        return opened.doubt
 
     def swap(self, key: LineKey, old: Collection[Location], new: Sequence[Piece]) -> None:
         """What is still held at `old` is found in `new` from now on. Raises RetryLater when the index can not be written."""

@@ -264,4 +264,4 @@ class Node:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _damaged(self, damage: Damage) -> None:
-        self.report("stored bytes do not verify", "set aside; asked for again from peers", damage=str(damage))
+        self.report("stored bytes do not verify", damage.cure, damage=str(damage))

@@ -23,7 +23,7 @@ from streams.logs.disk import Disk
 from streams.logs.frames import Floor, FrameHeader
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
-from streams.logs.kafka.client import Fenced
+from streams.logs.kafka.client import Fenced, check_lets_in
 from streams.logs.kafka.following import CONTROL_SEGMENT, Follower, RecordsLost
 from streams.logs.kafka.lease import Lease
 from streams.logs.kafka.names import Names
@@ -82,7 +82,7 @@ class KafkaKeeper:
     """
 
     def __init__(self, place: Place, options: KafkaLogOptions) -> None:
-        """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed."""
+        """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed; Misuse when `tls_ca` does not read."""
         self._place, self._disk, self._stopping = place, options.disk, options.stopping
         self._marker = Marker(place.marker, place.node, options.disk)
         self._marker_due = 0
@@ -90,6 +90,7 @@ class KafkaKeeper:
         """Whether the book tells all that Kafka was ever asked to commit."""
         self._lost: Fenced | Corrupt | None = None
         settings, names = place.settings, place.names
+        check_lets_in(settings, settings.answer_s)
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
         self._follower = Follower(settings, names, options.on_damage)
@@ -151,6 +152,12 @@ class KafkaKeeper:
         changed = self.book.line(key).without(first, end)
         self._index.set_aside(key, first, end, changed)
         self.book.set_line(key, changed)
+
+    def rebuild_index(self, why: str) -> str | None:
+        """Index and book are built anew from the broker, because of `why`. Raises RetryLater when it does not answer."""
+        told.warning("the index is damaged, and built anew from the broker: %s", why)
+        self.book, self._index = self._rebuilt(self._index.close)
+        return None
 
     def refresh_marker(self) -> None:
         """The marker names this generation and commit. An older one is true too: a full disk is asked again at the next commit."""
@@ -260,15 +267,17 @@ class KafkaKeeper:
             return self._rebuilt()
         return book, index
 
-    def _rebuilt(self) -> tuple[Book, IndexWriter]:
-        """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other."""
+    def _rebuilt(self, release: Callable[[], None] = lambda: None) -> tuple[Book, IndexWriter]:
+        """The index made anew beside the old one, which `release` closes, and put in its place: readers see the one or the other."""
         path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
         remove_index(beside)
         book, index = Book(), IndexWriter.open_for(beside, self._disk)
         self._follower.follow(book, index)
         index.close()
+        release()
         remove_index(path)
         beside.rename(path)
+        self._disk.sync_folder(self._place.folder)
         return book, IndexWriter.open_for(path, self._disk)
 
 
