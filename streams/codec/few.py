@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import itemgetter
@@ -23,33 +24,62 @@ _UNARY_BITS_MAX = 1 << 20
 Words = npt.NDArray[np.uint64]
 
 
-def pack_few(values: Ints, low: int, high: int) -> tuple[int, bytes]:
-    """How, and the bytes: distances from the lowest, places in a palette, or Golomb-Rice codes of distances from the middle, of the
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """How a list of a few numbers is packed in the fewest bits, and how many these are; its lowest and highest, the middle one (of its
+    steps, where these are packed), and how many low bits Golomb-Rice codes keep."""
 
-    values or of their steps; whichever are least.
+    how: int
+    bits: int
+    low: int
+    high: int
+    middle: int
+    shift: int
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes the list takes, with what stands before its numbers."""
+        before = {RANGE: (self.low, self.high - self.low), PALETTE: (self.low,), RICE: (self.middle,), STEPS: (self.middle, self.low)}[
+            self.how
+        ]
+        return 2 + self.bits // 8 + sum(number.bit_length() // 7 for number in before)
+
+
+def sketches(lists: Ints) -> list[Sketch]:
+    """A sketch of each row of `lists`: distances from the lowest, places in a palette, or Golomb-Rice codes of distances from the middle,
+    of the values or of their steps; whichever are least. All rows at once: a call costs more than the numbers of a row.
     """
-    span = high - low + 1
-    how, bits = RANGE, _digit_bits(len(values), span)
-    shift, rice_bits = _rice_cost(values) if 4 < span < _RICE_SPAN_MAX else (0, bits)
-    if rice_bits < bits:
-        how, bits = RICE, rice_bits
-    if 8 < span < _RICE_SPAN_MAX and len(values) > 2:
-        steps_shift, steps_bits = _rice_cost(np.diff(values))
-        if steps_bits + 16 < bits:
-            how, bits, shift = STEPS, steps_bits + 16, steps_shift
-    few = sorted(set(values.tolist())) if span > 2 else []
-    if 0 < len(few) <= _PALETTE_MAX and 16 * len(few) + _digit_bits(len(values), len(few)) < bits:
-        return PALETTE, _palette(values, few)
-    if how == STEPS:
-        return STEPS, _steps(values, shift)
-    return (RICE, _rice(values, shift)) if how == RICE else (RANGE, _range(values, low, span))
+    count = lists.shape[1]
+    ordered = np.sort(lists, axis=1)
+    lows, highs, middles = ordered[:, 0].tolist(), ordered[:, -1].tolist(), ordered[:, count // 2]
+    spans = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
+    sizes = (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1).tolist()
+    values = _rice_costs(lists, middles)
+    steps = np.diff(lists, axis=1)
+    half = (count - 1) // 2
+    step_middles = np.partition(steps, half, axis=1)[:, half] if count > 2 else middles
+    stepped = _rice_costs(steps, step_middles) if count > 2 else values
+    found = []
+    for row, span in enumerate(spans):
+        best = Sketch(RANGE, _digit_bits(count, span), lows[row], highs[row], 0, 0)
+        if 4 < span < _RICE_SPAN_MAX and values[row][1] < best.bits:
+            best = Sketch(RICE, values[row][1], best.low, best.high, int(middles[row]), values[row][0])
+        if 8 < span < _RICE_SPAN_MAX and count > 2 and stepped[row][1] + 16 < best.bits:
+            best = Sketch(STEPS, stepped[row][1] + 16, best.low, best.high, int(step_middles[row]), stepped[row][0])
+        size = sizes[row] + 1
+        if span > 2 and size <= _PALETTE_MAX and (bits := 16 * size + _digit_bits(count, size)) < best.bits:
+            best = Sketch(PALETTE, bits, best.low, best.high, 0, 0)
+        found.append(best)
+    return found
 
 
-def few_bits(values: Ints) -> int:
-    """About how many bits `pack_few` takes for the values, more than one of them."""
-    low, high = int(values.min()), int(values.max())
-    bits = _digit_bits(len(values), high - low + 1)
-    return min(bits, _rice_cost(values)[1]) if 4 < high - low < _RICE_SPAN_MAX else bits
+def pack_few(values: Ints, sketch: Sketch) -> bytes:
+    """The bytes, packed as the values' own `sketch` says."""
+    if sketch.how == RANGE:
+        return _range(values, sketch.low, sketch.high - sketch.low + 1)
+    if sketch.how == PALETTE:
+        return _palette(values, np.unique(values))
+    return _rice(values, sketch) if sketch.how == RICE else _steps(values, sketch)
 
 
 def unpack_few(reader: Reader, how: int, count: int) -> Ints:
@@ -83,50 +113,55 @@ def _range(values: Ints, low: int, span: int) -> bytes:
     return writer.to_bytes()
 
 
-def _palette(values: Ints, few: list[int]) -> bytes:
+def _palette(values: Ints, palette: Ints) -> bytes:
+    few = palette.tolist()
     writer = Writer()
     writer.varint(len(few) - 1)
     writer.signed(few[0])
     for before, value in pairwise(few):
         writer.varint(value - before)
-    writer.raw(_digits(np.searchsorted(np.array(few, np.int64), values).astype(np.uint64), len(few)))
+    writer.raw(_digits(np.searchsorted(palette, values).view(np.uint64), len(few)))
     return writer.to_bytes()
 
 
-def _steps(values: Ints, shift: int) -> bytes:
+def _steps(values: Ints, sketch: Sketch) -> bytes:
     writer = Writer()
     writer.signed(int(values[0]))
-    writer.raw(_rice(np.diff(values), shift))
+    writer.raw(_rice(np.diff(values), sketch))
     return writer.to_bytes()
 
 
-def _folded(values: Ints) -> tuple[int, Ints]:
-    """The median, and each value's distance from it, sign in the lowest bit."""
-    half = len(values) // 2
-    middle = int(np.partition(values, half)[half])
-    distances = values - middle
-    return middle, np.asarray((distances << 1) ^ (distances >> 63))
+def _folded(distances: Ints) -> Ints:
+    """Sign in the lowest bit."""
+    return (distances << 1) ^ (distances >> 63)
 
 
-def _rice_cost(values: Ints) -> tuple[int, int]:
-    """The best number of low bits, and how many bits it all takes then."""
-    _, folded = _folded(values)
-    likely = max((int(folded.sum()) // len(values)).bit_length() - 1, 0)
-    return min(((shift, int((folded >> shift).sum()) + (shift + 1) * len(values)) for shift in (likely, likely + 1)), key=itemgetter(1))
+def _rice_costs(lists: Ints, middles: Ints) -> list[tuple[int, int]]:
+    """For each row the best number of low bits, and how many bits it all takes then. Of too wide a span they mean nothing."""
+    count = lists.shape[1]
+    folded = _folded(lists - middles[:, None])
+    likely = [max((max(total, 0) // count).bit_length() - 1, 0) for total in folded.sum(axis=1).tolist()]
+    shifts = np.array(likely)[:, None]
+    lower = (folded >> shifts).sum(axis=1).tolist()
+    higher = (folded >> (shifts + 1)).sum(axis=1).tolist()
+    return [
+        min((shift, low + (shift + 1) * count), (shift + 1, high + (shift + 2) * count), key=itemgetter(1))
+        for shift, low, high in zip(likely, lower, higher, strict=True)
+    ]
 
 
-def _rice(values: Ints, shift: int) -> bytes:
-    """Folded distances from the median: all above the lowest `shift` bits in unary, then these bits."""
-    middle, folded = _folded(values)
-    above = folded >> shift
-    ends = np.cumsum(above + 1) - 1
+def _rice(values: Ints, sketch: Sketch) -> bytes:
+    """Folded distances from the middle: all above the lowest bits in unary, then these bits."""
+    folded, shift = _folded(values - sketch.middle), sketch.shift
+    ends = np.cumsum((folded >> shift) + 1) - 1
+    unary_bits = int(ends[-1]) + 1
     writer = Writer()
-    writer.signed(middle)
+    writer.signed(sketch.middle)
     writer.varint(shift)
-    writer.varint(int(ends[-1]) + 1 - len(values))
-    bits = np.ones(int(ends[-1]) + 1 + shift * len(values), np.uint8)
+    writer.varint(unary_bits - len(values))
+    bits = np.ones(unary_bits + shift * len(values), np.uint8)
     bits[ends] = 0
-    bits[int(ends[-1]) + 1 :] = _bit_rows(folded, shift)
+    bits[unary_bits:] = _bit_rows(folded, shift)
     writer.raw(np.packbits(bits, bitorder="little").tobytes())
     return writer.to_bytes()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from streams.codec.texts import text_chars
 from streams.codec.wire import Ints
 
 SERIALS = 10**6
@@ -16,7 +17,6 @@ OWNERS = 26**4
 NUMBERS = OWNERS * SERIALS
 """Packed container numbers are 0 to this less one: owner's four letters to base 26, times SERIALS, plus the serial number."""
 _CHARS = 11
-_PATTERN = "^[A-Z]{4}[0-9]{7}$"
 _ONE = re.compile("[A-Z]{4}[0-9]{7}")
 _LETTER_VALUES = np.array(
     [10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 34, 35, 36, 37, 38], np.int64
@@ -24,23 +24,23 @@ _LETTER_VALUES = np.array(
 _LETTER_VALUES_OF = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTER_VALUES.tolist(), strict=True))
 _LETTER_PLACES = 26 ** np.arange(3, -1, -1)
 _DIGIT_PLACES = 10 ** np.arange(5, -1, -1)
+_LETTER_WEIGHTS, _DIGIT_WEIGHTS = 2 ** np.arange(4), 2 ** np.arange(4, 10)
 
 
 def packed(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """The container numbers among `texts` whose check digit is right, as whole numbers, and which of the texts they are."""
-    numbered = np.array(pc.match_substring_regex(texts, _PATTERN).to_numpy(zero_copy_only=False))
-    chosen = texts if numbered.all() else texts.filter(pa.array(numbered))
-    if len(chosen) == 0:
-        return np.empty(0, np.int64), numbered
-    joined = chosen.buffers()[2][_start(chosen) : _start(chosen) + _CHARS * len(chosen)]
-    chars = np.frombuffer(joined, np.uint8).reshape(-1, _CHARS).astype(np.int64)
-    letters, digits = chars[:, :4] - ord("A"), chars[:, 4:10] - ord("0")
-    numbers = letters @ _LETTER_PLACES * SERIALS + digits @ _DIGIT_PLACES
-    right = check_digits(numbers) == chars[:, 10] - ord("0")
-    if right.all():
-        return numbers, numbered
-    numbered[np.flatnonzero(numbered)[~right]] = False
-    return numbers[right], numbered
+    starts, chars = text_chars(texts)
+    numbered = np.diff(starts) == _CHARS
+    places = starts[:-1] if numbered.all() else starts[:-1][numbered]
+    rows = chars[places[:, None] + np.arange(_CHARS)]
+    letters, digits = rows[:, :4] - np.uint8(ord("A")), rows[:, 4:] - np.uint8(ord("0"))
+    right = (letters < 26).all(axis=1) & (digits < 10).all(axis=1)
+    letters, digits = letters[right], digits[right]
+    numbers = letters @ _LETTER_PLACES * SERIALS + digits[:, :6] @ _DIGIT_PLACES
+    checked = _check_digits(letters, digits[:, :6]) == digits[:, 6]
+    right[right] = checked
+    numbered[numbered] = right
+    return numbers[checked], numbered
 
 
 def packed_one(text: str) -> int | None:
@@ -68,10 +68,11 @@ def unpacked(numbers: Ints) -> pa.StringArray:
 
 def check_digits(numbers: Ints) -> Ints:
     """ISO 6346 annex A: letters' values and digits, weighted by powers of two, modulo 11, modulo 10."""
-    sums = np.zeros(len(numbers), np.int64)
-    for place, column in enumerate([*_LETTER_VALUES[_letters(numbers)].T, *_digits(numbers).T]):
-        sums += column << place
-    return np.asarray(sums % 11 % 10)
+    return _check_digits(_letters(numbers), _digits(numbers))
+
+
+def _check_digits(letters: npt.NDArray[Any], digits: npt.NDArray[Any]) -> Ints:
+    return np.asarray((_LETTER_VALUES[letters] @ _LETTER_WEIGHTS + digits @ _DIGIT_WEIGHTS) % 11 % 10)
 
 
 def _letters(numbers: Ints) -> Ints:
@@ -82,9 +83,3 @@ def _letters(numbers: Ints) -> Ints:
 def _digits(numbers: Ints) -> Ints:
     serials = (numbers % SERIALS).astype(np.int32)
     return np.asarray(serials[:, None] // _DIGIT_PLACES.astype(np.int32) % 10)
-
-
-def _start(texts: pa.StringArray) -> int:
-    """Where the first text begins in the buffer of their characters."""
-    ends = np.frombuffer(texts.buffers()[1], np.int32)
-    return int(ends[texts.offset])

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streams.codec.few import FEW_MAX, few_bits
-from streams.codec.numbers import packed_ints
+from streams.codec.few import FEW_MAX, Sketch
+from streams.codec.numbers import pco_bytes, scattered, sketches_of
 from streams.codec.wire import Ints
 
 _JUDGED_ROWS_MIN, _JUDGED_ROWS, _JUDGED_PLACES = 8, 512, 4
@@ -29,31 +29,38 @@ class Measured:
     mask: int
 
 
-def neighbour_of(column: Measured, earlier: Sequence[Measured]) -> Measured | None:
-    """The earlier column of the same resolution and the same rows that tells `column` in fewer bytes, judged by some rows; None: none."""
-    like = [other for other in earlier if other.decimals == column.decimals and other.mask == column.mask][-_CANDIDATES_MAX:]
-    if not like or len(column.values) < _JUDGED_ROWS_MIN:
-        return None
-    judged = _sample(column.values)
-    differences = [judged - _sample(other.values) for other in like]
-    if len(judged) <= FEW_MAX // 4:
-        bits = [few_bits(values) for values in (judged, *differences)]
-        best = int(np.argmin(bits))
-        return like[best - 1] if best else None
-    candidates = np.stack([judged, *differences]).astype(np.float64)
-    middle = np.sort(candidates, axis=1)[:, candidates.shape[1] // 2, None]
-    spread = np.log2(1 + np.abs(candidates - middle)).mean(axis=1)
-    steps = np.log2(1 + np.abs(np.diff(candidates, axis=1))).mean(axis=1)
-    estimates = np.minimum(spread, steps)
-    best = int(estimates[1:].argmin())
-    if estimates[best + 1] >= estimates[0] - _GAIN_BITS:
-        return None
-    return like[best] if len(packed_ints(differences[best])) < len(packed_ints(judged)) else None
+def neighbours_of(columns: Sequence[Measured]) -> list[Measured | None]:
+    """For each column the earlier one of the same resolution and the same rows that tells it in fewer bits, judged by some rows."""
+    judged = [_sample(column.values) for column in columns]
+    pairs = [(place, other) for place, column in enumerate(columns) for other in _like(column, columns[:place])]
+    found = sketches_of([*judged, *(judged[at] - judged[other] for at, other in pairs)])
+    best: list[tuple[float, int]] = [
+        (_bytes(sketch, values) - _GAIN_BITS * len(values) / 8, -1) for sketch, values in zip(found, judged, strict=False)
+    ]
+    for (place, other), sketch in zip(pairs, found[len(columns) :], strict=True):
+        best[place] = min(best[place], (_bytes(sketch, judged[place] - judged[other]), other))
+    return [columns[other] if other >= 0 else None for _, other in best]
+
+
+def _bytes(sketch: Sketch | None, values: Ints) -> int:
+    """What the values take, in a block of a few rows or of many."""
+    if sketch is None or (len(values) == _JUDGED_ROWS and scattered(sketch, len(values))):
+        return pco_bytes(values)
+    return sketch.bytes
+
+
+def _like(column: Measured, earlier: Sequence[Measured]) -> list[int]:
+    """The last columns before it that may tell it."""
+    if len(column.values) < _JUDGED_ROWS_MIN:
+        return []
+    like = [place for place, other in enumerate(earlier) if (other.decimals, other.mask) == (column.decimals, column.mask)]
+    return like[-_CANDIDATES_MAX:]
 
 
 def _sample(values: Ints) -> Ints:
     """All of a few values; of many, runs of them from several places."""
-    if len(values) <= _JUDGED_ROWS * _JUDGED_PLACES:
+    if len(values) <= FEW_MAX:
         return values
-    step = (len(values) - _JUDGED_ROWS) // (_JUDGED_PLACES - 1)
-    return np.concatenate([values[at : at + _JUDGED_ROWS] for at in range(0, len(values) - _JUDGED_ROWS + 1, step)][:_JUDGED_PLACES])
+    run = _JUDGED_ROWS // _JUDGED_PLACES
+    step = (len(values) - run) // (_JUDGED_PLACES - 1)
+    return np.concatenate([values[at : at + run] for at in range(0, step * _JUDGED_PLACES, step)])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pcodec
 from pcodec import wrapped
 
-from streams.codec.few import FEW_MAX, pack_few, unpack_few
+from streams.codec.few import FEW_MAX, RICE, STEPS, Sketch, pack_few, sketches, unpack_few
 from streams.codec.wire import Floats, Ints, Reader, Writer
 from streams.errors import Corrupt
 
@@ -24,29 +24,54 @@ PCO_BATCH = 256
 """pcodec unpacks so many numbers of a page at a time."""
 _WITHOUT_PCO_MAX = 256
 """So few numbers are not even tried with pcodec."""
-_TABLES_BYTES_MIN = 16
+_SCATTERED_BITS = 12
 
 
 def write_ints(writer: Writer, values: Ints) -> None:
     """Any int64 values, at least one, in whichever way is smallest; tells the reader where it ends."""
-    low, high = int(values.min()), int(values.max())
+    [packed] = packed_ints([values])
+    writer.raw(packed)
+
+
+def packed_ints(lists: Sequence[Ints]) -> list[bytes]:
+    """Each of the lists as `write_ints` writes it. Those of one length are looked at together."""
+    return [_packed(values, sketch) for values, sketch in zip(lists, sketches_of(lists), strict=True)]
+
+
+def sketches_of(lists: Sequence[Ints]) -> list[Sketch | None]:
+    """The sketches of those of the lists that have few numbers."""
+    found: list[Sketch | None] = [None] * len(lists)
+    places: dict[int, list[int]] = {}
+    for place, values in enumerate(lists):
+        if len(values) <= FEW_MAX:
+            places.setdefault(len(values), []).append(place)
+    for alike in places.values():
+        for place, sketch in zip(alike, sketches(np.stack([lists[place] for place in alike])), strict=True):
+            found[place] = sketch
+    return found
+
+
+def _packed(values: Ints, sketch: Sketch | None) -> bytes:
+    low, high = (sketch.low, sketch.high) if sketch else (int(values.min()), int(values.max()))
+    writer = Writer()
     if low == high:
         writer.varint(_CONSTANT)
         writer.signed(low)
-        return
-    few = pack_few(values, low, high) if len(values) <= FEW_MAX else None
-    if few is not None and (len(values) <= _WITHOUT_PCO_MAX or len(few[1]) < _TABLES_BYTES_MIN):
-        how, data = few
-        writer.varint(_FEW + how)
-        writer.raw(data)
-        return
-    meta, [page] = pco_pages(values, [len(values)])
-    if few is not None and len(few[1]) <= len(meta) + len(page) + 1:
-        writer.varint(_FEW + few[0])
-        writer.raw(few[1])
-        return
-    writer.varint(_PCO)
-    writer.sized(meta + page)
+        return writer.to_bytes()
+    if sketch is None or (len(values) > _WITHOUT_PCO_MAX and scattered(sketch, len(values))):
+        meta, [page] = pco_pages(values, [len(values)])
+        if sketch is None or len(meta) + len(page) + 1 < sketch.bytes:
+            writer.varint(_PCO)
+            writer.sized(meta + page)
+            return writer.to_bytes()
+    writer.varint(_FEW + sketch.how)
+    writer.raw(pack_few(values, sketch))
+    return writer.to_bytes()
+
+
+def is_constant(packed: bytes) -> bool:
+    """Whether a list that `packed_ints` gave says that all its values are one."""
+    return packed[0] == _CONSTANT
 
 
 def read_ints(reader: Reader, count: int) -> Ints:
@@ -58,18 +83,23 @@ def read_ints(reader: Reader, count: int) -> Ints:
     return _read_pco(reader.sized(), count) if kind == _PCO else unpack_few(reader, kind - _FEW, count)
 
 
-def packed_ints(values: Ints) -> bytes:
-    """`write_ints` on its own, to compare sizes."""
-    writer = Writer()
-    write_ints(writer, values)
-    return writer.to_bytes()
-
-
 def pco_pages(values: Ints | Floats | Small, counts: Sequence[int]) -> tuple[bytes, list[bytes]]:
     """The values through pcodec: tables for all of them, and pages of `counts` values (none of them 0), each decoded alone."""
     config = pcodec.ChunkConfig(compression_level=_LEVEL, paging_spec=pcodec.PagingSpec.exact_page_sizes(list(counts)))
     chunk = wrapped.FileCompressor().chunk_compressor(np.ascontiguousarray(values), config)
     return chunk.write_meta(), [chunk.write_page(page) for page in range(len(counts))]
+
+
+def scattered(sketch: Sketch, count: int) -> bool:
+    """Whether these `count` numbers take so many bits each that they may be of several kinds: pcodec's tables suit these, and only these,
+    better than Golomb-Rice codes do."""
+    return sketch.how in (RICE, STEPS) and sketch.bits >= _SCATTERED_BITS * count
+
+
+def pco_bytes(values: Ints) -> int:
+    """How many bytes pcodec takes for the values."""
+    meta, [page] = pco_pages(values, [len(values)])
+    return len(meta) + len(page)
 
 
 class PcoTables:

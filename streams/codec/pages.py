@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from streams.codec.few import FEW_MAX
-from streams.codec.numbers import PCO_BATCH, PcoTables, packed_ints, pco_pages, read_ints
+from streams.codec.numbers import PCO_BATCH, PcoTables, is_constant, packed_ints, pco_pages, read_ints
+from streams.codec.parallel import each
 from streams.codec.wire import Bools, Ints, Reader, Values, Writer
 from streams.errors import Corrupt
 
@@ -18,6 +20,8 @@ _CONSTANT, _PAGES, _LIST = range(3)
 _KINDS = 3
 NEIGHBOUR_MAX = 1 << 12
 _BITMAP, _SPARSE = 0, 1
+_TABLES_BYTES_MIN = 32
+"""A column of yes and no in so few bytes is not even tried with pcodec."""
 _DTYPES = {"int": np.int64, "float": np.float64, "bit": np.uint16}
 
 
@@ -34,20 +38,48 @@ class Packed:
         return len(self.meta) + sum(map(len, self.pages))
 
 
-def pack(kind: Kind, values: Values, counts: Sequence[int], neighbour: int = 0) -> Packed:
-    """`values`, at least one, of which `counts` are in each group; the number of the column they are told from rides along."""
-    if kind != "float" and (values == values[0]).all():
-        return Packed(_meta(_CONSTANT, neighbour, int(values[0])))
-    if kind == "float":
-        return _paged(values, counts, neighbour)
-    listed = None
-    if len(counts) == 1 and len(values) <= FEW_MAX:
-        page = packed_ints(values) if kind == "int" else _few_bits(values)
-        listed = Packed(_meta(_LIST, neighbour), [page])
-        if kind == "int":
-            return listed  # which has tried pcodec already
-    paged = _paged(values.astype(np.uint16) if kind == "bit" else values, counts, neighbour)
-    return listed if listed is not None and listed.bytes <= paged.bytes else paged
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """One column to be written: its values, at least one, how many of them are in each group, and the number of the column they are told
+    from, which rides along."""
+
+    kind: Kind
+    values: Values
+    counts: Sequence[int]
+    neighbour: int = 0
+
+    @property
+    def listed(self) -> bool:
+        """Whether it is written as a list of a few numbers."""
+        return self.kind == "int" and self._few
+
+    @property
+    def _few(self) -> bool:
+        return len(self.counts) == 1 and len(self.values) <= FEW_MAX
+
+    def pack(self) -> Packed:
+        """On its own."""
+        if self.kind != "float" and (self.values == self.values[0]).all():
+            return Packed(_meta(_CONSTANT, self.neighbour, int(self.values[0])))
+        bits = self.values if self.kind == "bit" else None
+        listed = Packed(_meta(_LIST, self.neighbour), [_few_bits(bits)]) if self._few and bits is not None else None
+        if listed is not None and listed.bytes <= _TABLES_BYTES_MIN:
+            return listed
+        paged = _paged(self.values if bits is None else bits.astype(np.uint16), self.counts, self.neighbour)
+        return listed if listed is not None and listed.bytes <= paged.bytes else paged
+
+
+def pack_columns(columns: Sequence[Unpacked], rows: int) -> list[Packed]:
+    """All columns of a block of `rows` rows: lists together, the others on as many cores as there are."""
+    listed = [column for column in columns if column.listed]
+    lists = iter(packed_ints([column.values for column in listed]))
+    return each([partial(_packed_list, column, next(lists)) if column.listed else column.pack for column in columns], rows)
+
+
+def _packed_list(column: Unpacked, page: bytes) -> Packed:
+    if is_constant(page):
+        return Packed(_meta(_CONSTANT, column.neighbour, int(column.values[0])))
+    return Packed(_meta(_LIST, column.neighbour), [page])
 
 
 @dataclass(slots=True)
@@ -157,7 +189,7 @@ def _few_bits(bits: Bools) -> bytes:
     writer = Writer()
     rare = bool(bits.sum() * 2 < len(bits))
     places = np.flatnonzero(bits == rare)
-    sparse = packed_ints(np.diff(places, prepend=-1) - 1)
+    [sparse] = packed_ints([np.diff(places, prepend=-1) - 1])
     if 2 + len(sparse) < (len(bits) + 7) // 8:
         writer.varint(_SPARSE + 2 * len(places))
         writer.varint(rare)

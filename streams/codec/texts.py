@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,23 +21,37 @@ _NUMBERED_PATTERN = re.compile(r"(.*?)([0-9]{1,15})", re.DOTALL)
 _TEXT_END_MAX = 1 << 31
 
 
-def write_texts(writer: Writer, dictionary: pa.StringArray, codes: Ints, topic_codes: Ints) -> None:
-    """The texts that `codes`, at least one, point at. `topic_codes` says of each row which topic it belongs to."""
-    used, first, local = np.unique(codes, return_index=True, return_inverse=True)
-    if len(used) * 2 > len(codes) > 1:
-        writer.varint(_PLAIN)
-        write_list(writer, dictionary.take(pa.array(codes)))
-        return
-    by_place = np.argsort(first)  # the texts in the order in which they come
-    local = np.argsort(by_place)[local]
-    by_topic = _by_topic(local, topic_codes)
-    own = by_topic is not None and len(by_topic) == len(used) and bool((np.diff(by_topic) == 1).all())
-    writer.varint(_OWN if own else _DICTIONARY if by_topic is None else _BY_TOPIC)
-    if not own:
+class TextWriter:
+    """Writes a column's texts group by group. `dictionary`: the different texts there are."""
+
+    def __init__(self, dictionary: pa.StringArray) -> None:
+        self._dictionary = dictionary
+        self._numbered = _numbered(dictionary)
+
+    def write(self, writer: Writer, codes: Ints, topic_codes: Ints) -> None:
+        """The texts that `codes`, at least one, point at. `topic_codes` says of each row which topic it belongs to."""
+        used = np.flatnonzero(np.bincount(codes, minlength=len(self._dictionary)))
+        if len(used) * 2 > len(codes) > 1:
+            writer.varint(_PLAIN)
+            return self._write_list(writer, codes)
+        by_topic = _by_topic(codes, topic_codes)
+        if by_topic is not None and len(by_topic) == len(used) and (topic_codes[1:] >= topic_codes[:-1]).all():
+            writer.varint(_OWN)
+            return self._write_list(writer, by_topic)
+        ordered, first = np.unique(codes, return_index=True)
+        by_place = np.argsort(first)  # the texts in the order in which they come
+        local = np.empty(len(self._dictionary), np.int64)
+        local[ordered[by_place]] = np.arange(len(used))
+        writer.varint(_DICTIONARY if by_topic is None else _BY_TOPIC)
         writer.varint(len(used) - 1)
-    write_list(writer, dictionary.take(pa.array(used[by_place])))
-    if not own:
-        write_ints(writer, local if by_topic is None else by_topic)
+        self._write_list(writer, ordered[by_place])
+        write_ints(writer, local[codes if by_topic is None else by_topic])
+
+    def _write_list(self, writer: Writer, codes: Ints) -> None:
+        if self._numbered is None:
+            write_list(writer, self._dictionary.take(pa.array(codes)))
+        else:
+            _write_numbered(writer, self._numbered, self._numbered.numbers[codes])
 
 
 def read_texts(reader: Reader, count: int, topic_codes: Ints, wanted: Ints | None = None) -> tuple[pa.StringArray, Ints]:
@@ -70,17 +86,12 @@ def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools |
 
 def write_list(writer: Writer, texts: pa.StringArray) -> None:
     """Texts whose count the reader knows: as numbers behind a common beginning (`TRK-00412`) where that is what they are, else joined."""
-    numbered = _numbered(texts)
-    if numbered is None:
-        writer.varint(_JOINED)
-        write_ints(writer, pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64))
-        writer.squeezed(b"".join(text.encode() for text in texts.to_pylist()))
-    else:
-        prefix, width, numbers = numbered
-        writer.varint(_NUMBERED)
-        writer.sized(prefix.encode())
-        writer.varint(width)
-        write_ints(writer, numbers)
+    if (numbered := _numbered(texts)) is not None:
+        return _write_numbered(writer, numbered, numbered.numbers)
+    starts, chars = text_chars(texts)
+    writer.varint(_JOINED)
+    write_ints(writer, np.diff(starts))
+    writer.squeezed(chars[starts[0] : starts[-1]].tobytes())
 
 
 def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.StringArray:
@@ -138,18 +149,40 @@ def _topics(codes: Ints) -> tuple[Ints, Ints]:
     return first, rows
 
 
-def _numbered(texts: pa.StringArray) -> tuple[str, int, Ints] | None:
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """Texts that are all `beginning` and a number of `width` digits."""
+
+    beginning: bytes
+    width: int
+    numbers: Ints
+
+
+def _write_numbered(writer: Writer, numbered: _Numbered, numbers: Ints) -> None:
+    writer.varint(_NUMBERED)
+    writer.sized(numbered.beginning)
+    writer.varint(numbered.width)
+    write_ints(writer, numbers)
+
+
+def _numbered(texts: pa.StringArray) -> _Numbered | None:
     first = _NUMBERED_PATTERN.fullmatch(texts[0].as_py())
-    if first is None:
+    starts, chars = text_chars(texts)
+    if first is None or (np.diff(starts) != starts[1] - starts[0]).any():
         return None
-    prefix, width = first[1], len(first[2])
-    same = pc.and_(pc.starts_with(texts, prefix), pc.equal(pc.binary_length(texts), len(prefix.encode()) + width))
-    if not pc.all(same).as_py():
+    rows = chars[starts[0] : starts[-1]].reshape(len(texts), -1)
+    beginning, width = first[1].encode(), len(first[2])
+    digits = rows[:, len(beginning) :] - np.uint8(ord("0"))
+    if (digits > 9).any() or (rows[:, : len(beginning)] != np.frombuffer(beginning, np.uint8)).any():
         return None
-    digits = pc.utf8_slice_codeunits(texts, len(prefix))
-    if not pc.all(pc.match_substring_regex(digits, f"^[0-9]{{{width}}}$")).as_py():
-        return None
-    return prefix, width, digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return _Numbered(beginning, width, digits @ 10 ** np.arange(width - 1, -1, -1))
+
+
+def text_chars(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """Where each text, none of them null, begins and the last ends, and the UTF-8 bytes these places are in."""
+    _, ends, data = texts.buffers()
+    starts = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    return starts, np.frombuffer(data or b"", np.uint8)
 
 
 def _utf8(data: bytes) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.codec.numbers import packed_ints, read_ints, write_ints
+from streams.codec.few import FEW_MAX
+from streams.codec.numbers import read_ints, sketches_of, write_ints
 from streams.codec.wire import Bools, Ints, Reader, Writer
 from streams.errors import Corrupt
 
@@ -12,7 +13,7 @@ ITSELF, BEHIND_RECEIVED = 0, 1
 """How the devices' times are written: as they are, or by how much they were received later."""
 DEVICE_ELSE_RECEIVED, RECEIVED, EITHER, EXACT = 0, 1, 2, 3
 """How order times are written: not at all (of two kinds), one bit each, or by how much they differ from the received times."""
-_JUDGED_ROWS = 4096
+_JUDGED_ROWS = FEW_MAX
 _RUN_ROWS_MIN = 32
 
 
@@ -68,7 +69,8 @@ def device_kind(device_at: Ints, received_at: Ints) -> int:
     """ITSELF or BEHIND_RECEIVED: which takes less, judged by some rows in the middle."""
     middle = slice(max(0, len(device_at) // 2 - _JUDGED_ROWS // 2), len(device_at) // 2 + _JUDGED_ROWS // 2)
     itself, behind = device_at[middle], received_at[middle] - device_at[middle]
-    return BEHIND_RECEIVED if len(packed_ints(behind)) < len(packed_ints(itself)) else ITSELF
+    [first, second] = sketches_of([itself, behind])
+    return BEHIND_RECEIVED if first and second and second.bytes < first.bytes else ITSELF
 
 
 def order_kind(order_at: Ints, device_at: Ints, known: Bools, received_at: Ints) -> int:

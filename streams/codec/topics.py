@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.codec.isonumbers import NUMBERS, SERIALS, packed, packed_one, unpacked
-from streams.codec.numbers import read_ints, write_ints
+from streams.codec.numbers import packed_ints, read_ints, write_ints
 from streams.codec.texts import read_list, take, write_list
 from streams.codec.wire import Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
@@ -79,8 +79,11 @@ def write_group(page: Writer, topics: Topics, codes: Ints, *, by_topic: bool) ->
     first, last = int(codes[0]), int(codes[-1])
     split = len(topics.numbers)
     page.varint(_RUNS)
-    _write_sorted(page, topics.numbers[first : last + 1], topics.others.slice(max(first - split, 0), max(last + 1 - max(first, split), 0)))
-    write_ints(page, np.bincount(codes - first))
+    others = topics.others.slice(max(first - split, 0), max(last + 1 - max(first, split), 0))
+    here = Topics(topics.numbers[first : last + 1], others)
+    lengths, *numbers = packed_ints([np.bincount(codes - first), *([np.diff(here.numbers, prepend=0)] if len(here.numbers) else [])])
+    _write_sorted(page, here, b"".join(numbers))
+    page.raw(lengths)
 
 
 def read_group(page: Reader, rows: int) -> tuple[Topics, Ints]:
@@ -152,27 +155,33 @@ def groups_of(fences: tuple[list[int], list[str]], names: Collection[str]) -> li
 
 def _write_arrived(page: Writer, topics: Topics, codes: Ints) -> None:
     """Rows as they came: topics in order and each row's place among them, or each row's number where that takes less."""
+    lists = [codes]
+    if len(topics.numbers):
+        lists.append(np.diff(topics.numbers, prepend=0))
+    if not len(topics.others):
+        numbers = topics.numbers[codes]
+        lists += [numbers // SERIALS, numbers % SERIALS]
+    packed = packed_ints(lists)
     listed = Writer()
     listed.varint(_CODES)
-    _write_sorted(listed, topics.numbers, topics.others)
-    write_ints(listed, codes)
+    _write_sorted(listed, topics, packed[1] if len(topics.numbers) else b"")
+    listed.raw(packed[0])
     if not len(topics.others):
         each = Writer()
         each.varint(_EACH)
-        numbers = topics.numbers[codes]
-        write_ints(each, numbers // SERIALS)
-        write_ints(each, numbers % SERIALS)
+        each.raw(packed[2])
+        each.raw(packed[3])
         listed = min(listed, each, key=len)
     page.raw(listed.to_bytes())
 
 
-def _write_sorted(page: Writer, numbers: Ints, others: pa.StringArray) -> None:
-    page.varint(len(numbers))
-    page.varint(len(others))
-    if len(numbers):
-        write_ints(page, np.diff(numbers, prepend=0))
-    if len(others):
-        write_list(page, others)
+def _write_sorted(page: Writer, topics: Topics, numbers: bytes) -> None:
+    """The topics, their packed numbers being `numbers`."""
+    page.varint(len(topics.numbers))
+    page.varint(len(topics.others))
+    page.raw(numbers)
+    if len(topics.others):
+        write_list(page, topics.others)
 
 
 def _read_sorted(page: Reader, rows: int) -> Topics:

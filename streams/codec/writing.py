@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,10 +13,10 @@ from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, T
 from streams.codec.decimals import RAW, as_decimals
 from streams.codec.groups import Groups, assembled, known_sizes
 from streams.codec.names import write_name
-from streams.codec.neighbours import Measured, neighbour_of
-from streams.codec.pages import NEIGHBOUR_MAX, Kind, Packed, pack
+from streams.codec.neighbours import Measured, neighbours_of
+from streams.codec.pages import NEIGHBOUR_MAX, Kind, Packed, Unpacked, pack_columns
 from streams.codec.parallel import each
-from streams.codec.texts import write_texts
+from streams.codec.texts import TextWriter
 from streams.codec.times import BEHIND_RECEIVED, EITHER, EXACT, ITSELF, device_kind, order_kind, write_received
 from streams.codec.topics import Topics, topics_of, write_fences, write_group
 from streams.codec.wire import Bools, Ints, Values, Writer
@@ -54,7 +54,7 @@ class _Numbers:
     """Columns of numbers and of yes and no in the order in which the reader numbers them, from 1."""
 
     sizes: Sequence[int]
-    tasks: list[Callable[[], Packed]] = field(default_factory=list)
+    columns: list[Unpacked] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     bits: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
@@ -62,25 +62,28 @@ class _Numbers:
         """Yes and no; where it was written before, only that is said. Returns the number of the column that says it."""
         key = (len(bits), np.packbits(bits).tobytes())
         seen = self.bits.get(key, 0)
-        self.tasks.append(partial(pack, "bit", np.zeros(len(bits), np.bool_) if seen else bits, sizes, seen))
-        if not seen and len(self.tasks) < NEIGHBOUR_MAX:
-            self.bits[key] = len(self.tasks)
-        return seen or len(self.tasks)
+        self.columns.append(Unpacked("bit", np.zeros(len(bits), np.bool_) if seen else bits, sizes, seen))
+        if not seen and len(self.columns) < NEIGHBOUR_MAX:
+            self.bits[key] = len(self.columns)
+        return seen or len(self.columns)
 
     def add(self, kind: Kind, values: Values, sizes: Sequence[int]) -> None:
         """Numbers that no other column predicts."""
-        self.tasks.append(partial(pack, kind, values, sizes))
+        self.columns.append(Unpacked(kind, values, sizes))
 
     def add_measured(self, values: Ints, decimals: int, mask: int, sizes: Sequence[int]) -> None:
-        """Whole numbers, or what they differ by from the column before them that predicts them best."""
-        column = Measured(len(self.tasks) + 1, values, decimals, mask)
-        neighbour = neighbour_of(column, self.measured)
-        if neighbour is None:
-            self.tasks.append(partial(pack, "int", values, sizes))
-        else:
-            self.tasks.append(lambda: pack("int", values - neighbour.values, sizes, neighbour.number))
-        if column.number < NEIGHBOUR_MAX:
-            self.measured.append(column)
+        """Whole numbers that an earlier column may predict."""
+        self.columns.append(Unpacked("int", values, sizes))
+        if len(self.columns) < NEIGHBOUR_MAX:
+            self.measured.append(Measured(len(self.columns), values, decimals, mask))
+
+    def packed(self, rows: int) -> list[Packed]:
+        """All columns written; of those that another one predicts best, what they differ by."""
+        for column, neighbour in zip(self.measured, neighbours_of(self.measured), strict=True):
+            if neighbour is not None:
+                sizes = self.columns[column.number - 1].counts
+                self.columns[column.number - 1] = Unpacked("int", column.values - neighbour.values, sizes, neighbour.number)
+        return pack_columns(self.columns, rows)
 
 
 def write_payload(records: pa.RecordBatch, order_last_ms: int, group_rows: int) -> bytes:
@@ -144,7 +147,7 @@ def _column(name: str, column: pa.Array, order: Ints | None) -> _Column:
 def _write_columns(directory: Writer, bodies: list[Writer], stored: _Stored, columns: list[_Column]) -> None:
     """What the directory says of the columns, and their pages: of numbers and of yes and no, then of texts."""
     groups, named = stored.groups, columns[2:]
-    for packed in each(_numbers(directory, stored, columns).tasks, groups.rows):
+    for packed in _numbers(directory, stored, columns).packed(groups.rows):
         directory.raw(packed.meta)
         for body, page in zip(bodies, packed.pages, strict=False):
             _write_page(body, page, len(bodies))
@@ -206,14 +209,14 @@ def _add(numbers: _Numbers, column: _Column, mask: int) -> None:
 
 
 def _text_pages(column: _Column, groups: Groups, codes: Ints) -> list[bytes]:
-    pages = []
+    pages, texts_of = [], TextWriter(column.dictionary)
     for first, end in groups.bounds(range(len(groups))):
         page = Writer()
         texts, of = column.values[first:end], codes[first:end]
         if column.known is not None:
             texts, of = texts[column.known[first:end]], of[column.known[first:end]]
         if len(texts):
-            write_texts(page, column.dictionary, texts, of)
+            texts_of.write(page, texts, of)
         pages.append(page.to_bytes())
     return pages
 
@@ -234,8 +237,8 @@ def _write_page(body: Writer, page: bytes, groups: int) -> None:
 
 def _dense(column: pa.Array) -> Values:
     """The values of a column of numbers or of yes and no; where it is null, anything."""
+    buffer, first, end = column.buffers()[1], column.offset, column.offset + len(column)
     if pa.types.is_boolean(column.type):
-        return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False))
-    buffer = column.buffers()[1]
-    dtype = np.float64 if pa.types.is_floating(column.type) else np.int64
-    return np.frombuffer(buffer, dtype)[column.offset : column.offset + len(column)]
+        octets = np.frombuffer(buffer, np.uint8)[first // 8 : (end + 7) // 8]
+        return np.unpackbits(octets, bitorder="little")[first % 8 : first % 8 + len(column)].view(np.bool_)
+    return np.frombuffer(buffer, np.float64 if pa.types.is_floating(column.type) else np.int64)[first:end]

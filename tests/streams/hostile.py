@@ -12,11 +12,10 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,7 +89,7 @@ def spoiled(payload: bytes, chance: random.Random) -> bytes:
 
 def lying(records: pa.RecordBatch, chance: random.Random, each: int) -> Iterator[Block]:
     """Blocks of an encoder that tells the truth but once: each number it writes, and each list of numbers, set to extremes."""
-    put, write_ints = varints.put, packing.write_ints
+    put, packed_ints = varints.put, packing.packed_ints
     calls = lie_at = 0
     lie = 0
 
@@ -99,18 +98,21 @@ def lying(records: pa.RecordBatch, chance: random.Random, each: int) -> Iterator
         calls += 1
         put(parts, lie if calls == lie_at else number)
 
-    def lying_ints(writer: Any, values: Ints) -> None:
+    def spoiled_once(values: Ints) -> Ints:
         nonlocal calls
         calls += 1
         if calls == lie_at:
             values = values.copy()
             values[chance.randrange(len(values))] = np.uint64(lie).astype(np.int64)
-        write_ints(writer, values)
+        return values
 
-    modules = [module for name, module in sys.modules.items() if name.startswith("streams.codec.") and hasattr(module, "write_ints")]
+    def lying_ints(lists: Sequence[Ints]) -> list[bytes]:
+        return packed_ints([spoiled_once(values) for values in lists])
+
+    modules = [module for name, module in sys.modules.items() if name.startswith("streams.codec.") and hasattr(module, "packed_ints")]
     varints.put = lying_put
     for module in modules:
-        module.write_ints = lying_ints  # type: ignore[attr-defined]
+        module.packed_ints = lying_ints  # type: ignore[attr-defined]
     try:
         CODEC.encode("containers", SHIP, records)
         fields = calls
@@ -121,7 +123,7 @@ def lying(records: pa.RecordBatch, chance: random.Random, each: int) -> Iterator
     finally:
         varints.put = put
         for module in modules:
-            module.write_ints = write_ints  # type: ignore[attr-defined]
+            module.packed_ints = packed_ints  # type: ignore[attr-defined]
 
 
 def main() -> None:

@@ -79,18 +79,25 @@ def groups() -> pa.RecordBatch:
 
 
 CASES = {"few": few, "many": many, "groups": groups}
+WRITTEN = {"few": "few", "many": "many-2", "groups": "groups-2"}
+"""The file that holds what is written now: where the writer chooses otherwise among what the format offers, a file joins the others."""
 
 
-@pytest.mark.parametrize("name", CASES)
+def files() -> list[str]:
+    """All that was ever written of codec 2."""
+    return sorted(path.stem.removeprefix("codec-2-") for path in FOLDER.glob("codec-2-*.block"))
+
+
+@pytest.mark.parametrize("name", files())
 def test_blocks_of_codec_2_are_read(name: str) -> None:
     block = Block.from_bytes((FOLDER / f"codec-2-{name}.block").read_bytes())
-    rows = stamped(CASES[name](), first=41)
+    rows = stamped(CASES[name.partition("-")[0]](), first=41)
     assert (block.stream, block.origin, block.first, block.codec) == ("containers", SHIP, 41, 2)
     assert CODEC.decode(block).select(rows.schema.names).to_pylist() == rows.to_pylist()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_codec_2_writes_these_very_bytes(name: str) -> None:
-    """With the libraries of the lock. Where only a library's choices changed and the old are still read, a file may join them."""
+    """With the libraries of the lock. Where only choices changed and the old are still read, a file may join them."""
     block = CODEC.encode("containers", SHIP, stamped(CASES[name](), first=41))
-    assert block.to_bytes() == (FOLDER / f"codec-2-{name}.block").read_bytes()
+    assert block.to_bytes() == (FOLDER / f"codec-2-{WRITTEN[name]}.block").read_bytes()
