@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
+from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.log import Append, Appended
 from streams.words import Origin, Position
 
@@ -42,10 +44,9 @@ class WireAppends(msgspec.Struct):
 class AppendDoor:
     """Appends to the log of the node whose door is at `url`. Safe from any thread: every call is a request of its own."""
 
-    def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S) -> None:
-        self._url = url
-        self._token = token
-        self._timeout_s = timeout_s
+    def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S, context: ssl.SSLContext | None = None) -> None:
+        """`context`: for an `https://` door, `streams.link.tls.trusting`."""
+        self._door = _Asking(url, token, timeout_s, context)
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
         """All of `appends` in one commit, durable when it returns.
@@ -54,44 +55,47 @@ class AppendDoor:
         (node away, disk full), NotAllowed (wrong token) or Misuse (records the log refuses).
         """
         body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
-        answer = msgspec.json.decode(_ask(self._url, "/append", self._token, self._timeout_s, body))
+        answer = msgspec.json.decode(self._door.ask("/append", body))
         return [Appended(a["stream"], Origin.parse(a["origin"]), a["first"], a["count"], a["repeated"]) for a in answer]
 
 
 class ReadDoor:
     """Reads the log of the node whose door is at `url`, as JSON. Safe from any thread."""
 
-    def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S) -> None:
-        self._url = url
-        self._token = token
-        self._timeout_s = timeout_s
+    def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S, context: ssl.SSLContext | None = None) -> None:
+        """`context`: for an `https://` door, `streams.link.tls.trusting`."""
+        self._door = _Asking(url, token, timeout_s, context)
 
     def health(self) -> dict[str, Any]:
         """The node's own word on how it is. Raises RetryLater while it is not ready."""
-        answer: dict[str, Any] = json.loads(self._get("/healthz"))
+        answer: dict[str, Any] = json.loads(self._door.ask("/healthz"))
         return answer
 
     def streams(self) -> list[str]:
         """The names of all streams of this copy."""
-        names: list[str] = json.loads(self._get("/streams"))["streams"]
+        names: list[str] = json.loads(self._door.ask("/streams"))["streams"]
         return names
 
     def position(self, stream: str) -> Position:
         """The Position of this copy of `stream`."""
-        return Position.from_json(json.loads(self._get(f"/ledger/{stream}"))["position"])
+        return Position.from_json(json.loads(self._door.ask(f"/ledger/{stream}"))["position"])
 
-    def read(self, stream: str, position: Position | None = None, limit: int = 10_000) -> Iterator[dict[str, Any]]:
-        """Rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body."""
-        query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit)}
-        yield from _lines(self._get(f"/read/{stream}?{urllib.parse.urlencode(query)}"))
+    def read(self, stream: str, position: Position | None = None, limit: int = 10_000, wait_ms: int = 0) -> Iterator[dict[str, Any]]:
+        """Rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body.
+
+        When there are none it waits for some, at most `wait_ms`. Raises Trimmed when `position` is below this copy's floor.
+        """
+        query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit), "wait_ms": str(wait_ms)}
+        yield from _lines(self._door.ask(f"/read/{stream}?{urllib.parse.urlencode(query)}", wait_s=wait_ms / 1000))
+
+    def latest(self, stream: str, topic: str) -> Iterator[dict[str, Any]]:
+        """The last row of `topic` at each origin of `stream` that has one."""
+        yield from _lines(self._door.ask(f"/latest/{stream}?{urllib.parse.urlencode({'topic': topic})}"))
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[dict[str, Any]]:
         """Every row of one topic with since <= order time < until (UTC ms), in one order over all streams."""
         query = {name: str(value) for name, value in (("since_at_ms", since_at_ms), ("until_at_ms", until_at_ms)) if value is not None}
-        yield from _lines(self._get(f"/history/{urllib.parse.quote(topic, safe='')}?{urllib.parse.urlencode(query)}"))
-
-    def _get(self, path: str) -> bytes:
-        return _ask(self._url, path, self._token, self._timeout_s, None)
+        yield from _lines(self._door.ask(f"/history/{urllib.parse.quote(topic, safe='')}?{urllib.parse.urlencode(query)}"))
 
 
 def wire_append(append: Append) -> WireAppend:
@@ -113,24 +117,32 @@ def _lines(body: bytes) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _ask(url: str, path: str, token: str, timeout_s: float, body: bytes | None) -> bytes:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/msgpack"}
-    request = urllib.request.Request(url + path, data=body, headers=headers)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=timeout_s) as answer:
-            whole: bytes = answer.read()
-            return whole
-    except urllib.error.HTTPError as problem:
-        raise _refusal(problem) from None
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
-        raise RetryLater(
-            f"the node at {url} can not be reached: {problem}", hint="the same call again is safe with producer and sequence"
-        ) from None
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    url: str
+    token: str
+    timeout_s: float
+    context: ssl.SSLContext | None
+
+    def ask(self, path: str, body: bytes | None = None, wait_s: float = 0.0) -> bytes:
+        """The door's answer; it may take `wait_s` longer than others."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/msgpack"}
+        request = urllib.request.Request(self.url + path, data=body, headers=headers)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.context))
+        try:
+            with opener.open(request, timeout=self.timeout_s + wait_s) as answer:
+                whole: bytes = answer.read()
+                return whole
+        except urllib.error.HTTPError as problem:
+            raise _refusal(problem) from None
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
+            raise RetryLater(
+                f"the node at {self.url} can not be reached: {problem}", hint="the same call again is safe with producer and sequence"
+            ) from None
 
 
 def _refusal(problem: urllib.error.HTTPError) -> LandfallError:
-    kinds: dict[int, type[LandfallError]] = {400: Misuse, 401: NotAllowed, 403: NotAllowed, 404: Misuse, 413: Misuse}
+    kinds: dict[int, type[LandfallError]] = {400: Misuse, 401: NotAllowed, 403: NotAllowed, 404: Misuse, 410: Trimmed, 413: Misuse}
     try:
         sentence = str(json.loads(problem.read())["problem"])
     except (ValueError, KeyError, TypeError):

@@ -18,7 +18,7 @@ from streams.link.dialling import LINK_HEADER, NODE_HEADER
 from streams.link.door import APPEND_BYTES_MAX, WireAppends
 from streams.link.tls import node_of
 from streams.link.wire import Wire
-from streams.log import Append, Appended, LogReader
+from streams.log import Append, Appended, Log
 from streams.node.links import Links
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
@@ -29,6 +29,8 @@ from streams.words import Position, check_stream, check_topic
 ROWS_MAX = 100_000
 """Rows one answer of /read or /history holds at most."""
 ROWS = 10_000
+WAIT_MS_MAX = 30_000
+"""How long an answer of /read with no rows is held back for some to come."""
 
 
 class Served(Protocol):
@@ -40,7 +42,7 @@ class Served(Protocol):
         ...
 
     @property
-    def log(self) -> LogReader:
+    def log(self) -> Log:
         """Its log."""
         ...
 
@@ -73,6 +75,7 @@ class Door:
         app.router.add_get("/streams", self._streams)
         app.router.add_get("/ledger/{stream:.+}", self._ledger)
         app.router.add_get("/read/{stream:.+}", self._read)
+        app.router.add_get("/latest/{stream:.+}", self._latest)
         app.router.add_get("/history/{topic}", self._history)
 
     @web.middleware
@@ -135,16 +138,48 @@ class Door:
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit = min(int(request.query.get("limit", ROWS)), ROWS_MAX)
-        return await _lines(lambda: batch_lines(self._node.log.read(stream, position, topics), limit))
+        wait_ms = min(int(request.query.get("wait_ms", 0)), WAIT_MS_MAX)
+        return _told(
+            await self._when_there(stream, lambda: _text(batch_lines(self._node.log.read(stream, position, topics), limit)), wait_ms)
+        )
+
+    async def _latest(self, request: web.Request) -> web.Response:
+        stream, topic = check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
+        return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.latest(stream, topic), ROWS_MAX))))
 
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])
         since, until = (None if (at := request.query.get(name)) is None else int(at) for name in ("since_at_ms", "until_at_ms"))
-        return await _lines(lambda: table_lines(self._node.log.history(topic, since, until).rows, ROWS_MAX))
+        return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until).rows, ROWS_MAX))))
+
+    async def _when_there(self, stream: str, read: Callable[[], str], wait_ms: int) -> str:
+        """What `read` gives; when that is nothing, what it gives after a later commit to `stream`, at most `wait_ms` from now."""
+        loop, grown = asyncio.get_running_loop(), asyncio.Event()
+
+        def changed(streams: frozenset[str]) -> None:
+            if stream in streams:
+                loop.call_soon_threadsafe(grown.set)
+
+        unsubscribe = self._node.log.subscribe(changed)
+        try:
+            text = await asyncio.to_thread(read)
+            async with asyncio.timeout(wait_ms / 1000):
+                while not text:
+                    await grown.wait()
+                    grown.clear()
+                    text = await asyncio.to_thread(read)
+        except TimeoutError:
+            return ""
+        finally:
+            unsubscribe()
+        return text
 
 
-async def _lines(read: Callable[[], Iterator[str]]) -> web.Response:
-    text = await asyncio.to_thread(lambda: "".join(f"{line}\n" for line in read()))
+def _text(lines: Iterator[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _told(text: str) -> web.Response:
     return web.Response(text=text, content_type="application/x-ndjson")
 
 

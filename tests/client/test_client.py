@@ -1,0 +1,197 @@
+"""Goal: a program follows a stream over nodes that die, and has each record once, in order; its Position outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import landfall
+from streams.errors import Misuse, NotAllowed, RetryLater, Trimmed
+from streams.log import Append
+from streams.words import Position
+from tests.node.fleet import SINCE_AT_MS, Station, readings, started, stations
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBER = "MSKU1234565"
+DEADLINE_S = 60.0
+
+
+def wait(true: Callable[[], bool], what: str) -> float:
+    """Returns the seconds until `true()`."""
+    began_s = time.monotonic()
+    while not true():
+        assert time.monotonic() - began_s < DEADLINE_S, what
+        time.sleep(0.005)
+    return time.monotonic() - began_s
+
+
+def door(station: Station) -> landfall.NodeDoor:
+    return landfall.NodeDoor(station.url, f"door-of-{station.name}")
+
+
+class Following:
+    """A thread that follows, as a program would."""
+
+    def __init__(self, follower: landfall.Follower) -> None:
+        self.follower, self.rows = follower, list[dict[str, Any]]()
+        self._failure: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for row in self.follower:
+                self.rows.append(row)
+        except BaseException as problem:
+            self._failure.append(problem)
+            raise
+
+    def has(self, count: int) -> float:
+        """Returns the seconds until `count` records have come."""
+        return wait(lambda: len(self.rows) >= count, f"not all of {count} records have come")
+
+    def close(self) -> None:
+        self.follower.close()
+        self._thread.join(DEADLINE_S)
+        assert not self._failure
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(1_000, marks=[pytest.mark.torture, pytest.mark.timeout(14_400)])])
+def test_a_port_killed_again_and_again_while_a_program_follows(tmp_path: Path, kills: int) -> None:
+    """Two ports have headquarters' records; whichever it reads from is killed as records come. Each record comes once, in order."""
+    hq = Station("hq", tmp_path, {})
+    ports = {one.url: one for one in (Station(name, tmp_path, {"hq": hq.url}) for name in ("tokyo", "singapore"))}
+    gaps_s = []
+    with stations(hq, *ports.values()):
+        wait(lambda: all(one.ready() for one in (hq, *ports.values())), "the nodes are up")
+        following = Following(landfall.connect([door(one) for one in ports.values()]).follow("containers"))
+        for turn in range(kills):
+            hq.writer.append([readings(600 * turn, 300)])
+            following.has(600 * turn + 1)
+            at_hand = ports[following.follower.node]
+            hq.writer.append([readings(600 * turn + 300, 300)])
+            at_hand.kill()
+            gaps_s.append(following.has(600 * turn + 600))
+            at_hand.start()
+            wait(at_hand.ready, "it is up again")
+        truth = list(landfall.connect([door(hq)]).read("containers"))
+        following.close()
+    assert following.rows == truth
+    assert [row["offset"] for row in truth] == list(range(600 * kills))
+    print(f"{kills} kills: resumed within {max(gaps_s):.2f} s at most, {sorted(gaps_s)[kills // 2]:.2f} s in the middle")
+
+
+def test_a_named_consumer_goes_on_where_it_committed_at_whichever_node(tmp_path: Path) -> None:
+    """The program ends between records; the next one is told the other node alone."""
+    hq, tokyo = Station("hq", tmp_path, {}), Station("tokyo", tmp_path, {})
+    tokyo.links["hq"] = hq.url
+    with stations(hq, tokyo):
+        wait(lambda: hq.ready() and tokyo.ready(), "the nodes are up")
+        hq.writer.append([readings(0, 100)])
+        tokyo.writer.append([readings(1_000, 100)])
+        with landfall.connect([door(tokyo), door(hq)]).follow("containers", consumer="pager") as first:
+            early = [next(first) for _ in range(130)]
+            first.commit()
+            committed = first.position
+            next(first)  # given, not committed: it comes again
+        wait(lambda: positions(hq, "client/pager") == [committed], "the commit is at headquarters")
+        tokyo.kill()
+        with landfall.connect([door(hq)]).follow("containers", consumer="pager") as second:
+            late = [next(second) for _ in range(70)]
+        with pytest.raises(Misuse, match="is a consumer of 'containers', not of 'alerts'"):
+            landfall.connect([door(hq)]).follow("alerts", consumer="pager")
+    places = [(row["origin"], row["offset"]) for row in early + late]
+    assert len(set(places)) == len(places) == 200
+
+
+def positions(station: Station, topic: str) -> list[Position]:
+    return [Position.from_json(row["body"]["position"]) for row in station.reader.latest("consumers", topic)]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Station]:
+    station = Station("hq", tmp_path, {})
+    with stations(station):
+        wait(station.ready, "the node is up")
+        yield station
+
+
+def test_read_and_history_pass_over_nodes_that_are_away(one: Station) -> None:
+    one.writer.append([readings(0, 12_000)])
+    fleet = landfall.connect([landfall.NodeDoor("http://127.0.0.1:1", "x"), door(one)])
+    rows = list(fleet.read("containers"))
+    assert [row["offset"] for row in rows] == list(range(12_000))
+    origin = rows[0]["origin"]
+    assert [row["offset"] for row in fleet.read("containers", Position.from_json({origin: 11_990}))] == list(range(11_990, 12_000))
+    history = fleet.history(NUMBER, SINCE_AT_MS + 5_000, SINCE_AT_MS + 8_000)
+    assert [row["device_at_ms"] - SINCE_AT_MS for row in history] == [5_000, 6_000, 7_000]
+
+
+def test_who_follows_hears_at_once_and_can_be_ended(one: Station) -> None:
+    """Nothing is polled: the node holds the question back until there is an answer."""
+    following = Following(landfall.connect([door(one)]).follow("alerts"))
+    one.writer.append([readings(0, 5)])
+    one.writer.append([Append("alerts", readings(0, 2).records)])
+    wait(lambda: len(following.rows) == 2, "the alerts come")
+    following.close()
+    with pytest.raises(StopIteration):
+        next(following.follower)
+
+
+def test_what_can_not_be_asked_is_said_at_once(one: Station) -> None:
+    with pytest.raises(Misuse, match="no node to connect to"):
+        landfall.connect([])
+    with pytest.raises(Misuse, match="nobody vouches for https://hq"):
+        landfall.connect([landfall.NodeDoor("https://hq:1", "x")])
+    with pytest.raises(NotAllowed, match="wants the node's token"):
+        list(landfall.connect([landfall.NodeDoor(one.url, "wrong")]).read("containers"))
+    fleet = landfall.connect([door(one)])
+    with pytest.raises(Misuse, match="nothing to commit"):
+        fleet.follow("containers").commit()
+    with pytest.raises(Misuse, match="either a consumer or a position"):
+        fleet.follow("containers", "pager", Position())
+
+
+def test_nobody_at_home_is_told_after_a_while() -> None:
+    with pytest.raises(RetryLater, match=r"no node answers: the node at http://127\.0\.0\.1:1 can not be reached"):
+        landfall.connect([landfall.NodeDoor("http://127.0.0.1:1", "x")], patience_s=0.1).history(NUMBER)
+
+
+async def test_what_every_node_has_dropped_is_told(tmp_path: Path) -> None:
+    node = await started("hq", tmp_path)
+    await node.append([readings(0, 100)])
+    node.log.trim("containers", node.log.origin, 50)
+    fleet = landfall.connect([landfall.NodeDoor(node.url, "door-of-hq")])
+    with pytest.raises(Trimmed):
+        await asyncio.to_thread(lambda: next(fleet.follow("containers")))
+    rows = await asyncio.to_thread(lambda: list(fleet.read("containers", Position({node.log.origin: 50}))))
+    assert len(rows) == 50
+    await node.stop()
+
+
+def test_the_example_in_the_docs_runs(one: Station, capsys: pytest.CaptureFixture[str]) -> None:
+    """As printed, but for the nodes' addresses and a last alert that ends it."""
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "client.md").read_text(), re.DOTALL)
+    example = re.sub(r'NodeDoor\("http://tokyo[^)]*\)', 'NodeDoor("http://127.0.0.1:1", "x")', example)
+    example = re.sub(r'NodeDoor\("http://hq[^)]*\)', f'NodeDoor("{one.url}", "door-of-hq")', example)
+    one.writer.append([Append("alerts", readings(0, 3).records)])
+    rung: list[str] = []
+
+    def ring(record: dict[str, Any]) -> None:
+        rung.append(record["topic"])
+        if len(rung) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        exec(example, {"ring": ring})
+    assert rung == [NUMBER] * 3
+    (origin,) = {row["origin"] for row in one.reader.read("alerts")}
+    assert positions(one, "client/pager") == [Position.from_json({origin: 2})]
