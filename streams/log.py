@@ -178,6 +178,13 @@ class Log(LogReader, Protocol):
         """Drop everything of (stream, origin) below `floor` from this copy, and remember that. Never moves a floor back."""
         ...
 
+    def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
+        """What is held of `first .. end - 1` is not what its origin signed: its bytes are kept aside, and it is wanted again.
+
+        Returns how many offsets that is. Not for records of this node's own, which nobody else may have.
+        """
+        ...
+
     def open_generation(self, why: str) -> Origin:
         """From now on appends go to a new origin, which names this one as its predecessor. Called after PeerKnowsMore, or a restore."""
         ...

@@ -15,7 +15,7 @@ from streams.logs.book import Book, Line, LineKey, Lines, Piece
 from streams.logs.damage import Damage
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
-from streams.logs.reading import IndexedReader
+from streams.logs.reading import IndexedReader, clipped
 from streams.logs.stamping import NewBlock, Plan, new_blocks, plan_appends
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
@@ -130,6 +130,16 @@ class KeptLog(IndexedReader):
                 raising = FrameHeader(floors=(Floor(stream, origin.node, origin.generation, floor),))
                 self._with_index(lambda: self._keeper.commit(raising))
         self._tell({stream} if raised else ())
+
+    def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
+        """What is held of `first .. end - 1` is wanted again, its bytes aside. Raises Misuse for records of this node's own."""
+        if origin.node == self._node:
+            raise Misuse(f"{stream}:{origin} is this node's own", hint="what others hold of it may be another's, under the same name")
+        with self._write_lock:
+            pieces = [clipped(piece, first, end) for piece in self._pieces((stream, origin), first, end)]
+            for piece in pieces:
+                self._set_aside((stream, origin), piece, Corrupt(why))
+        return sum(piece.end - piece.first for piece in pieces)
 
     def open_generation(self, why: str) -> Origin:
         """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""

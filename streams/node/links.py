@@ -107,6 +107,10 @@ class Links:
             self._note_ashore(live.drive.session)
         return {stream: {origin: ranges.copy() for origin, ranges in told.items()} for stream, told in self._ashore.items()}
 
+    def distrust(self, key: Key, first: int, end: int) -> list[str]:
+        """These offsets are not what their origin signed: `Exchange.distrust`."""
+        return self._exchange.distrust(key, first, end)
+
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
         """Streams are managed otherwise, and `before` was shared until now: sessions for which one of these is otherwise begin anew, at
         once. What has become known since is no change."""

@@ -27,10 +27,11 @@ class _Watched:
     run: int = 0
     seen: tuple[int, int] = (0, 0)
     told: set[tuple[int, int, str]] = field(default_factory=set)
+    problems: set[str] = field(default_factory=set)
 
 
 class Watch:
-    """Judges each run once, as soon as it is here and signed, the open one again as it grows. For one thread.
+    """Judges each run once, as soon as it is here and signed, the open one again as it grows. One step at a time.
 
     It keeps nothing on disk: after a restart it begins at each floor again, a step at a time.
     """
@@ -56,6 +57,14 @@ class Watch:
             if verdict.broken or verdict.problems:
                 found.append(verdict)
         return found
+
+    def again(self, stream: str, origin: Origin, first: int) -> None:
+        """What is held from offset `first` on is other than it was: it is judged anew, and told anew."""
+        old = self._watched.get((stream, origin))
+        if old is not None:
+            told = {doubt for doubt in old.told if doubt[1] <= first}
+            signed = Signed(heads={0: first_head(stream, origin)})
+            self._watched[stream, origin] = _Watched(signed, run=min(old.run, first // RUN), told=told, problems=old.problems)
 
     def _known_keys(self) -> Trust:
         """The registry's keys, looked up anew when the registry or the number of nodes is another."""
@@ -91,6 +100,8 @@ class Watch:
         while watched.run < min(end, seen[0]) // RUN and any(run > watched.run for run in watched.signed.heads):
             watched.run += 1  # it is here, and whatever is signed from now on is of later ones
         watched.signed.forget(watched.run)
+        verdict.problems = [problem for problem in verdict.problems if problem not in watched.problems]
+        watched.problems.update(verdict.problems)
         told, verdict.broken = verdict.broken, []
         for doubt in told:
             key = (doubt.first, doubt.end, doubt.why)

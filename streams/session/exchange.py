@@ -92,6 +92,8 @@ class Exchange:
         self._settled: dict[Key, RangeSet] = {}
         self._members: list[Member] = []
         self._arrivals: list[_Arrival] = []
+        self._brought: dict[Key, dict[str, RangeSet]] = {}
+        self._refused: dict[tuple[str, Key], RangeSet] = {}
         self._load(log.streams())
 
     @property
@@ -126,7 +128,8 @@ class Exchange:
         self._tell_neighbours(member)
 
     def leave(self, member: Member) -> None:
-        """A session has ended: what it was bringing others may bring now."""
+        """A session has ended: what it was bringing others may bring now. In its next one the peer may bring again what was refused."""
+        self._refused = {of: ranges for of, ranges in self._refused.items() if of[0] != member.peer.node}
         if member in self._members:
             self._members.remove(member)
             self._tell_neighbours(member)
@@ -167,9 +170,26 @@ class Exchange:
     def arrived(self, member: Member, key: Key, first: int, end: int, durable: bool) -> None:
         """What `member` was bringing is durable here, or (`durable` false) will not come from it."""
         self._arrivals = [a for a in self._arrivals if not (a.member is member and a.key == key and (a.first, a.end) == (first, end))]
-        if not durable:
+        if durable:
+            self._brought.setdefault(key, {}).setdefault(member.peer.node, RangeSet()).add(first, end)
+        else:
             for each in self._others(member):
                 each.unclaim(key, first, end)
+
+    def distrust(self, key: Key, first: int, end: int) -> list[str]:
+        """These offsets are not what their origin signed: whoever brought them here may not bring them again. Returns who that was.
+
+        Nobody, when they came before this node started last.
+        """
+        peers = [node for node, ranges in self._brought.get(key, {}).items() if ranges.within(first, end)]
+        for node in peers:
+            self._refused.setdefault((node, key), RangeSet()).add(first, end)
+        return peers
+
+    def refuses(self, member: Member, key: Key, first: int, end: int) -> bool:
+        """Whether some of these offsets are to come from another peer than `member`."""
+        refused = self._refused.get((member.peer.node, key))
+        return refused is not None and bool(refused.within(first, end))
 
     def _others(self, member: Member) -> list[Member]:
         return [each for each in self._members if each is not member]

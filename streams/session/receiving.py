@@ -73,6 +73,8 @@ class Receiver:
             return self._reject(begin.transfer, "later")
         if self._exchange.settled(key).covers(begin.first, begin.end):
             return self._end(begin.transfer, Ack([begin.transfer]))
+        if self._exchange.refuses(self._member, key, begin.first, begin.end):
+            return self._reject(begin.transfer, "elsewhere")
         if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
             raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
         kept = self._exchange.partials.take(begin.digest)

@@ -11,16 +11,18 @@ import pytest
 
 from streams.codec import BlockCodec
 from streams.errors import Misuse
+from streams.ledger import OriginLedger
 from streams.log import Append
-from streams.node.proving import KEY_NAME, load_or_make_key
+from streams.node.proving import ASKED_AGAIN, KEY_NAME, load_or_make_key
 from streams.proof.reading import Copy
 from streams.proof.trust import GIVEN, Trust
 from streams.proof.verifying import verify
+from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.words import Position
 from tests.node.fleet import address, readings, started, until
 from tests.proof.kit import SigningNode, all_blocks, forged
-from tests.streams.logkit import rows
+from tests.streams.logkit import content, rows
 
 
 def test_a_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
@@ -78,5 +80,43 @@ async def test_a_record_that_its_origin_never_signed_so_is_told_in_exceptions(tm
 
     await until(lambda: any(body["reason"] == "records are not what the origin signed" for body in told()))
     [body] = [body for body in told() if body.get("stream") == "alerts"]
-    assert (body["first"], body["end"], body["origin"]) == (0, 20, origin)
+    assert (body["first"], body["end"], body["offsets"], body["origin"]) == (0, 20, "5", origin)
     await tokyo.stop()
+
+
+async def test_a_record_that_a_relay_altered_is_set_aside_and_fetched_from_another_peer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokyo forges; headquarters takes the record from Sydney in the end, and never again from Tokyo."""
+    monkeypatch.setattr("streams.node.proving.CHECKED_EVERY_S", 0.05)
+    ship = SigningNode(tmp_path / "elsewhere")
+    for start in range(0, 60, 20):
+        ship.append(rows(20, start))
+        ship.sign()
+    origin = ship.log.origin
+    liar, honest, hq = await started("tokyo", tmp_path), await started("sydney", tmp_path), await started("hq", tmp_path)
+    await liar._end(["checking"])  # or it would notice itself
+    blocks, heads = (all_blocks(ship.log, stream, origin) for stream in ("containers", "containers.heads"))
+    liar.log.admit([*forged(forged(blocks, 25, "return_c", 99.0), 33, "return_c", 99.0), *heads])
+    honest.log.admit([*blocks, *heads])
+    truth = content(ship.log, ["containers"])
+    ship.log.close()
+    hq.link([address("hq", "tokyo", liar.url)])
+    await until(lambda: 25 in hq.log.ledger("containers").get(origin, OriginLedger()).held)
+    await until(lambda: hq.log.ledger("containers")[origin].held == RangeSet([(0, 25), (26, 33), (34, 60)]))
+    hq.link([address("hq", "tokyo", liar.url), address("hq", "sydney", honest.url)])
+    await until(lambda: hq.log.ledger("containers")[origin].held == RangeSet([(0, 60)]))
+    assert content(hq.log, ["containers"]) == truth
+    await until(lambda: verify(Copy(hq.log, BlockCodec()), "containers", origin, Trust()).proven.count() == 60)
+
+    def told_by_hq() -> list[dict[str, Any]]:
+        return [dict(row.record.body or {}) for batch in hq.log.read("exceptions", Position()) for row in batch.rows()]
+
+    await until(lambda: len(told_by_hq()) >= 3)
+    told = told_by_hq()
+    [body] = [body for body in told if body["reason"] == "records are not what the origin signed"]
+    assert (body["offsets"], body["outcome"]) == ("25 33", ASKED_AGAIN)
+    assert any("brought by tokyo" in str(body) for body in told)
+    assert len(list((tmp_path / "hq" / "log" / "aside").iterdir())) == 1
+    for node in (hq, honest, liar):
+        await node.stop()
