@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from landfall.bayplantools import bayplan_app
 from landfall.certtools import certs_app
 from landfall.fleettools import fleet_app
 from landfall.logcopies import add_copies
@@ -115,6 +116,7 @@ app.add_typer(log_app, name="log", rich_help_panel=LOOKING)
 app.add_typer(stream_app, name="stream", rich_help_panel=LOOKING)
 app.add_typer(certs_app, name="certs", rich_help_panel=LOOKING)
 app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
+app.add_typer(bayplan_app, name="bayplan", rich_help_panel=LOOKING)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,24 +12,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from landfall.headquarters import Api, Password, Username, answer_of, headquarters
 from landfall.lognumbers import counts
 from landfall.logopening import opened
 from streams.definitionforms import read_fields
 from streams.definitions import DEFAULTS, TYPE, Definition, Definitions, Retention
-from streams.errors import Misuse, RetryLater
+from streams.errors import Misuse
 from streams.node.defining import learn
 from streams.words import Position
 
-TIMEOUT_S = 30.0
 NONE = "none"
 
 stream_app = typer.Typer(help="The streams, and how each is managed.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="A stream, or a pattern that ends in a star: containers, customers/duckworks, customers/*.")]
 Folder = Annotated[Path | None, typer.Option("--folder", "-f", help="A node's folder: what that node knows.")]
-Api = Annotated[str | None, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
-Username = Annotated[str, typer.Option("--username", "-u", help="Your account at headquarters.")]
-Password = Annotated[str, typer.Option("--password", prompt="Password", hide_input=True, help="Asked for when it is not given.")]
+OptionalApi = Annotated[str | None, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
 Settings = Annotated[
     list[str],
     typer.Argument(
@@ -38,24 +35,23 @@ Settings = Annotated[
         help="age_days=30 bytes=none home=hq replicate=hq,port/JPTYO originate=ship,port lane=readings patience_s=60 access=…",
     ),
 ]
-HQ_API = Annotated[str, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
 
 
 @stream_app.command("create")
-def create(name: Name, settings: Settings, api: HQ_API, username: Username, password: Password) -> None:
+def create(name: Name, settings: Settings, api: Api, username: Username, password: Password) -> None:
     """Manage a stream by settings of its own; the rest stays as it is by default. Takes effect at every node, without restart."""
     given = _given(settings)
-    with _headquarters(api, username, password) as client:
+    with headquarters(api, username, password) as client:
         if name in _standing(client):
             raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`")
         _write(client, name, given)
 
 
 @stream_app.command("set")
-def set_(name: Name, settings: Settings, api: HQ_API, username: Username, password: Password) -> None:
+def set_(name: Name, settings: Settings, api: Api, username: Username, password: Password) -> None:
     """Change how a stream is managed; what is not named stays as it was. Takes effect at every node, without restart."""
     given = _given(settings)
-    with _headquarters(api, username, password) as client:
+    with headquarters(api, username, password) as client:
         standing = _standing(client)
         if name not in standing:
             raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`")
@@ -69,7 +65,7 @@ def set_(name: Name, settings: Settings, api: HQ_API, username: Username, passwo
 def show(
     name: Name,
     folder: Folder = None,
-    api: Api = None,
+    api: OptionalApi = None,
     username: Username = "",
     password: Annotated[str, typer.Option("--password", help="Your password at headquarters.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
@@ -89,7 +85,7 @@ def show(
 @stream_app.command("ls")
 def list_streams(
     folder: Folder = None,
-    api: Api = None,
+    api: OptionalApi = None,
     username: Username = "",
     password: Annotated[str, typer.Option("--password", help="Your password at headquarters.")] = "",
 ) -> None:
@@ -119,7 +115,7 @@ def _definitions(folder: Path | None, api: str | None, username: str, password: 
         raise Misuse("either a node's folder or headquarters' API tells how streams are managed", hint="give --folder or --api")
     definitions = Definitions()
     if api is not None:
-        with _headquarters(api, username, password) as client:
+        with headquarters(api, username, password) as client:
             for name, one in _standing(client).items():
                 definitions.take(name, one["version"], read_fields(name, one["value"]))
         return definitions
@@ -159,38 +155,15 @@ def _number(field: str, text: str) -> float | int | None:
         raise Misuse(f"{field} is a number or `{NONE}`, not {text!r}", hint="mend it and try again") from None
 
 
-@contextmanager
-def _headquarters(api: str, username: str, password: str) -> Iterator[httpx.Client]:
-    """Headquarters' API, logged in. Raises RetryLater when it is away, Misuse for what it refuses."""
-    with httpx.Client(base_url=api, timeout=TIMEOUT_S, trust_env=False) as client:
-        token = _answer(client, "POST", "/api/token", data={"username": username, "password": password})["access_token"]
-        client.headers["Authorization"] = f"Bearer {token}"
-        yield client
-
-
 def _standing(client: httpx.Client) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in _answer(client, "GET", "/api/registry/streams")["items"]}
+    return {one["name"]: one for one in answer_of(client, "GET", "/api/registry/streams")["items"]}
 
 
 def _write(client: httpx.Client, name: str, value: Mapping[str, Any]) -> None:
     entries = [{"type": TYPE, "id": name, "value": value}]
-    entry = _answer(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
+    entry = answer_of(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
     what = "is set" if entry["written"] else "stood like this already"
     typer.echo(f"{name} {what}, version {entry['version']}")
-
-
-def _answer(client: httpx.Client, method: str, path: str, **content: Any) -> dict[str, Any]:
-    try:
-        answer = client.request(method, path, **content)
-        body: dict[str, Any] = answer.json()
-    except (httpx.TransportError, ValueError) as problem:
-        raise RetryLater(
-            f"headquarters' API at {client.base_url} does not answer: {problem}", hint="start it, or give its address"
-        ) from None
-    if answer.is_success:
-        return body
-    problems = [line for one in body.get("problems", []) for line in str(one.get("problem", one)).splitlines()]
-    raise Misuse("\n  ".join([str(body.get("error", answer.reason_phrase)), *problems]), hint=str(body.get("hint", "")))
 
 
 def _told(definition: Definition) -> dict[str, str]:

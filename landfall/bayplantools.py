@@ -1,0 +1,206 @@
+"""`landfall bayplan`: bay plans as ships and terminals exchange them (UN/EDIFACT BAPLIE), into the registry's load lists and back."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import msgspec
+import typer
+
+from cargo.baplie.plan import BayPlan
+from cargo.baplie.reading import Read, read_bayplan
+from cargo.baplie.writing import Dialect, write_bayplan
+from cargo.identifiers import is_container, is_imo, is_locode
+from cargo.registry import LoadList, Stowed
+from cargo.slots import Slot
+from landfall.headquarters import Api, Password, Username, answer_of, headquarters
+from landfall.lognumbers import read_at_ms, utc
+from streams.errors import Misuse
+
+SAME_CALL_MS = 3 * 86_400_000
+"""A plan of the last call's port that sails within so long of it corrects that call; any other begins the next."""
+ALL, NONE, REEFERS = "all", "none", "reefers"
+
+bayplan_app = typer.Typer(
+    help="Bay plans (UN/EDIFACT BAPLIE, 2.x and 3.x): check them, and start and follow a ship from them.", no_args_is_help=True
+)
+File = Annotated[Path, typer.Argument(help="A BAPLIE file, as the ship or the terminal has it.")]
+LeaveOut = Annotated[bool, typer.Option("--leave-out-bad", help="Take the rest when single boxes are wrong; those left out are named.")]
+
+
+@bayplan_app.command("check")
+def check(file: File, leave_out_bad: LeaveOut = False) -> None:
+    """Read a bay plan and tell what is in it, or all that is wrong with it: at which segment, and what to do. Asks and writes nothing."""
+    read = _read(file, leave_out_bad)
+    for line in summary(read.plan):
+        typer.echo(line)
+
+
+@bayplan_app.command("import")
+def import_(
+    file: File,
+    api: Api,
+    username: Username,
+    password: Password,
+    ship: Annotated[str, typer.Option("--ship", help="Her IMO number, where the file does not say.")] = "",
+    port: Annotated[str, typer.Option("--port", help="The port she leaves (UN/LOCODE), where the file does not say.")] = "",
+    departs: Annotated[str, typer.Option("--departs", help="When she sails, like 2026-05-01T18:00+09:00; else as the file says.")] = "",
+    call: Annotated[int | None, typer.Option("--call", min=1, help="Which call of hers; else the next, or the last one corrected.")] = None,
+    trackers: Annotated[
+        str,
+        typer.Option(
+            "--trackers", help="Which boxes carry one: all, none, reefers, or a file of numbers, one a line; else as the file says."
+        ),
+    ] = "",
+    leave_out_bad: LeaveOut = False,
+) -> None:
+    """Make a bay plan the load list of a ship's call, at headquarters, as a clerk; all of it or nothing. The same again changes nothing."""
+    plan = _completed(_read(file, leave_out_bad).plan, ship, port, departs)
+    plan = replace(plan, boxes=tuple(_tracked(plan.boxes, trackers)))
+    assert plan.departs_at_ms is not None
+    with headquarters(api, username, password) as client:
+        listed = _standing(client, plan.ship)
+        number = call if call is not None else next_call(listed["calls"], plan.port, plan.departs_at_ms)
+        earlier = [one["call"] for one in listed["calls"] if one["call"] < number]
+        before = [box["container"] for box in _standing(client, plan.ship, max(earlier))["load_list"]["aboard"]] if earlier else None
+        value = plan.load_list(number, plan.departs_at_ms, before)
+        entries = [{"type": "load_list", "id": value.id, "value": msgspec.to_builtins(value)}]
+        entry = answer_of(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
+    for line in summary(plan):
+        typer.echo(line)
+    discharged = "what is discharged is not known" if before is None else f"{len(value.discharge):,} discharged"
+    done = "is written" if entry["written"] else "stood like this already"
+    typer.echo(f"load list {value.id} {done}, version {entry['version']}: {len(value.load):,} loaded, {discharged}")
+
+
+@bayplan_app.command("export")
+def export(
+    ship: Annotated[str, typer.Argument(help="The ship's IMO number.")],
+    file: Annotated[Path, typer.Argument(help="The BAPLIE file to write.")],
+    api: Api,
+    username: Username,
+    password: Password,
+    call: Annotated[int | None, typer.Option("--call", min=1, help="Which call of hers; else the last.")] = None,
+    dialect: Annotated[Dialect, typer.Option("--dialect", help="2: BAPLIE 2.2 (D.95B), which everybody reads; 3: 3.1 (D.13B).")] = "2",
+) -> None:
+    """Write a load list of headquarters as a bay plan that other programs read, and `landfall bayplan import` reads back the same."""
+    with headquarters(api, username, password) as client:
+        listed = _standing(client, ship, call)
+    if listed["load_list"] is None:
+        raise Misuse(f"headquarters has no load list of ship {ship}", hint="write one with `landfall bayplan import`")
+    value = msgspec.convert(listed["load_list"], LoadList)
+    plan = BayPlan(value.ship, listed["name"] or "", "", value.port, "", value.departs_at_ms, value.aboard)
+    try:
+        file.write_bytes(write_bayplan(plan, dialect, time.time_ns() // 1_000_000))
+    except OSError as problem:
+        raise Misuse(f"{file} can not be written: {problem.strerror}", hint="give a file in a folder that is yours") from None
+    typer.echo(f"{file}: {len(plan.boxes):,} boxes of load list {value.id}")
+
+
+def next_call(calls: Sequence[dict[str, Any]], port: str, departs_at_ms: int) -> int:
+    """Which call a plan is of: the last one known, corrected, when it is of the same port and nearly the same time; else the next.
+
+    `calls`: those known, in order, with `call`, `port` and `departs_at_ms` (UTC ms). Raises Misuse when it sails before the last one.
+    """
+    if not calls:
+        return 1
+    last = calls[-1]
+    if last["port"] == port and abs(last["departs_at_ms"] - departs_at_ms) <= SAME_CALL_MS:
+        return int(last["call"])
+    if departs_at_ms <= last["departs_at_ms"]:
+        known = f"call {last['call']} at {last['port']} sails {utc(last['departs_at_ms'])}"
+        raise Misuse(f"the plan sails {utc(departs_at_ms)} from {port}, and {known}, later", hint="say which call it is with --call")
+    return int(last["call"]) + 1
+
+
+def summary(plan: BayPlan) -> Iterator[str]:
+    """What is in a plan, in lines for the one who has to say whether it is the right one."""
+    slots = [Slot.parse(box.slot) for box in plan.boxes]
+    deck = sum(slot.on_deck for slot in slots)
+    sails = "at a time not told" if plan.departs_at_ms is None else utc(plan.departs_at_ms)
+    yield f"{plan.ship_name or 'ship'} {plan.ship or '(IMO number not told)'} leaves {plan.port or 'a port not told'} {sails}"
+    yield f"{len(slots):,} boxes in {len({slot.bay for slot in slots})} bays: {deck:,} on deck, {len(slots) - deck:,} in the hold"
+    weights_kg: Counter[str] = Counter()
+    for box, slot in zip(plan.boxes, slots, strict=True):
+        weights_kg[slot.side] += 0 if box.weight_kg is msgspec.UNSET else box.weight_kg
+    if weights_kg:
+        sides = ", ".join(f"{weights_kg[side] / 1_000:,.0f} t {side}" for side in ("port", "centre", "starboard"))
+        yield f"{weights_kg.total() / 1_000:,.0f} t: {sides}"
+    reefers = [box for box in plan.boxes if box.is_reefer]
+    goods = [box.dangerous for box in plan.boxes if box.dangerous is not msgspec.UNSET and box.dangerous]
+    numbers = sorted({one.un_number for some in goods for one in some})
+    yield f"{len(reefers):,} reefers, {sum(box.setpoint_c is not msgspec.UNSET for box in reefers):,} with a set temperature"
+    yield f"{len(goods):,} boxes with dangerous goods{': UN ' + ', '.join(numbers) if numbers else ''}"
+    ports = Counter(box.pod for box in plan.boxes)
+    yield f"to {', '.join(f'{pod} {count:,}' for pod, count in sorted(ports.items())) or 'nowhere'}"
+    untracked = sum(not box.tracker for box in plan.boxes)
+    yield f"{untracked:,} without a tracker" if untracked else "all with a tracker"
+
+
+def _read(file: Path, leave_out_bad: bool) -> Read:
+    """The plan in the file; its notes are told. Raises Misuse with every problem in it."""
+    try:
+        content = file.read_bytes()
+    except OSError as problem:
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
+    read = read_bayplan(content)
+    for note in read.notes:
+        typer.echo(f"note: {note}", err=True)
+    if read.problems and not (leave_out_bad and all(problem.one_box for problem in read.problems)):
+        lines = "\n".join(f"  {problem}" for problem in read.problems)
+        single = all(problem.one_box for problem in read.problems)
+        hint = "mend the file" + (", or take the rest with --leave-out-bad" if single else "")
+        raise Misuse(f"{len(read.problems)} problem{'s' if len(read.problems) > 1 else ''} in {file}:\n{lines}\n", hint=hint)
+    for left_out in read.problems:
+        typer.echo(f"left out: {left_out}", err=True)
+    return read
+
+
+def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
+    """The plan with what its file does not say. Raises Misuse with all that is missing or contradicts the file."""
+    problems = []
+    if ship and plan.ship and ship != plan.ship:
+        problems.append(f"the file is of ship {plan.ship}, not {ship}: leave --ship out, or give the right file")
+    elif not is_imo(ship or plan.ship):
+        problems.append(f"the ship is not known: give her IMO number with --ship{f', {ship!r} is none' if ship else ''}")
+    if port and plan.port and port != plan.port:
+        problems.append(f"the file is of {plan.port}, not {port}: leave --port out, or give the right file")
+    elif not is_locode(port or plan.port):
+        problems.append(f"the port she leaves is not known: give its UN/LOCODE with --port{f', {port!r} is none' if port else ''}")
+    if not departs and plan.departs_at_ms is None:
+        problems.append("when she sails is not known: give it with --departs, like 2026-05-01T18:00+09:00")
+    if problems:
+        raise Misuse("\n  ".join(["the plan can not be made a load list:", *problems]), hint="say what the file does not")
+    departs_at_ms = read_at_ms(departs) if departs else plan.departs_at_ms
+    return replace(plan, ship=ship or plan.ship, port=port or plan.port, departs_at_ms=departs_at_ms)
+
+
+def _tracked(boxes: Iterable[Stowed], trackers: str) -> Iterator[Stowed]:
+    """The boxes, each with whether it carries a tracker. Raises Misuse when `trackers` is neither a word nor a file of numbers."""
+    if not trackers:
+        yield from boxes
+        return
+    named: set[str] = set() if trackers in (ALL, NONE, REEFERS) else _numbers(Path(trackers))
+    for box in boxes:
+        carries = trackers == ALL or (trackers == REEFERS and box.is_reefer) or box.container in named
+        yield msgspec.structs.replace(box, tracker=carries)
+
+
+def _numbers(file: Path) -> set[str]:
+    try:
+        lines = {line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()}
+    except (OSError, UnicodeDecodeError):
+        raise Misuse(f"--trackers {file}: no such word, and no text file", hint="give all, none, reefers, or a file of numbers") from None
+    if wrong := sorted(line for line in lines if not is_container(line)):
+        raise Misuse(f"{file}: no container number: {', '.join(wrong[:20])}", hint="one valid number of ISO 6346 a line")
+    return lines
+
+
+def _standing(client: httpx.Client, ship: str, call: int | None = None) -> dict[str, Any]:
+    return answer_of(client, "GET", f"/api/registry/load_lists/{ship}", params={} if call is None else {"call": call})

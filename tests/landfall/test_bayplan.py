@@ -1,0 +1,146 @@
+"""Goal: an operator starts a ship from the bay plan she already has, is told all that is wrong with it, and gets it back as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cargo.baplie.plan import BayPlan
+from cargo.baplie.reading import read_bayplan
+from cargo.baplie.writing import write_bayplan
+from cargo.identifiers import make_container, make_imo
+from cargo.registry import Dangerous, LoadList, Stowed, parse_entry
+from landfall.bayplantools import next_call, summary
+from streams.codec import BlockCodec
+from streams.errors import Misuse
+from streams.logs.files import FileLogReader
+from streams.words import Position
+from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
+from tests.hq_serving.test_registry import running_node
+from tests.landfall.test_log_shown import landfall
+
+NOW_MS = 1_777_593_600_000
+HOUR_MS = 3_600_000
+IMO = make_imo(950133)
+NUMBERS = tuple(make_container("MSKU", serial) for serial in range(4))
+BOXES = (
+    Stowed(NUMBERS[0], "0340282", "45R1", "JPTYO", "SGSIN", weight_kg=24_000, empty=False, setpoint_c=-18.0, dangerous=()),
+    Stowed(NUMBERS[1], "0330106", "22G1", "JPTYO", "AUSYD", weight_kg=8_000, empty=False, dangerous=(Dangerous("2761", "6.1"),)),
+    Stowed(NUMBERS[2], "0350106", "22G1", "CNSHA", "AUSYD", tracker=False, dangerous=()),
+)
+PLAN = BayPlan(IMO, "BIG BLUE ONE", "009E", "JPTYO", "SGSIN", NOW_MS, BOXES)
+AFTER = BayPlan(
+    *("", "BIG BLUE ONE", "009E", "", "AUSYD", None),
+    boxes=(*BOXES[1:], Stowed(NUMBERS[3], "0340484", "45G1", "SGSIN", "AUSYD", "BK-7", weight_kg=30_000)),
+)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """Options that reach the API of a real headquarters, whose folder is the test's."""
+    with running_node(tmp_path) as door, api_of(settings_for(tmp_path / "log", tmp_path, door)) as client:
+        yield ("--api", str(client.base_url).rstrip("/"), "--username", "cleo", "--password", PASSWORD)
+
+
+def load_lists(folder: Path) -> list[LoadList]:
+    reader = FileLogReader(folder / "log", BlockCodec())
+    bodies = [body for batch in reader.read("registry", Position()) for body in batch.records.column("body").to_pylist()]
+    values = [parse_entry(body).value for body in bodies]
+    return [value for value in values if isinstance(value, LoadList)]
+
+
+def test_a_ship_is_started_and_followed_from_her_bay_plans(at: tuple[str, ...], tmp_path: Path) -> None:
+    """The first plan is call 1; the same again changes nothing; the next, which names no ship, is call 2, with what came off."""
+    plan, after = tmp_path / "tokyo.edi", tmp_path / "singapore.edi"
+    plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
+    after.write_bytes(write_bayplan(AFTER, "3", NOW_MS))
+    done = landfall("bayplan", "import", plan, *at)
+    assert done.returncode == 0, done.stderr
+    assert f"load list {IMO}/1 is written, version 1: 2 loaded, what is discharged is not known" in done.stdout
+    assert "stood like this already, version 1" in landfall("bayplan", "import", plan, *at).stdout
+    done = landfall("bayplan", "import", after, "--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00", *at)
+    assert done.returncode == 0, done.stderr
+    assert f"load list {IMO}/2 is written, version 1: 1 loaded, 1 discharged" in done.stdout
+    first, second = load_lists(tmp_path)
+    assert (first.call, first.port, first.departs_at_ms, first.load, first.aboard) == (1, "JPTYO", NOW_MS, NUMBERS[:2], BOXES)
+    assert (second.call, second.port, second.load, second.discharge) == (2, "SGSIN", NUMBERS[3:], NUMBERS[:1])
+    assert second.aboard == AFTER.boxes, "booking, tracker and what was not told of dangerous goods come through both dialects"
+
+
+@pytest.mark.parametrize("dialect", ["2", "3"])
+def test_what_is_exported_is_imported_the_same(at: tuple[str, ...], tmp_path: Path, dialect: str) -> None:
+    plan, out = tmp_path / "plan.edi", tmp_path / "out.edi"
+    plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
+    assert landfall("bayplan", "import", plan, *at).returncode == 0
+    done = landfall("bayplan", "export", IMO, out, "--dialect", dialect, *at)
+    assert done.stdout == f"{out}: 3 boxes of load list {IMO}/1\n", done.stderr
+    assert read_bayplan(out.read_bytes()).plan.boxes == BOXES
+    assert "stood like this already, version 1" in landfall("bayplan", "import", out, *at).stdout
+    assert "no load list of ship 9999999" in landfall("bayplan", "export", "9999999", out, *at).stderr
+
+
+def test_every_problem_is_told_at_once_and_nothing_is_written(at: tuple[str, ...], tmp_path: Path) -> None:
+    plan = tmp_path / "bad.edi"
+    content = write_bayplan(AFTER, "2", NOW_MS).replace(b"0330106", b"03301xx").replace(NUMBERS[3].encode(), b"MSKU0000000")
+    plan.write_bytes(content.replace(b"22G1", b"22", 1))
+    done = landfall("bayplan", "import", plan, *at)
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 2
+    assert all(word in told for word in ("3 problems in", "segment 7 (LOC+147+03301xx::5)", "'22' is no size/type code", "MSKU0000000"))
+    assert "--leave-out-bad" in told
+    done = landfall("bayplan", "import", plan, "--leave-out-bad", *at)
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 2
+    assert all(word in told for word in ("--ship", "--port", "--departs")), "all that is missing is asked for at once"
+    assert load_lists(tmp_path) == []
+    where = ("--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00")
+    done = landfall("bayplan", "import", plan, "--leave-out-bad", *where, *at)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("left out:") == 3
+    assert [box.container for box in load_lists(tmp_path)[0].aboard] == [NUMBERS[2]]
+
+
+@pytest.mark.parametrize(
+    ("trackers", "carrying"), [("all", NUMBERS[:3]), ("none", ()), ("reefers", NUMBERS[:1]), ("list.txt", NUMBERS[1:2]), ("", NUMBERS[:2])]
+)
+def test_who_carries_a_tracker_is_said_beside_the_plan(
+    at: tuple[str, ...], tmp_path: Path, trackers: str, carrying: tuple[str, ...]
+) -> None:
+    plan = tmp_path / "plan.edi"
+    plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
+    (tmp_path / "list.txt").write_text(f"{NUMBERS[1]}\n\n{NUMBERS[3]}\n")
+    said = ("--trackers", tmp_path / trackers if trackers.endswith(".txt") else trackers) if trackers else ()
+    done = landfall("bayplan", "import", plan, *said, *at)
+    assert done.returncode == 0, done.stderr
+    assert tuple(box.container for box in load_lists(tmp_path)[0].aboard if box.tracker) == carrying
+
+
+def test_a_plan_is_checked_without_headquarters(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.edi"
+    plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
+    done = landfall("bayplan", "check", plan)
+    assert (done.returncode, done.stdout.splitlines()) == (0, list(summary(PLAN)))
+    assert list(summary(PLAN)) == [
+        f"BIG BLUE ONE {IMO} leaves JPTYO 2026-05-01 00:00:00Z",
+        "3 boxes in 3 bays: 1 on deck, 2 in the hold",
+        "32 t: 24 t port, 0 t centre, 8 t starboard",
+        "1 reefers, 1 with a set temperature",
+        "1 boxes with dangerous goods: UN 2761",
+        "to AUSYD 2, SGSIN 1",
+        "1 without a tracker",
+    ]
+    assert "can not be read" in landfall("bayplan", "check", tmp_path / "none.edi").stderr
+    assert "no such word" in landfall("bayplan", "import", plan, "--trackers", "some", "--api", "x", "-u", "x", "--password", "x").stderr
+
+
+def test_which_call_a_plan_is_of() -> None:
+    calls = [{"call": 4, "port": "JPTYO", "departs_at_ms": 0}, {"call": 5, "port": "SGSIN", "departs_at_ms": 100 * HOUR_MS}]
+    assert next_call([], "SGSIN", 0) == 1
+    assert next_call(calls, "SGSIN", 90 * HOUR_MS) == 5, "she sails earlier than first told"
+    assert next_call(calls, "SGSIN", 1_000 * HOUR_MS) == 6, "she comes again"
+    assert next_call(calls, "AUSYD", 200 * HOUR_MS) == 6
+    with pytest.raises(Misuse, match="call 5 at SGSIN") as refused:
+        next_call(calls, "JPTYO", HOUR_MS)
+    assert "--call" in refused.value.hint
