@@ -17,7 +17,7 @@ from streams.log import Append
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
-from streams.words import Position
+from streams.words import Origin, Position
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
 
 COMMITS, ROWS = 12, 10
@@ -355,3 +355,62 @@ def test_a_file_that_is_missing_is_wanted_again(merged: tuple[Path, FileLog], in
     copy_all(copy, log, ["containers"])
     assert content(log, ["containers"]) == truth
     log.close()
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
+
+
+def check_spoiled(spoiled: Path, copy: FileLog, old: Origin, index_lost: bool) -> None:
+    """What is read is right, what is lost is one block at most, is told and comes back, and no offset is given twice."""
+    truth = content(copy, ["containers"])
+    if index_lost:
+        remove_index(spoiled / "log" / "index.sqlite")
+    found: list[Damage] = []
+    log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
+    held = content(log, ["containers"])
+    log.upkeep.check("containers", old)
+    assert held.items() <= truth.items()
+    assert len(truth) - len(held) <= 60, "one block at most"
+    assert found or log.origin != old or len(held) == len(truth), "what is lost is told"
+    copy_all(copy, log, ["containers"])
+    assert content(log, ["containers"]) == truth
+    [answer] = log.append([Append("containers", rows(1), "gateway", 1)])
+    if log.origin == old:
+        assert (answer.first, answer.repeated) == (COMMITS * ROWS, True)
+        assert append_rows(log, rows(1)) == len(truth) + 3, "three are gone"
+    else:
+        assert (answer.first, answer.repeated) in ((COMMITS * ROWS, True), (0, False))
+    log.close()
+
+
+@pytest.fixture
+def killed(merged: tuple[Path, FileLog], tmp_path: Path) -> tuple[Path, FileLog, Origin]:
+    """The merged log once more, as a killed process leaves it: with a write-ahead log."""
+    folder, copy = merged
+    [old] = copy.ledger("containers")
+    log = open_log(folder, options=MERGED)
+    assert log.append([Append("containers", rows(ROWS, start=COMMITS * ROWS), "gateway", 1)])[0].first == COMMITS * ROWS
+    copy_all(log, copy, ["containers"])
+    shutil.copytree(folder, tmp_path / "killed")
+    log.close()
+    return tmp_path / "killed", copy, old
+
+
+FLIPS = 50
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(1, 200))])
+def test_bits_anywhere_in_every_file(killed: tuple[Path, FileLog, Origin], tmp_path: Path, seed: int) -> None:
+    """Segments, merged files, index, write-ahead log and its memory, marker: the k-th flip in the k-th file, at any place."""
+    folder, copy, old = killed
+    chance = random.Random(seed)
+    files = files_of(folder)
+    assert {path.suffix for path in files} >= {".segment", ".merged", ".sqlite", ".sqlite-wal", ".sqlite-shm"}
+    for number in range(FLIPS):
+        spoiled = tmp_path / "spoiled"
+        shutil.copytree(folder, spoiled)
+        path = spoiled / files[number % len(files)].relative_to(folder)
+        flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
+        check_spoiled(spoiled, copy, old, index_lost=chance.random() < 0.3)
+        shutil.rmtree(spoiled)
