@@ -16,12 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
 from hq.fanout.settings import KafkaBrokerSettings
 from hq.health import serve_health
 from hq.java import java_home, kafka_jars
-from streams.errors import RetryLater
+from streams.errors import Misuse, RetryLater
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess
 
@@ -102,13 +100,14 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
     listeners = {"CONTROLLER": f"127.0.0.1:{settings.controller_port}", "BROKER": f"127.0.0.1:{settings.broker_port}"}
     advertised = dict(listeners) | {name: door.advertised for name, door in doors.items()}
     listeners |= {name: f"{door.host}:{door.port}" for name, door in doors.items()}
+    over_tls = {name: door.tls for name, door in doors.items() if door.tls is not None}
     lines = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "log.dirs": str(folder),
         "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:SASL_PLAINTEXT" for name in listeners),
+        "listener.security.protocol.map": ",".join(f"{name}:SASL_{'SSL' if name in over_tls else 'PLAINTEXT'}" for name in listeners),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": listeners["CONTROLLER"],
         "inter.broker.listener.name": "BROKER",
@@ -131,6 +130,12 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
         mechanism, login = ("SCRAM-SHA-512", scram) if name in doors else ("PLAIN", plain)
         lines[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"] = mechanism
         lines[f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config"] = login
+    for name, tls in over_tls.items():
+        shown = _write(settings.folder / f"{name.lower()}.pem", _read(tls.key) + _read(tls.certificate))
+        lines |= {
+            f"listener.name.{name.lower()}.ssl.keystore.type": "PEM",
+            f"listener.name.{name.lower()}.ssl.keystore.location": str(shown),
+        }
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
@@ -142,7 +147,15 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as problem:
+        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="mend the door's table tls") from problem
+
+
 def _health(settings: KafkaBrokerSettings) -> tuple[bool, dict[str, Any]]:
-    address = settings.doors[0].advertised
-    access = KafkaAccess(brokers=address, username=settings.username, password=SecretStr(settings.password.get_secret_value()))
+    door = settings.doors[0]
+    tls_ca = door.tls.authority if door.tls else None
+    access = KafkaAccess(brokers=door.advertised, username=settings.username, password=settings.password, tls_ca=tls_ca)
     return answers(access), {"process": "broker", "at_ms": time.time_ns() // 1_000_000}

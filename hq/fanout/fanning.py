@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hq.fanout.kafka import Transactions, committed_positions
+from hq.fanout.kafka import ANSWER_S_MAX, Transactions, committed_positions
 from hq.fanout.messages import Message, messages
 from hq.fanout.rights import Rights
 from hq.fanout.routes import kafka_topic, route
@@ -20,6 +20,7 @@ from hq.opening import read_on
 from streams.crash import commit_point
 from streams.errors import Misuse
 from streams.log import LogReader
+from streams.logs.kafka.client import check_lets_in
 from streams.metrics import Metrics
 from streams.records import OFFSET, Batch
 from streams.words import Position
@@ -37,8 +38,9 @@ class Fanout:
     _positions: dict[str, Position] = field(default_factory=dict)
 
     def start(self) -> None:
-        """All is ready to step. Raises RetryLater when Kafka does not answer."""
+        """All is ready to step. Raises RetryLater when Kafka does not answer; NotAllowed when it does not let us in."""
         self._transactions = None
+        check_lets_in(self.settings.kafka, ANSWER_S_MAX)
         self._rights = Rights(self.settings)
         self._rights.settle()
         commit_point("fanout.settled")

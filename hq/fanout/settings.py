@@ -63,12 +63,21 @@ class FanoutSettings(WorkSettings):
         return self
 
 
+class KafkaDoorTls(_Settings):
+    """PEM files: a door's certificate, good for its advertised host, its key (PKCS #8, not encrypted), and the authority that signed it."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
 class KafkaDoor(_Settings):
-    """Where the broker listens for clients, and the address it tells them to come back to. No port is chosen by the system here."""
+    """Where the broker listens for clients, over TLS or not, and the address it tells them to come back to. 0 is no port here."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=9092, ge=1, le=65_535)
     advertised: Annotated[str, AfterValidator(check_addresses)] = "127.0.0.1:9092"
+    tls: KafkaDoorTls | None = None
 
 
 class KafkaBrokerSettings(_Settings):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError
 from pydantic import SecretStr
 
 from streams.crash import CRASH_VARIABLE
+from streams.link.tls import TlsFiles
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess
 
@@ -85,12 +87,16 @@ class Process:
 class Kafka:
     """The broker: where it is, and its super user's login."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tls: TlsFiles | None = None) -> None:
         port, broker_port, controller_port = free_ports(3)
         self.folder = folder
         self.address = f"127.0.0.1:{port}"
-        self.access = KafkaAccess(brokers=self.address, username="landfall", password=SecretStr(PASSWORD))
-        door = {"host": "127.0.0.1", "port": port, "advertised": self.address}
+        self.access = KafkaAccess(
+            brokers=self.address, username="landfall", password=SecretStr(PASSWORD), tls_ca=tls.authority if tls else None
+        )
+        door: dict[str, Any] = {"host": "127.0.0.1", "port": port, "advertised": self.address}
+        if tls is not None:
+            door["tls"] = {name: str(path) for name, path in asdict(tls).items()}
         own = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": [door], "heap_mb": 256}
         self._process = Process(folder, "broker", {**own, "broker_port": broker_port, "controller_port": controller_port})
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from streams.errors import NotAllowed, RetryLater
+from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
 from streams.logs.kafka.settings import KafkaAccess
 
 Answer = TypeVar("Answer")
@@ -20,6 +21,9 @@ _FORBIDDEN = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
+_REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+LOOK_S = 2.0
+"""How long one look at whether a Kafka answers may take."""
 
 
 class Fenced(NotAllowed):
@@ -41,13 +45,52 @@ def client_settings(access: KafkaAccess) -> dict[str, Any]:
     return settings | ({"ssl.ca.location": str(access.tls_ca)} if access.tls_ca else {})
 
 
+def check_lets_in(access: KafkaAccess, within_s: float) -> None:
+    """A broker answers and lets this login in.
+
+    Raises NotAllowed when it does not take the login, or shows a certificate that is not believed; Misuse when `tls_ca` does not read;
+    RetryLater when none answers `within_s`. Each says what to do.
+    """
+    heard: list[KafkaError] = []
+    try:
+        admin = AdminClient(client_settings(access) | {"error_cb": heard.append})
+    except KafkaException as problem:
+        if access.tls_ca is None:
+            raise
+        raise Misuse(f"tls_ca: there are no certificates in {access.tls_ca}", hint="name a PEM file, such as authority.pem") from problem
+    deadline_s = time.monotonic() + within_s
+    while True:
+        try:
+            admin.list_topics(timeout=LOOK_S)
+        except KafkaException as problem:
+            admin.poll(0)
+            if refused := next((_refusal(access, error) for error in heard if error.code() in _REFUSALS), None):
+                raise refused from problem
+            if time.monotonic() > deadline_s:
+                reasons = [error.str() for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+                why = reasons[-1] if reasons else "they end the connection: if they speak TLS, tls_ca is missing"
+                raise RetryLater(f"no broker of {access.brokers} answers: {why}", hint="start them, or mend the way to them") from problem
+            heard.clear()
+        else:
+            return
+
+
 def answers(access: KafkaAccess) -> bool:
     """Whether the Kafka lets this login in, within two seconds."""
     try:
-        AdminClient(client_settings(access)).list_topics(timeout=2.0)
-    except KafkaException:
+        check_lets_in(access, 2.0)
+    except LandfallError:
         return False
     return True
+
+
+def unanswered(access: KafkaAccess, what: str) -> RetryLater:
+    """`what` did not happen in time: the reason, as far as a look at the Kafka finds one."""
+    try:
+        check_lets_in(access, LOOK_S)
+    except LandfallError as problem:
+        return RetryLater(f"{what}: {problem.args[0]}", hint=problem.hint)
+    return RetryLater(what, hint="its brokers answer: are they well, or overloaded?")
 
 
 def asked(call: Callable[[], Answer], who: str) -> Answer:
@@ -68,6 +111,19 @@ def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
     if error.code() in _FORBIDDEN:
         return NotAllowed(f"Kafka does not allow it: {error.str()}", hint="docs/kafka.md tells which rights the login needs")
     return RetryLater(f"Kafka: {error.str()}", hint="it is tried again")
+
+
+def _refusal(access: KafkaAccess, error: KafkaError) -> NotAllowed:
+    """Why a broker does not let us in, or we do not believe it."""
+    if error.code() == KafkaError._AUTHENTICATION:
+        return NotAllowed(
+            f"Kafka does not let {access.username} in: {error.str()}",
+            hint="mend username and password; the login has to be one for SCRAM-SHA-512, as kafka-configs makes it",
+        )
+    return NotAllowed(
+        f"Kafka's certificate is not believed: {error.str()}",
+        hint=f"tls_ca ({access.tls_ca}) has to be the authority that signed it, and brokers has to name them as their certificates do",
+    )
 
 
 def _in_passing(error: KafkaError) -> None:

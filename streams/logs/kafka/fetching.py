@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from streams.errors import Corrupt, RetryLater
+from streams.errors import Corrupt
 from streams.logs.book import Piece
-from streams.logs.kafka.client import asked, client_settings
+from streams.logs.kafka.client import asked, client_settings, unanswered
 from streams.logs.kafka.settings import KafkaLogSettings
 
 IDLE_MAX = 4
@@ -106,4 +106,4 @@ class Fetcher:
                 if at < first:
                     return missing
                 consumer.assign([TopicPartition(topic, 0, at)])
-        raise RetryLater(f"Kafka does not give record {at} of {topic}", hint="are its brokers well?")
+        raise unanswered(self._settings, f"Kafka does not give record {at} of {topic}")

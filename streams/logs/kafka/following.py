@@ -17,7 +17,7 @@ from streams.logs.damage import Damage
 from streams.logs.frames import FrameHeader
 from streams.logs.index import IndexDamaged
 from streams.logs.indexing import IndexWriter
-from streams.logs.kafka.client import asked, client_settings
+from streams.logs.kafka.client import asked, client_settings, unanswered
 from streams.logs.kafka.fetching import POLL_S, WHO, consumer_settings
 from streams.logs.kafka.names import Names
 from streams.logs.kafka.records import control_header, placed_block
@@ -100,7 +100,7 @@ class Follower:
                 message = asked(lambda: consumer.poll(POLL_S), WHO)
                 if message is None:
                     if time.monotonic() > deadline_s:
-                        raise RetryLater(f"Kafka does not give what is in {', '.join(left)}", hint="are its brokers well?")
+                        raise unanswered(self._settings, f"Kafka does not give what is in {', '.join(left)}")
                     continue
                 deadline_s = time.monotonic() + self._settings.answer_s
                 topic, offset, problem = message.topic() or "", message.offset() or 0, message.error()

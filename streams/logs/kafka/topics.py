@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streams.errors import RetryLater
-from streams.logs.kafka.client import asked, client_settings, told
+from streams.errors import LandfallError, RetryLater
+from streams.logs.kafka.client import LOOK_S, asked, check_lets_in, client_settings, told
 from streams.logs.kafka.names import Names
 from streams.logs.kafka.records import HEADERS_BYTES_MAX
 from streams.logs.kafka.settings import KafkaLogSettings
@@ -44,9 +44,10 @@ class KafkaTopics:
     def why_short(self, streams: Iterable[str]) -> str:
         """What to do when Kafka does not take a block in time: too few brokers in step, or too few that answer."""
         try:
-            topics = self._admin.list_topics(timeout=2.0).topics
-        except KafkaException:
-            return "no broker answers: start them, or mend the way to them; nothing was changed"
+            check_lets_in(self._settings, LOOK_S)
+            topics = asked(lambda: self._admin.list_topics(timeout=LOOK_S), WHO).topics
+        except LandfallError as problem:
+            return f"{problem.args[0]}: {problem.hint}; nothing was changed"
         for name in (self._names.control, *map(self._names.topic, streams)):
             for one in topics[name].partitions.values() if name in topics else ():
                 if len(one.isrs) < len(one.replicas) or one.leader < 0:

@@ -128,12 +128,14 @@ class Transactions:
         return self._producer
 
     def _abandon(self, problem: KafkaException) -> NoReturn:
-        """End the transaction without a trace, and say why."""
-        producer = self._connected()
+        """End the transaction without a trace, and say why.
+
+        The producer goes with it: where messages of it were lost on the way, its next ones would be out of order for the broker.
+        """
+        producer, self._producer = self._connected(), None
         try:
             producer.abort_transaction(CLEANED_UP_S)
-        except KafkaException as worse:
-            self._producer = None  # whoever connects next ends it
+        except KafkaException as worse:  # whoever connects next ends it
             if worse.args[0].fatal():
                 problem = worse  # what a fatal error was is told here, not where it happened
         cause = told(problem, WHO)
