@@ -21,6 +21,8 @@ from streams.log import Append, Appended, LogReader
 from streams.metrics import Metrics
 
 STREAMS = ("containers", "ships")
+GATHERED_MESSAGES = 1_000
+"""So many are worth decoding while a commit is on its way. Fewer would be ready soon enough after it."""
 
 
 class Sink(Protocol):
@@ -35,7 +37,8 @@ class Pipeline:
     """Takes messages, gives readings to the sink, tells each sender what became of its messages once that is durable.
 
     1 `offer` puts messages into a bounded queue; when it is `full`, senders stop reading until they are called back.
-    2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written.
+    2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written;
+      a few messages wait for more meanwhile, for a commit costs the same for few as for many.
     3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
     4 Readings and exceptions are appended in one commit; a full disk is waited for, and meanwhile nothing is acknowledged.
     5 Their identities enter the window, and the senders hear the outcomes.
@@ -51,6 +54,7 @@ class Pipeline:
         self._arrived = asyncio.Event()
         self._durable = asyncio.Event()
         self._durable.set()
+        self._moved = asyncio.Event()
         self._listeners: list[Callable[[bool], None]] = []
         self.full = False
 
@@ -64,6 +68,7 @@ class Pipeline:
         self._waiting_messages += len(messages)
         self._waiting_bytes += sum([len(message.payload) for message in messages])
         self._arrived.set()
+        self._moved.set()
         self._tell_full()
 
     async def run(self) -> None:
@@ -71,6 +76,9 @@ class Pipeline:
         async with asyncio.TaskGroup() as writing:
             while True:
                 await self._arrived.wait()
+                while self._waiting_messages < GATHERED_MESSAGES and not self._durable.is_set():
+                    self._moved.clear()
+                    await self._moved.wait()
                 parcels = self._take()
                 messages = [message for _, some, _ in parcels for message in some]
                 prepared = self._prepared(messages)
@@ -134,6 +142,7 @@ class Pipeline:
             self._windows[part.stream].remember(part.identities)
         self._settle(parcels, prepared.outcomes)
         self._durable.set()
+        self._moved.set()
         commit_point("intake.acknowledged")
 
     async def _append(self, appends: list[Append]) -> None:

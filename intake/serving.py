@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import AsyncExitStack
+
+import pyarrow as pa
 
 from intake.broker import BrokerIntake
 from intake.endpoint import Endpoint
@@ -43,7 +46,7 @@ class Intake:
         Raises Misuse when the endpoint's port is taken.
         """
         settings = self._settings
-        pipeline = await asyncio.to_thread(Pipeline, sink, log, node, self._clock, self._metrics, settings.pipeline)
+        pipeline = await asyncio.to_thread(self._pipeline, sink, log, node)
         async with AsyncExitStack() as stack:
             if settings.endpoint is not None:
                 endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics)
@@ -53,3 +56,10 @@ class Intake:
                 if settings.broker is not None:
                     self._broker = BrokerIntake(settings.broker, pipeline, self._metrics)
                     working.create_task(self._broker.run())
+
+    def _pipeline(self, sink: Sink, log: LogReader, node: str) -> Pipeline:
+        pa.array([], pa.int64())  # the first list given to pyarrow makes it look for pandas, half a second long: not while a sensor waits
+        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, self._settings.pipeline)
+        gc.collect()
+        gc.freeze()  # what is here will stay: to look through all of it again and again would hold sensors up, 0.1 s each time
+        return pipeline
