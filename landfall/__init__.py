@@ -1,5 +1,18 @@
 """The command line, which starts every other part; and `landfall.connect`, for programs that read streams."""
 
-from landfall.client import Client, Follower, NodeDoor, connect
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from landfall.client import Client, Follower, NodeDoor, connect
 
 __all__ = ["Client", "Follower", "NodeDoor", "connect"]
+
+
+def __getattr__(name: str) -> Any:
+    """What programs use is loaded when it is first asked for: set-up imports this package with nothing but Python."""
+    if name in __all__:
+        return getattr(import_module("landfall.client"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

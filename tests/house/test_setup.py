@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -16,6 +17,13 @@ from deploy.setup import checks, debian, packages, places
 from deploy.setup.progress import StepFailed, run
 from landfall.demo import ports
 from landfall.demo.fleet import Doors
+
+
+def test_python_alone_is_enough_to_begin() -> None:
+    """Set-up, and the look at the fleet in containers, import no library that set-up has yet to bring."""
+    command = (sys.executable, "-S", "-c", "import deploy.setup.__main__, deploy.containers.__main__")
+    done = subprocess.run(command, cwd=places.ROOT, env={}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 class Version(NamedTuple):
