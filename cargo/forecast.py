@@ -1,0 +1,126 @@
+"""Wind and current over the time of a drift: given by hand, or read from a forecast file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from cargo.errors import Unreadable
+
+WIND_MS_MAX, CURRENT_MS_MAX = 100.0, 10.0
+INSTANTS_MAX = 10_000
+_LIMITS = {"wind_speed_ms": WIND_MS_MAX, "wind_from_deg": 360.0, "current_speed_ms": CURRENT_MS_MAX, "current_towards_deg": 360.0}
+FIELDS = ("time", *_LIMITS)
+_OPTIONAL = ("current_speed_ms", "current_towards_deg")
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """Wind and current at an instant (UTC ms): m/s; wind by where it comes from, current by where it sets to, degrees true."""
+
+    at_ms: int
+    wind_speed_ms: float
+    wind_from_deg: float
+    current_speed_ms: float = 0.0
+    current_towards_deg: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, limit in _LIMITS.items():
+            value = getattr(self, name)
+            if not 0 <= value <= limit:
+                raise ValueError(f"{name} is 0 to {limit:g}, not {value!r}")
+
+
+class Forecast:
+    """Wind and current at every instant: between two given instants straight from one to the other, before the first and after the last as
+    there. One place's: over the tens of miles of a search area, and no sea. Raises ValueError for no instants, or two of the same time."""
+
+    def __init__(self, weather: Iterable[Weather]) -> None:
+        self.weather = tuple(sorted(weather, key=lambda one: one.at_ms))
+        times = [one.at_ms for one in self.weather]
+        if not times or len(set(times)) < len(times):
+            raise ValueError("a forecast has at least one instant, and each once")
+        self._at_ms = np.array(times, dtype=np.float64)
+        wind = [_components(one.wind_speed_ms, one.wind_from_deg + 180) for one in self.weather]
+        current = [_components(one.current_speed_ms, one.current_towards_deg) for one in self.weather]
+        self._components = np.array([[*blown, *set_] for blown, set_ in zip(wind, current, strict=True)]).T
+
+    def at(self, at_ms: float) -> tuple[float, float, float, float]:
+        """Where wind blows and current sets to at an instant (UTC ms), m/s: wind east, wind north, current east, current north."""
+        east, north, current_east, current_north = (float(np.interp(at_ms, self._at_ms, one)) for one in self._components)
+        return east, north, current_east, current_north
+
+
+def read_forecast(text: str) -> Forecast:
+    """The forecast in a CSV with the columns `time,wind_speed_ms,wind_from_deg,current_speed_ms,current_towards_deg`, or in a JSON list of
+    objects with those fields. Times are RFC 3339 with their zone; current may be left out (none).
+
+    Raises Unreadable with every problem there is, each with its line (of a JSON: the number of its object).
+    """
+    rows = _json_rows(text) if text.lstrip()[:1] in ("[", "{") else _csv_rows(text)
+    problems: list[str] = []
+    weather: dict[int, Weather] = {}
+    for where, row in rows[:INSTANTS_MAX]:
+        try:
+            one = _weather(row)
+        except ValueError as problem:
+            problems.append(f"{where}: {problem}")
+            continue
+        if one.at_ms in weather:
+            problems.append(f"{where}: this time came before")
+        weather[one.at_ms] = one
+    if len(rows) > INSTANTS_MAX:
+        problems.append(f"it has {len(rows):,} instants, more than {INSTANTS_MAX:,}")
+    if not rows:
+        problems.append("it has no instants")
+    if problems:
+        raise Unreadable("\n  ".join(["the forecast does not read:", *problems]), hint=f"its fields are {', '.join(FIELDS)}")
+    return Forecast(weather.values())
+
+
+def _csv_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text.lstrip("\ufeff")), skipinitialspace=True)
+    return [(f"line {reader.line_num}", row) for row in reader]
+
+
+def _json_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    try:
+        rows = json.loads(text)
+    except ValueError as problem:
+        raise Unreadable(f"the forecast is no JSON: {problem}", hint="mend it, or give a CSV") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable("the forecast is a JSON, but no list of objects", hint=f"each object has {', '.join(FIELDS)}")
+    return [(f"object {number}", row) for number, row in enumerate(rows, 1)]
+
+
+def _weather(row: Mapping[str, Any]) -> Weather:
+    """Raises ValueError for what is no weather, naming the field."""
+    values = {}
+    for name in _LIMITS:
+        value = row.get(name)
+        if value in (None, "") and name in _OPTIONAL:
+            continue
+        try:
+            values[name] = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} is no number: {value!r}") from None
+    text = row.get("time")
+    try:
+        moment = datetime.fromisoformat(str(text).strip())
+    except ValueError:
+        raise ValueError(f"time is none: {text!r}") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"time has no zone: {text!r}, write it like 2026-05-01T04:00:00Z")
+    return Weather(round(moment.timestamp() * 1000), **values)
+
+
+def _components(speed_ms: float, towards_deg: float) -> tuple[float, float]:
+    angle = np.radians(towards_deg)
+    return float(speed_ms * np.sin(angle)), float(speed_ms * np.cos(angle))
