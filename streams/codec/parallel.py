@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-T = TypeVar("T")
+from streams.cores import cores
 
-_CORES = os.cpu_count() or 1
+T = TypeVar("T")
 
 ROWS_MIN = 32_768
 """Of fewer rows threads cost more than they save."""
@@ -17,7 +16,7 @@ ROWS_MIN = 32_768
 
 def each(tasks: Iterable[Callable[[], T]], rows: int) -> list[T]:
     """What the tasks return, in their order. They run one after another when there are few rows."""
-    if rows < ROWS_MIN or _CORES == 1:
+    if rows < ROWS_MIN or cores() == 1:
         return [task() for task in tasks]
-    with ThreadPoolExecutor(_CORES, "codec") as pool:
+    with ThreadPoolExecutor(cores(), "codec") as pool:
         return list(pool.map(lambda task: task(), tasks))

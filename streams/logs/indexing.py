@@ -28,6 +28,8 @@ CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTE
     PRIMARY KEY (stream, producer)) WITHOUT ROWID;
 CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor INTEGER, why TEXT, at_ms INTEGER, ends BLOB, sum INTEGER);
 """
+WAL_PAGES_MAX = 16_384
+"""Pages (4 KiB) of SQLite's write-ahead log after which a commit itself brings it to the database: upkeep does so long before."""
 _REFUSALS = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -119,6 +121,7 @@ class IndexWriter(IndexReader):
         execute = self._connection.execute
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
+        execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
         execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
         version = execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

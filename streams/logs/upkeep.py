@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from streams.block import BLOCK_BYTES_MAX, Block, Codec
+from streams.cores import one_core
 from streams.crash import commit_point
 from streams.errors import Corrupt
 from streams.logs.book import LineKey, Piece
@@ -30,6 +31,9 @@ from streams.words import Origin
 
 HALF_DEAD_BYTES = 1 << 20
 """Files smaller than this are not emptied for what is dead in them: it would cost more than it frees."""
+
+CHECKPOINT_COMMITS = 512
+"""After so many commits SQLite's write-ahead log is brought to its database, so that no commit has to wait for that."""
 
 Job = Callable[[], None]
 SetAside = Callable[[LineKey, Piece, Corrupt], None]
@@ -66,10 +70,11 @@ class FileUpkeep:
         self._jobs: deque[Job] = deque()
         self._planned = 0
         self._hopeless: dict[tuple[LineKey, int], int] = {}
+        self._checkpointed = parts.writer.book.commit
 
     def step(self) -> bool:
-        """One bounded piece of work; returns whether there is more. Raises RetryLater when the disk is full."""
-        with self._lock:
+        """One bounded piece of work, on one core; returns whether there is more. Raises RetryLater when the disk is full."""
+        with self._lock, one_core():
             return self._parts.with_index(self._step)
 
     def check(self, stream: str, origin: Origin) -> int:
@@ -101,6 +106,8 @@ class FileUpkeep:
 
     def _plan(self) -> Iterator[Job]:
         """Freeing comes first: it needs no room. Then merging; then what merging left in files that are mostly dead."""
+        if self._parts.writer.book.commit - self._checkpointed >= CHECKPOINT_COMMITS:
+            yield self._checkpoint
         closed = self._closed_files()  # before the look at the index: nothing is added to them after it
         with self._index() as index:
             held = index.held_bytes()
@@ -182,17 +189,27 @@ class FileUpkeep:
             self._parts.writer.swap(key, {piece.location for piece in old}, new)
         commit_point("log.merge.swapped")
 
+    def _checkpoint(self) -> None:
+        """SQLite's write-ahead log is brought to its database, and both to the disk."""
+        commit = self._parts.writer.book.commit
+        try:
+            with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.OperationalError as problem:
+            raise disk_refused(problem) from problem
+        self._checkpointed = commit
+
     def _free(self, numbers: Sequence[int]) -> None:
+        self._checkpoint()  # most of it here, while commits go on
         try:
             with self._parts.lock:  # nobody builds the index anew, and finds again what seemed dead
                 if self._planned != self._parts.builds():
                     return
-                with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self._checkpoint()
                 for number in numbers:
                     self._parts.disk.remove(file_path(self._parts.folder, number))
                     commit_point("log.merge.freed")
-        except (OSError, sqlite3.OperationalError) as problem:
+        except OSError as problem:
             raise disk_refused(problem) from problem
 
     def _roll(self) -> None:
