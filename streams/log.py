@@ -185,6 +185,13 @@ class Log(LogReader, Protocol):
         """
         ...
 
+    def own_end(self, stream: str, origin: Origin) -> int:
+        """One past the last offset that this log itself gave under `origin`, its present one or an older one; 0 when it gave none.
+
+        What it holds from there on came back from elsewhere.
+        """
+        ...
+
     def open_generation(self, why: str) -> Origin:
         """From now on appends go to a new origin, which names this one as its predecessor. Called after PeerKnowsMore, or a restore."""
         ...

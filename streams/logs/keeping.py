@@ -141,6 +141,13 @@ class KeptLog(IndexedReader):
                 self._set_aside((stream, origin), piece, Corrupt(why))
         return sum(piece.end - piece.first for piece in pieces)
 
+    def own_end(self, stream: str, origin: Origin) -> int:
+        """One past the last offset that this log itself gave under `origin`; 0 when it gave none."""
+        if origin == self.origin:
+            return self._keeper.book.line((stream, origin)).end
+        closed = (one.ends for one in self._keeper.book.openings if (one.node, one.predecessor) == (origin.node, origin.generation))
+        return next((ends.get(stream, 0) for ends in closed), 0)
+
     def open_generation(self, why: str) -> Origin:
         """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""
         with self._write_lock:

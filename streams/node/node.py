@@ -29,11 +29,12 @@ from streams.log import Append, Appended, Log
 from streams.logs.damage import Damage
 from streams.logs.kinds import AnyLog, LogOptions, open_log
 from streams.metrics import Metrics
+from streams.node.checking import Checking, keep_checking
 from streams.node.defining import Defining
 from streams.node.door import Door
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
-from streams.node.proving import KEY_NAME, Checking, keep_checking, keep_signing, load_or_make_key
+from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
 from streams.node.retaining import Retaining
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
@@ -163,8 +164,8 @@ class Node:
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
-        watch = Watch(Copy(self._log, BlockCodec()))
-        self._begin("checking", partial(keep_checking, Checking(self._log, watch, self.links.distrust, self.report)))
+        copy = Copy(self._log, BlockCodec())
+        self._begin("checking", partial(keep_checking, Checking(self._log, copy, Watch(copy), self.links.distrust, self.report)))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():

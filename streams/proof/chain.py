@@ -55,19 +55,13 @@ class Chain:
         self.newest_at_ms = newest_at_ms
         self.roots: list[bytes] = []
         self.sums: list[bytes] = []
-        self._told_end = self.end_of_closed
         self._tail: list[Entry] = []
         self._skipped = 0
 
     @property
     def end(self) -> int:
         """One past the last offset followed."""
-        return self.end_of_closed + len(self._tail) + self._skipped
-
-    @property
-    def end_of_closed(self) -> int:
-        """One past the last offset of the last closed run."""
-        return self.runs * RUN
+        return self.runs * RUN + len(self._tail) + self._skipped
 
     @property
     def whole(self) -> bool:
@@ -100,14 +94,12 @@ class Chain:
         return Tree(self._tail).root() if self._tail and self.whole else None
 
     def all_sums(self) -> tuple[bytes, ...]:
-        """Those of the roots, then of the open run, if it has a root; none when a single row is told of, which needs no finding."""
-        if not self.roots and self.end - self._told_end <= 1:
-            return ()
+        """Those of the roots, then of the open run, if it has a root."""
         return (*self.sums, sums_of(self._tail)) if self._tail and self.whole else tuple(self.sums)
 
     def told(self) -> None:
         """All roots so far are written down: `roots` and `sums` begin anew."""
-        self.roots, self.sums, self._told_end = [], [], self.end
+        self.roots, self.sums = [], []
 
     def _close_full(self) -> None:
         if len(self._tail) + self._skipped == RUN:

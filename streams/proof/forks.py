@@ -8,26 +8,38 @@ import pyarrow as pa
 
 from streams.errors import Misuse
 from streams.log import Append, Log
+from streams.proof.chain import RUN
 from streams.proof.reading import Copy, Unread
-from streams.records import SOURCE, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, STAMPED
+from streams.records import OFFSET, SOURCE, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, STAMPED
 from streams.words import Origin
 
 
-def append_again(log: Log, copy: Copy, stream: str, origin: Origin, first: int, end: int) -> int:
-    """Append offsets `first .. end - 1` of this node's own older `origin` again, in one commit; returns how many records it were.
+def append_again(log: Log, copy: Copy, stream: str, origin: Origin, first: int) -> int:
+    """Append again what this node itself appended under its older `origin` from offset `first` on; returns how many records it were.
 
     The old ones stay as they are, here and elsewhere: nothing held is ever replaced. Each new one names as its source the one it repeats,
-    or, where that had a source, that source. Not idempotent. Raises Misuse for an origin that is not an older one of this node.
+    or, where that had a source, that source. Done a run at a time, each once, however often it is asked for and whatever dies in between.
+    Raises Misuse for an origin that is not an older one of this node, RetryLater when the disk is full.
     """
     if origin.node != log.node or origin == log.origin:
         raise Misuse(f"{origin} is not an older generation of {log.node}", hint="only who wrote a record can append it again")
-    parts = [part for part in copy.rows(stream, origin, first, end) if not isinstance(part, Unread)]
-    log.append([Append(stream, _again(part, stream, origin)) for part in parts])
-    return sum(part.num_rows for part in parts)
+    own_end, again, at = log.own_end(stream, origin), 0, first
+    while at < own_end:
+        end = min(own_end, (at // RUN + 1) * RUN)
+        parts = (part for part in copy.rows(stream, origin, at, end) if not isinstance(part, Unread))
+        appends = [Append(stream, _again(part, stream, origin), f"forks/{origin}", _end(part)) for part in parts]
+        again += sum(answer.count for answer in log.append(appends))
+        at = end
+    return again
+
+
+def _end(rows: pa.RecordBatch) -> int:
+    """One past their last offset: their sequence. Whatever cuts they come in next time, those of a run that were appended are repeats."""
+    return int(rows.column(OFFSET)[-1].as_py()) + 1
 
 
 def _again(rows: pa.RecordBatch, stream: str, origin: Origin) -> pa.RecordBatch:
-    offsets: Sequence[int] = rows.column(STAMPED.names[0]).to_pylist()
+    offsets: Sequence[int] = rows.column(OFFSET).to_pylist()
     given = rows.drop_columns(list(STAMPED.names))
     if SOURCE_OFFSET in given.schema.names:
         return given

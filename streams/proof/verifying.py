@@ -201,22 +201,22 @@ def _judge(verdict: Verdict, signed: Signed, run: _Run) -> None:
         elif root is not None:
             marks.append((run.end, root))
     proven, mark, why_broken = _held_to(run, marks)
-    verdict.proven.add(run.first, proven)
     verdict.unproven += run.beyond
     if mark:
-        verdict.broken.append(Doubt(proven, mark[0], why_broken, _differing(run, proven, mark, signed.sums.get(mark))))
+        offsets = _differing(run, proven, mark, signed.sums.get(mark))
+        if offsets and offsets[0] < proven:  # it signed these rows, and others in their place
+            proven, why_broken = offsets[0], FORKED
+        verdict.broken.append(Doubt(proven, mark[0], why_broken, offsets))
+    verdict.proven.add(run.first, proven)
     judged = max(proven, mark[0] if mark else 0)
     if judged < run.end:
         verdict.unproven.append(Doubt(judged, run.end, why))
 
 
 def _differing(run: _Run, proven: int, mark: Mark, sums: bytes | None) -> tuple[int, ...]:
-    """The offsets that differ from what was signed up to `mark`; none when the sums do not tell. All before `proven` are as they were."""
-    if mark[0] - proven == 1:
-        return (proven,)
+    """The offsets that differ from what was signed up to `mark`; none when the sums do not tell."""
     places = located(run.rows[: mark[0] - run.first], sums) if sums is not None else []
-    offsets = tuple(run.first + place for place in places)
-    return offsets if offsets and offsets[0] >= proven else ()
+    return tuple(run.first + place for place in places) or ((proven,) if mark[0] - proven == 1 and sums is None else ())
 
 
 def _held_to(run: _Run, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:

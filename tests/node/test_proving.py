@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.ledger import OriginLedger
 from streams.log import Append
-from streams.node.proving import ASKED_AGAIN, KEY_NAME, load_or_make_key
+from streams.node import Node
+from streams.node.checking import ASKED_AGAIN
+from streams.node.proving import KEY_NAME, load_or_make_key
 from streams.proof.reading import Copy
 from streams.proof.trust import GIVEN, Trust
 from streams.proof.verifying import verify
 from streams.ranges import RangeSet
-from streams.records import Record, to_batch
-from streams.words import Position
-from tests.node.fleet import address, readings, started, until
+from streams.records import DEVICE_AT, SOURCE_OFFSET, SOURCE_ORIGIN, Record, to_batch
+from streams.words import Origin, Position
+from tests.node.fleet import SINCE_AT_MS, address, readings, started, until
 from tests.proof.kit import SigningNode, all_blocks, forged
 from tests.streams.logkit import content, rows
 
@@ -65,8 +68,21 @@ async def test_what_a_ship_appends_is_proven_at_the_port(tmp_path: Path, monkeyp
     await tokyo.stop()
 
 
+def alert(number: int) -> Append:
+    return Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": str(number)})]))
+
+
+def proven_count(node: Node, stream: str, origin: Origin) -> int:
+    return verify(Copy(node.log, BlockCodec()), stream, origin, Trust()).proven.count()
+
+
+def told_of_fork(node: Node, stream: str) -> int:
+    bodies = [dict(row.record.body or {}) for batch in node.log.read("exceptions", Position()) for row in batch.rows()]
+    return sum(body.get("stream") == stream and "appended again" in str(body["outcome"]) for body in bodies)
+
+
 async def test_a_record_that_its_origin_never_signed_so_is_told_in_exceptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.proving.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
     ship = SigningNode(tmp_path / "elsewhere")
     ship.append(rows(20), "alerts")
     tokyo = await started("tokyo", tmp_path)
@@ -84,11 +100,60 @@ async def test_a_record_that_its_origin_never_signed_so_is_told_in_exceptions(tm
     await tokyo.stop()
 
 
+async def test_a_fork_is_cured_by_the_nodes_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ship's disk is copied with its marker, and both machines go on. Tokyo hears the twin first; the ship's own come again, once."""
+    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("streams.node.proving.SIGNED_EVERY_S", 0.05)
+    ship = await started("ship-a", tmp_path)
+    await ship.append([readings(0, 10)])
+    await ship.append([alert(0)])
+    await until(lambda: ship.log.position("containers.heads") != Position())
+    forked = ship.log.origin
+    await ship.stop()
+    shutil.copytree(tmp_path / "ship-a", tmp_path / "elsewhere" / "ship-a")
+    twin, tokyo = await started("ship-a", tmp_path / "elsewhere"), await started("tokyo", tmp_path)
+    assert twin.log.origin == forked
+    await twin.append([readings(500, 2)])
+    await until(lambda: proven_count(twin, "containers", forked) == 12)
+    await twin.append([readings(502, 2)])
+    for number in range(500, 504):
+        await twin.append([alert(number)])
+    await until(lambda: proven_count(twin, "containers", forked) == 14)
+    twin.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: proven_count(tokyo, "containers", forked) == 14 and proven_count(tokyo, "alerts", forked) == 5)
+    await twin.stop()
+
+    ship = await started("ship-a", tmp_path)
+    assert ship.log.origin == forked
+    await ship.append([readings(900, 2)])
+    await ship.append([alert(900)])
+    await until(lambda: proven_count(ship, "containers", forked) == 12)
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: ship.log.origin != forked)
+    again = ship.log.origin
+    await until(lambda: proven_count(tokyo, "containers", again) == 2 and proven_count(tokyo, "alerts", again) == 1)
+    [batch] = tokyo.log.run("containers", again, 0, 2)
+    assert batch.records.column(SOURCE_OFFSET).to_pylist() == [10, 11]
+    assert batch.records.column(SOURCE_ORIGIN).to_pylist() == [str(forked)] * 2
+    assert batch.records.column(DEVICE_AT).to_pylist() == [SINCE_AT_MS + 1000 * at for at in (900, 901)]
+    held = content(tokyo.log, ["containers"])
+    assert len(held) == 16, "ten of both, four of the twin's, two of hers"
+    await ship.stop()
+    ship = await started("ship-a", tmp_path)
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: told_of_fork(ship, "containers") == 1 and told_of_fork(ship, "alerts") == 1)
+    await ship.append([readings(950, 1)])
+    await until(lambda: len(content(tokyo.log, ["containers"])) == 17)
+    assert told_of_fork(ship, "containers") == 1, "after a restart it is not appended once more"
+    for node in (ship, tokyo):
+        await node.stop()
+
+
 async def test_a_record_that_a_relay_altered_is_set_aside_and_fetched_from_another_peer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokyo forges; headquarters takes the record from Sydney in the end, and never again from Tokyo."""
-    monkeypatch.setattr("streams.node.proving.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
     ship = SigningNode(tmp_path / "elsewhere")
     for start in range(0, 60, 20):
         ship.append(rows(20, start))

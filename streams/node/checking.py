@@ -1,0 +1,104 @@
+"""What comes in held against what its origins signed, while the node runs; and what is done where it is not so."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams.errors import LandfallError
+from streams.log import Log
+from streams.proof.chain import RUN
+from streams.proof.forks import append_again
+from streams.proof.reading import Copy
+from streams.proof.verifying import ALTERED, Doubt, Verdict
+from streams.proof.watching import Watch
+from streams.ranges import RangeSet
+from streams.session import Key
+
+_log = logging.getLogger("landfall.node")
+
+CHECKED_EVERY_S = 5.0
+ASKED_AGAIN = "not believed; set aside, and asked for again from another peer"
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """What checking works on: the log, it as a copy, and the watch over it.
+
+    `distrust`: see `streams.session.Exchange`; called on the event loop. `report`: as a node's.
+    """
+
+    log: Log
+    copy: Copy
+    watch: Watch
+    distrust: Callable[[Key, int, int], list[str]]
+    report: Callable[..., None]
+
+
+async def keep_checking(checking: Checking) -> None:
+    """Every CHECKED_EVERY_S of wall time, hold what came in against what its origins signed; what is not so is reported. Until cancelled.
+
+    Records of others that are not what was signed are set aside and asked for again, from another peer than brought them. Where the origin
+    signed two contents, what is held stays: who wrote the other appends it again under a new generation.
+    """
+    report = checking.report
+    told = ""
+    while True:
+        try:
+            for verdict in await asyncio.to_thread(checking.watch.step):
+                _report(verdict, checking)
+                for doubt in verdict.broken:
+                    if verdict.origin.node == checking.log.node:
+                        await asyncio.to_thread(_append_again, checking, verdict, doubt)
+                    elif doubt.why == ALTERED:
+                        await _ask_again(checking, verdict, doubt)
+            told = ""
+        except LandfallError as problem:
+            if str(problem) != told:
+                report("records could not be held against what their origins signed", "tried again", problem=str(problem))
+            told = str(problem)
+        await asyncio.sleep(CHECKED_EVERY_S)
+
+
+def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
+    """Another machine goes by this node's name, and others hold its records: from the first that differs on, this one's come again."""
+    stream, origin, log = verdict.stream, verdict.origin, checking.log
+    if origin == log.origin:
+        return  # until a peer that knows more of it makes this log open a new generation, there is none to append under
+    first = doubt.offsets[0] if doubt.offsets else doubt.first // RUN * RUN
+    if again := append_again(log, checking.copy, stream, origin, first):
+        checking.report(
+            "this node's records were given the offsets of another's, under its own name",
+            f"appended again under {log.origin}",
+            stream=stream,
+            origin=str(origin),
+            first=first,
+            records=again,
+        )
+
+
+async def _ask_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
+    """Of the range that is broken only what is known to differ, where that is known."""
+    stream, origin = verdict.stream, verdict.origin
+    lost = 0
+    for first, end in RangeSet((offset, offset + 1) for offset in doubt.offsets) or RangeSet([(doubt.first, doubt.end)]):
+        peers = checking.distrust((stream, origin), first, end)
+        brought = f", brought by {', '.join(peers)}" if peers else ""
+        lost += await asyncio.to_thread(checking.log.set_aside, stream, origin, first, end, f"not what {origin} signed{brought}")
+    checking.watch.again(stream, origin, doubt.first)
+    if lost:
+        _log.warning("%s records of %s:%s from offset %s on are not what was signed: asked for again", lost, stream, origin, doubt.first)
+
+
+def _report(verdict: Verdict, checking: Checking) -> None:
+    report, others = checking.report, verdict.origin.node != checking.log.node
+    where = {"stream": verdict.stream, "origin": str(verdict.origin), "trust": verdict.trust}
+    for doubt in verdict.broken:
+        offsets = " ".join(map(str, doubt.offsets)) or None
+        details = {"first": doubt.first, "end": doubt.end, "offsets": offsets, **where}
+        altered = doubt.why == ALTERED
+        report(f"records are {doubt.why}" if altered else doubt.why, ASKED_AGAIN if altered and others else "not believed", **details)
+    for problem in verdict.problems:
+        report("a signature is not what it should be", "not believed", problem=problem, **where)
