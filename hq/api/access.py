@@ -35,11 +35,12 @@ class Right(StrEnum):
     ACKNOWLEDGE = "acknowledge alerts"
     SEE_PORTS = "see what a port expects"
     SEE_PROCESSES = "see how the processes fare"
+    SEE_SEARCH_AREAS = "see where to search for lost boxes"
 
 
 _RIGHTS: dict[Role, frozenset[Right]] = {
     "operations": frozenset(Right),
-    "clerk": frozenset({Right.WRITE_REGISTRY, Right.SEE_PORTS, Right.SEE_PROCESSES}),
+    "clerk": frozenset({Right.WRITE_REGISTRY, Right.SEE_PORTS, Right.SEE_PROCESSES, Right.SEE_SEARCH_AREAS}),
     "crew": frozenset({Right.ACKNOWLEDGE}),
     "customer": frozenset(),
 }
@@ -159,6 +160,12 @@ class Sight:
         visible = self.ships().subquery()
         rows = _of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.location", r.stream == "ships")
         return rows.where(select(visible.c.ship).where(visible.c.ship == ship).exists())
+
+    def weather(self, ship: str) -> Rows:
+        """`order_at_ms, signals` of what a ship reported of air and sea, for those who may see where to search."""
+        r = m.Reading
+        rows = _of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.environment", r.stream == "ships")
+        return rows.where(_whether(self.viewer.may(Right.SEE_SEARCH_AREAS)))
 
     def ports(self) -> Rows:
         """`id, value` of ports: all, or those where the customer's boxes stand or its bookings begin or end."""

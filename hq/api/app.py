@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from hq.api.accounts import Accounts
-from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registry, session, status
+from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registry, searcharea, session, status
 from hq.api.errors import add_handlers
 from hq.api.examples import add_examples
 from hq.api.measuring import Measured
@@ -47,7 +47,7 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Measured, metrics=metrics)
     add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
-    for part in (session, fleet, containers, alerts, bookings, ports, registry, status):
+    for part in (session, fleet, containers, alerts, bookings, ports, registry, searcharea, status):
         app.include_router(part.router, prefix="/api")
 
     add_examples(app)

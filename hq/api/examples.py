@@ -7,6 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from cargo.searcharea import NOTE
+
 Fields = dict[str, Any]
 _AT = 1_777_593_600_000
 _FRAME: Fields = {"clock": {"now_at_ms": _AT, "speed": 3600.0}, "as_of_at_ms": _AT - 3_000}
@@ -144,6 +146,26 @@ _LOAD_LIST: Fields = {
     "departs_at_ms": _AT,
 }
 _PROCESS: Fields = {"node": "hq", "process": "analytics", **_AGE, "problem": None, "counts": {"records": 1}, "gauges": {}, "histograms": {}}
+_SEGMENT = {
+    "type": "Feature",
+    "geometry": {"type": "LineString", "coordinates": [[151.3, -33.9], [151.29, -33.95]]},
+    "properties": {"what": "segment", "from_at_ms": _AT - 690_000, "until_at_ms": _AT - 90_000},
+}
+_RING = [[151.29, -33.81], [151.36, -33.83], [151.33, -33.7], [151.29, -33.81]]
+_HULL = {
+    "type": "Feature",
+    "geometry": {"type": "Polygon", "coordinates": [_RING]},
+    "properties": {
+        "what": "hull",
+        "class": "container_20ft",
+        "told": "20-foot container, 80 % submerged",
+        "share": 0.95,
+        "hours": 24,
+        "at_ms": _AT,
+        "area_nm2": 12.4,
+        "note": NOTE,
+    },
+}
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
 _COUNTS = {"boxes": 2000, "lost": 7, "open_alerts": 8, "on_ship": 1400, "on_quay": 593}
 
@@ -171,6 +193,14 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
     ("get", "/api/containers/{number}/timeline"): {**_FRAME, "number": _BOX, "items": [_RECORD], "next": None, "names": _NAMES},
     ("get", "/api/alerts"): {**_FRAME, "items": [_ALERT], "next": None},
     ("get", "/api/incidents"): {**_FRAME, "items": [_INCIDENT], "next": None},
+    ("get", "/api/incidents/{incident_id}/search-area"): {
+        **_FRAME,
+        "incident_id": "77aa",
+        "ship": _IMO,
+        "hours": 24,
+        "weather": {"basis": "SHIP", "wind_speed_ms": 17.0, "wind_from_deg": 200.0, "current_speed_ms": 0.0, "current_towards_deg": 0.0},
+        "area": {"type": "FeatureCollection", "note": NOTE, "features": [_SEGMENT, _HULL]},
+    },
     ("get", "/api/bookings"): {**_FRAME, "items": [_BOOKING], "next": None, "names": _NAMES},
     ("get", "/api/bookings/{reference}"): {**_FRAME, "booking": _BOOKING, "names": _NAMES},
     ("get", "/api/ports/{locode}"): {

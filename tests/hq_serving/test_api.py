@@ -212,8 +212,15 @@ def matches(example: Any, real: Any) -> bool:
 @pytest.mark.parametrize(("method", "path"), EXAMPLES)
 def test_examples_are_like_real_answers(client: httpx.Client, staff: Headers, method: str, path: str) -> None:
     """The docs' example of each endpoint has the fields of a real answer, and `/openapi.json` shows it."""
-    address = path.replace("{number}", DUCKS[3]).replace("{reference}", "BK-1").replace("{locode}", "SGSIN").replace("{ship}", SHIP)
-    answer = client.request(method, address, headers=staff)
+    address = (
+        path.replace("{number}", DUCKS[3])
+        .replace("{reference}", "BK-1")
+        .replace("{locode}", "SGSIN")
+        .replace("{ship}", SHIP)
+        .replace("{incident_id}", "i-1")
+    )
+    wind = {"wind_speed_ms": 10, "wind_from_deg": 180} if "search-area" in path else {}
+    answer = client.request(method, address, params=wind, headers=staff)
     assert answer.status_code == 200
     assert matches(shape(EXAMPLES[method, path]), shape(answer.json())), (shape(EXAMPLES[method, path]), shape(answer.json()))
     shown = client.get("/openapi.json").json()["paths"][path][method]["responses"]["200"]["content"]["application/json"]

@@ -69,6 +69,7 @@ PROBES: dict[tuple[str, str], Probe] = {
         ("", "?state=open", "?state=closed", "?state=all", "?limit=1", f"?cursor={CURSORS[1]}", f"?cursor={CURSORS[2]}", "?state=odd")
     ),
     ("GET", "/api/incidents"): Probe(("", "?limit=1", f"?cursor={CURSORS[2]}")),
+    ("GET", "/api/incidents/{incident_id}/search-area"): Probe(("", "?wind_speed_ms=9&wind_from_deg=1"), ("i-2", "i-1"), "i-none"),
     ("POST", "/api/alerts/{alert_id}/acknowledge"): Probe(foreign=("a-foreign", "a-ship"), unknown="a-none"),
     ("GET", "/api/bookings"): Probe(("", "?limit=1", "?q=<>", "?q=B"), ("BK-9",), "BK-8"),
     ("GET", "/api/bookings/{reference:path}"): Probe(foreign=("BK-9",), unknown="BK-8"),

@@ -1,0 +1,104 @@
+"""Where to search for the boxes of an incident: leeway drift from where the ship was when they fell. Not for navigation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from sqlalchemy import select
+
+from cargo.drift import HOUR_MS, HOURS_MAX, PARTICLES_MAX, Fix, LossSegment, segment_along
+from cargo.forecast import CURRENT_MS_MAX, WIND_MS_MAX, Forecast, Weather
+from cargo.searcharea import Search, search_area
+from hq.api.access import Right
+from hq.api.errors import ApiError, not_found
+from hq.api.services import Asking, Look
+
+router = APIRouter()
+Fields = dict[str, Any]
+FIXES_WITHIN_MS = 6 * HOUR_MS
+"""Fixes of the ship so long before and after a loss tell where it was."""
+WIND_WITHIN_MS = 6 * HOUR_MS
+"""What a ship reported of the wind so long before a loss is taken for the wind of the drift, when nobody gives another."""
+Wind = Annotated[float | None, Query(ge=0, le=WIND_MS_MAX)]
+Current = Annotated[float, Query(ge=0, le=CURRENT_MS_MAX)]
+From = Annotated[float | None, Query(ge=0, le=360)]
+Towards = Annotated[float, Query(ge=0, le=360)]
+Hours = Annotated[int, Query(ge=1, le=HOURS_MAX)]
+Particles = Annotated[int, Query(ge=10, le=PARTICLES_MAX)]
+
+
+@router.get("/incidents/{incident_id}/search-area")
+def area(
+    ask: Asking,
+    incident_id: str,
+    wind_speed_ms: Wind = None,
+    wind_from_deg: From = None,
+    current_speed_ms: Current = 0.0,
+    current_towards_deg: Towards = 0.0,
+    hours: Hours = 24,
+    particles: Particles = 1_000,
+) -> Fields:
+    """Where the lost boxes may be: GeoJSON with the loss segment and 50 and 95 % hulls of two classes of containers. Not for navigation.
+
+    Without a wind, the ship's own last report of it before the loss is taken; `weather.basis` says which (`GIVEN`, `SHIP`).
+    """
+    ask.need(Right.SEE_SEARCH_AREAS)
+    with ask.look() as look:
+        segment, ship = _segment(look, incident_id)
+        if (wind_speed_ms is None) != (wind_from_deg is None):
+            raise ApiError(422, "A wind has a speed and a direction.", "Give wind_speed_ms and wind_from_deg, or neither.")
+        basis = "SHIP"
+        if wind_speed_ms is None or wind_from_deg is None:
+            wind_speed_ms, wind_from_deg = _wind(look, ship, segment)
+        else:
+            basis = "GIVEN"
+        weather = Weather(segment.start.at_ms, wind_speed_ms, wind_from_deg, current_speed_ms, current_towards_deg)
+        return look.framed(
+            from_log=True,
+            incident_id=incident_id,
+            ship=ship,
+            hours=hours,
+            weather={
+                "basis": basis,
+                "wind_speed_ms": weather.wind_speed_ms,
+                "wind_from_deg": weather.wind_from_deg,
+                "current_speed_ms": weather.current_speed_ms,
+                "current_towards_deg": weather.current_towards_deg,
+            },
+            area=search_area(Search(segment, Forecast([weather]), hours, particles)),
+        )
+
+
+def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
+    """Where the incident's boxes fell, and from which ship: along her track between the first loss and the last, else where their alerts
+    say. Raises ApiError 404 for an incident that is not the viewer's to see, 409 for one of which nobody knows where."""
+    incidents, alerts = look.sight.incidents().subquery(), look.sight.alerts().subquery()
+    known = look.rows(select(incidents).where(incidents.c.incident_id == incident_id))
+    if not known:
+        raise not_found("incident")
+    row = known[0]
+    told = [one["incident"] for one in look.rows(select(alerts).where(alerts.c.incident_id == incident_id)) if one["incident"]]
+    spans = [(one["from_at_ms"], one["until_at_ms"]) for one in told if one.get("from_at_ms") and one.get("until_at_ms")]
+    start, end = (min(one for one, _ in spans), max(one for _, one in spans)) if spans else (row["raised_at_ms"], row["raised_at_ms"])
+    track = look.sight.track(row["ship"]).subquery()
+    near = track.c.order_at_ms.between(start - FIXES_WITHIN_MS, end + FIXES_WITHIN_MS)
+    signals = [(one["order_at_ms"], one["signals"] or {}) for one in look.rows(select(track).where(near))]
+    fixes = [Fix(at, one["latitude_deg"], one["longitude_deg"]) for at, one in signals if {"latitude_deg", "longitude_deg"} <= one.keys()]
+    if not fixes and row["latitude_deg"] is not None:
+        fixes = [Fix(start, row["latitude_deg"], row["longitude_deg"])]
+    segment = segment_along(fixes, start, end)
+    if segment is None:
+        raise ApiError(409, "Nobody knows where these boxes fell.", "The ship has sent no position around that time yet: ask again later.")
+    return segment, str(row["ship"])
+
+
+def _wind(look: Look, ship: str, segment: LossSegment) -> tuple[float, float]:
+    """What the ship last reported of the wind before the loss: m/s, degrees it came from. Raises ApiError 422 when she did not."""
+    weather = look.sight.weather(ship).subquery()
+    before = weather.c.order_at_ms.between(segment.start.at_ms - WIND_WITHIN_MS, segment.end.at_ms)
+    for one in look.rows(select(weather).where(before).order_by(weather.c.order_at_ms.desc())):
+        signals = one["signals"] or {}
+        if {"wind_speed_ms", "wind_direction_deg"} <= signals.keys():
+            return min(signals["wind_speed_ms"], WIND_MS_MAX), signals["wind_direction_deg"]
+    raise ApiError(422, "The ship reported no wind before the loss.", "Give wind_speed_ms and wind_from_deg.")
