@@ -19,6 +19,7 @@ from landfall.processes import run_process
 from landfall.prooftools import proof_app
 from landfall.simtools import sim_app
 from landfall.streamtools import stream_app
+from landfall.synctools import sync_app
 from streams.errors import LandfallError
 
 app = typer.Typer(
@@ -114,6 +115,7 @@ app.add_typer(fleet_app, name="fleet", rich_help_panel=DEMO)
 add_copies(log_app)
 app.add_typer(log_app, name="log", rich_help_panel=LOOKING)
 app.add_typer(stream_app, name="stream", rich_help_panel=LOOKING)
+app.add_typer(sync_app, name="sync", rich_help_panel=LOOKING)
 app.add_typer(certs_app, name="certs", rich_help_panel=LOOKING)
 app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
 app.add_typer(bayplan_app, name="bayplan", rich_help_panel=LOOKING)

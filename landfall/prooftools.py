@@ -140,10 +140,20 @@ def show_keys(folder: Folder) -> None:
     """The public keys of the nodes this copy knows, to pass on by a way that is trusted, and who vouches for them."""
     log = opened(folder)
     trust = registry_trust(log)
-    own = {(origin.node, text) for stream in log.streams() for origin in log.ledger(stream) for text in _keys_of(log, stream, origin)}
+    own = {(node, text) for node, texts in signed_keys(log).items() for text in texts}
     pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
     for node, text in sorted(own | pinned):
         sys.stdout.write(f"{node}={text}  # {IN_REGISTRY if (node, text) in pinned else OWN_WORD}\n")
+
+
+def signed_keys(log: LogReader) -> dict[str, set[str]]:
+    """The keys with which each node has signed what this copy holds: the nodes' own word."""
+    found: dict[str, set[str]] = {}
+    for stream in log.streams():
+        for origin in log.ledger(stream):
+            for text in _keys_of(log, stream, origin):
+                found.setdefault(origin.node, set()).add(text)
+    return found
 
 
 def given_trust(keys: Sequence[str], nodes: Sequence[str] = ()) -> Trust:

@@ -36,7 +36,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "alembic": ("hq",),
     "argon2": ("hq", "intake/logins.py"),
     "confluent_kafka": ("deploy/containers/reader.py", "hq/fanout", "streams/logs/kafka"),
-    "cryptography": ("deploy/setup/jars.py", "streams/link/certificates.py", "streams/proof/keys.py"),
+    "cryptography": ("deploy/setup/jars.py", "streams/link/certificates.py", "streams/proof/keys.py", "streams/stick/sealing.py"),
     "delta": ("hq",),
     "deltalake": ("hq",),
     "duckdb": ("hq",),

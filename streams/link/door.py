@@ -41,6 +41,37 @@ class WireAppends(msgspec.Struct):
     appends: list[WireAppend]
 
 
+class WireGone(msgspec.Struct):
+    """Offsets of one (stream, origin) that will never come, by what its origin says."""
+
+    stream: str
+    origin: str
+    ranges: list[tuple[int, int]]
+    reason: str
+
+
+class WireAdmits(msgspec.Struct):
+    """The body of `POST /admit`: blocks as they are sent between nodes, all taken in one commit or none; then what will never come."""
+
+    blocks: list[bytes]
+    gone: list[WireGone]
+
+
+class AdmitDoor:
+    """Brings blocks from elsewhere to the node whose door is at `url`. What may come from whom is its caller's to know."""
+
+    def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S) -> None:
+        self._door = _Asking(url, token, timeout_s, None)
+
+    def admit(self, blocks: list[bytes], gone: Sequence[WireGone] = ()) -> int:
+        """All of it is durable when it returns; how many records were new. The same call again changes nothing.
+
+        Raises RetryLater (node away, disk full), NotAllowed (wrong token) or Misuse (a block the log does not take).
+        """
+        answer = msgspec.json.decode(self._door.ask("/admit", msgspec.msgpack.encode(WireAdmits(blocks, list(gone)))))
+        return int(answer["new_records"])
+
+
 class AppendDoor:
     """Appends to the log of the node whose door is at `url`. Safe from any thread: every call is a request of its own."""
 

@@ -26,7 +26,7 @@ class Defining:
 
     def __init__(self, me: Peer, definitions: Definitions, report: Callable[..., None]) -> None:
         self._definitions, self._report = definitions, report
-        self._streams = ("registry", f"aboard/{me.identity}") if me.role == "ship" else ("registry",)
+        self._streams = taught_by(me)
         self._positions: dict[str, Position] = {}
 
     def take_up(self, log: Log) -> list[str]:
@@ -64,6 +64,11 @@ class Defining:
 
     def _refused(self, problem: str) -> None:
         self._report("a stream's definition does not read", "the stream is managed as before", problem=problem)
+
+
+def taught_by(me: Peer) -> tuple[str, ...]:
+    """The streams that tell `me` how streams are managed."""
+    return ("registry", f"aboard/{me.identity}") if me.role == "ship" else ("registry",)
 
 
 def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[str], None] = lambda problem: None) -> list[str]:

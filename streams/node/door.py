@@ -12,10 +12,11 @@ import msgspec
 import pyarrow as pa
 from aiohttp import web
 
+from streams.block import Block
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
 from streams.link.dialling import LINK_HEADER, NODE_HEADER
-from streams.link.door import APPEND_BYTES_MAX, WireAppends
+from streams.link.door import APPEND_BYTES_MAX, WireAdmits, WireAppends
 from streams.link.tls import node_of
 from streams.link.wire import Wire
 from streams.log import Append, Appended, Log
@@ -23,8 +24,10 @@ from streams.node.links import Links
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
 from streams.policy import LinkClass
+from streams.ranges import RangeSet
 from streams.records import concat
-from streams.words import Position, check_stream, check_topic
+from streams.session.summaries import checked_ranges, checked_reason
+from streams.words import Origin, Position, check_stream, check_topic
 
 ROWS_MAX = 100_000
 """Rows one answer of /read or /history holds at most."""
@@ -55,6 +58,10 @@ class Served(Protocol):
         """Append, durable when it returns."""
         ...
 
+    async def admit(self, blocks: list[Block]) -> int:
+        """Take blocks from elsewhere, durable when it returns; how many records were new."""
+        ...
+
     def health(self) -> dict[str, Any]:
         """What to say of oneself."""
         ...
@@ -72,6 +79,7 @@ class Door:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/sync", self._sync)
         app.router.add_post("/append", self._append)
+        app.router.add_post("/admit", self._admit)
         app.router.add_get("/streams", self._streams)
         app.router.add_get("/ledger/{stream:.+}", self._ledger)
         app.router.add_get("/read/{stream:.+}", self._read)
@@ -110,16 +118,24 @@ class Door:
         return wire.response
 
     async def _append(self, request: web.Request) -> web.Response:
-        body = await request.content.read(APPEND_BYTES_MAX + 1)
-        while len(body) <= APPEND_BYTES_MAX and (more := await request.content.read(APPEND_BYTES_MAX + 1 - len(body))):
-            body += more
-        if len(body) > APPEND_BYTES_MAX:
-            return _problem(413, f"one append takes at most {APPEND_BYTES_MAX} bytes")
-        wanted = msgspec.msgpack.decode(body, type=WireAppends)
+        wanted = msgspec.msgpack.decode(await _body(request), type=WireAppends)
         appends = await asyncio.to_thread(
             lambda: [Append(check_stream(a.stream), _records(a.records), a.producer, a.sequence) for a in wanted.appends]
         )
         return web.json_response([_appended(answer) for answer in await self._node.append(appends)])
+
+    async def _admit(self, request: web.Request) -> web.Response:
+        wanted = msgspec.msgpack.decode(await _body(request), type=WireAdmits)
+        new_records = await self._node.admit([Block.from_bytes(data) for data in wanted.blocks])
+        for gone in wanted.gone:
+            stream, origin, reason = check_stream(gone.stream), Origin.parse(gone.origin), checked_reason(gone.reason)
+            for first, end in checked_ranges(gone.ranges).without(self._settled(stream, origin)):
+                await asyncio.to_thread(self._node.log.declare_gone, stream, origin, first, end, reason)
+        return web.json_response({"new_records": new_records})
+
+    def _settled(self, stream: str, origin: Origin) -> RangeSet:
+        one = self._node.log.ledger(stream).get(origin)
+        return one.settled() if one else RangeSet()
 
     async def _streams(self, request: web.Request) -> web.Response:
         return web.json_response({"streams": await asyncio.to_thread(self._node.log.streams)})
@@ -173,6 +189,18 @@ class Door:
         finally:
             unsubscribe()
         return text
+
+
+async def _body(request: web.Request) -> bytes:
+    """The whole body. Raises a refusal when it has more than APPEND_BYTES_MAX bytes."""
+    body = await request.content.read(APPEND_BYTES_MAX + 1)
+    while len(body) <= APPEND_BYTES_MAX and (more := await request.content.read(APPEND_BYTES_MAX + 1 - len(body))):
+        body += more
+    if len(body) > APPEND_BYTES_MAX:
+        raise web.HTTPRequestEntityTooLarge(
+            APPEND_BYTES_MAX, len(body), text=json.dumps({"problem": f"one request takes at most {APPEND_BYTES_MAX} bytes"})
+        )
+    return body
 
 
 def _text(lines: Iterator[str]) -> str:

@@ -20,12 +20,13 @@ from typing import Any
 
 from aiohttp import web
 
+from streams.block import Block
 from streams.clock import Clock, FleetClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
 from streams.link.tls import serving
-from streams.log import Append, Appended, Log
+from streams.log import Append, Appended, Log, PeerKnowsMore
 from streams.logs.damage import Damage
 from streams.logs.kinds import AnyLog, LogOptions, open_log
 from streams.metrics import Metrics
@@ -43,7 +44,7 @@ from streams.node.upkeep import keep_up
 from streams.proof.reading import Copy
 from streams.proof.signing import Signer
 from streams.proof.watching import Watch
-from streams.session import Exchange
+from streams.session import Exchange, OldCopy
 
 told = logging.getLogger("landfall.node")
 
@@ -78,6 +79,7 @@ class Node:
         self._log: AnyLog | None = None
         self._committer: GroupCommitter | None = None
         self._links: Links | None = None
+        self._store: Store | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._started_s = self.clock.monotonic_s()
         self._runner: web.AppRunner | None = None
@@ -142,6 +144,22 @@ class Node:
         self.metrics.observe("append", (self.clock.monotonic_s() - began_s) * 1000)
         return answer
 
+    async def admit(self, blocks: Sequence[Block]) -> int:
+        """Take blocks from elsewhere; durable when it returns how many records were new. Idempotent.
+
+        Records of this very origin that the log does not have show that it is an old copy: it opens a new generation, as in a session.
+        Raises as `Log.admit` otherwise.
+        """
+        log = self.log
+        if self._store is None:
+            raise RuntimeError("the node is not started")
+        try:
+            return await asyncio.to_thread(log.admit, blocks)
+        except PeerKnowsMore:
+            own = max((block for block in blocks if block.origin == log.origin), key=lambda block: block.end)
+            await self._store.old_copy(OldCopy(own.stream, own.origin, own.end))
+            return await asyncio.to_thread(log.admit, blocks)
+
     async def start(self) -> None:
         """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not."""
         settings = self.settings
@@ -152,7 +170,7 @@ class Node:
         self._log.witnessed_by(signer.witness)
         self._committer = GroupCommitter(self._log)
         await asyncio.to_thread(self._defining.take_up, self._log)
-        store = self._make_links(self._log)
+        store = self._store = self._make_links(self._log)
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         await web.TCPSite(self._runner, settings.host, settings.port).start()

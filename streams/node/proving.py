@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from streams.errors import LandfallError, Misuse
+from streams.errors import LandfallError
 from streams.log import Append, Appended
+from streams.node.keyfiles import load_or_make
 from streams.proof.keys import SigningKey
 from streams.proof.signing import Signer
 
@@ -19,17 +18,8 @@ KEY_NAME = "key"
 
 
 def load_or_make_key(path: Path) -> SigningKey:
-    """The key in `path`; a new one, durable there with mode 0600, when there is none.
-
-    Raises Misuse when the file is no key, or others on this machine may read it.
-    """
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return _make_key(path)
-    if mode & 0o077:
-        raise Misuse(f"the key in {path} can be read by others (mode {mode:04o})", hint=f"chmod 600 {path}, and think of a new key")
-    return SigningKey.from_pem(path.read_bytes())
+    """The node's signing key in `path`, as `streams.node.keyfiles.load_or_make`."""
+    return load_or_make(path, SigningKey.from_pem, SigningKey.made)
 
 
 async def keep_signing(
@@ -43,22 +33,3 @@ async def keep_signing(
             signer.forget()
             report("what is due could not be signed", "tried again", problem=str(problem))
         await asyncio.sleep(SIGNED_EVERY_S)
-
-
-def _make_key(path: Path) -> SigningKey:
-    key = SigningKey.made()
-    beside = path.with_name(f"new-{path.name}")
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(descriptor, key.to_pem())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    beside.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return key

@@ -12,7 +12,7 @@ import pyarrow as pa
 from streams.block import Block, BlockTooLarge, Codec, digest
 from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse
-from streams.log import Log
+from streams.log import Log, LogReader
 from streams.metrics import Metrics
 from streams.records import concat
 from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
@@ -102,7 +102,7 @@ class Store:
         return None
 
 
-def read_block(log: Log, codec: Codec, load: Load) -> Loaded | None:
+def read_block(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
     """The first block of the range, whole as it is stored when that is large enough; many small ones joined into one."""
     blocks: list[Block] = []
     for block in log.blocks(load.stream, load.origin, load.first, load.end):

@@ -1,0 +1,214 @@
+"""`landfall sync`: blocks carried from node to node in a file, where no link will do."""
+
+from __future__ import annotations
+
+import os
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from landfall.logopening import opened
+from landfall.processes import settings_of
+from landfall.prooftools import given_trust, signed_keys
+from streams.codec import BlockCodec
+from streams.definitions import Definitions
+from streams.errors import Misuse, RetryLater
+from streams.link.door import AdmitDoor, WireGone
+from streams.log import LogReader
+from streams.node.defining import learn, taught_by
+from streams.node.keyfiles import load_or_make
+from streams.node.proving import KEY_NAME, load_or_make_key
+from streams.node.settings import NodeSettings
+from streams.node.storing import read_block
+from streams.policy import LAN
+from streams.proof.keys import key_from_text, key_text
+from streams.proof.trust import registry_trust
+from streams.session import Load, Loaded, Terms
+from streams.stick.frames import FrameWriter, read_frames
+from streams.stick.messages import Contents
+from streams.stick.planning import position_file, read_position_file, wanted
+from streams.stick.sealing import OpeningKey, opening_key_from_text, opening_key_text
+from streams.stick.taking import Lost, Taken, Taking
+from streams.stick.writing import Written, write
+from streams.words import Origin, Position
+
+OPENING_KEY_NAME = "opening-key"
+"""The file's name, beside the node's signing key."""
+NOT_WHOLE = 1
+LINES_MAX = 20
+
+sync_app = typer.Typer(help="Carry a log's blocks by hand: a file on a stick, where no link will do.", no_args_is_help=True)
+Config = Annotated[Path, typer.Option("--config", "-c", help="The settings of the node on this side.")]
+console = Console(highlight=False, soft_wrap=True)
+
+
+@sync_app.command("position")
+def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")], config: Config) -> None:
+    """Write down what this node has already, so that the other side carries only the rest. No secret is in it."""
+    settings = _node(config)
+    output.write_bytes(position_file(opened(settings.folder), settings.node))
+    console.print(f"{output}: what '{settings.node}' has", markup=False)
+
+
+@sync_app.command("key")
+def key(config: Config) -> None:
+    """The key to seal files for this node with; made when there is none. Pass it on by a way that is trusted by itself."""
+    console.print(opening_key_text(_opening_key(_node(config)).public), markup=False)
+
+
+@sync_app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, on the stick.")],
+    to: Annotated[str, typer.Option("--to", help="The node it is for: one of `known` in the settings.")],
+    config: Config,
+    has: Annotated[
+        Path | None, typer.Option("--position", help="What the receiver has: its `landfall sync position`. None: nothing.")
+    ] = None,
+    seal: Annotated[str | None, typer.Option("--seal", help="Seal it for the receiver: x25519:…, its `landfall sync key`.")] = None,
+) -> None:
+    """Write what a node may have of this log and lacks into a file, signed by this node. The node may run meanwhile."""
+    settings = _node(config)
+    log = opened(settings.folder)
+    terms = _terms(settings, log, to)
+    settled = read_position_file(_bytes(has), to) if has else {}
+    receiver = opening_key_from_text(seal) if seal else None
+    plan = list(wanted(log, terms, settled))
+    if not plan:
+        raise Misuse(f"'{to}' may have nothing of this log that it lacks", hint="`landfall stream show` tells who may have a stream")
+
+    def load(stream: str, origin: Origin, first: int, end: int) -> Loaded | None:
+        return read_block(log, BlockCodec(), Load(0, stream, origin, first, end))
+
+    about = Contents(settings.node, to, time.time_ns() // 1_000_000, [], last=True)
+    signing = load_or_make_key(settings.folder / KEY_NAME)
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("wb") as sink:
+            written = write(FrameWriter(sink, signing, receiver), about, plan, load)
+            sink.flush()
+            os.fsync(sink.fileno())
+        part.replace(file)
+    except OSError as problem:
+        part.unlink(missing_ok=True)
+        raise RetryLater(f"{file} can not be written: {problem.strerror}", hint="make room, or take another stick") from problem
+    _tell_written(file, written, key_text(signing.public))
+
+
+@sync_app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `landfall sync export` wrote.")],
+    config: Config,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", "-k", help="The writer's public key, as `landfall proof key` shows it there: NODE=ed25519:…. May be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Take a file into the log of this node, which runs. Again, or in another order, it is the same. Ends with 1 when it is not whole."""
+    settings = _node(config)
+    log = opened(settings.folder)
+    opening = _opening_key(settings) if (settings.folder / OPENING_KEY_NAME).exists() else None
+    taking = Taking(_Door(settings), _signers(settings, log, known or ()), key_text)
+    try:
+        with file.open("rb") as source:
+            taken = taking.take(read_frames(source, opening))
+    except OSError as problem:
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the file on the stick") from problem
+    _tell_taken(file, taken)
+    if taken.problems or taken.missing:
+        raise typer.Exit(NOT_WHOLE)
+
+
+class _Door:
+    """The running node, as files are taken into it."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self._door = AdmitDoor(f"http://{settings.host}:{settings.port}", settings.token.get_secret_value())
+
+    def admit(self, blocks: list[bytes]) -> int:
+        return self._door.admit(blocks)
+
+    def declare_gone(self, lost: Lost) -> None:
+        stream, origin = lost.key
+        self._door.admit([], [WireGone(stream, str(origin), list(lost.ranges), lost.reason)])
+
+
+def _node(config: Path) -> NodeSettings:
+    """The node's part of a ship's or a port's settings. Raises Misuse as `landfall ship` and `landfall port` do."""
+    try:
+        told: Any = tomllib.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        told = {}  # which is said better by who reads it whole
+    node = told.get("node")
+    role = node.get("role") if isinstance(node, dict) else None
+    settings: Any = settings_of("ship" if role == "ship" else "port", config)
+    found: NodeSettings = settings.node
+    if found.port == 0:
+        raise Misuse("the node's door has another port each time it starts", hint="set node.port")
+    return found
+
+
+def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
+    """What may travel between this node and `other`, by hand. Raises Misuse when it is not known."""
+    peer = next((one.peer() for one in settings.known if one.node == other), None)
+    if peer is None:
+        raise Misuse(f"'{other}' is not known at '{settings.node}'", hint="add it to node.known, which says what it is")
+    definitions = Definitions()
+    for stream in taught_by(settings.me()):
+        if stream in log.streams():
+            for batch in log.read(stream, Position()):
+                learn(definitions, batch.records)
+    roles = {settings.node: settings.role, **{one.node: one.role for one in settings.known}}
+    return Terms(settings.me(), peer, LAN, roles, definitions=definitions)
+
+
+def _signers(settings: NodeSettings, log: LogReader, given: Sequence[str]) -> dict[bytes, Terms]:
+    """Whose key is whose among the known nodes: as given, else as the registry pins it, else as the node has signed with it before."""
+    told, pinned = given_trust(given), registry_trust(log)
+    signed = signed_keys(log)
+    signers = {}
+    for peer in settings.known:
+        keys = told.keys.get(peer.node) or pinned.keys.get(peer.node) or {key_from_text(text) for text in signed.get(peer.node, ())}
+        signers.update({public: _terms(settings, log, peer.node) for public in keys})
+    return signers
+
+
+def _opening_key(settings: NodeSettings) -> OpeningKey:
+    return load_or_make(settings.folder / OPENING_KEY_NAME, OpeningKey.from_pem, OpeningKey.made)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="name the receiver's Position file") from problem
+
+
+def _tell_written(file: Path, written: Written, signer: str) -> None:
+    size = file.stat().st_size
+    console.print(f"{file}: {written.records:,} records in {written.blocks:,} blocks, {size:,} bytes, signed with {signer}", markup=False)
+    for (stream, origin), ranges in sorted(written.unread.items()):
+        for first, end in ranges:
+            console.print(f"not readable here, so not in it: {stream}:{origin} {first:,} to {end - 1:,}", style="red", markup=False)
+
+
+def _tell_taken(file: Path, taken: Taken) -> None:
+    console.print(f"{file}: {taken.new_records:,} records are new here, in {taken.blocks:,} blocks", markup=False)
+    lines = [f"not taken: {problem}" for problem in taken.problems]
+    lines += [
+        f"missing of what it was to carry: {stream}:{origin} {first:,} to {end - 1:,}"
+        for (stream, origin), ranges in sorted(taken.missing.items())
+        for first, end in ranges
+    ]
+    for line in lines[:LINES_MAX]:
+        console.print(line, style="red", markup=False)
+    if len(lines) > LINES_MAX:
+        console.print(f"and {len(lines) - LINES_MAX:,} more", style="red", markup=False)
+    if lines:
+        console.print("→ what is whole is taken; have the rest written again, or take another copy of the file", markup=False)

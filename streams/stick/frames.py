@@ -1,0 +1,152 @@
+"""The frames of a carried file (docs/sneakernet.md): each stands alone, so damage costs the frames it hits and no other.
+
+A frame is its head (magic, sealed or not, the file's id, its number, the file's own key if sealed, the body's length and digest, a
+checksum) and its body: the signer's key, its signature over head and message, and the message; sealed as a whole when told.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import xxhash
+
+from streams.block import BLOCK_BYTES_MAX, digest
+from streams.errors import Corrupt, LandfallError, NotAllowed
+from streams.proof.keys import SIGNATURE_BYTES, SigningKey, signed_by
+from streams.stick.messages import Message, decode, encode
+from streams.stick.sealing import PUBLIC_BYTES, TAG_BYTES, Cipher, OpeningKey, sealing_for
+
+MAGIC = b"\x89LFSTK1\n"
+_ABOUT = struct.Struct(f">8s?16sI{PUBLIC_BYTES}s")
+_SIZED = struct.Struct(">I16s")
+_CHECKSUM = struct.Struct(">I")
+HEAD_BYTES = _ABOUT.size + _SIZED.size + _CHECKSUM.size
+BODY_BYTES_MAX = BLOCK_BYTES_MAX + (1 << 16)
+_TITLE = b"landfall stick 1\n"
+_SEARCH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A message, and the public key whose private half signed it."""
+
+    message: Message
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """Bytes `first .. end - 1` of the file are not as they were written, or not for this node; `why` in words."""
+
+    first: int
+    end: int
+    why: str
+
+
+class FrameWriter:
+    """Writes a file's frames one by one, signed with `key`, sealed for `receiver` (a public key) if there is one."""
+
+    def __init__(self, file: BinaryIO, key: SigningKey, receiver: bytes | None) -> None:
+        self._file, self._key, self._id = file, key, secrets.token_bytes(16)
+        self._public = bytes(PUBLIC_BYTES)
+        self._cipher: Cipher | None = None
+        if receiver is not None:
+            self._public, self._cipher = sealing_for(receiver, self._id)
+        self._numbers = 0
+
+    def write(self, message: Message) -> None:
+        """One more frame. Raises OSError as the file does."""
+        about = _ABOUT.pack(MAGIC, self._cipher is not None, self._id, self._numbers, self._public)
+        told = encode(message)
+        body = self._key.public + self._key.sign(_TITLE + about + told) + told
+        if self._cipher is not None:
+            body = self._cipher.seal(self._numbers, about, body)
+        head = about + _SIZED.pack(len(body), digest(body))
+        self._file.write(head + _CHECKSUM.pack(_sum(head)) + body)
+        self._numbers += 1
+
+
+def read_frames(file: BinaryIO, opening: OpeningKey | None) -> Iterator[Signed | Damaged]:
+    """Every frame of the file, in its order, and every stretch of it that is none. Holds one frame at a time."""
+    ciphers: dict[bytes, Cipher] = {}
+    at = 0
+    while True:
+        file.seek(at)
+        head = file.read(HEAD_BYTES)
+        if not head:
+            return
+        if (length := _body_bytes(head)) is None:
+            end = _next_head(file, at + 1)
+            yield Damaged(at, end, "no frame can be read there")
+            at = end
+            continue
+        body = file.read(length)
+        end = at + HEAD_BYTES + len(body)
+        try:
+            yield _opened(head, body, opening, ciphers)
+        except LandfallError as problem:
+            if len(body) == length and not isinstance(problem, _Torn):
+                yield Damaged(at, end, str(problem))
+            else:
+                end = _next_head(file, at + HEAD_BYTES)
+                yield Damaged(at, end, "its bytes are not those that were written" if len(body) == length else "the file ends within it")
+        at = end
+
+
+class _Torn(Corrupt):
+    pass
+
+
+def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[bytes, Cipher]) -> Signed:
+    """Raises _Torn for damage, Corrupt for a body that is not for this node or does not read, NotAllowed for a wrong signature."""
+    about, (_, sealed, id_, number, public) = head[: _ABOUT.size], _ABOUT.unpack_from(head)
+    if _SIZED.unpack_from(head, _ABOUT.size)[1] != digest(body):
+        raise _Torn("damaged")
+    if sealed:
+        if opening is None:
+            raise Corrupt("it is sealed, and this node has no key to open anything")
+        if id_ + public not in ciphers:
+            ciphers.clear()
+            ciphers[id_ + public] = opening.cipher(public, id_)
+        body = ciphers[id_ + public].open(number, about, body)
+    key, signature = body[:PUBLIC_BYTES], body[PUBLIC_BYTES : PUBLIC_BYTES + SIGNATURE_BYTES]
+    message = body[PUBLIC_BYTES + SIGNATURE_BYTES :]
+    if not signed_by(key, _TITLE + about + message, signature):
+        raise NotAllowed("its signature is not of the key that it names")
+    return Signed(decode(message), key)
+
+
+def _body_bytes(head: bytes) -> int | None:
+    """The length of the body that follows; None when these bytes are no head."""
+    if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
+        return None
+    checked = HEAD_BYTES - _CHECKSUM.size
+    length: int = _SIZED.unpack_from(head, _ABOUT.size)[0]
+    if _CHECKSUM.unpack_from(head, checked)[0] != _sum(head[:checked]) or length > BODY_BYTES_MAX + TAG_BYTES:
+        return None
+    return length
+
+
+def _next_head(file: BinaryIO, at: int) -> int:
+    """Where the next frame begins at or after `at`; the end of the file when there is none."""
+    while True:
+        file.seek(at)
+        window = file.read(_SEARCH_BYTES)
+        found = window.find(MAGIC)
+        if found < 0:
+            if len(window) < _SEARCH_BYTES:
+                return at + len(window)
+            at += len(window) - len(MAGIC) + 1
+            continue
+        file.seek(at + found)
+        if _body_bytes(file.read(HEAD_BYTES)) is not None:
+            return at + found
+        at += found + 1
+
+
+def _sum(head: bytes) -> int:
+    return xxhash.xxh3_64_intdigest(head) & 0xFFFFFFFF

@@ -1,0 +1,137 @@
+"""Taking a carried file in: what is whole, signed by a node that is known and allowed to it, goes into the log; all else is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streams.block import Block
+from streams.errors import Corrupt, Misuse
+from streams.ledger import GoneReason
+from streams.ranges import RangeSet
+from streams.session.summaries import checked_ranges, checked_reason
+from streams.session.terms import Key, Terms
+from streams.stick.frames import Damaged, Signed
+from streams.stick.messages import Carried, Contents, End, Entry, Gone
+from streams.stick.planning import believed
+
+BATCH_BLOCKS_MAX, BATCH_BYTES_MAX = 256, 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Offsets of one (stream, origin) that will never come, and why."""
+
+    key: Key
+    reason: GoneReason
+    ranges: RangeSet
+
+
+class Log(Protocol):
+    """The node's log, as files are taken into it."""
+
+    def admit(self, blocks: list[bytes]) -> int:
+        """All of them durable, or none; how many records were new. Raises Misuse for a block the log does not take."""
+        ...
+
+    def declare_gone(self, lost: Lost) -> None:
+        """Noted, durable."""
+        ...
+
+
+@dataclass(slots=True)
+class Taken:
+    """What came of a file. `problems`: sentences on what was damaged or not believed. `missing`: what it was to carry and did not bring."""
+
+    blocks: int = 0
+    new_records: int = 0
+    problems: list[str] = field(default_factory=list)
+    missing: dict[Key, RangeSet] = field(default_factory=dict)
+
+
+class Taking:
+    """`take` all frames of a file. `signers`: per public key, whose it is and what may come from that node."""
+
+    def __init__(self, log: Log, signers: Mapping[bytes, Terms], key_text: Callable[[bytes], str]) -> None:
+        self._log, self._signers, self._key_text = log, signers, key_text
+        self._batch: list[Block] = []
+        self._planned: dict[Key, RangeSet] = {}
+        self._brought: dict[Key, RangeSet] = {}
+        self._told: set[str] = set()
+        self._whole_list = self._ended = False
+        self._taken = Taken()
+
+    def take(self, frames: Iterable[Signed | Damaged]) -> Taken:
+        """Everything that can be believed is durable when it returns; taking it again changes nothing. Raises RetryLater when the node is
+        away or its disk full: what was taken until then stays, and the file can be taken again.
+        """
+        for frame in frames:
+            if isinstance(frame, Damaged):
+                self._problem(f"bytes {frame.first:,} to {frame.end - 1:,}: {frame.why}")
+            elif (terms := self._signers.get(frame.key)) is None:
+                self._problem(f"signed with {self._key_text(frame.key)}, the key of no node that is known here")
+            else:
+                try:
+                    self._heard(frame, terms)
+                except Corrupt as problem:
+                    self._problem(f"from '{terms.other.node}': {problem}")
+        self._flush()
+        return self._outcome()
+
+    def _heard(self, frame: Signed, terms: Terms) -> None:
+        match frame.message:
+            case Contents() as contents:
+                self._whole_list |= contents.last
+                for entry in contents.entries:
+                    if terms.incoming(key := entry.key()):
+                        self._planned.setdefault(key, RangeSet()).update(_ranges(entry))
+            case Carried(data):
+                block = Block.from_bytes(data)
+                if believed(terms, (block.stream, block.origin), self._problem):
+                    self._batch.append(block)
+                    if len(self._batch) >= BATCH_BLOCKS_MAX or sum(len(one.payload) for one in self._batch) >= BATCH_BYTES_MAX:
+                        self._flush()
+            case Gone(entry, reason):
+                lost = Lost(entry.key(), checked_reason(reason), _ranges(entry))
+                if lost.key[1].node != terms.me.node and believed(terms, lost.key, self._problem):
+                    self._log.declare_gone(lost)
+            case End():
+                self._ended = True
+
+    def _flush(self) -> None:
+        batch, self._batch = self._batch, []
+        try:
+            self._admit(batch)
+        except Misuse:
+            for block in batch:  # one of them spoils the commit for all: find out which
+                try:
+                    self._admit([block])
+                except Misuse as problem:
+                    self._problem(f"{block.stream}:{block.origin} {block.first:,} to {block.end - 1:,} is not taken: {problem}")
+
+    def _admit(self, batch: list[Block]) -> None:
+        if batch:
+            self._taken.new_records += self._log.admit([block.to_bytes() for block in batch])
+            self._taken.blocks += len(batch)
+            for block in batch:
+                self._brought.setdefault((block.stream, block.origin), RangeSet()).add(block.first, block.end)
+
+    def _problem(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self._taken.problems.append(sentence)
+
+    def _outcome(self) -> Taken:
+        if not self._whole_list:
+            self._problem("the list of what it carries is not whole: what is missing can not all be told")
+        if not self._ended:
+            self._problem("its end is missing")
+        for key, planned in self._planned.items():
+            if missing := planned.without(self._brought.get(key, RangeSet())):
+                self._taken.missing[key] = missing
+        return self._taken
+
+
+def _ranges(entry: Entry) -> RangeSet:
+    return checked_ranges(entry.ranges)

@@ -1,0 +1,200 @@
+"""Goal: what a ship has reaches a running port on a stick, by the commands a person types, as it would over a link: nothing more, once."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from landfall.cli import main
+from streams.block import Block
+from streams.log import Append
+from streams.node import Node
+from streams.proof.keys import SigningKey, key_text
+from streams.records import Record, to_batch
+from streams.stick.frames import Signed, read_frames
+from streams.stick.messages import Carried
+from streams.stick.planning import position_file
+from tests.node.fleet import ROLES, free_port, readings, settings
+
+
+class Place:
+    """A node's settings as its operator has them, in a file; the node itself when it is up."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder, self.config = name, folder / name, folder / f"{name}.toml"
+        self._settings = settings(name, folder, free_port())
+        role, identity = ROLES[name]
+        known = [{"node": other, "role": ROLES[other][0], "identity": ROLES[other][1]} for other in ROLES if other != name]
+        node = {"node": name, "role": role, "identity": identity, "folder": str(self.folder), "port": self._settings.port}
+        self.config.write_text(tomli_w.dumps({"node": {**node, "token": f"door-of-{name}", "known": known}}))
+
+    @asynccontextmanager
+    async def up(self) -> AsyncIterator[Node]:
+        node = Node(self._settings)
+        await node.start()
+        try:
+            yield node
+        finally:
+            await node.stop()
+
+    def key(self) -> str:
+        """`NODE=ed25519:…`, as a person was told it."""
+        return f"{self.name}={key_text(SigningKey.from_pem((self.folder / 'key').read_bytes()).public)}"
+
+
+async def sync(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """`landfall sync …`: its exit code and what it says."""
+
+    def run() -> int:
+        try:
+            main(("sync", *words))
+        except SystemExit as ended:
+            return int(ended.code or 0)
+        return 0
+
+    code = await asyncio.to_thread(run)
+    printed = capsys.readouterr()
+    return code, " ".join((printed.out + printed.err).split())
+
+
+def carried(stick: str, stream: str) -> set[int]:
+    """The offsets of `stream` that anybody can find in the file."""
+    with Path(stick).open("rb") as file:
+        messages = [frame.message for frame in read_frames(file, None) if isinstance(frame, Signed)]
+    blocks = [Block.from_bytes(message.block) for message in messages if isinstance(message, Carried)]
+    return {offset for block in blocks if block.stream == stream for offset in range(block.first, block.end)}
+
+
+def alert(number: int) -> Append:
+    return Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": str(number)})]))
+
+
+async def test_a_ship_s_log_reaches_two_ports_on_sticks_in_any_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second stick carries only what Tokyo lacks; Singapore gets both, the later one first, and one of them twice."""
+    ship, tokyo, singapore = (Place(name, tmp_path) for name in ("ship-a", "tokyo", "singapore"))
+    one, two, has = (str(tmp_path / name) for name in ("one.stick", "two.stick", "tokyo.position"))
+    async with ship.up() as aboard, tokyo.up() as node, singapore.up() as other:
+        await aboard.append([readings(0, 3_000), alert(1)])
+        code, told = await sync(capsys, "export", one, "--to", "tokyo", "-c", str(ship.config))
+        assert (code, "signed with ed25519:" in told) == (0, True)
+        code, told = await sync(capsys, "import", one, "-c", str(tokyo.config))
+        assert code == 1
+        assert f"signed with {ship.key().partition('=')[2]}, the key of no node that is known here" in told
+        assert not node.log.position("containers")
+        code, told = await sync(capsys, "import", one, "-c", str(tokyo.config), "--key", ship.key())
+        assert code == 0, told
+        assert node.log.position("containers") == aboard.log.position("containers")
+        code, told = await sync(capsys, "import", one, "-c", str(tokyo.config))  # its key is known now: it signed what is here
+        assert (code, " 0 records are new here" in told) == (0, True), told
+
+        assert (await sync(capsys, "position", has, "-c", str(tokyo.config)))[0] == 0
+        await aboard.append([readings(3_000, 500), alert(2)])
+        code, told = await sync(capsys, "export", two, "--to", "tokyo", "--position", has, "-c", str(ship.config))
+        assert code == 0, told
+        assert len(carried(two, "containers")) == 500
+        for stick in (two, one, two):
+            code, told = await sync(capsys, "import", stick, "-c", str(singapore.config), "--key", ship.key())
+            assert code == 0, told
+        assert (await sync(capsys, "import", two, "-c", str(tokyo.config)))[0] == 0
+        for port in (node, other):
+            for stream in ("containers", "alerts", "alerts.heads"):
+                assert port.log.ledger(stream)[aboard.log.origin].held == aboard.log.ledger(stream)[aboard.log.origin].held
+            assert port.log.history("MSKU1234565").rows.num_rows == 3_502
+    with pytest.raises(SystemExit) as ended:  # and the signatures hold
+        main(("log", "verify", "--folder", str(tokyo.folder), "--stream", "alerts", "--key", ship.key()))
+    assert not ended.value.code
+    assert "broken" not in capsys.readouterr().out
+
+
+async def test_a_stick_for_a_customer_carries_its_stream_and_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hq, stick, has = Place("hq", tmp_path), tmp_path / "ducks.stick", tmp_path / "ducks.position"
+    async with hq.up() as node:
+        rows = to_batch([Record("MSKU1234565", body={"n": 1})])
+        await node.append([readings(0, 100), Append("customers/duckworks", rows), Append("customers/others", rows), alert(1)])
+        assert (await sync(capsys, "export", str(stick), "--to", "ducks", "-c", str(hq.config)))[0] == 0
+        assert {stream for stream in node.log.streams() if carried(str(stick), stream)} == {"customers/duckworks"}
+        has.write_bytes(position_file(node.log, "ducks"))
+        code, told = await sync(capsys, "export", str(stick), "--to", "ducks", "--position", str(has), "-c", str(hq.config))
+        assert (code, "may have nothing of this log that it lacks" in told) == (2, True), told
+
+
+async def test_a_sealed_stick_opens_at_its_receiver_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ship, tokyo, singapore = (Place(name, tmp_path) for name in ("ship-a", "tokyo", "singapore"))
+    stick = str(tmp_path / "stick")
+    async with ship.up() as aboard, tokyo.up() as node, singapore.up() as other:
+        await aboard.append([readings(0, 1_000)])
+        code, told = await sync(capsys, "key", "-c", str(tokyo.config))
+        seal = told.split()[-1]
+        assert (code, seal[:7]) == (0, "x25519:")
+        assert (await sync(capsys, "key", "-c", str(tokyo.config)))[1].split()[-1] == seal
+        assert (tokyo.folder / "opening-key").stat().st_mode & 0o777 == 0o600
+        assert (await sync(capsys, "export", stick, "--to", "tokyo", "--seal", seal, "-c", str(ship.config)))[0] == 0
+        assert carried(stick, "containers") == set()
+        code, told = await sync(capsys, "import", stick, "-c", str(singapore.config), "--key", ship.key())
+        assert (code, "this node has no key to open anything" in told) == (1, True), told
+        assert not other.log.position("containers")
+        assert (await sync(capsys, "import", stick, "-c", str(tokyo.config), "--key", ship.key()))[0] == 0
+        assert node.log.position("containers") == aboard.log.position("containers")
+
+
+async def test_a_ship_whose_disk_was_put_back_gets_her_own_records_on_a_stick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """She can not know that she is an old copy until she sees her own future: then she opens a new generation."""
+    ship, tokyo = Place("ship-a", tmp_path), Place("tokyo", tmp_path)
+    out, back = str(tmp_path / "out.stick"), str(tmp_path / "back.stick")
+    async with ship.up() as aboard:
+        await aboard.append([readings(0, 100)])
+        origin = aboard.log.origin
+    shutil.copytree(ship.folder, tmp_path / "snapshot")
+    async with ship.up() as aboard, tokyo.up():
+        await aboard.append([readings(100, 200)])
+        whole = aboard.log.history("MSKU1234565").rows
+        assert (await sync(capsys, "export", out, "--to", "tokyo", "-c", str(ship.config)))[0] == 0
+        assert (await sync(capsys, "import", out, "-c", str(tokyo.config), "--key", ship.key()))[0] == 0
+        assert (await sync(capsys, "export", back, "--to", "ship-a", "-c", str(tokyo.config)))[0] == 0
+    shutil.rmtree(ship.folder)
+    shutil.copytree(tmp_path / "snapshot", ship.folder)
+    async with ship.up() as aboard:
+        assert aboard.log.origin == origin
+        code, told = await sync(capsys, "import", back, "-c", str(ship.config), "--key", tokyo.key())
+        assert code == 0, told
+        assert aboard.log.origin != origin
+        assert aboard.log.history("MSKU1234565").rows.equals(whole)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("export", "{}/x", "--to", "kobe"), "'kobe' is not known at 'ship-a'"),
+        (("export", "{}/x", "--to", "tokyo", "--position", "{}/none"), "can not be read"),
+        (("export", "{}/x", "--to", "tokyo", "--position", "{}/ship-a.toml"), "this is no Position file"),
+        (("export", "{}/x", "--to", "tokyo", "--seal", "ed25519:AA"), "is no key to seal for"),
+        (("export", "{}/no/such/folder/x", "--to", "tokyo"), "can not be written: No such file or directory"),
+        (("import", "{}/none"), "none can not be read"),
+    ],
+)
+async def test_a_slip_is_told_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
+    ship = Place("ship-a", tmp_path)
+    async with ship.up() as node:
+        await node.append([readings(0, 10)])
+        code, said = await sync(capsys, *(word.format(tmp_path) for word in words), "-c", str(ship.config))
+    assert code == 2
+    assert told in said
+
+
+async def test_a_node_that_does_not_run_takes_nothing_and_nothing_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ship, tokyo = Place("ship-a", tmp_path), Place("tokyo", tmp_path)
+    stick = str(tmp_path / "stick")
+    async with ship.up() as node, tokyo.up():
+        await node.append([readings(0, 10)])
+    assert (await sync(capsys, "export", stick, "--to", "tokyo", "-c", str(ship.config)))[0] == 0
+    code, told = await sync(capsys, "import", stick, "-c", str(tokyo.config), "--key", ship.key())
+    assert (code, "can not be reached" in told) == (2, True)
+    async with tokyo.up() as port:
+        assert (await sync(capsys, "import", stick, "-c", str(tokyo.config), "--key", ship.key()))[0] == 0
+        assert port.log.history("MSKU1234565").rows.num_rows == 10
