@@ -17,6 +17,7 @@ from dashboards.marks import (
     fix_rows,
     lost_rows,
     port_rows,
+    search_rows,
     ship_rows,
     tail_rows,
 )
@@ -55,13 +56,15 @@ def deck(layers: Sequence[pdk.Layer], camera: Mapping[str, float], flight: int =
     )
 
 
-def fleet_layers(told: Row, now_at_ms: int, beat: int) -> list[pdk.Layer]:
-    """All layers of the fleet map from an answer of `/api/map`. `beat`: counts the refreshes; open alerts swell and fade with it."""
+def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None) -> list[pdk.Layer]:
+    """All layers of the fleet map from an answer of `/api/map`. `beat`: counts the refreshes; open alerts swell and fade with it. `search`:
+    an answer of `/api/incidents/{id}/search-area`, if there is one to show."""
     names = {ship["imo"]: ship["name"] for ship in told["ships"]} | {port["locode"]: port["name"] for port in told["ports"]}
     ships, ports = ship_rows(told["ships"], told["places"], now_at_ms, told["ports"]), port_rows(told["ports"], told["places"])
     lost = lost_rows(told["lost"], now_at_ms)
     alarmed = alert_rows(told["alerts"], told["ships"], names, now_at_ms)
     return [
+        *([_search(search_rows(search))] if search else []),
         _tails(tail_rows(told["ships"])),
         _pulse(alarmed, beat),
         _ports(ports),
@@ -103,6 +106,20 @@ def camera_over(bounds: Row | None, width_px: int, height_px: int) -> dict[str, 
 def camera_for(points: Sequence[Sequence[float]], width_px: int, height_px: int) -> dict[str, float]:
     """Where the camera stands to see these points `[longitude, latitude, …]`; the whole Pacific for none."""
     return geometry.camera(geometry.box_of(points), width_px, height_px, zoom_max=6.0) or PACIFIC
+
+
+def _search(rows: list[Drawn]) -> pdk.Layer:
+    return pdk.Layer(
+        "PolygonLayer",
+        rows,
+        id="search-area",
+        get_polygon="ring",
+        get_fill_color="fill",
+        get_line_color="line",
+        stroked=True,
+        line_width_min_pixels=1,
+        pickable=True,
+    )
 
 
 def _tails(rows: list[Drawn]) -> pdk.Layer:

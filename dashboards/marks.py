@@ -118,6 +118,31 @@ def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
     return drawn
 
 
+def search_rows(found: Row) -> list[Drawn]:
+    """Where to search when the drift ends, from an answer of `/api/incidents/{id}/search-area`: a row a polygon, the larger first."""
+    weather = found["weather"]
+    by = "as the ship reported" if weather["basis"] == "SHIP" else "as given"
+    blown = f"wind {weather['wind_speed_ms']:.0f} m/s from {weather['wind_from_deg']:.0f}°, {by}"
+    drawn = []
+    for feature in found["area"]["features"]:
+        told, shape = feature["properties"], feature["geometry"]
+        if told["what"] != "hull" or told["hours"] != found["hours"]:
+            continue
+        facts = (
+            f"{told['share']:.0%} within {words.number(round(told['area_nm2']))} nm² after {told['hours']} h",
+            blown,
+            "Not for navigation",
+        )
+        rings = [shape["coordinates"]] if shape["type"] == "Polygon" else shape["coordinates"]
+        tone = theme.rgb(theme.DUCK if told["class"] == "container_20ft" else theme.ACCENT)
+        drawn += [
+            {"title": f"Search area: {told['told']}", "told": "\n".join(facts), "ring": part[0], "share": told["share"]}
+            | {"fill": [*tone, 26 if told["share"] > 0.5 else 60], "line": [*tone, 170]}
+            for part in rings
+        ]
+    return sorted(drawn, key=lambda row: -row["share"])
+
+
 def fan_out(drawn: Sequence[Drawn]) -> list[Drawn]:
     """Labels beside boxes that fell close together, one under the other, so that all can be read; past LABELS_MAX only how many more."""
     clusters: list[list[Drawn]] = []

@@ -52,10 +52,18 @@ DUE_IN = (
 LINKS = (
     Column("node", "Node"),
     Column("peer", "Peer"),
+    Column("class", "Over"),
     Column("rtt", "Round trip", right=True),
     Column("backlog", "Waiting to go", right=True),
     Column("sent", "Sent", right=True),
     Column("received", "Received", right=True),
+    Column("age", "As of", right=True),
+)
+WAITING = (
+    Column("node", "On board of"),
+    Column("stream", "Stream"),
+    Column("records", "Wait for a link", right=True),
+    Column("since", "The oldest since", right=True),
     Column("age", "As of", right=True),
 )
 PROCESSES = (
@@ -212,19 +220,20 @@ def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Tex
 
 
 def link_rows(processes: Iterable[Row]) -> list[Texts]:
-    """Rows of LINKS from what the nodes' processes measure of their sessions (gauges `link.<peer>.<what>`)."""
+    """Rows of LINKS from what the nodes' processes measure of their sessions (gauges `link.<peer>.<class>.<what>`)."""
     rows = []
     for told in processes:
-        peers: dict[str, dict[str, float]] = {}
+        links: dict[tuple[str, str], dict[str, float]] = {}
         for name, value in told["gauges"].items():
-            if name.startswith("link.") and name.count(".") >= 2:
-                peer, _, what = name.removeprefix("link.").rpartition(".")
-                peers.setdefault(peer, {})[what] = value
-        for peer, measured in sorted(peers.items()):
+            if name.startswith("link.") and name.count(".") >= 3:
+                peer, link, what = name.removeprefix("link.").rsplit(".", 2)
+                links.setdefault((peer, link), {})[what] = value
+        for (peer, link), measured in sorted(links.items()):
             rows.append(
                 {
                     "node": told["node"],
                     "peer": peer,
+                    "class": link,
                     "rtt": words.measured(measured.get("rtt_ms"), "ms", 0),
                     "backlog": words.counted(int(measured["backlog_records"]), "record")
                     if "backlog_records" in measured
@@ -235,6 +244,21 @@ def link_rows(processes: Iterable[Row]) -> list[Texts]:
                 }
             )
     return rows
+
+
+def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
+    """Rows of WAITING: per ship and stream what she last said waits on board; one row of nothing for a ship with nothing."""
+    return [
+        {
+            "node": ship["node"],
+            "stream": stream,
+            "records": words.counted(backlog["records"], "record"),
+            "since": words.age(backlog["since_at_ms"], now_at_ms) if backlog["records"] else words.NOTHING,
+            "age": words.ago(ship["wall_age_ms"]),
+        }
+        for ship in told
+        for stream, backlog in sorted(ship["streams"].items()) or [(words.NOTHING, {"records": 0})]
+    ]
 
 
 def process_rows(processes: Iterable[Row]) -> list[Texts]:

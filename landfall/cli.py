@@ -17,6 +17,7 @@ from landfall.logcopies import add_copies
 from landfall.logtools import log_app
 from landfall.processes import run_process
 from landfall.prooftools import proof_app
+from landfall.searchtools import write_search_area
 from landfall.simtools import sim_app
 from landfall.streamtools import stream_app
 from landfall.synctools import sync_app
@@ -119,6 +120,7 @@ app.add_typer(sync_app, name="sync", rich_help_panel=LOOKING)
 app.add_typer(certs_app, name="certs", rich_help_panel=LOOKING)
 app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
 app.add_typer(bayplan_app, name="bayplan", rich_help_panel=LOOKING)
+app.command("search-area", rich_help_panel=LOOKING)(write_search_area)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

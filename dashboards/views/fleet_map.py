@@ -14,7 +14,8 @@ from dashboards.views import parts, session
 
 HEIGHT_PX = 700
 SPEEDS = (600, 2_000, 4_000, 8_000)
-_CAMERA, _FLIGHT, _BEAT = "map_camera", "map_flight", "map_beat"
+_CAMERA, _FLIGHT, _BEAT, _SEARCH = "map_camera", "map_flight", "map_beat", "map_search"
+SEARCH_PARTICLES = 500
 Answer = Mapping[str, Any]
 
 
@@ -26,18 +27,34 @@ def show() -> None:
 def _live() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
     with session.telling_trouble():
-        told = session.ask("/map")
+        told, incidents = session.ask("/map"), session.ask("/incidents")["items"]
         wide, side = st.columns([3.1, 1], gap="small")
         with side:
-            _side(told)
+            _side(told, incidents)
         with wide:
-            _map(told)
+            _map(told, _search(incidents))
 
 
-def _map(told: Answer) -> None:
+def _search(incidents: Sequence[Answer]) -> Answer | None:
+    """Where to search for the boxes of the newest open incident, asked anew when that changes; None when nobody can say, or may."""
+    newest = next((one for one in incidents if one["open_alerts"]), None)
+    if newest is None or not session.logged_in().sees_fleet:
+        return None
+    key = (newest["incident_id"], newest["changed_at_ms"])
+    if st.session_state.get(_SEARCH, (None, None))[0] != key:
+        try:
+            found = session.ask(address("incidents", newest["incident_id"], "search-area"), particles=SEARCH_PARTICLES)
+        except Trouble:
+            return None
+        st.session_state[_SEARCH] = (key, found)
+    answer: Answer = st.session_state[_SEARCH][1]
+    return answer
+
+
+def _map(told: Answer, search: Answer | None) -> None:
     now = told["clock"]["now_at_ms"]
     camera = st.session_state.get(_CAMERA, layers.PACIFIC)
-    drawn = layers.deck(layers.fleet_layers(told, now, st.session_state[_BEAT]), camera, st.session_state.get(_FLIGHT, 0))
+    drawn = layers.deck(layers.fleet_layers(told, now, st.session_state[_BEAT], search), camera, st.session_state.get(_FLIGHT, 0))
     st.pydeck_chart(drawn, height=HEIGHT_PX, key="fleet-map", alt="Map of the fleet: ships, ports, containers and alerts")
     st.html(_legend(told))
 
@@ -57,8 +74,8 @@ def _located(told: Answer) -> list[Answer]:
     return [place for place in told["places"] if place["place"]]
 
 
-def _side(told: Answer) -> None:
-    story, incidents = session.ask("/story")["items"], session.ask("/incidents")["items"]
+def _side(told: Answer, incidents: Sequence[Answer]) -> None:
+    story = session.ask("/story")["items"]
     for chapter in story[-1:]:
         _chapter(chapter, told, incidents)
     if session.logged_in().moves_clock:

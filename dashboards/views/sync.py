@@ -23,6 +23,9 @@ def _live() -> None:
         status = session.ask("/status")
         now = status["clock"]["now_at_ms"]
         st.html(markup.strip([_projector_tile(status), *_sums(status)]))
+        parts.heading("On board", "what ships have and nobody ashore has yet, as each last said over whatever link she had")
+        empty = "No ship has said yet what waits on board."
+        st.html(markup.table(tables.WAITING, tables.waiting_rows(status["waiting"], now), empty))
         parts.heading("Links", "each node's sessions with its peers, as that node last measured them")
         empty = "No node has told of a link: satellite and port links are measured while a session lasts."
         st.html(markup.table(tables.LINKS, tables.link_rows(status["processes"]), empty))
@@ -45,7 +48,9 @@ def _projector_tile(status: Answer) -> markup.Tile:
 def _sums(status: Answer) -> list[markup.Tile]:
     processes = status["processes"]
     late = sum(1 for told in processes if told["wall_age_ms"] is None or told["wall_age_ms"] > tables.STALE_WALL_MS)
-    waiting = sum(value for told in processes for name, value in told["gauges"].items() if name.endswith(".backlog_records"))
+    ships = status["waiting"]
+    waiting = sum(backlog["records"] for ship in ships for backlog in ship["streams"].values())
+    oldest_ms = max((ship["wall_age_ms"] for ship in ships), default=None)
     nodes = len({told["node"] for told in processes})
     return [
         markup.Tile("Processes", words.number(len(processes)), f"on {words.counted(nodes, 'node')}"),
@@ -55,5 +60,9 @@ def _sums(status: Answer) -> list[markup.Tile]:
             "by the wall; a ship at sea tells in port",
             "warning" if late else "good",
         ),
-        markup.Tile("Waiting to go", words.counted(round(waiting), "record"), "over all links"),
+        markup.Tile(
+            "Waiting on board",
+            words.counted(waiting, "record") if ships else words.NOTHING,
+            f"for a link to port; {words.counted(len(ships), 'ship')}, as of {words.ago(oldest_ms)}" if ships else "no ship has said yet",
+        ),
     ]

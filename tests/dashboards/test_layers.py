@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from cargo.drift import CLASSES, Fix, LossSegment
+from cargo.forecast import Forecast, Weather
+from cargo.searcharea import Search, search_area
 from dashboards import blocks, layers, marks
 from tests.dashboards.rows import NOW_MS, a_map, alert, container, group, lost, place, port, position, ship
 
@@ -121,3 +124,20 @@ def test_a_container_is_where_its_place_is() -> None:
     own = {"longitude_deg": 1.0, "latitude_deg": 2.0}
     assert marks.spot_of(container(ended=True, position=own), told, {}) == [1.0, 2.0]
     assert marks.spot_of(container(place=None), told, {}) is None
+
+
+def test_the_search_area_is_drawn_for_both_classes_and_says_what_it_is_not() -> None:
+    """The hulls of the last hour alone, the larger under the smaller, each part of one split at ±180; nothing when there is none."""
+    fix = Fix(NOW_MS, -34.0, 179.99)
+    area = search_area(Search(LossSegment(fix, fix), Forecast([Weather(NOW_MS, 12, 200)]), hours=12, particles=100))
+    found = {"hours": 12, "weather": {"basis": "SHIP", "wind_speed_ms": 12.0, "wind_from_deg": 200.0}, "area": area}
+    rows = marks.search_rows(found)
+    assert [row["share"] for row in rows] == sorted((row["share"] for row in rows), reverse=True)
+    assert {row["title"] for row in rows} == {f"Search area: {leeway.told}" for leeway in CLASSES}
+    assert len(rows) > 4, "two classes, two shares, some of them on two sides of ±180"
+    assert all("after 12 h" in row["told"] and "Not for navigation" in row["told"] for row in rows)
+    assert all("wind 12 m/s from 200°, as the ship reported" in row["told"] for row in rows)
+    spec = json.loads(layers.deck(layers.fleet_layers(a_map(), NOW_MS, 0, found), layers.PACIFIC).to_json())
+    assert spec["layers"][0]["id"] == "search-area"
+    assert [row["ring"] for row in spec["layers"][0]["data"]] == [row["ring"] for row in rows]
+    assert "search-area" not in drawn(a_map())

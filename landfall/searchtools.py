@@ -1,0 +1,93 @@
+"""`landfall search-area`: where lost containers may drift, computed on this machine, aboard or ashore, without a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cargo.drift import Fix, LossSegment
+from cargo.errors import Unreadable
+from cargo.forecast import Forecast, Weather, read_forecast
+from cargo.searcharea import NOTE, Search, search_area
+from landfall.lognumbers import read_at_ms
+from streams.errors import Misuse
+
+
+def write_search_area(
+    file: Annotated[Path, typer.Argument(help="The GeoJSON file to write.")],
+    lost: Annotated[
+        list[str],
+        typer.Option("--lost", help="TIME,LATITUDE,LONGITUDE where they fell; twice, where the track's segment begins and ends."),
+    ],
+    wind: Annotated[str, typer.Option("--wind", help="SPEED,FROM: m/s, and the degrees it comes from.")] = "",
+    current: Annotated[str, typer.Option("--current", help="SPEED,TOWARDS: m/s, and the degrees it sets to.")] = "",
+    forecast: Annotated[Path | None, typer.Option("--forecast", help="CSV or JSON of wind and current: docs/search-area.md.")] = None,
+    hours: Annotated[int, typer.Option("--hours", help="How long they drift.")] = 24,
+    particles: Annotated[int, typer.Option("--particles", help="How many of each class, at most 2,000.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same area.")] = 1,
+) -> None:
+    """Where to search for lost containers: a GeoJSON of 50 and 95 % areas, for 20-foot and 40-foot boxes. Not for navigation."""
+    segment = _segment(lost)
+    weather = _by_hand(wind, current, segment.start.at_ms) if forecast is None else _from_file(forecast, wind, current)
+    try:
+        drawn = search_area(Search(segment, weather, hours, particles, seed))
+    except ValueError as problem:
+        raise Misuse(str(problem), hint="change --hours or --particles") from None
+    try:
+        file.write_text(json.dumps(drawn), encoding="utf-8")
+    except OSError as problem:
+        raise Misuse(f"{file} can not be written: {problem.strerror}", hint="give a file in a folder that is yours") from None
+    for told in (feature["properties"] for feature in drawn["features"]):
+        if told["what"] == "hull" and told["hours"] == hours:
+            typer.echo(f"{told['told']}: {told['share']:.0%} within {told['area_nm2']:,.0f} nm² after {hours} h")
+    typer.echo(f"{file}: {NOTE}")
+
+
+def _segment(lost: list[str]) -> LossSegment:
+    if len(lost) > 2:
+        raise Misuse(f"--lost is given {len(lost)} times", hint="once for a place, twice for the segment's two ends")
+    fixes = []
+    for text in lost:
+        when, _, where = text.partition(",")
+        latitude, longitude = _pair(where, "--lost", "2026-05-01T04:00Z,-33.9,151.3")
+        try:
+            fixes.append(Fix(read_at_ms(when), latitude, longitude))
+        except ValueError as problem:
+            raise Misuse(f"--lost {text}: {problem}", hint="latitude -90 to 90, longitude -180 to 180") from None
+    try:
+        return LossSegment(fixes[0], fixes[-1])
+    except ValueError:
+        raise Misuse("the segment's second end is before its first", hint="give the earlier --lost first") from None
+
+
+def _by_hand(wind: str, current: str, at_ms: int) -> Forecast:
+    if not wind:
+        raise Misuse("nothing is known of the wind", hint="give --wind SPEED,FROM, or a --forecast")
+    blown = _pair(wind, "--wind", "12.5,270")
+    drawn: tuple[Any, ...] = _pair(current, "--current", "0.4,90") if current else (0.0, 0.0)
+    try:
+        return Forecast([Weather(at_ms, *blown, *drawn)])
+    except ValueError as problem:
+        raise Misuse(str(problem), hint="wind and current in m/s, directions 0 to 360 degrees") from None
+
+
+def _from_file(file: Path, wind: str, current: str) -> Forecast:
+    if wind or current:
+        raise Misuse("--wind and --current are for a drift without a forecast", hint="leave them out, or the forecast")
+    try:
+        return read_forecast(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise Misuse(f"{file} can not be read: {problem}", hint="give a text file: docs/search-area.md") from None
+    except Unreadable as problem:
+        raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/search-area.md") from None
+
+
+def _pair(text: str, option: str, example: str) -> tuple[float, float]:
+    try:
+        one, two = (float(part) for part in text.split(","))
+    except ValueError:
+        raise Misuse(f"{option}: {text!r} are no two numbers", hint=f"write it like {option} {example}") from None
+    return one, two
