@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
@@ -190,6 +192,28 @@ class BlockTooLarge(Misuse):
     """The rows do not fit one block, but fewer of them may: try each half."""
 
 
+class TopicRows(Protocol):
+    """Rows of one topic of one block, in offset order, at least one: what a codec has found and not made records of yet."""
+
+    def __len__(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Their offsets."""
+        ...
+
+    @property
+    def order_at_ms(self) -> npt.NDArray[np.int64]:
+        """Their order times (UTC ms)."""
+        ...
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> TopicRows:
+        """Those of them that are `chosen`."""
+        ...
+
+
 class Codec(Protocol):
     """Turns records into a block's payload and back. Given to the log where it is wired, so that logs know no encoding."""
 
@@ -207,12 +231,16 @@ class Codec(Protocol):
         """
         ...
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
-        """The rows of these topics alone, in offset order, as `decode` would give them; none when the block has none of them.
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> TopicRows | None:
+        """The rows of this topic alone; None when the block has none of it.
 
         Asks `read` for what it needs and no more: of a large block a few spans. What it was given it has verified; the rest of the block
         may be damaged all the same. Raises as `decode`.
         """
+        ...
+
+    def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
+        """The rows that `topic_rows` of this codec found, as `decode` would give them: in the order of `found`, in few batches."""
         ...
 
     def topics(self, block: Block) -> pa.StringArray:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
+from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes, TopicRows
 from streams.codec.columns import TYPES
 from streams.codec.directory import Directories
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
+from streams.codec.picked import PickedRows, records_of
 from streams.codec.reading import read_rows, read_topic_rows, read_topics
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
@@ -59,10 +60,17 @@ class BlockCodec:
             raise Corrupt("a block's order times are not those of its header")
         return records
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
-        """The rows of `topics` alone, in offset order. Raises as `decode`."""
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> PickedRows | None:
+        """The rows of `topic` alone, in offset order; None when there are none. Raises as `decode`."""
         _check_codec(head.codec)
-        return read_topic_rows(head, read, topics, self._directories)
+        return read_topic_rows(head, read, topic, self._directories)
+
+    def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
+        """What `topic_rows` found, in its order, in as few batches as it fits. Raises Misuse for what another codec found."""
+        ours = [rows for rows in found if isinstance(rows, PickedRows)]
+        if len(ours) < len(found):
+            raise Misuse("rows that another codec found are put together by that one")
+        return records_of(ours)
 
     def topics(self, block: Block) -> pa.StringArray:
         """The block's topics, each at least once. Raises as `decode`, of what it reads."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streams.codec.decimals import RAW, SLICE
+from streams.codec.decimals import RAW
+from streams.codec.room import Room
 from streams.codec.wire import Bools, Ints, Values
 from streams.errors import Corrupt, Misuse
 from streams.records import DEVICE_AT, GIVEN, RESERVED, SOURCE, STAMPED, TOPIC
@@ -16,6 +17,8 @@ BOOL, INT, FLOAT, TEXT = range(4)
 HAS_NULLS = 4
 DECIMALS = 8
 """A column's head is its type's number, plus HAS_NULLS if it has some, plus DECIMALS times its decimals."""
+SLICE = 1 << 13
+"""Rows looked at together, so that they stay in the processor's cache."""
 ELSEWHERE = frozenset([TOPIC, DEVICE_AT, *STAMPED.names])
 
 
@@ -44,23 +47,21 @@ def stored_at(known: Bools | None, pick: Ints | None) -> tuple[Ints | None, Bool
     return index, ~known
 
 
-def as_arrow(values: Values, known: Bools | None, pick: Ints | None, decimals: int | None = None) -> pa.Array:
+def as_arrow(values: Values, known: Bools | None, pick: Ints | None, room: Room, decimals: int | None = None) -> pa.Array:
     """The rows `pick` of a column that has `values` where it is `known`: whole numbers of 10^-decimals as floats, if that is said."""
     index, nulls = stored_at(known, pick)
     scale = None if decimals in (None, RAW) else np.float64(10 ** int(decimals or 0))
-    if index is None and scale is None:
-        return pa.array(values, mask=nulls)
-    source = values if len(values) else np.zeros(1, values.dtype)
-    count = len(values) if index is None else len(index)
-    out = np.empty(count, values.dtype if scale is None else np.float64)
-    for at in range(0, count, SLICE):
-        end = min(at + SLICE, count)
-        part = values[at:end] if index is None else source.take(index[at:end], mode="clip")  # which is checked
-        if scale is None:
-            out[at:end] = part
-        else:
-            np.divide(part, scale, out=out[at:end])
-    return pa.array(out, mask=nulls)
+    if scale is None:
+        return pa.array(values if index is None else _taken(room, values, index), mask=nulls)
+    floats, some = values.view(np.float64), np.empty(SLICE)
+    for at in range(0, len(values), SLICE):  # in their order, where they stand: then they are in the cache when they are picked
+        part = values[at : at + SLICE]
+        floats[at : at + SLICE] = np.divide(part, scale, out=some[: len(part)])
+    return pa.array(floats if index is None else _taken(room, floats, index), mask=nulls)
+
+
+def _taken(room: Room, values: Values, index: Ints) -> Values:
+    return room.taken(values, index) if len(values) else room.full(len(index), 0, values.dtype)
 
 
 def schema_of(named: dict[str, pa.DataType]) -> pa.Schema:

@@ -15,8 +15,8 @@ from streams.codec.layout import Layout
 from streams.codec.times import ReceivedTimes, read_received
 from streams.codec.topics import read_fences
 
-KEPT_MAX = 256
-"""Directories that stay known: with their tables some 200 KB each, of 16 columns."""
+KEPT_MAX = 1024
+"""Directories that stay known: some 20 KB each, of 16 columns and 100 groups."""
 
 
 @dataclass(frozen=True, slots=True)

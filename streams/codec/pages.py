@@ -82,7 +82,7 @@ def _packed_list(column: Unpacked, page: bytes) -> Packed:
     return Packed(_meta(_LIST, column.neighbour), [page])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PackedColumn:
     """What the directory says of one column that `pack` wrote. `neighbour`: the column its values are to be added to, or 0."""
 
@@ -91,7 +91,6 @@ class PackedColumn:
     _how: int
     _constant: int
     _meta: bytes
-    _tables: PcoTables | None = None
 
     @classmethod
     def read(cls, directory: Reader, kind: Kind) -> PackedColumn:
@@ -136,13 +135,12 @@ class PackedColumn:
             raise Corrupt("a column of yes and no has other values")
         return values.astype(np.bool_)
 
-    def _opened(self) -> PcoTables:
-        if self._tables is None:
-            self._tables = PcoTables(self._meta, _DTYPES[self.kind])
-        return self._tables
+    def _tables(self) -> PcoTables:
+        """Not kept: they are read in microseconds, and take much memory."""
+        return PcoTables(self._meta, _DTYPES[self.kind])
 
     def _whole(self, pages: Sequence[Reader], counts: Sequence[int], total: int) -> Values:
-        tables, values, at = self._opened(), np.empty(total, _DTYPES[self.kind]), 0
+        tables, values, at = self._tables(), pages[0].budget.room.empty(total, _DTYPES[self.kind]), 0
         for page, count in zip(pages, counts, strict=True):
             if count:
                 tables.read(page.sized(), values[at : at + count], count)
@@ -151,7 +149,7 @@ class PackedColumn:
 
     def _some(self, pages: Sequence[Reader], counts: Sequence[int], rows: Sequence[Ints]) -> Values:
         """Of each page no more is unpacked than what comes before the last of its `rows`."""
-        tables, found = self._opened(), [np.empty(0, _DTYPES[self.kind])]
+        tables, found = self._tables(), [np.empty(0, _DTYPES[self.kind])]
         for page, count, places in zip(pages, counts, rows, strict=True):
             data = page.sized() if count else b""
             if len(places):

@@ -1,10 +1,11 @@
-"""Codec 2, the reading half: a block's rows, or those of some topics alone, from its payload. docs/block-format.md describes the bytes."""
+"""Codec 2, the reading half: a block's rows, or those of one topic alone, from its payload. docs/block-format.md describes the bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from streams.codec.groups import Payload, known_sizes
 from streams.codec.layout import Named, Pages
 from streams.codec.pages import PackedColumn
 from streams.codec.parallel import each
-from streams.codec.texts import read_texts, take
-from streams.codec.times import BEHIND_RECEIVED, EXACT, RECEIVED
-from streams.codec.topics import Topics, groups_of, joined, read_group
+from streams.codec.picked import PickedRows
+from streams.codec.texts import Owners, read_texts, take
+from streams.codec.times import BEHIND_RECEIVED, EXACT, RECEIVED, Stamps
+from streams.codec.topics import GroupTopics, groups_of, joined, read_group
 from streams.codec.wire import BITS_OF_A_CELL, Bools, Budget, Ints, Reader, Values
 from streams.errors import Corrupt
-from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
+from streams.records import TOPIC
 
 Task = Callable[[], Any]
 
@@ -35,13 +37,13 @@ def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
     return _stored(head, payload, directory, range(len(payload.groups)), budget).all_rows()
 
 
-def read_topic_rows(head: BlockHead, read: ReadBytes, topics: Collection[str], known: Directories) -> pa.RecordBatch:
-    """The rows of `topics` alone, in offset order. Raises Corrupt."""
+def read_topic_rows(head: BlockHead, read: ReadBytes, topic: str, known: Directories) -> PickedRows | None:
+    """The rows of `topic` alone, in offset order; None when there is none. Raises Corrupt."""
     budget = Budget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory = known.of(payload, head)
-    chosen = range(1) if directory.fences is None else groups_of(directory.fences, topics)
-    return _stored(head, payload, directory, chosen, budget).rows_of(topics)
+    chosen = range(1) if directory.fences is None else groups_of(directory.fences, topic)
+    return _stored(head, payload, directory, chosen, budget).rows_of(topic) if chosen else None
 
 
 def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
@@ -50,7 +52,7 @@ def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory, chosen = Directory.read(payload, head), range(len(payload.groups))
     pages = Pages(payload.only, [] if directory.spans is None else payload.several(directory.spans, chosen))
-    found = [read_group(page, rows)[0] for page, rows in zip(pages.next(), payload.groups.sizes(chosen), strict=True)]
+    found = [read_group(page, rows).topics for page, rows in zip(pages.next(), payload.groups.sizes(chosen), strict=True)]
     return pa.concat_arrays([topics.texts(budget, np.arange(len(topics))) for topics in found])
 
 
@@ -73,6 +75,17 @@ class Known:
     rows: Sequence[Ints] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read of the rows: what tells the stamps, the named columns, and where those of them that have nulls are known."""
+
+    places: Ints | None
+    numbers: list[Values]
+    named: list[tuple[Named, Any]]
+    known: dict[str, Bools]
+    has_device_at: Bools
+
+
 class StoredRows:
     """The rows of some groups of one block on their way from the order they are stored in to records in offset order."""
 
@@ -80,48 +93,54 @@ class StoredRows:
         self._head, self._sizes, self._layout, self._received = head, sizes, directory.layout, directory.received
         self._schema = directory.schema
         self._pages, self._budget = source
+        self._room = self._budget.room
         self._rows = sum(sizes)
         self._wanted: list[Ints] | None = None
         self._done: list[Values] = []
 
     def all_rows(self) -> pa.RecordBatch:
         """Every row of the groups, which must be all the block has."""
-        names, group_codes = self._topics()
-        return self._records(names, group_codes)
+        groups = self._topics()
+        names, codes = joined(groups, self._rows, self._room)
+        found = self._found(groups)
+        pick = None if found.places is None else self._pick(found.places)
+        stamps = self._stamps(found, pick)
+        finish: list[Task] = [partial(names.texts, self._budget, codes if pick is None else self._room.taken(codes, pick))]
+        finish += [partial(self._finished, column, values, found.known.get(column.name), pick) for column, values in found.named]
+        topic, *named = self._each(finish)
+        columns = dict(zip((column.name for column in self._layout.named), named, strict=True))
+        return batch(self._schema, {TOPIC: topic, **stamps.arrays(), **columns}, self._rows)
 
-    def rows_of(self, topics: Collection[str]) -> pa.RecordBatch:
-        """The rows of these topics."""
-        if self._rows:
-            names, group_codes = self._topics()
-            named = names.named(topics)
-            self._wanted = [np.flatnonzero(named[codes]) for codes in group_codes] if named.any() else []
-            if self._wanted:
-                return self._records(names, group_codes)
-        return batch(self._schema, {}, 0)
+    def rows_of(self, topic: str) -> PickedRows | None:
+        """The rows of this topic; None when there are none."""
+        groups = self._topics()
+        self._wanted = [group.rows_of(topic) for group in groups]
+        if not any(map(len, self._wanted)):
+            return None
+        found = self._found(groups)
+        if found.places is not None and (found.places[0] < 0 or found.places[-1] >= self._head.count or (np.diff(found.places) < 1).any()):
+            raise Corrupt("the rows of a topic are not in the order of their offsets")
+        named: list[Any] = []
+        for column, values in found.named:
+            known = found.known.get(column.name)
+            named.append(values if column.kind != TEXT else self._finished(column, values, known, None))
+        return PickedRows(topic, self._schema, self._stamps(found, None), self._layout.named, named, found.known)
 
-    def _topics(self) -> tuple[Topics, list[Ints]]:
-        return joined([read_group(page, rows) for page, rows in zip(self._pages.next(), self._sizes, strict=True)])
+    def _topics(self) -> list[GroupTopics]:
+        return [read_group(page, rows) for page, rows in zip(self._pages.next(), self._sizes, strict=True)]
 
-    def _records(self, names: Topics, group_codes: list[Ints]) -> pa.RecordBatch:
-        layout = self._layout
+    def _found(self, groups: Sequence[GroupTopics]) -> Found:
         every, has_device_at, *rest = self._masks()
-        known = dict(zip((column.name for column in layout.named if column.has_nulls), rest, strict=True))
-        numbers, texts = self._numbers(every, has_device_at, known), self._texts(every, known, group_codes)
+        known = dict(zip((column.name for column in self._layout.named if column.has_nulls), rest, strict=True))
+        numbers, texts = self._numbers(every, has_device_at, known), self._texts(every, known, groups)
         values = self._each([*(task for _, task in numbers), *texts])
         self._pages.end()
         resolved = [self._resolved(column, found) for (column, _), found in zip(numbers, values, strict=False)]
-        places = resolved.pop(0) if layout.place else None
-        pick = None if places is None else self._pick(places)
-        stamps = self._stamps(places, pick, has_device_at.mask, resolved)
-        signals, texts_read = iter(resolved), iter(values[len(numbers) :])
-        codes = np.concatenate(group_codes if self._wanted is None else list(map(np.take, group_codes, self._wanted)))
-        finish: list[Task] = [partial(names.texts, self._budget, codes if pick is None else codes.take(pick))]
-        for column in layout.named:
-            found = next(texts_read) if column.kind == TEXT else next(signals)
-            finish.append(partial(self._finished, column, found, known[column.name].mask if column.has_nulls else None, pick))
-        topic, *named = self._each(finish)
-        columns = {TOPIC: topic, **stamps, **dict(zip((column.name for column in layout.named), named, strict=True))}
-        return batch(self._schema, columns, len(topic))
+        places = resolved.pop(0) if self._layout.place else None
+        signals = iter(resolved[len(resolved) - sum(column.kind != TEXT for column in self._layout.named) :])
+        texts_read = iter(values[len(numbers) :])
+        named = [(column, next(texts_read if column.kind == TEXT else signals)) for column in self._layout.named]
+        return Found(places, resolved, named, {name: one.mask for name, one in known.items()}, has_device_at.mask)
 
     def _masks(self) -> list[Known]:
         """Where every row is known, where device times are, and where the columns with nulls."""
@@ -146,7 +165,7 @@ class StoredRows:
         return Known(whole, np.concatenate(masks), counts, rows)
 
     def _split(self, rows: Bools) -> list[Bools]:
-        return np.split(rows, np.cumsum(self._sizes)[:-1])
+        return [rows[first:end] for first, end in pairwise(accumulate(self._sizes, initial=0))]
 
     def _numbers(self, every: Known, has_device_at: Known, known: dict[str, Known]) -> list[tuple[PackedColumn, Task]]:
         """The columns of numbers after the masks, and what reads them."""
@@ -155,14 +174,14 @@ class StoredRows:
         columns += [(values, known.get(column.name, every)) for column, values in zip(layout.named, layout.values, strict=True)]
         return [(column, self._task(column, rows)) for column, rows in columns if column is not None]
 
-    def _texts(self, every: Known, known: dict[str, Known], group_codes: list[Ints]) -> list[Task]:
+    def _texts(self, every: Known, known: dict[str, Known], groups: Sequence[GroupTopics]) -> list[Task]:
         tasks: list[Task] = []
         for column in self._layout.named:
             if column.kind == TEXT:
-                codes, at = group_codes, known.get(column.name, every)
-                if at is not every:
-                    codes = [part[rows] for part, rows in zip(group_codes, self._split(at.whole), strict=True)]
-                tasks.append(partial(_text_values, self._pages.next(), codes, at.rows))
+                at = known.get(column.name, every)
+                masks: Sequence[Bools | None] = [None] * len(groups) if at is every else self._split(at.whole)
+                owners = [group.owners(mask) for group, mask in zip(groups, masks, strict=True)]
+                tasks.append(partial(_text_values, self._pages.next(), at, owners))
         return tasks
 
     def _task(self, column: PackedColumn, known: Known) -> Task:
@@ -181,66 +200,72 @@ class StoredRows:
             other = self._done[column.neighbour - 1]
             if other.dtype != values.dtype or len(other) != len(values):
                 raise Corrupt(f"a column refers to column {column.neighbour}, which is none of its kind")
-            values = other if column.kind == "bit" else values + other
+            values = other if column.kind == "bit" else np.add(values, other, out=values)
         self._done.append(values)
         return values
 
     def _pick(self, places: Ints) -> Ints:
-        """The rows that were read, in the order of their offsets. `places` are checked."""
+        """The rows that were read, in the order of their offsets."""
         if places.min() < 0 or places.max() >= self._head.count:
             raise Corrupt("a row of a block has an offset outside it")
-        if self._wanted is not None:
-            return np.argsort(places, kind="stable")
-        pick = np.full(self._rows, -1, np.int64)
-        pick[places] = np.arange(self._rows)
+        pick = self._room.full(self._rows, -1, np.int64)
+        pick[places] = self._room.counted(0, self._rows)
         if self._rows != self._head.count or pick.min() < 0:
             raise Corrupt("two rows of a block have one offset")
         return pick
 
-    def _stamps(self, places: Ints | None, pick: Ints | None, has_device_at: Bools, resolved: list[Values]) -> dict[str, pa.Array]:
-        """Offsets and times of the rows `pick`; takes those that are written from `resolved`."""
-        layout = self._layout
-        received = resolved.pop(0) if layout.received else np.empty(0, np.int64)
-        given = resolved.pop(0) if layout.device else np.empty(0, np.int64)
-        other = None if layout.order is None else resolved.pop(0)
-        if places is None:
-            places = np.arange(self._rows) if self._wanted is None else np.concatenate(self._wanted)
-        elif pick is not None:
-            places = places.take(pick) if len(pick) < self._head.count else np.arange(self._head.count)
-        received_at = self._received.at(places) if self._received else received if pick is None else received.take(pick)
-        index, null = stored_at(None if has_device_at.all() else has_device_at, pick)
-        device_at = given if index is None else given.take(index) if len(given) else np.zeros(len(index), np.int64)
+    def _stamps(self, found: Found, pick: Ints | None) -> Stamps:
+        """Offsets and times, in the order of the offsets."""
+        layout, room, numbers = self._layout, self._room, iter(found.numbers)
+        received = next(numbers) if layout.received else np.empty(0, np.int64)
+        given = next(numbers) if layout.device else np.empty(0, np.int64)
+        other = None if layout.order is None else next(numbers)
+        places = None
+        if self._wanted is not None:
+            places = np.concatenate(self._wanted) if found.places is None else found.places
+        if self._received is not None:
+            received_at = self._received.all(room) if places is None else self._received.at(places)
+        else:
+            received_at = received if pick is None else room.taken(received, pick)
+        known = found.has_device_at
+        index, null = stored_at(None if known.all() else known, pick)
+        device_at = given
+        if index is not None:
+            device_at = room.taken(given, index) if len(given) else np.zeros(len(index), np.int64)
         if layout.device_kind == BEHIND_RECEIVED:
-            device_at = received_at - device_at
+            device_at = np.subtract(received_at, device_at, out=room.empty(len(device_at), np.int64))
         if layout.order_kind == RECEIVED:
             order_at = received_at
         elif other is not None:
-            other = other if pick is None else other.take(pick)
+            other = other if pick is None else room.taken(other, pick)
             order_at = received_at + other if layout.order_kind == EXACT else np.where(other, device_at, received_at)
         else:
             order_at = device_at if null is None else np.where(null, received_at, device_at)
-        times = {RECEIVED_AT: pa.array(received_at), ORDER_AT: pa.array(order_at)}
-        return {DEVICE_AT: pa.array(device_at, mask=null), OFFSET: pa.array(self._head.first + places), **times}
+        offsets = room.counted(self._head.first, self._rows) if places is None else self._head.first + places
+        return Stamps(offsets, received_at, order_at, device_at, null)
 
     def _finished(self, column: Named, found: Any, known: Bools | None, pick: Ints | None) -> pa.Array:
         if column.kind != TEXT:
-            return as_arrow(found, known, pick, column.decimals if column.kind == FLOAT else None)
+            return as_arrow(found, known, pick, self._room, column.decimals if column.kind == FLOAT else None)
         dictionary, codes = found
         index, nulls = stored_at(known, pick)
-        codes = codes if index is None else codes.take(index) if len(codes) else np.zeros(len(index), np.int64)
+        if index is not None:
+            codes = self._room.taken(codes, index) if len(codes) else np.zeros(len(index), np.int64)
         return take(self._budget, dictionary if len(dictionary) else pa.array([""]), codes, nulls)
 
 
-def _text_values(pages: Sequence[Reader], group_codes: Sequence[Ints], rows: Sequence[Ints] | None) -> tuple[pa.StringArray, Ints]:
-    """The texts of one column in all groups: the different ones, and the place among them of each known row, or of the `rows` alone."""
-    dictionaries, codes, size = [], [], 0
-    of_groups: Sequence[Ints | None] = [None] * len(pages) if rows is None else rows
-    for page, of, wanted in zip(pages, group_codes, of_groups, strict=True):
-        if len(of):
-            dictionary, places = read_texts(page, len(of), of, wanted)
+def _text_values(pages: Sequence[Reader], known: Known, owners: Sequence[Owners]) -> tuple[pa.StringArray, Ints]:
+    """The texts of one column in all groups: the different ones, and the place among them of each known row that is read."""
+    dictionaries, size, at = [], 0, 0
+    total = sum(known.counts if known.rows is None else map(len, known.rows))
+    codes = pages[0].budget.room.empty(total, np.int64)
+    of_groups: Sequence[Ints | None] = [None] * len(pages) if known.rows is None else known.rows
+    for page, count, of, wanted in zip(pages, known.counts, owners, of_groups, strict=True):
+        if count:
+            dictionary, places = read_texts(page, count, of, wanted)
+            np.add(places, size, out=codes[at : at + len(places)])
             dictionaries.append(dictionary)
-            codes.append(places + size)
-            size += len(dictionary)
+            at, size = at + len(places), size + len(dictionary)
     if not dictionaries:
-        return pa.array([], pa.string()), np.empty(0, np.int64)
-    return pa.concat_arrays(dictionaries), np.concatenate(codes)
+        return pa.array([], pa.string()), codes
+    return pa.concat_arrays(dictionaries), codes

@@ -54,7 +54,24 @@ class TextWriter:
             _write_numbered(writer, self._numbered, self._numbered.numbers[codes])
 
 
-def read_texts(reader: Reader, count: int, topic_codes: Ints, wanted: Ints | None = None) -> tuple[pa.StringArray, Ints]:
+class Owners:
+    """Which topic each row of a group is of, as a place among those that have a row, in their order."""
+
+    def __init__(self, codes: Ints | None, lengths: Ints | None = None) -> None:
+        """By a code for each row; or, where rows are in order of their topics, by how many each has."""
+        self._codes, self._lengths = codes, lengths
+
+    def of(self, rows: Ints | None) -> tuple[int, Ints]:
+        """How many topics have a row, and the places of the topics of all rows, or of these."""
+        if self._lengths is not None:
+            if rows is None:
+                return len(self._lengths), np.repeat(np.arange(len(self._lengths)), self._lengths)
+            return len(self._lengths), np.asarray(np.searchsorted(np.cumsum(self._lengths), rows, "right"))
+        first, places = _topics(np.empty(0, np.int64) if self._codes is None else self._codes)
+        return len(first), places if rows is None else places.take(rows)
+
+
+def read_texts(reader: Reader, count: int, owners: Owners, wanted: Ints | None = None) -> tuple[pa.StringArray, Ints]:
     """The `count` texts that `write_texts` wrote, or those of the rows `wanted`: the different ones, and each row's place among them.
 
     Raises Corrupt.
@@ -62,26 +79,44 @@ def read_texts(reader: Reader, count: int, topic_codes: Ints, wanted: Ints | Non
     kind = reader.below(4, "a kind of texts")
     if kind == _PLAIN:
         return read_list(reader, count, wanted), np.arange(count if wanted is None else len(wanted))
-    first, rows = (None, None) if kind == _DICTIONARY else _topics(topic_codes)
-    if kind == _OWN and first is not None and rows is not None:
+    if kind == _OWN:
+        topics, places = owners.of(wanted)
         if wanted is None:
-            return read_list(reader, len(first)), rows
-        used, codes = np.unique(rows.take(wanted), return_inverse=True)
-        return read_list(reader, len(first), used), codes
+            return read_list(reader, topics), places
+        used, codes = np.unique(places, return_inverse=True)
+        return read_list(reader, topics, used), codes
     size = reader.below(count, "a dictionary's size less one") + 1
     dictionary = read_list(reader, size)
-    codes = read_ints(reader, count if first is None else len(first))
-    codes = codes if rows is None else codes[rows]
+    topics, at = (count, wanted) if kind == _DICTIONARY else owners.of(wanted)
+    codes = read_ints(reader, topics)
     if codes.min() < 0 or codes.max() >= size:
         raise Corrupt(f"a code of a dictionary of {size} texts points outside it")
-    return dictionary, codes if wanted is None else codes.take(wanted)
+    return dictionary, codes if at is None else codes.take(at)
 
 
 def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
     """The texts that `codes` point at, none where `nulls` says so. Raises Corrupt for more text than a block may hold."""
     lengths = pc.binary_length(dictionary).to_numpy(zero_copy_only=False)
-    budget.pay_text(int(lengths[codes].sum(dtype=np.int64)))
+    length = int(lengths[0]) if len(lengths) else 0
+    if (lengths == length).all():
+        budget.pay_text(length * len(codes))
+        if nulls is None and length * len(codes) <= _TEXT_END_MAX:
+            return _taken_alike(budget, dictionary, codes, length)
+    else:
+        budget.pay_text(int(budget.room.taken(lengths, codes).sum(dtype=np.int64)))
     return dictionary.take(pa.array(codes, mask=nulls))
+
+
+def _taken_alike(budget: Budget, dictionary: pa.StringArray, codes: Ints, length: int) -> pa.StringArray:
+    """As `dictionary.take`, of texts of as many bytes each: a copy of rows of a table."""
+    _, offsets, joined = dictionary.buffers()
+    first = int(np.frombuffer(offsets, np.int32)[dictionary.offset])
+    table = np.frombuffer(joined, np.uint8)[first : first + length * len(dictionary)].reshape(len(dictionary), length)
+    chars = budget.room.empty(length * len(codes), np.uint8).reshape(len(codes), length)
+    np.take(table, codes, axis=0, out=chars, mode="clip")
+    ends = budget.room.empty(len(codes) + 1, np.int32)
+    np.multiply(budget.room.counted(0, len(codes) + 1), length, out=ends, casting="unsafe")
+    return pa.StringArray.from_buffers(len(codes), pa.py_buffer(ends), pa.py_buffer(chars))
 
 
 def write_list(writer: Writer, texts: pa.StringArray) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+import pyarrow as pa
 
 from streams.codec.few import FEW_MAX
 from streams.codec.numbers import read_ints, sketches_of, write_ints
+from streams.codec.room import Room
 from streams.codec.wire import Bools, Ints, Reader, Writer
 from streams.errors import Corrupt
+from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
 
 ITSELF, BEHIND_RECEIVED = 0, 1
 """How the devices' times are written: as they are, or by how much they were received later."""
@@ -15,6 +21,38 @@ DEVICE_ELSE_RECEIVED, RECEIVED, EITHER, EXACT = 0, 1, 2, 3
 """How order times are written: not at all (of two kinds), one bit each, or by how much they differ from the received times."""
 _JUDGED_ROWS = FEW_MAX
 _RUN_ROWS_MIN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """Offsets and the three times (UTC ms) of rows in offset order; `device_null`: which have no device time (None: all have one)."""
+
+    offsets: Ints
+    received_at: Ints
+    order_at: Ints
+    device_at: Ints
+    device_null: Bools | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stamps]) -> Stamps:
+        """Those of several parts, one after another."""
+        offsets, received_at, order_at, device_at = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("offsets", "received_at", "order_at", "device_at")
+        )
+        if all(part.device_null is None for part in parts):
+            return cls(offsets, received_at, order_at, device_at, None)
+        nulls = [np.zeros(len(part.offsets), np.bool_) if part.device_null is None else part.device_null for part in parts]
+        return cls(offsets, received_at, order_at, device_at, np.concatenate(nulls))
+
+    def where(self, chosen: Bools) -> Stamps:
+        """Those of these rows alone."""
+        null = None if self.device_null is None else self.device_null[chosen]
+        return Stamps(self.offsets[chosen], self.received_at[chosen], self.order_at[chosen], self.device_at[chosen], null)
+
+    def arrays(self) -> dict[str, pa.Array]:
+        """The columns of records."""
+        times = {RECEIVED_AT: pa.array(self.received_at), ORDER_AT: pa.array(self.order_at)}
+        return {DEVICE_AT: pa.array(self.device_at, mask=self.device_null), OFFSET: pa.array(self.offsets), **times}
 
 
 def write_received(directory: Writer, received_at: Ints, order_last_ms: int, *, several_groups: bool) -> bool:
@@ -59,10 +97,13 @@ class ReceivedTimes:
         """The received times (UTC ms) of the rows at these places, counted from the block's first offset."""
         if len(self._times) == 1:
             return np.full(len(places), self._times[0])
-        if len(places) * 8 > self._rows:
-            each = np.repeat(self._times, np.diff(self._starts, append=self._rows))
-            return each if len(places) == self._rows and (np.diff(places) == 1).all() else each.take(places)
         return np.asarray(self._times[np.searchsorted(self._starts, places, "right") - 1])
+
+    def all(self, room: Room) -> Ints:
+        """The received times (UTC ms) of all rows."""
+        if len(self._times) == 1:
+            return room.full(self._rows, self._times[0], np.int64)
+        return np.repeat(self._times, np.diff(self._starts, append=self._rows))
 
 
 def device_kind(device_at: Ints, received_at: Ints) -> int:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.codec.isonumbers import NUMBERS, SERIALS, packed, packed_one, unpacked
 from streams.codec.numbers import packed_ints, read_ints, write_ints
-from streams.codec.texts import read_list, take, write_list
-from streams.codec.wire import Budget, Ints, Reader, Writer
+from streams.codec.room import Room
+from streams.codec.texts import Owners, read_list, take, write_list
+from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 
 _RUNS, _CODES, _EACH = 0, 1, 2
@@ -47,14 +47,45 @@ class Topics:
             dictionary = pa.concat_arrays([dictionary, self.others])
         return take(budget, dictionary, codes)
 
-    def named(self, names: Collection[str]) -> npt.NDArray[np.bool_]:
-        """Which of the topics are among `names`."""
-        numbers = [number for name in names if (number := packed_one(name)) is not None]
-        numbered = self.numbers == numbers[0] if len(numbers) == 1 else np.isin(self.numbers, np.array(numbers, np.int64))
-        if not len(self.others):
-            return numbered
-        others = pc.is_in(self.others, pa.array(sorted(names), pa.string())).to_numpy(zero_copy_only=False)
-        return np.concatenate((numbered, others))
+    def place(self, name: str) -> int | None:
+        """The code of the topic `name`, if it is one of them."""
+        number = packed_one(name)
+        if number is None:
+            at = pc.index(self.others, name).as_py() if len(self.others) else -1
+            return None if at < 0 else len(self.numbers) + at
+        at = int(np.searchsorted(self.numbers, number))
+        return at if at < len(self.numbers) and self.numbers[at] == number else None
+
+
+class GroupTopics:
+    """The topics of one group's rows, and which rows are of which."""
+
+    def __init__(self, topics: Topics, codes: Ints | None, lengths: Ints | None = None) -> None:
+        """By each row's code; or, where rows are in order of their topics, by how many each topic has."""
+        self.topics, self._codes, self._lengths = topics, codes, lengths
+
+    @property
+    def codes(self) -> Ints:
+        """The code of each row."""
+        if self._lengths is not None:
+            return np.repeat(np.arange(len(self.topics)), self._lengths)
+        return np.empty(0, np.int64) if self._codes is None else self._codes
+
+    def owners(self, known: Bools | None) -> Owners:
+        """The same for columns of texts; `known`: of these rows alone."""
+        if known is not None:
+            return Owners(self.codes[known])
+        return Owners(self._codes if self._lengths is None else None, self._lengths)
+
+    def rows_of(self, name: str) -> Ints:
+        """The rows of one topic, ascending."""
+        place = self.topics.place(name)
+        if place is None:
+            return np.empty(0, np.int64)
+        if self._lengths is None:
+            return np.flatnonzero(self.codes == place)
+        first = int(self._lengths[:place].sum())
+        return np.arange(first, first + int(self._lengths[place]))
 
 
 def topics_of(column: pa.StringArray) -> tuple[Topics, Ints]:
@@ -86,38 +117,40 @@ def write_group(page: Writer, topics: Topics, codes: Ints, *, by_topic: bool) ->
     page.raw(lengths)
 
 
-def read_group(page: Reader, rows: int) -> tuple[Topics, Ints]:
-    """The topics of one group of `rows` rows, and the code of each row among them. Raises Corrupt."""
+def read_group(page: Reader, rows: int) -> GroupTopics:
+    """The topics of one group of `rows` rows. Raises Corrupt."""
     how = page.below(3, "how topics are stored")
     if how == _EACH:
         numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
         _check_numbers(numbers)
         numbers, codes = np.unique(numbers, return_inverse=True)
-        return Topics(numbers, pa.array([], pa.string())), codes
+        return GroupTopics(Topics(numbers, pa.array([], pa.string())), codes)
     topics = _read_sorted(page, rows)
     if how == _CODES:
         codes = read_ints(page, rows)
         if codes.min() < 0 or codes.max() >= len(topics):
             raise Corrupt(f"a row is of topic {codes.max()}, and there are {len(topics)}")
-        return topics, codes
+        return GroupTopics(topics, codes)
     lengths = read_ints(page, len(topics))
     if lengths.min() < 1 or lengths.max() > rows or lengths.sum() != rows:
         raise Corrupt(f"the rows of a group's topics are not its {rows} rows")
-    return topics, np.repeat(np.arange(len(topics)), lengths)
+    return GroupTopics(topics, None, lengths)
 
 
-def joined(groups: Sequence[tuple[Topics, Ints]]) -> tuple[Topics, list[Ints]]:
-    """The topics of several groups as one, and each group's codes among them. A topic of two groups has two codes then."""
+def joined(groups: Sequence[GroupTopics], rows: int, room: Room) -> tuple[Topics, Ints]:
+    """The topics of several groups of `rows` rows as one, and each row's code among them. A topic of two groups has two codes then."""
     if len(groups) == 1:
-        return groups[0][0], [groups[0][1]]
-    numbers = np.concatenate([topics.numbers for topics, _ in groups])
-    others = pa.concat_arrays([topics.others for topics, _ in groups])
-    parts, number_at, other_at = [], 0, len(numbers)
-    for topics, codes in groups:
+        return groups[0].topics, groups[0].codes
+    numbers = np.concatenate([group.topics.numbers for group in groups])
+    others = pa.concat_arrays([group.topics.others for group in groups])
+    joint, at, number_at, other_at = room.empty(rows, np.int64), 0, 0, len(numbers)
+    for group in groups:
+        topics, codes = group.topics, group.codes
         split = len(topics.numbers)
-        parts.append(codes + np.where(codes < split, number_at, other_at - split))
-        number_at, other_at = number_at + split, other_at + len(topics.others)
-    return Topics(numbers, others), parts
+        shifts = number_at if split == len(topics) else np.where(codes < split, number_at, other_at - split)
+        np.add(codes, shifts, out=joint[at : at + len(codes)])
+        at, number_at, other_at = at + len(codes), number_at + split, other_at + len(topics.others)
+    return Topics(numbers, others), joint
 
 
 def write_fences(directory: Writer, topics: Topics, codes: Sequence[int]) -> None:
@@ -139,18 +172,13 @@ def read_fences(directory: Reader, count: int) -> tuple[list[int], list[str]]:
     return numbers.tolist(), others
 
 
-def groups_of(fences: tuple[list[int], list[str]], names: Collection[str]) -> list[int]:
-    """The groups that may hold rows of any of these topics, ascending."""
+def groups_of(fences: tuple[list[int], list[str]], name: str) -> range:
+    """The groups that may hold rows of this topic."""
     numbers, others = fences
-    found: set[int] = set()
-    for name in names:
-        number = packed_one(name)
-        if number is not None:
-            first, end = bisect_left(numbers, number) - 1, bisect_right(numbers, number)
-        else:
-            first, end = len(numbers) + bisect_left(others, name) - 1, len(numbers) + bisect_right(others, name)
-        found.update(range(max(first, 0), end))
-    return sorted(found)
+    number = packed_one(name)
+    if number is not None:
+        return range(max(bisect_left(numbers, number) - 1, 0), bisect_right(numbers, number))
+    return range(max(len(numbers) + bisect_left(others, name) - 1, 0), len(numbers) + bisect_right(others, name))
 
 
 def _write_arrived(page: Writer, topics: Topics, codes: Ints) -> None:
@@ -189,7 +217,10 @@ def _read_sorted(page: Reader, rows: int) -> Topics:
     other = page.below(rows - numbered + 1, "the count of other topics")
     if numbered + other == 0:
         raise Corrupt("a group without topics")
-    numbers = np.cumsum(read_ints(page, numbered)) if numbered else np.empty(0, np.int64)
+    steps = read_ints(page, numbered) if numbered else np.empty(0, np.int64)
+    if (steps[1:] < 1).any():
+        raise Corrupt("a group's container numbers are not in their order")
+    numbers = np.cumsum(steps)
     _check_numbers(numbers)
     return Topics(numbers, read_list(page, other) if other else pa.array([], pa.string()))
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import zstandard
 
 from streams import varints
+from streams.codec.room import Room
 from streams.errors import Corrupt
 
 Ints = npt.NDArray[np.int64]
@@ -79,6 +80,7 @@ class Budget:
     """What decoding one block may still allocate, whatever its bytes say. Counts for all threads that decode it."""
 
     def __init__(self) -> None:
+        self.room = Room()
         self._cells_left = CELLS_MAX
         self._text_bytes_left = TEXT_BYTES_MAX
         self._lock = threading.Lock()
@@ -102,8 +104,7 @@ class Reader:
     """Takes bytes apart. Every method raises Corrupt rather than read past the end or allocate what `budget` can not pay for."""
 
     def __init__(self, data: bytes, budget: Budget, at: int = 0) -> None:
-        self._data = data
-        self._at = at
+        self._data, self._end, self._at = data, len(data), at
         self.budget = budget
 
     @property
@@ -113,7 +114,11 @@ class Reader:
 
     def varint(self) -> int:
         """A number below 2^64."""
-        number, self._at = varints.take(self._data, self._at)
+        at = self._at
+        if at < self._end and self._data[at] < 0x80:
+            self._at = at + 1
+            return self._data[at]
+        number, self._at = varints.take(self._data, at)
         return number
 
     def below(self, end: int, what: str) -> int:
@@ -130,10 +135,12 @@ class Reader:
 
     def raw(self, length: int) -> bytes:
         """The next `length` bytes."""
-        if length > len(self._data) - self._at:
+        at = self._at
+        end = at + length
+        if end > self._end:
             raise Corrupt(f"a block's payload ends within {length} bytes")
-        self._at += length
-        return self._data[self._at - length : self._at]
+        self._at = end
+        return self._data[at:end]
 
     def sized(self) -> bytes:
         """Bytes after their length."""
@@ -149,8 +156,8 @@ class Reader:
 
     def end(self) -> None:
         """Check that everything was read."""
-        if self._at != len(self._data):
-            raise Corrupt(f"{len(self._data) - self._at} bytes follow a block's payload")
+        if self._at != self._end:
+            raise Corrupt(f"{self._end - self._at} bytes follow a block's payload")
 
 
 def _compressor() -> zstandard.ZstdCompressor:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from streams.block import Codec, ReadBytes
 from streams.errors import Corrupt
-from streams.logs.book import LineKey, Piece
-from streams.logs.reading import IndexedReader, Moved
-from streams.logs.segments import read_span
+from streams.logs.book import LineKey, Location, Piece
+from streams.logs.reading import IndexedReader, Moved, Parts
+from streams.logs.segments import OpenFile
 
 BEGUN_BYTES = 9 << 10
 """What is read of a block at first: its head and, of most, its directory."""
@@ -24,13 +26,14 @@ class FileLogReader(IndexedReader):
         super().__init__(folder, codec)
 
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
-        for piece in pieces:
-            try:
-                yield piece, self._read(piece, 0, piece.location.length)
-            except Moved:
-                yield from self._bytes_moved(key, piece)
-            except Corrupt as problem:
-                yield piece, problem
+        with closing(OpenFile(self._folder)) as file:
+            for piece in pieces:
+                try:
+                    yield piece, _read(file, piece.location, 0, piece.location.length)
+                except Moved:
+                    yield from self._bytes_moved(key, piece)
+                except Corrupt as problem:
+                    yield piece, problem
 
     def _bytes_moved(self, key: LineKey, piece: Piece) -> Iterator[tuple[Piece, bytes | Corrupt]]:
         try:
@@ -38,19 +41,24 @@ class FileLogReader(IndexedReader):
         except Corrupt as problem:
             yield piece, problem
 
-    def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
-        begun = self._read(piece, 0, min(BEGUN_BYTES, piece.location.length))
+    @contextmanager
+    def _parts(self, key: LineKey) -> Iterator[Parts]:
+        with closing(OpenFile(self._folder)) as file:
+            yield partial(self._part, file)
+
+    def _part(self, file: OpenFile, piece: Piece) -> ReadBytes:
+        begun = _read(file, piece.location, 0, min(BEGUN_BYTES, piece.location.length))
 
         def read(at: int, length: int) -> bytes:
-            return begun[at : at + length] if at + length <= len(begun) else self._read(piece, at, length)
+            return begun[at : at + length] if at + length <= len(begun) else _read(file, piece.location, at, length)
 
         return read
 
-    def _read(self, piece: Piece, at: int, length: int) -> bytes:
-        place = piece.location
-        if not 0 <= at <= at + length <= place.length:
-            raise Corrupt(f"bytes {at} to {at + length} are asked for of a block of {place.length}")
-        try:
-            return read_span(self._folder, place.segment, place.at + at, length)
-        except FileNotFoundError as problem:
-            raise Moved(f"{place} is no longer there") from problem
+
+def _read(file: OpenFile, place: Location, at: int, length: int) -> bytes:
+    if not 0 <= at <= at + length <= place.length:
+        raise Corrupt(f"bytes {at} to {at + length} are asked for of a block of {place.length}")
+    try:
+        return file.span(place.segment, place.at + at, length)
+    except FileNotFoundError as problem:
+        raise Moved(f"{place} is no longer there") from problem

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.block import HEAD_BYTES_MAX, Block, BlockHead, Codec, ReadBytes
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, Codec, ReadBytes, TopicRows
 from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
 from streams.ledger import OriginLedger
@@ -25,9 +26,12 @@ from streams.logs.book import Line, LineKey, Lines, Piece
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Hash, may_hold, topic_hash
-from streams.records import OFFSET, ORDER_AT, TOPIC, Batch
+from streams.records import OFFSET, TOPIC, Batch
 from streams.retention.kept import shown
 from streams.words import Origin, Position
+
+Parts = Callable[[Piece], ReadBytes]
+"""Gives what reads spans of the block that holds a piece, which are not verified. Raises Corrupt, and Moved when it is no longer there."""
 
 Found = TypeVar("Found")
 AHEAD_ROWS, AHEAD_BLOCKS = 1 << 19, 8
@@ -222,12 +226,9 @@ class IndexedReader(ABC):
         A piece whose block has moved comes as the pieces that hold its offsets now.
         """
 
-    def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
-        """Reads spans of the block that holds `piece`, which are not verified. Raises Corrupt, and Moved when it is no longer there."""
-        [(_, data)] = self._bytes(key, [piece])
-        if isinstance(data, Corrupt):
-            raise data
-        return lambda at, length: data[at : at + length]
+    @abstractmethod
+    def _parts(self, key: LineKey) -> AbstractContextManager[Parts]:
+        """For one look-up: what it gives may hold a file open until it ends."""
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
         """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
@@ -274,49 +275,55 @@ class IndexedReader(ABC):
         yield from waiting
 
     def _topic_rows(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
-        wanted, after = topic_hash(topic), 0
-        while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
-            for piece in pieces:
-                for rows in self._piece_rows(key, clipped(piece, after, piece.end), topic, wanted):
-                    if not since <= piece.order_first_ms <= piece.order_last_ms < until:
-                        at = rows.column(ORDER_AT)
-                        rows = rows.filter(pc.and_(pc.greater_equal(at, since), pc.less(at, until)))
-                    yield Batch(*key, rows)
-            after = pieces[-1].end
+        asked, after = Asked(key, topic, topic_hash(topic)), 0
+        found: list[TopicRows] = []
+        with self._parts(key) as parts:
+            while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
+                for piece in pieces:
+                    for rows in self._piece_rows(asked, parts, clipped(piece, after, piece.end)):
+                        if not since <= piece.order_first_ms <= piece.order_last_ms < until:
+                            rows = rows.where((rows.order_at_ms >= since) & (rows.order_at_ms < until))
+                        if len(rows):
+                            found.append(rows)
+                after = pieces[-1].end
+        yield from (Batch(*key, records) for records in self._codec.records(found))
 
     def _last_row(self, key: LineKey, topic: str, end: int) -> pa.RecordBatch | None:
-        wanted, before = topic_hash(topic), end
-        while pieces := self._with_index(partial(lambda before: self._index.pieces_backwards(key, before), before)):
-            for piece in pieces:
-                for rows in reversed(list(self._piece_rows(key, clipped(piece, 0, before), topic, wanted))):
-                    if rows.num_rows:
-                        return rows.slice(rows.num_rows - 1)
-                before = piece.first
+        asked, before = Asked(key, topic, topic_hash(topic)), end
+        with self._parts(key) as parts:
+            while pieces := self._with_index(partial(lambda before: self._index.pieces_backwards(key, before), before)):
+                for piece in pieces:
+                    for rows in reversed(list(self._piece_rows(asked, parts, clipped(piece, 0, before)))):
+                        if len(rows):
+                            [records] = self._codec.records([rows.where(np.arange(len(rows)) == len(rows) - 1)])
+                            return records
+                    before = piece.first
         return None
 
-    def _piece_rows(self, key: LineKey, piece: Piece, topic: str, wanted: Hash) -> Iterator[pa.RecordBatch]:
-        """The piece's rows of `topic`; nothing when it has none, or can not be read here."""
-        if piece.topics is None or not may_hold(piece.topics, wanted):
+    def _piece_rows(self, asked: Asked, parts: Parts, piece: Piece) -> Iterator[TopicRows]:
+        """The piece's rows of the topic; nothing when it has none, or can not be read here."""
+        if piece.topics is None or not may_hold(piece.topics, asked.hash):
             return
         try:
             try:
-                yield self._topic_of(key, piece, topic)
+                rows = self._topic_of(asked, parts(piece), piece)
             except Moved:
-                for other in self._moved(key, piece):
-                    yield from self._piece_rows(key, other, topic, wanted)
+                for other in self._moved(asked.key, piece):
+                    yield from self._piece_rows(asked, parts, other)
+            else:
+                if rows is not None:
+                    yield rows
         except Corrupt as problem:
-            self._set_aside(key, piece, problem)
+            self._set_aside(asked.key, piece, problem)
 
-    def _topic_of(self, key: LineKey, piece: Piece, topic: str) -> pa.RecordBatch:
-        """The piece's rows of `topic`, reading no more of its block than that takes. Raises Corrupt, Moved."""
-        read = self._part(key, piece)
+    def _topic_of(self, asked: Asked, read: ReadBytes, piece: Piece) -> TopicRows | None:
+        """The piece's rows of the topic, reading no more of its block than that takes. Raises Corrupt, Moved."""
         head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, piece.location.length)))
-        _check_place(key, piece, head)
-        rows = self._codec.topic_rows(head, lambda at, length: read(payload_at + at, length), [topic])
-        if (piece.first, piece.end) == (head.first, head.end):
+        _check_place(asked.key, piece, head)
+        rows = self._codec.topic_rows(head, lambda at, length: read(payload_at + at, length), asked.topic)
+        if rows is None or (piece.first, piece.end) == (head.first, head.end):
             return rows
-        low, high = np.searchsorted(rows.column(OFFSET).to_numpy(), (piece.first, piece.end)).tolist()
-        return rows.slice(low, high - low)
+        return rows.where((rows.offsets >= piece.first) & (rows.offsets < piece.end))
 
     def _verified(self, key: LineKey, piece: Piece, data: bytes | Corrupt) -> Block | None:
         """The block that holds `piece`; None when it does not verify and is set aside."""
@@ -331,12 +338,23 @@ class IndexedReader(ABC):
         return block
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a look-up is for: one topic of one line, and what the filters of its blocks are asked for."""
+
+    key: LineKey
+    topic: str
+    hash: Hash
+
+
 class Moved(LandfallError):
     """A block is no longer where a piece says: the index knows better by now."""
 
 
 def clipped(piece: Piece, first: int, end: int) -> Piece:
     """What of the piece lies in `first .. end - 1`."""
+    if first <= piece.first and piece.end <= end:
+        return piece
     return replace(piece, first=max(first, piece.first), end=min(end, piece.end))
 
 

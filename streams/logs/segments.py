@@ -6,7 +6,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from streams.errors import Corrupt, RetryLater
@@ -31,13 +31,38 @@ def merged_numbers(log: Path) -> list[int]:
     return sorted(-number for number in _numbers(log, MERGED))
 
 
+class OpenFile:
+    """Reads spans of a log's files and keeps the last one open, for one look-up: neighbours are mostly in one file.
+
+    A file that is freed meanwhile is read to the end of the look-up. Not safe from several threads.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._number, self._descriptor = 0, -1
+
+    def span(self, number: int, at: int, length: int) -> bytes:
+        """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed."""
+        if number != self._number:
+            self.close()
+            self._descriptor = os.open(file_path(self._log, number), os.O_RDONLY | os.O_CLOEXEC)
+            self._number = number
+        data = os.pread(self._descriptor, length, at)
+        if len(data) != length:
+            raise Corrupt(f"{file_path(self._log, number).name} ends before byte {at + length}")
+        return data
+
+    def close(self) -> None:
+        """Release the file."""
+        if self._number:
+            os.close(self._descriptor)
+            self._number = 0
+
+
 def read_span(log: Path, number: int, at: int, length: int) -> bytes:
     """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed."""
-    with file_path(log, number).open("rb", buffering=0) as file:
-        data = os.pread(file.fileno(), length, at)
-    if len(data) != length:
-        raise Corrupt(f"{file_path(log, number).name} ends before byte {at + length}")
-    return data
+    with closing(OpenFile(log)) as file:
+        return file.span(number, at, length)
 
 
 @contextmanager

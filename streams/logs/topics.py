@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
 FEW_TOPICS = 1024
 """A block of fewer topics has half the bits: it is small, and soon merged."""
-FILTER_BYTES_MAX = 1 << 16
-"""A block of more topics than bytes in this holds most of them anyway: its own directory tells."""
+FILTERED_TOPICS_MAX = 1 << 16
+"""The filter of a block of more topics would take longer to read than the block's own directory and topics."""
+_ANY_TOPIC = b"\xff"
+"""A filter that every topic seems to be in."""
 _PROBES = 3
 _HASHED_AT_ONCE = 16_384
 _BYTES_MAX = 1024
@@ -27,10 +29,12 @@ def topic_hash(topic: str) -> Hash:
 
 
 def topic_filter(column: pa.StringArray) -> bytes:
-    """A Bloom filter of all topics in `column`, of at most FILTER_BYTES_MAX: some 3 % of others seem to be in it, of few topics 15 %."""
+    """A Bloom filter of all topics in `column`: some 3 % of others seem to be in it, of few topics 15 %, of too many topics all."""
     topics = pc.unique(column)
+    if len(topics) > FILTERED_TOPICS_MAX:
+        return _ANY_TOPIC
     per_topic = BITS_PER_TOPIC if len(topics) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
-    bits = np.zeros(8 * min(-(-per_topic * len(topics) // 8), FILTER_BYTES_MAX), np.bool_)
+    bits = np.zeros(-(-per_topic * len(topics) // 8) * 8, np.bool_)
     for at in range(0, len(topics), _HASHED_AT_ONCE):
         low, step = _hashes(topics.slice(at, _HASHED_AT_ONCE))
         for probe in range(_PROBES):

@@ -53,8 +53,10 @@ class Tally:
             assert CODEC.decode(block).num_rows == block.count
         except Corrupt:
             self.refused += 1
-        with suppress(Corrupt):
-            CODEC.topic_rows(block.head, lambda at, length: block.payload[at : at + length], topics)
+        for topic in topics:
+            with suppress(Corrupt):
+                found = CODEC.topic_rows(block.head, lambda at, length: block.payload[at : at + length], topic)
+                CODEC.records([found] if found else [])
         with suppress(Corrupt):
             CODEC.topics(block)
         self.slowest_s = max(self.slowest_s, time.process_time() - begun_s)

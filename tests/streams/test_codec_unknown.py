@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from streams.block import Block, BlockHead, ReadBytes
 from streams.clock import StillClock
 from streams.codec import CODEC, BlockCodec
+from streams.codec.picked import PickedRows
 from streams.errors import Misuse
 from streams.logs.files import FileLog
 from streams.logs.indexing import remove_index
@@ -30,8 +30,8 @@ class NewerCodec(BlockCodec):
     def decode(self, block: Block) -> pa.RecordBatch:
         return super().decode(replace(block, codec=CODEC))
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
-        return super().topic_rows(replace(head, codec=CODEC), read, topics)
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> PickedRows | None:
+        return super().topic_rows(replace(head, codec=CODEC), read, topic)
 
     def topics(self, block: Block) -> pa.StringArray:
         return super().topics(replace(block, codec=CODEC))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from pydantic import SecretStr, TypeAdapter
@@ -14,7 +16,7 @@ from streams.logs.book import LineKey, Piece
 from streams.logs.kafka.fetching import Fetcher
 from streams.logs.kafka.names import Names
 from streams.logs.kafka.settings import KafkaLogSettings
-from streams.logs.reading import IndexedReader, Moved
+from streams.logs.reading import IndexedReader, Moved, Parts
 
 WHERE = "kafka.json"
 """Beside the index: how the log's own process reaches its Kafka, so that readers of the folder need no settings. For its owner alone."""
@@ -38,6 +40,10 @@ class KafkaLogReader(IndexedReader):
         for piece, data in self._fetcher.fetch(self._names.topic(key[0]), pieces):
             if not isinstance(data, Corrupt) or self._still_there(key, piece):
                 yield piece, data
+
+    @contextmanager
+    def _parts(self, key: LineKey) -> Iterator[Parts]:
+        yield partial(self._part, key)
 
     def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
         for _, data in self._bytes(key, [piece]):

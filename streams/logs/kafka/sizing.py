@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, ReadBytes
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, ReadBytes, TopicRows
 from streams.logs.kafka.records import HEADERS_BYTES_MAX
 from streams.words import Origin
 
@@ -37,9 +37,13 @@ class SizedCodec:
         """As the codec does it."""
         return self.codec.decode(block)
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topics: Collection[str]) -> pa.RecordBatch:
+    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> TopicRows | None:
         """As the codec does it."""
-        return self.codec.topic_rows(head, read, topics)
+        return self.codec.topic_rows(head, read, topic)
+
+    def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
+        """As the codec does it."""
+        return self.codec.records(found)
 
     def topics(self, block: Block) -> pa.StringArray:
         """As the codec does it."""
