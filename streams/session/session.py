@@ -185,8 +185,9 @@ class Session:
         offered = m.protocol_of(data)
         if offered is not None and not offered[1] <= m.PROTOCOL <= offered[0]:
             newest, oldest = offered
+            spoken = f"version {newest}" if newest == oldest else f"versions {oldest} to {newest}"
             raise NotAllowed(
-                f"'{self.peer.node}' speaks versions {oldest} to {newest} of the protocol, '{self._terms.me.node}' version {m.PROTOCOL}",
+                f"'{self.peer.node}' speaks {spoken} of the protocol, '{self._terms.me.node}' version {m.PROTOCOL}",
                 hint="bring both to releases that share a version",
             )
 
