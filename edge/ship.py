@@ -19,6 +19,7 @@ async def run_ship(settings: ShipSettings) -> None:
     watching = Watching(
         settings.watch_settings(), settings.node.folder, node.clock, node.metrics, node.report, (aboard,), settings.port_entries()
     )
+    watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters)
     Console(node, intake, watching, links)

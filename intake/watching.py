@@ -14,6 +14,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +30,9 @@ from cargo.registry import Entry, parse_entry
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import learn, step
 from intake.pipeline import STREAMS, Sink
-from intake.together import own_readings
+from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import Clock
-from streams.consumers import CONSUMERS, Consumer, Polled
+from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer, Patience, Polled
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Log
@@ -66,6 +67,9 @@ class _Step:
 class Watching:
     """One watch, on a ship or a quay. `run` it as background work of the node; `muster` may be asked any time.
 
+    `patience_s`: how long a hole in a stream is waited for; in its own readings, no longer than `intake.together.PATIENCE_S`. What lies
+    below the floor is passed over. Both are told in `exceptions`, in the commit that goes past them.
+
     `told_by`: streams with the registry entries this watch hears of (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
     knows without being told, such as the ports of the settings.
     """
@@ -83,7 +87,9 @@ class Watching:
         self._settings, self._known, self._told_by = settings, tuple(known), tuple(told_by)
         self._file = folder / "watch.snapshot"
         self._clock, self._metrics, self._report = clock, metrics, report
+        self.patience_s: Callable[[str], float | None] = _for_ever
         self._consumers: dict[str, Consumer] = {}
+        self._own: OwnReadings | None = None
         self._state = self._new_state()
         self._stepping = asyncio.Lock()
         self._snapshot_at_s = 0.0
@@ -105,7 +111,8 @@ class Watching:
                 await asyncio.to_thread(self._take_up, log)
             grown.set()
             while True:
-                await grown.wait()
+                with suppress(TimeoutError):  # a hole may have been waited for long enough, though nothing came
+                    await asyncio.wait_for(grown.wait(), PATIENCE_S)
                 grown.clear()
                 while (rows := await self._step(log, sink)) is not None:
                     if rows < ROWS_AT_ONCE_MAX:
@@ -126,7 +133,12 @@ class Watching:
     async def _step(self, log: Log, sink: Sink) -> int | None:
         """One step and how many rows it judged; None when there was nothing to read."""
         async with self._stepping:
-            made = await asyncio.to_thread(self._read_and_judge, log)
+            try:
+                made = await asyncio.to_thread(self._read_and_judge, log)
+            except RetryLater:
+                self._metrics.count("watch_read_retries")
+                await asyncio.sleep(RETRY_S)
+                return 0
             if made is None:
                 return None
             commit_point("watch.judged")
@@ -139,8 +151,10 @@ class Watching:
 
     def _read_and_judge(self, log: Log) -> _Step | None:
         standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
-        polled = {stream: self._consumers[stream].poll(ROWS_AT_ONCE_MAX) for stream in self._told_by}
-        polled |= own_readings(log, log.node, {stream: standing[stream] for stream in STREAMS}, ROWS_AT_ONCE_MAX)
+        polled = {stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in self._told_by}
+        own = self._own = self._own or OwnReadings(log, log.node, self._clock, lambda stream: self.patience_s(stream))
+        readings, passed = own.poll({stream: standing[stream] for stream in STREAMS}, ROWS_AT_ONCE_MAX)
+        polled |= readings
         if all(polled[stream].position == position for stream, position in standing.items()):
             return None
         started_s = self._clock.monotonic_s()
@@ -150,7 +164,20 @@ class Watching:
         self._metrics.count("watch_alerts", len(outcome.alerts))
         self._metrics.count("watch_events", len(outcome.events))
         appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
-        return _Step(polled, appends)
+        return _Step(polled, [*appends, *self._told_of(passed)])
+
+    def _told_of(self, passed: Sequence[PassedOver]) -> list[Append]:
+        """That the watch goes on without these."""
+        bodies = [
+            {
+                "reason": f"{one.stream}:{one.origin} {one.first}..{one.end - 1} was not judged: {one.why}",
+                "outcome": "the watch went on without",
+                "at_ms": self._clock.now_ms(),
+            }
+            for one in passed
+        ]
+        records = [Record(self._metrics.process, device_at_ms=self._clock.now_ms(), body=body) for body in bodies]
+        return [Append(EXCEPTIONS, to_batch(records))] if records else []
 
     def _judge(self, batches: Mapping[str, Sequence[Batch]]) -> Outcome:
         """Registry entries first, then all readings this node took in itself, in order of time, whichever stream they are in."""
@@ -179,7 +206,7 @@ class Watching:
             appends += self._consumers[stream].with_position(polled.position)
         while True:
             try:
-                last = (await sink.append(appends))[-1]
+                last = [answer for answer in await sink.append(appends) if answer.stream == CONSUMERS][-1]
                 break
             except RetryLater:
                 self._metrics.count("watch_append_retries")
@@ -189,7 +216,9 @@ class Watching:
             self._consumers[stream].committed(polled.position)
 
     def _take_up(self, log: Log) -> None:
-        self._consumers = {stream: Consumer(log, f"watch/{stream}", stream) for stream in (*self._told_by, *STREAMS)}
+        self._consumers = {
+            stream: Consumer(log, f"watch/{stream}", stream, patience=self._patience_of(stream)) for stream in (*self._told_by, *STREAMS)
+        }
         reached = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         at = self._restore_snapshot(reached) or {stream: _floor(log, stream) for stream in reached}
         steps = 0
@@ -197,6 +226,9 @@ class Watching:
             self._judge({stream: list(_between(log, stream, at[stream], cut[stream])) for stream in cut})
             at, steps = cut, steps + 1
         _log.info("the watch has taken up its memory: %d steps since the snapshot taken again", steps)
+
+    def _patience_of(self, stream: str) -> Patience:
+        return Patience(lambda: self.patience_s(stream), self._clock, self._metrics.process)
 
     def _restore_snapshot(self, reached: Positions) -> Positions | None:
         try:
@@ -236,6 +268,11 @@ class Watching:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._file)
+
+
+def _for_ever(stream: str) -> float | None:
+    """The patience of streams of which nothing else is said."""
+    return None
 
 
 def _records(made: Sequence[Made]) -> pa.RecordBatch:

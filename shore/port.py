@@ -24,6 +24,7 @@ class PortNode:
             self._watching = Watching(
                 settings.watch_settings(), settings.node.folder, self.node.clock, self.node.metrics, self.node.report, ("registry",)
             )
+            self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s
             self.node.add_background("intake", self._take_in)
             self.node.needs("the quay's endpoint", lambda: self.intake.listens)
             self.node.add_background("watch", self._watch)

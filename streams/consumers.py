@@ -42,12 +42,14 @@ class Polled:
     """What there was to read, and the Position to commit once it is dealt with. Rows that will never come are passed over.
 
     `late`: batches of offsets that were skipped earlier. `skipped`: all that is skipped and has not come, once this is committed.
+    `passed`: what lay below the floor of this copy and is never read.
     """
 
     batches: tuple[Batch, ...]
     position: Position
     late: tuple[Batch, ...] = ()
     skipped: Skipped = field(default_factory=dict)
+    passed: Skipped = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -80,21 +82,23 @@ class Consumer:
         """What was skipped and has not come yet, as last committed."""
         return self._skipped
 
+    def poll_from_floor(self, rows_max: int = POLL_ROWS_MAX) -> Polled:
+        """As `poll`, for who would rather go on than hear of Trimmed: from this copy's floor, where the Position is below it.
+
+        What is passed over so is told in `exceptions` in the commit that goes past it.
+        """
+        floors = {origin: one.floor for origin, one in self._log.ledger(self.stream).items() if one.floor > self._position[origin]}
+        passed = {origin: RangeSet([(self._position[origin], floor)]) for origin, floor in floors.items()}
+        position = self._position.merged(Position(floors))
+        self._polled = replace(self._poll(position, rows_max), passed=passed)
+        return self._polled
+
     def poll(self, rows_max: int = POLL_ROWS_MAX) -> Polled:
         """What follows the Position: at most `rows_max` rows, or nothing when the copy is not further (or is behind). Commits nothing.
 
         Raises Trimmed when the Position is below this copy's floor.
         """
-        if self._patience is None and not self._skipped:
-            self._polled = Polled(*self._following(self._position, rows_max))
-            return self._polled
-        late, skipped = self._late(rows_max)
-        rows = sum(batch.records.num_rows for batch in late)
-        batches, position = self._following(self._position, rows_max - rows) if rows < rows_max else ((), self._position)
-        if not batches and not late:
-            over, skipped = self._over_holes(position, skipped)
-            batches, position = self._beyond(over, rows_max)
-        self._polled = Polled(batches, position, tuple(late), skipped)
+        self._polled = self._poll(self._position, rows_max)
         return self._polled
 
     def commit(self, position: Position, effects: Sequence[Append] = ()) -> list[Appended]:
@@ -109,7 +113,7 @@ class Consumer:
     def with_position(self, position: Position, effects: Sequence[Append] = ()) -> list[Append]:
         """The appends of a commit, for who commits through a GroupCommitter and then says `committed`. Raises Misuse as `commit`.
 
-        What is newly skipped is told in `exceptions` in the same commit.
+        What is newly skipped or passed over is told in `exceptions` in the same commit.
         """
         if not position.reaches(self._position):
             raise Misuse(f"consumer {self.name!r} stands at {self._position} and does not go back to {position}")
@@ -117,12 +121,25 @@ class Consumer:
         body: dict[str, Any] = {"stream": self.stream, "position": position.to_json()}
         if skipped:
             body["skipped"] = {str(origin): list(ranges) for origin, ranges in sorted(skipped.items())}
-        return [*effects, Append(CONSUMERS, to_batch([Record(topic=self.name, body=body)])), *self._told(skipped)]
+        polled = self._polled
+        passed = polled.passed if polled is not None and polled.position == position else {}
+        return [*effects, Append(CONSUMERS, to_batch([Record(topic=self.name, body=body)])), *self._told(skipped, passed)]
 
     def committed(self, position: Position) -> None:
         """The appends that `with_position` gave for `position` are durable: poll goes on from there."""
         self._skipped = self._skipped_at(position)
         self._position = position
+
+    def _poll(self, since: Position, rows_max: int) -> Polled:
+        if self._patience is None and not self._skipped:
+            return Polled(*self._following(since, rows_max))
+        late, skipped = self._late(rows_max)
+        rows = sum(batch.records.num_rows for batch in late)
+        batches, position = self._following(since, rows_max - rows) if rows < rows_max else ((), since)
+        if not batches and not late:
+            over, skipped = self._over_holes(position, skipped)
+            batches, position = self._beyond(over, rows_max)
+        return Polled(batches, position, tuple(late), skipped)
 
     def _following(self, position: Position, rows_max: int) -> tuple[tuple[Batch, ...], Position]:
         """At most `rows_max` rows from `position` up to the copy's Position, and where that leads."""
@@ -193,18 +210,22 @@ class Consumer:
             return self._polled.skipped
         return self._skipped
 
-    def _told(self, skipped: Skipped) -> list[Append]:
-        told = []
-        for origin, ranges in sorted(skipped.items()):
-            for first, end in ranges.without(self._skipped.get(origin, ())):
-                clock, process = (self._patience.clock, self._patience.process) if self._patience else (None, "consumer")
-                body = {
-                    "reason": f"{self.stream}:{origin} {first}..{end - 1} did not come in time",
-                    "outcome": f"consumer {self.name} went on without; what comes of it is delivered late",
-                    "at_ms": clock.now_ms() if clock else None,
-                }
-                told.append(Append(EXCEPTIONS, to_batch([Record(process, device=self._log.node, body=body)])))
-        return told
+    def _told(self, skipped: Skipped, passed: Skipped) -> list[Append]:
+        newly = {origin: RangeSet(ranges.without(self._skipped.get(origin, ()))) for origin, ranges in skipped.items()}
+        late = f"consumer {self.name} went on without; what comes of it is delivered late"
+        floor = f"consumer {self.name} goes on from the floor; what is below is not read here"
+        return [
+            *(self._telling(f"{of} did not come in time", late) for of in self._named(newly)),
+            *(self._telling(f"{of} was dropped here before it was read", floor) for of in self._named(passed)),
+        ]
+
+    def _named(self, found: Skipped) -> list[str]:
+        return [f"{self.stream}:{origin} {first}..{end - 1}" for origin, ranges in sorted(found.items()) for first, end in ranges]
+
+    def _telling(self, reason: str, outcome: str) -> Append:
+        clock, process = (self._patience.clock, self._patience.process) if self._patience else (None, "consumer")
+        body = {"reason": reason, "outcome": outcome, "at_ms": clock.now_ms() if clock else None}
+        return Append(EXCEPTIONS, to_batch([Record(process, device=self._log.node, body=body)]))
 
     def _recorded(self) -> tuple[Position, Skipped]:
         position = Position()

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from intake.together import own_readings
+from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import StillClock
 from streams.codec import BlockCodec
+from streams.consumers import Polled
+from streams.errors import RetryLater
 from streams.log import Append
 from streams.logs.files import FileLog
 from streams.records import Record, StoredRecord, to_batch
@@ -29,8 +31,10 @@ def filled(folder: Path, clock: StillClock, commits: list[dict[str, int]]) -> Fi
 def played(log: FileLog, rows_max: int) -> list[dict[str, list[StoredRecord]]]:
     at = {stream: Position() for stream in STREAMS}
     steps: list[dict[str, list[StoredRecord]]] = []
+    own = OwnReadings(log, "ship", StillClock(), lambda stream: None)
     while True:
-        polled = own_readings(log, "ship", at, rows_max)
+        polled, passed = own.poll(at, rows_max)
+        assert passed == []
         if all(polled[stream].position == at[stream] for stream in STREAMS):
             return steps
         at = {stream: one.position for stream, one in polled.items()}
@@ -62,3 +66,65 @@ def test_one_commit_larger_than_a_step_is_read_whole(tmp_path: Path) -> None:
     steps = played(log, rows_max=10)
     log.close()
     assert len(steps[0]["containers"]) == 100
+
+
+def offsets(polled: dict[str, Polled]) -> dict[str, list[int]]:
+    return {stream: [row.coordinates.offset for batch in one.batches for row in batch.rows()] for stream, one in polled.items()}
+
+
+def at(polled: dict[str, Polled]) -> dict[str, Position]:
+    return {stream: one.position for stream, one in polled.items()}
+
+
+@pytest.mark.parametrize("rows_max", [1, 5, 1_000])
+def test_below_the_floor_it_goes_on_from_the_floor(tmp_path: Path, rows_max: int) -> None:
+    """What age dropped before it was read is passed over, once, and said to be."""
+    log = filled(tmp_path, StillClock(), [{"containers": 10, "ships": 1}] * 4)
+    own = OwnReadings(log, "ship", StillClock(), lambda stream: None)
+    log.trim("containers", log.origin, 25)
+    polled, passed = own.poll({stream: Position() for stream in STREAMS}, rows_max)
+    assert passed == [PassedOver("containers", log.origin, 0, 25, "it was dropped here before it was read")]
+    found: list[int] = []
+    while True:
+        found += offsets(polled)["containers"]
+        standing = at(polled)
+        polled, passed = own.poll(standing, rows_max)
+        assert passed == []
+        if at(polled) == standing:
+            break
+    assert found == list(range(25, 40))
+    assert standing["ships"] == Position({log.origin: 4})
+    log.close()
+
+
+def test_all_that_is_left_may_be_gone(tmp_path: Path) -> None:
+    log = filled(tmp_path, StillClock(), [{"containers": 10, "ships": 1}] * 3)
+    log.declare_gone("containers", log.origin, 0, 20, "thinned")
+    steps = played(log, rows_max=4)
+    assert [row.coordinates.offset for step in steps for row in step["containers"]] == list(range(20, 30))
+    log.close()
+
+
+@pytest.mark.parametrize(("patience_s", "waits_s"), [(None, PATIENCE_S), (7.0, 7.0), (3_600.0, PATIENCE_S)])
+def test_a_hole_is_waited_for_and_nothing_runs_ahead_meanwhile(tmp_path: Path, patience_s: float | None, waits_s: float) -> None:
+    """Damage in the middle: no peer brings it back, and the watch must not be blind for ever."""
+    log = filled(tmp_path, StillClock(), [{"containers": 10, "ships": 1}] * 6)
+    [piece] = list(log.blocks("containers", log.origin, 20, 30))
+    data = bytearray((tmp_path / "log" / "segments" / "0000000001.segment").read_bytes())
+    data[data.index(piece.to_bytes()) + 60] ^= 1
+    (tmp_path / "log" / "segments" / "0000000001.segment").write_bytes(data)
+    clock = StillClock()
+    own = OwnReadings(log, "ship", clock, lambda stream: patience_s)
+    with pytest.raises(RetryLater):
+        own.poll({stream: Position() for stream in STREAMS}, 1_000)
+    polled, passed = own.poll({stream: Position() for stream in STREAMS}, 1_000)
+    assert offsets(polled) == {"containers": list(range(20)), "ships": [0, 1, 2]}, "ships up to where the hole may end"
+    standing = at(polled)
+    for wait_s in (waits_s - 1, 1):
+        polled, passed = own.poll(standing, 1_000)
+        assert (at(polled), passed) == (standing, [])
+        clock.advance(wait_s)
+    polled, passed = own.poll(standing, 1_000)
+    assert passed == [PassedOver("containers", log.origin, 20, 30, "it did not come in time")]
+    assert offsets(polled) == {"containers": list(range(30, 60)), "ships": [3, 4, 5]}
+    log.close()

@@ -128,6 +128,32 @@ async def test_a_watch_that_is_broken_off_makes_the_same(tmp_path: Path, whole: 
     aboard.log.close()
 
 
+async def test_a_watch_further_behind_than_the_floor_goes_on_from_there_and_says_so(tmp_path: Path) -> None:
+    """The node was off for longer than its streams are kept: what was dropped is passed over once, of readings and of what it is told."""
+    aboard = Aboard(tmp_path)
+    aboard.told()
+    readings = voyage()
+    aboard.append(readings[: len(readings) // 8])
+    aboard.told()
+    told = aboard.log.position(f"aboard/{SHIP}")[aboard.log.origin]
+    dropped = aboard.log.position("containers")[aboard.log.origin]
+    aboard.log.trim("containers", aboard.log.origin, dropped)
+    aboard.log.trim(f"aboard/{SHIP}", aboard.log.origin, told // 2)
+    aboard.append(readings[len(readings) // 8 : len(readings) // 4])
+    await aboard.watch()
+    reasons = [str((row.record.body or {})["reason"]) for row in stored(aboard.log, "exceptions")]
+    origin = aboard.log.origin
+    assert sorted(reasons) == [
+        f"aboard/{SHIP}:{origin} 0..{told // 2 - 1} was dropped here before it was read",
+        f"containers:{origin} 0..{dropped - 1} was not judged: it was dropped here before it was read",
+    ]
+    aboard.append(readings[len(readings) // 4 :])
+    await aboard.watch()
+    assert len(stored(aboard.log, "exceptions")) == 2
+    assert any("PROBABLE_OVERBOARD" in one for one in sorted_made(aboard))
+    aboard.log.close()
+
+
 async def test_a_registry_entry_that_does_not_read_is_reported_and_left_out(tmp_path: Path) -> None:
     aboard = Aboard(tmp_path)
     aboard.log.append([Append(f"aboard/{SHIP}", to_batch([Record("load_list/x", body={"type": "load_list"}), Record("port/y")]))])
