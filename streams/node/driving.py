@@ -111,12 +111,15 @@ class Drive:
                 self._set_timer()
                 await self._turn.wait()
                 continue
+            began_s = self._clock.monotonic_s()
             if not await self._wire.send(message):
                 return
             sent += 1
             if self._rate_bit_s:
                 await asyncio.sleep(len(message) * 8 / self._rate_bit_s)
-            elif sent % MESSAGES_A_TURN == 0:
+                continue
+            self.session.sender.carried(len(message), self._clock.monotonic_s() - began_s)
+            if sent % MESSAGES_A_TURN == 0:
                 await asyncio.sleep(0)
 
     def _set_timer(self) -> None:

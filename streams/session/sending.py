@@ -26,6 +26,11 @@ LINGER_S = 0.05
 LINGER_RECORDS = 1_000
 CLAIM_S = 30.0
 LATER_S = 2.0
+FRAGMENT_BYTES_MIN = 4096
+FRAGMENT_S = 0.005
+"""Where the link takes more than FRAGMENT_BYTES_MIN in this time, a fragment is larger: what is urgent waits for one at most."""
+MEASURED_BYTES = 64 << 10
+"""After so many bytes the link's rate is believed: more than the operating system takes unsent."""
 DAMAGED_MAX = 8
 """Transfers a peer may find damaged before the session is ended."""
 
@@ -72,6 +77,8 @@ class Sender:
         self._resumable: dict[Key, list[PartialBlock]] = {}
         self._cancels: deque[Cancel] = deque()
         self._numbers = 0
+        self._fragment_bytes = FRAGMENT_BYTES_MIN
+        self._measured = (0, 0.0)  # bytes, seconds
         self.damaged = 0
         self.sent_records = 0
         self._sent_up_to: dict[Key, int] = {}
@@ -169,6 +176,17 @@ class Sender:
             wait_s = LATER_S if code == "later" else CLAIM_S
             self.track(transfer.key).wait(transfer.first, transfer.end, now_s + wait_s, claimed=code == "elsewhere")
 
+    def carried(self, bytes_: int, took_s: float) -> None:
+        """The link took a message of so many bytes in so many seconds: the next fragments are as large as that allows. Never told, they
+        are small; what is slower than before is believed at once."""
+        if bytes_ < FRAGMENT_BYTES_MIN:
+            return
+        now = _fitting(bytes_, took_s)
+        self._measured = (self._measured[0] + bytes_, self._measured[1] + took_s)
+        if now < self._fragment_bytes or self._measured[0] >= MEASURED_BYTES:
+            self._fragment_bytes = min(now, _fitting(*self._measured))
+            self._measured = (0, 0.0)
+
     def wake_s(self, now_s: float) -> float | None:
         """When something held back may go; None when nothing is."""
         waits = (self._tracks[key].next_wait_s(now_s) for key in self._todo())
@@ -216,7 +234,7 @@ class Sender:
         if transfer is None:
             transfer = self._begin(slot)
             return self._begin_message(transfer, slot) if transfer else None
-        piece = transfer.loaded.data[transfer.at : transfer.at + FRAGMENT_BYTES_MAX]
+        piece = transfer.loaded.data[transfer.at : transfer.at + self._fragment_bytes]
         transfer.at += len(piece)
         if transfer.done():
             slot.current = None
@@ -244,7 +262,7 @@ class Sender:
         loaded = transfer.loaded
         transfer.start = self._resume_at(transfer)
         self.resumed_bytes += transfer.start
-        piece = loaded.data[transfer.start : transfer.start + FRAGMENT_BYTES_MAX]
+        piece = loaded.data[transfer.start : transfer.start + self._fragment_bytes]
         transfer.at = transfer.start + len(piece)
         if transfer.done():
             slot.current = None
@@ -276,3 +294,8 @@ class Sender:
     def _next_number(self) -> int:
         self._numbers += 1
         return self._numbers
+
+
+def _fitting(bytes_: int, took_s: float) -> int:
+    """How large a fragment may be on a line that took so many bytes in so many seconds."""
+    return max(FRAGMENT_BYTES_MIN, int(min(bytes_ * FRAGMENT_S / max(took_s, 1e-6), FRAGMENT_BYTES_MAX)))

@@ -6,6 +6,7 @@ import random
 
 from streams.definitions import Definitions
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Fragment, Message, Track, decode
+from streams.session.sending import FRAGMENT_BYTES_MIN, FRAGMENT_S
 from tests.sync.world import World, rows
 
 RATE_BYTES_S = 16_000.0
@@ -57,7 +58,7 @@ def test_an_alert_overtakes_a_backlog_by_all_but_one_fragment() -> None:
     raised_s = world.clock.at_s
     world.stations["ship-a"].append("alerts", [b"overboard"])
     world.run_until(lambda: bool(world.stations["tokyo"].log.rows.get(("alerts", world.stations["ship-a"].origin))))
-    fragment_s = (FRAGMENT_BYTES_MAX + 200) / RATE_BYTES_S
+    fragment_s = (FRAGMENT_BYTES_MIN + 200) / RATE_BYTES_S
     assert world.clock.at_s - raised_s <= LATENCY_S + fragment_s + 0.05
     assert not world.complete("tokyo")
 
@@ -96,4 +97,24 @@ def test_pings_do_not_wait_behind_data() -> None:
     world.run(20.0)
     rtt_s = connection.ends["tokyo"].rtt_s
     assert rtt_s is not None
-    assert rtt_s <= 2 * LATENCY_S + 2 * FRAGMENT_BYTES_MAX / RATE_BYTES_S
+    assert rtt_s <= 2 * LATENCY_S + 2 * FRAGMENT_BYTES_MIN / RATE_BYTES_S
+
+
+def test_fragments_are_as_large_as_the_line_takes_in_five_milliseconds() -> None:
+    world, tap = _ship_and_port(60_000)
+    connection = world.connect("ship-a", "tokyo", latency_s=0.001, rate_bytes_s=100e6)
+    world.run_until(lambda: len(_pieces(tap)) > 40)
+    assert _pieces(tap)[0] <= FRAGMENT_BYTES_MIN
+    assert max(_pieces(tap)) == FRAGMENT_BYTES_MAX
+    connection.rate_bytes_s = 2e6
+    tap.said.clear()
+    world.run_until(lambda: len(_pieces(tap)) > 20)
+    assert max(_pieces(tap)[5:]) <= 2e6 * FRAGMENT_S, "a line that slows down is believed at once"
+    connection.rate_bytes_s = RATE_BYTES_S
+    tap.said.clear()
+    world.run_until(lambda: len(_pieces(tap)) > 10)
+    assert max(_pieces(tap)[5:]) == FRAGMENT_BYTES_MIN
+
+
+def _pieces(tap: Wiretap) -> list[int]:
+    return [len(message.piece) for _, message, _ in tap.said if isinstance(message, Begin | Fragment)]

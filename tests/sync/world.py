@@ -254,6 +254,7 @@ class World:
 
         def sent() -> None:
             connection.busy[name] = False
+            connection.ends[name].sender.carried(len(data), sending_s)
             self._turn_of(connection, name)
 
         def arrived() -> None:
