@@ -15,12 +15,14 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import zstandard
 from pydantic import SecretStr
 
+from bench.proc import cpu_s
 from bench.readings import as_json, fleet_readings
 from streams.clock import WallClock
 from streams.codec import BlockCodec
@@ -64,19 +66,18 @@ async def here(containers: int, hours: int, folder: Path) -> dict[str, object]:
     """The ship: everything that is measured."""
     readings = fleet_readings(containers, hours)
     backlog = readings.slice(0, readings.num_rows - LIVE_READINGS)
-    port = _free_port()
+    address = PeerAddress(node="there", url=f"http://127.0.0.1:{_free_port()}", token=TOKEN)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.link", "there", str(folder), str(port), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "bench.link", "there", str(folder), address.url.rpartition(":")[2], stdout=asyncio.subprocess.PIPE
     )
     node = Node(_settings("here", folder))
     await node.start()
     try:
-        for first in range(0, backlog.num_rows, COMMIT_READINGS):
-            await node.append([Append("containers", backlog.slice(first, COMMIT_READINGS))])
-        result = {**_machine(), "readings": backlog.num_rows, "containers": containers, **_bounds(node, backlog, folder)}
-        node.link([PeerAddress(node="there", url=f"http://127.0.0.1:{port}", token=TOKEN)])
-        seconds, carried = await _caught_up(node)
-        result |= {"catch_up_readings_s": round(backlog.num_rows / seconds), "backlog_bytes_reading": round(carried / backlog.num_rows, 2)}
+        result = {**_machine(), "readings": backlog.num_rows, "containers": containers, **_as_json(backlog), **_synced(folder)}
+        result |= await _catching_up(node, address, process.pid, backlog, "merged", folder)
+        node.link([])
+        await _until(lambda: not node.links.status())
+        result |= await _catching_up(node, address, process.pid, backlog, "fresh", folder)
         before = _carried(node)
         live = readings.slice(backlog.num_rows)
         for first in range(0, LIVE_READINGS, LIVE_COMMIT_READINGS):
@@ -90,6 +91,28 @@ async def here(containers: int, hours: int, folder: Path) -> dict[str, object]:
         process.terminate()
     arrivals = json.loads((await process.communicate())[0])
     return _ratios(result | _lags(appended, arrivals))
+
+
+async def _catching_up(node: Node, address: PeerAddress, peer: int, backlog: pa.RecordBatch, how: str, folder: Path) -> dict[str, object]:
+    """A backlog appended while there was no link, then the link: `merged` as upkeep leaves it at sea, or `fresh` as it was committed."""
+    first = node.log.position("containers")[node.log.origin]
+    for at in range(0, backlog.num_rows, COMMIT_READINGS):
+        await node.append([Append("containers", backlog.slice(at, COMMIT_READINGS))])
+    assert isinstance(node.log, FileLog)
+    while how == "merged" and await asyncio.to_thread(node.log.upkeep.step):
+        pass
+    alone_s = await asyncio.to_thread(_admitted_alone, node, first, folder / how)
+    used_s = [cpu_s(os.getpid()), cpu_s(peer)]
+    node.link([address])
+    seconds, carried = await _caught_up(node)
+    sent_us, applied_us = ((cpu_s(pid) - used) / backlog.num_rows * 1e6 for pid, used in zip((os.getpid(), peer), used_s, strict=True))
+    return {
+        f"{how}_catch_up_readings_s": round(backlog.num_rows / seconds),
+        f"{how}_catch_up_cpu_us": {"here": round(sent_us, 2), "there": round(applied_us, 2)},
+        f"{how}_admit_alone_readings_s": round(backlog.num_rows / alone_s),
+        f"{how}_catch_up_of_admit_alone": round(alone_s / seconds, 2),
+        f"{how}_bytes_reading": round(carried / backlog.num_rows, 2),
+    }
 
 
 async def _lag_appends(node: Node) -> list[int]:
@@ -107,10 +130,14 @@ async def _lag_appends(node: Node) -> list[int]:
 async def _caught_up(node: Node) -> tuple[float, int]:
     """Waits until the peer has all; the seconds that took and the bytes carried so far, both ways."""
     began_s = time.perf_counter()
-    async with asyncio.timeout(DEADLINE_S):
-        while not _is_caught_up(node):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    await _until(lambda: _is_caught_up(node))
     return time.perf_counter() - began_s, _carried(node)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 def _is_caught_up(node: Node) -> bool:
@@ -123,16 +150,30 @@ def _carried(node: Node) -> int:
     return int(status["sent_bytes"]) + int(status["received_bytes"])
 
 
-def _bounds(node: Node, backlog: pa.RecordBatch, folder: Path) -> dict[str, float]:
-    """What the same readings cost as JSON, and how fast a log alone admits the same blocks."""
+def _as_json(backlog: pa.RecordBatch) -> dict[str, float]:
+    """What the same readings cost as JSON."""
     lines = as_json(backlog.slice(0, min(backlog.num_rows, 20_000)))
     packed = sum(len(zstandard.compress(b"\n".join(lines[at : at + ZSTD_BATCH]), 3)) for at in range(0, len(lines), ZSTD_BATCH))
-    log = FileLog(folder / "bound" / "log", folder / "bound" / "marker", "bound", BlockCodec(), WallClock())
-    blocks = list(node.log.blocks("containers", node.log.origin, 0, backlog.num_rows))
+    return {
+        "json_bytes_reading": round(sum(map(len, lines)) / len(lines), 1),
+        "zstd_json_bytes_reading": round(packed / len(lines), 1),
+    }
+
+
+def _admitted_alone(node: Node, first: int, folder: Path) -> float:
+    """The seconds in which a log alone admits the blocks of the backlog as they are."""
+    log = FileLog(folder / "log", folder / "marker", "bound", BlockCodec(), WallClock())
+    blocks = list(node.log.blocks("containers", node.log.origin, first, node.log.position("containers")[node.log.origin]))
     began_s = time.perf_counter()
     for at in range(0, len(blocks), 16):
         log.admit(blocks[at : at + 16])
-    admitted_s = time.perf_counter() - began_s
+    seconds = time.perf_counter() - began_s
+    log.close()
+    return seconds
+
+
+def _synced(folder: Path) -> dict[str, float]:
+    """How long the disk takes to sync a little."""
     sync_ms = []
     with (folder / "sync").open("wb", buffering=0) as file:
         for _ in range(100):
@@ -140,13 +181,7 @@ def _bounds(node: Node, backlog: pa.RecordBatch, folder: Path) -> dict[str, floa
             file.write(bytes(512))
             os.fdatasync(file.fileno())
             sync_ms.append((time.perf_counter() - began_s) * 1000)
-    log.close()
-    return {
-        "json_bytes_reading": round(sum(map(len, lines)) / len(lines), 1),
-        "zstd_json_bytes_reading": round(packed / len(lines), 1),
-        "admit_alone_readings_s": round(backlog.num_rows / admitted_s),
-        "fdatasync_p99_ms": round(statistics.quantiles(sync_ms, n=100)[-1], 2),
-    }
+    return {"fdatasync_p99_ms": round(statistics.quantiles(sync_ms, n=100)[-1], 2)}
 
 
 def _lags(given: list[int], arrivals: list[tuple[int, int]]) -> dict[str, float]:
@@ -162,9 +197,8 @@ def _lags(given: list[int], arrivals: list[tuple[int, int]]) -> dict[str, float]
 def _ratios(result: dict[str, object]) -> dict[str, object]:
     number = {name: value for name, value in result.items() if isinstance(value, int | float)}
     return result | {
-        "json_over_backlog": round(number["json_bytes_reading"] / number["backlog_bytes_reading"], 1),
-        "zstd_json_over_backlog": round(number["zstd_json_bytes_reading"] / number["backlog_bytes_reading"], 1),
-        "catch_up_of_admit_alone": round(number["catch_up_readings_s"] / number["admit_alone_readings_s"], 2),
+        "json_over_backlog": round(number["json_bytes_reading"] / number["merged_bytes_reading"], 1),
+        "zstd_json_over_backlog": round(number["zstd_json_bytes_reading"] / number["merged_bytes_reading"], 1),
         "lag_p99_over_two_fdatasync_p99": round(number["lag_p99_ms"] / (2 * number["fdatasync_p99_ms"]), 1),
     }
 
@@ -186,7 +220,7 @@ def _free_port() -> int:
         return port
 
 
-def main(containers: int = 2_000, hours: int = 120) -> None:
+def main(containers: int = 2_000, hours: int = 400) -> None:
     """Measures and prints."""
     with tempfile.TemporaryDirectory() as name:
         print(json.dumps(asyncio.run(here(containers, hours, Path(name))), indent=1))

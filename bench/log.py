@@ -16,7 +16,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.log import Append
 from streams.logs.files import FileLog
+from streams.node.upkeep import REST_S_MIN, REST_SHARE
 from streams.words import Position
 
 CALLERS = 64
@@ -36,6 +38,8 @@ LIVE_ROWS = 100
 LIVE_READINGS = 100_000
 """Enough that what an index takes when it is empty does not count."""
 COMMIT_ROWS = 32_768
+COMMITS_OF = (10_000, COMMIT_ROWS, 65_536)
+UPKEEP_TURNS, BACKLOG_COMMITS, BACKLOG_ROWS = 3, 300, 400
 
 Figures = dict[str, object]
 
@@ -54,13 +58,32 @@ def rate(rows: int, work: Callable[[], object]) -> int:
 
 def append_in(log: FileLog, readings: pa.RecordBatch, rows: int, stream: str = "containers") -> Figures:
     """One commit for every `rows` readings: the rate, and how long a commit took."""
+    return told(readings.num_rows, commits(log, readings, rows, stream))
+
+
+def append_alone(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
+    """As `append_in`, by the size of commits, once all that is slow the first time has been done."""
+    log = open_log(folder, "alone", at_ms)
+    append_in(log, readings.slice(0, COMMIT_ROWS), COMMIT_ROWS, "warm")
+    figures: Figures = {f"append_{rows}_a_commit": append_in(log, readings, rows) for rows in COMMITS_OF}
+    log.close()
+    return figures
+
+
+def commits(log: FileLog, readings: pa.RecordBatch, rows: int, stream: str) -> list[float]:
+    """The seconds that each commit of `rows` readings took."""
     took_s = []
     for at in range(0, readings.num_rows, rows):
         begun_s = time.perf_counter()
         log.append([Append(stream, readings.slice(at, rows))])
         took_s.append(time.perf_counter() - begun_s)
+    return took_s
+
+
+def told(readings: int, took_s: Sequence[float]) -> Figures:
+    """The rate, and how long a commit took."""
     p50, p99 = np.percentile(took_s, (50, 99)) * 1000
-    return {"per_s": round(readings.num_rows / sum(took_s)), "commit_p50_ms": round(p50, 1), "commit_p99_ms": round(p99, 1)}
+    return {"per_s": round(readings / sum(took_s)), "commit_p50_ms": round(p50, 1), "commit_p99_ms": round(p99, 1)}
 
 
 async def append_together(log: FileLog, readings: pa.RecordBatch) -> None:
@@ -86,23 +109,46 @@ def merged(log: FileLog) -> float:
     return longest_s
 
 
-def append_while_merging(log: FileLog, readings: pa.RecordBatch) -> Figures:
-    """As `append_in`, with upkeep in another thread, resting as a node lets it."""
-    over = threading.Event()
+@contextmanager
+def upkept(log: FileLog, rest_share: float) -> Iterator[Figures]:
+    """Upkeep in another thread, resting so many times as long as each step took; how many steps, and what of the time they took."""
+    over, begun_s, steps_s = threading.Event(), time.perf_counter(), [0.0]
+    found: Figures = {}
 
     def keep_up() -> None:
         while not over.is_set():
-            begun_s = time.perf_counter()
+            step_s = time.perf_counter()
             more = log.upkeep.step()
-            over.wait(max(0.02, 3 * (time.perf_counter() - begun_s)) if more else 0.1)
+            steps_s.append(time.perf_counter() - step_s)
+            over.wait(max(REST_S_MIN, rest_share * steps_s[-1]) if more and rest_share else 0.0 if more else 0.1)
 
     thread = threading.Thread(target=keep_up)
     thread.start()
     try:
-        return append_in(log, readings, COMMIT_ROWS, "busy")
+        yield found
     finally:
         over.set()
         thread.join()
+        found |= {"upkeep_steps": len(steps_s) - 1, "upkeep_share": round(sum(steps_s) / (time.perf_counter() - begun_s), 2)}
+
+
+def append_beside_upkeep(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
+    """Commits of COMMIT_ROWS, by turns: no upkeep, upkeep that always has more to merge and rests as a node lets it, and without rest."""
+    log = open_log(folder, "busy", at_ms)
+    took: dict[str, list[float]] = {"alone": [], "beside_upkeep": [], "beside_upkeep_that_never_rests": []}
+    figures: Figures = {}
+    for _ in range(UPKEEP_TURNS):
+        commits(log, readings.slice(0, BACKLOG_COMMITS * BACKLOG_ROWS), BACKLOG_ROWS, "backlog")
+        took["alone"] += commits(log, readings, COMMIT_ROWS, "containers")
+        for name, rest_share in (("beside_upkeep", REST_SHARE), ("beside_upkeep_that_never_rests", 0.0)):
+            with upkept(log, rest_share) as found:
+                took[name] += commits(log, readings, COMMIT_ROWS, "containers")
+            figures[name] = found
+    for name, took_s in took.items():
+        known = figures.get(name)
+        figures[name] = told(UPKEEP_TURNS * readings.num_rows, took_s) | (known if isinstance(known, dict) else {})
+    log.close()
+    return figures
 
 
 def bytes_per_reading(log_folder: Path, rows: int) -> float:
@@ -135,7 +181,8 @@ def measured(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
     log, peer = open_log(folder, "ship-a", at_ms), open_log(folder, "port-b", at_ms)
     count, few = readings.num_rows, readings.slice(0, 20_000)
     topic = readings.column("topic")[0].as_py()
-    figures: Figures = {f"append_{COMMIT_ROWS}_a_commit": append_in(log, readings, COMMIT_ROWS)}
+    figures: Figures = append_alone(folder, readings, at_ms)
+    append_in(log, readings, COMMIT_ROWS)
     blocks = list(log.blocks("containers", log.origin, 0, count))
     figures["admit_per_s"] = rate(count, lambda: peer.admit(blocks))
     figures["history_of_one_topic"] = history(log, topic)
@@ -148,16 +195,16 @@ def measured(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
     figures["live_bytes_per_reading"] = live_bytes(folder, readings.slice(0, LIVE_READINGS), at_ms)
     figures["append_100_a_commit"] = append_in(log, few, LIVE_ROWS, "few")
     figures["append_group_commit_per_s"] = rate(few.num_rows, lambda: asyncio.run(append_together(log, few)))
-    figures["append_while_merging"] = append_while_merging(log, readings)
     log.close()
     peer.close()
+    figures["append_beside_upkeep"] = append_beside_upkeep(folder, readings, at_ms)
     return figures
 
 
 def main() -> None:
     """Measures and prints."""
     given = [int(word) for word in sys.argv[1:]]
-    containers, hours = (*given, *(2000, 48)[len(given) :])
+    containers, hours = (*given, *(2000, 400)[len(given) :])
     readings = fleet_readings(containers, hours)
     with tempfile.TemporaryDirectory(prefix="bench-log-") as name:
         figures: Figures = {

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import orjson
 
+from bench.proc import cpu_s
 from bench.readings import START_AT_MS, fleet_readings
 from cargo.outcome import Place
 from cargo.state import WatchSettings
@@ -166,12 +167,6 @@ class Receiver:
     def cpu_s(self) -> float:
         """The CPU time it has used."""
         return cpu_s(self.process.pid)
-
-
-def cpu_s(pid: int) -> float:
-    """The CPU time a process has used, in seconds."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -14,3 +15,9 @@ def memory_mib(process: int) -> int:
 def open_files(process: int) -> int:
     """How many files it has open."""
     return sum(1 for _ in Path(f"/proc/{process}/fd").iterdir())
+
+
+def cpu_s(process: int) -> float:
+    """The CPU time it has used, in seconds."""
+    user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
