@@ -1,0 +1,115 @@
+"""Goal: upkeep takes one core and bounded memory, however far it is behind, and what SQLite brings to the disk is not left to commits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from streams.block import Block
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.cores import cores, one_core
+from streams.logs.files import FileLog
+from streams.words import Origin
+from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
+
+ROOT = Path(__file__).resolve().parents[2]
+BEHIND_ROWS, COMMIT_ROWS, SIGNALS = 1_000_000, 50_000, 14
+MERGE_MIB_MAX = 400
+"""What the largest merge adds to the process: a block's rows twice, its columns, and what Arrow keeps at hand."""
+
+
+class Watched(BlockCodec):
+    """Tells how many cores each call might have taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cores: list[int] = []
+
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
+        self.cores.append(cores())
+        return super().encode(stream, origin, records)
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        self.cores.append(cores())
+        return super().decode(block)
+
+
+def test_a_merge_takes_one_core(tmp_path: Path) -> None:
+    codec = Watched()
+    log = FileLog(tmp_path / "log", tmp_path / "marker", "ship-a", codec, StillClock(NOW_MS))
+    for commit in range(64):
+        append_rows(log, rows(10, start=10 * commit))
+    assert set(codec.cores) == {os.cpu_count()}, "who appends may take them all"
+    codec.cores.clear()
+    assert log.upkeep.step()
+    assert len(codec.cores) == 65
+    assert set(codec.cores) == {1}
+    log.close()
+
+
+def test_one_core_is_this_thread_s_alone_and_ends() -> None:
+    with one_core(), one_core():
+        assert cores() == 1
+    assert cores() == os.cpu_count()
+
+
+def test_upkeep_brings_the_index_to_its_database_and_commits_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.logs.upkeep.CHECKPOINT_COMMITS", 2_000)
+    log = open_log(tmp_path)
+    database, ahead = tmp_path / "log" / "index.sqlite", tmp_path / "log" / "index.sqlite-wal"
+    before = database.stat().st_size
+    while ahead.stat().st_size < 6 << 20:  # SQLite's own limit is 4 MiB
+        append_rows(log, rows(3))
+    assert database.stat().st_size == before
+    monkeypatch.setattr("streams.logs.upkeep.CHECKPOINT_COMMITS", 1)
+    assert log.upkeep.step()
+    assert database.stat().st_size > before
+    log.close()
+
+
+def test_merging_far_behind_takes_a_bounded_memory() -> None:
+    """In a process of its own: more rows than one block may have, each of a topic of its own, which is the worst."""
+    words = [sys.executable, "-m", "tests.streams.test_log_upkeep_bounds", str(BEHIND_ROWS)]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    found = json.loads(ended.stdout)
+    assert found["blocks"] < BEHIND_ROWS // COMMIT_ROWS / 2
+    assert found["added_mib"] < MERGE_MIB_MAX, found
+
+
+def main(behind: int) -> None:
+    """Merges, and prints by how much that raised the process's memory at most."""
+    import tempfile
+
+    numbers = pa.array(range(COMMIT_ROWS), pa.int64())
+    with tempfile.TemporaryDirectory() as name:
+        log = open_log(Path(name))
+        for first in range(0, behind, COMMIT_ROWS):
+            topics = pa.array([f"box-{number}" for number in range(first, first + COMMIT_ROWS)])
+            given = [topics, topics, pa.array([NOW_MS] * COMMIT_ROWS), pa.nulls(COMMIT_ROWS, pa.string())]
+            names = ["topic", "device", "device_at_ms", "body", *(f"signal_{number}" for number in range(SIGNALS))]
+            append_rows(log, pa.RecordBatch.from_arrays([*given, *[numbers] * SIGNALS], names))
+        pa.default_memory_pool().release_unused()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        before = _mib("VmRSS")
+        while log.upkeep.step():
+            pass
+        found = {"added_mib": _mib("VmHWM") - before, "blocks": sum(1 for _ in log.spans("containers", log.origin))}
+        log.close()
+    print(json.dumps(found))
+
+
+def _mib(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
