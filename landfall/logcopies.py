@@ -17,6 +17,8 @@ from streams.logs.backup import restore as put_back
 from streams.logs.checking import Finding, Tally
 from streams.logs.checking import check as find_damage
 from streams.logs.index import INDEX_NAME
+from streams.logs.kinds import in_kafka
+from streams.logs.segments import SEGMENTS
 
 DAMAGED = 1
 
@@ -28,8 +30,11 @@ def add_copies(app: typer.Typer) -> None:
 
 
 def check(folder: Folder) -> None:
-    """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is."""
-    findings = _damage(_log_in(folder))
+    """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is.
+
+    Of a log in a Kafka every block is fetched from the brokers and verified.
+    """
+    findings = _damage(_log_in(folder, kafka_too=True))
     raise typer.Exit(DAMAGED if findings else 0)
 
 
@@ -42,6 +47,7 @@ def backup(target: Annotated[Path, typer.Argument(help="A folder to make: the ba
 def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder) -> None:
     """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
     check_backup(source)
+    _refuse_kafka(folder / "log")
     if _damage(source):
         raise Misuse(f"{source} is damaged", hint="take another backup, or fetch everything from a peer: an empty folder will do")
     aside = put_back(source, folder)
@@ -54,15 +60,26 @@ def _damage(log: Path) -> list[Finding]:
     for finding in find_damage(log, BlockCodec(), tally):
         findings.append(finding)
         console.print(f"damaged: {finding.where}: {finding.what}", style="red", markup=False)
-    looked_at = f"{tally.frames:,} frames, {tally.blocks:,} blocks, {tally.records:,} records"
+    frames = "" if in_kafka(log) else f"{tally.frames:,} frames, "
+    looked_at = f"{frames}{tally.blocks:,} blocks, {tally.records:,} records"
     console.print(f"{len(findings)} damaged; {looked_at}" if findings else f"all is well: {looked_at}", markup=False)
     return findings
 
 
-def _log_in(folder: Path) -> Path:
-    """The folder of the file log in `folder`. Raises Misuse when there is none."""
+def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:
+    """The folder of the log in `folder`: in files, or with its index there. Raises Misuse when there is none."""
     for place in (folder, folder / "log"):
-        if (place / INDEX_NAME).exists() and (place / "segments").exists():
+        if not kafka_too:
+            _refuse_kafka(place)
+        if (place / INDEX_NAME).exists() and ((place / SEGMENTS).exists() or in_kafka(place)):
             return place
-    hint = "give a node's folder with --folder; a log in Kafka is the brokers' to check and to copy"
-    raise Misuse(f"there is no log in files in {folder}", hint=hint)
+    raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder")
+
+
+def _refuse_kafka(log: Path) -> None:
+    """Raises Misuse for a log in a Kafka, whose files here are its index alone."""
+    if in_kafka(log):
+        raise Misuse(
+            f"the log of {log} is in a Kafka, whose brokers keep the copies of it that its setting replication asks for",
+            hint="for a copy elsewhere let another node sync with this one: from there it comes back, too; see docs/kafka.md",
+        )

@@ -1,4 +1,4 @@
-"""Every frame, block and ledger of a file log held against each other, changing nothing, while the node runs or not."""
+"""Every frame, block and ledger of a log held against each other, changing nothing, while the node runs or not."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams.block import Block, Codec
-from streams.errors import Corrupt, LandfallError
-from streams.logs.filereading import FileLogReader
+from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, UNREADABLE, IndexDamaged, IndexReader
+from streams.logs.kinds import AnyReader, in_kafka, open_reader
 from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
 from streams.ranges import RangeSet
 from streams.words import Origin
@@ -35,7 +35,10 @@ class Tally:
 
 
 def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
-    """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along."""
+    """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along.
+
+    Of a log in a Kafka that is its index, and every block that the brokers have of it. Raises RetryLater when they do not answer.
+    """
     try:
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark = index.mark()
@@ -45,16 +48,20 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     except (IndexDamaged, *UNREADABLE) as problem:
         yield Finding("the index", str(problem))
         return
-    for number in (*segment_numbers(log), *merged_numbers(log)):
+    for number in () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log)):
         try:
             yield from _check_file(log, number, codec, mark, tally)
         except FileNotFoundError:
             continue  # freed meanwhile: what it held is elsewhere now
     try:
-        with closing(FileLogReader(log, codec)) as reader:
+        with closing(open_reader(log, codec)) as reader:
             for stream in reader.streams():
                 for origin in reader.ledger(stream):
+                    if in_kafka(log):
+                        tally.blocks += sum(span.stored_bytes > 0 for span in reader.spans(stream, origin))
                     yield from _check_line(reader, stream, origin, tally)
+    except RetryLater:
+        raise
     except (LandfallError, *UNREADABLE) as problem:
         yield Finding("the index", str(problem))
 
@@ -85,7 +92,7 @@ def _check_frame(name: str, frame: FoundFrame, data: memoryview, codec: Codec, t
             yield Finding(f"{name} bytes {at} to {end - 1}", str(problem))
 
 
-def _check_line(reader: FileLogReader, stream: str, origin: Origin, tally: Tally) -> Iterator[Finding]:
+def _check_line(reader: AnyReader, stream: str, origin: Origin, tally: Tally) -> Iterator[Finding]:
     """What the ledger holds is what the index points to, and what it points to reads."""
     spans = list(reader.spans(stream, origin))
     pointed = RangeSet((span.first, span.end) for span in spans)
@@ -96,5 +103,7 @@ def _check_line(reader: FileLogReader, stream: str, origin: Origin, tally: Tally
         try:
             for batch in reader.run(stream, origin, span.first, span.end):
                 tally.records += batch.records.num_rows
+        except RetryLater:
+            raise
         except LandfallError as problem:
             yield Finding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem))

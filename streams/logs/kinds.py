@@ -41,11 +41,16 @@ def open_log(
     if isinstance(settings, KafkaLogSettings):
         named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
         return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
-    if (folder / WHERE).exists():
+    if in_kafka(folder):
         raise Misuse(f"{folder} is the index of a log in Kafka", hint="set the node's log to kind kafka again, or give it another folder")
     return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage))
 
 
 def open_reader(folder: Path, codec: Codec) -> AnyReader:
     """A reader of the log in `folder`, from any process. Raises FileNotFoundError when there is no log yet."""
-    return KafkaLogReader(folder, codec) if (folder / WHERE).exists() else FileLogReader(folder, codec)
+    return KafkaLogReader(folder, codec) if in_kafka(folder) else FileLogReader(folder, codec)
+
+
+def in_kafka(folder: Path) -> bool:
+    """Whether the log in `folder` is in a Kafka, and only its index there."""
+    return (folder / WHERE).exists()

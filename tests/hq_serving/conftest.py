@@ -22,7 +22,7 @@ from hq.serving.projecting import Projector
 from hq.serving.routes import routes
 from streams.clock import FleetClock, FleetTime, StillClock
 from streams.codec import BlockCodec
-from streams.logs.files import FileLogReader
+from streams.logs.kinds import open_reader
 from streams.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 
@@ -47,7 +47,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 def make_projector(log: Path, url: str, step_records_max: int = 20_000) -> Projector:
     """A projector of headquarters' log into the store at `url`."""
-    reader = FileLogReader(log, BlockCodec())
+    reader = open_reader(log, BlockCodec())
     return Projector(reader, ServingDatabase(url), StillClock(NOW_MS), Metrics("projector"), routes(PLACES), step_records_max)
 
 

@@ -125,7 +125,7 @@ def test_what_can_not_be_is_told(tmp_path: Path) -> None:
     for words, told in (
         (("backup", tmp_path / "there", "-f", tmp_path), "is there already"),
         (("restore", tmp_path / "there", "-f", tmp_path), "is no backup of a log"),
-        (("check", "-f", tmp_path / "there"), "no log in files"),
+        (("check", "-f", tmp_path / "there"), "there is no log in"),
     ):
         done = landfall("log", *words)
         assert (done.returncode, told in " ".join((done.stderr + done.stdout).split())) == (2, True), done
