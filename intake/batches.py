@@ -13,6 +13,7 @@ import pyarrow as pa
 from cargo.identity import identities
 from cargo.readings import Readings, read_payloads
 from intake.arrivals import Outcome, Publish
+from intake.decoding import Decoder, decoded
 from intake.packets import KEPT_BYTES_MAX
 from intake.routes import Route, Routes
 from streams.clock import EARLY_MS_MAX
@@ -20,6 +21,8 @@ from streams.records import GIVEN, LATE_MS_MAX, Record, body_text, to_batch
 
 EXCEPTIONS = "exceptions"
 MQTT_TOPIC_CHARS_MAX = 400
+Arrived = tuple[int, Route, bytes]
+"""One reading to be: the number of the message that brought it, where it goes, its payload in our form."""
 
 
 @dataclass(slots=True)
@@ -52,23 +55,40 @@ def prepare(messages: Sequence[Publish], routes: Routes, process: str, now_ms: i
     """
     believed = range(now_ms - LATE_MS_MAX, now_ms + early_ms + 1)
     prepared = Prepared([Outcome.ACCEPTED] * len(messages))
-    found: dict[str, list[tuple[int, Route]]] = {}
+    found: dict[str, list[Arrived]] = {}
     for number, message in enumerate(messages):
         route = routes.route(message.topic)
         if message.refused is not None:
             _refuse(prepared, number, message, message.refused, message.reason, process, now_ms)
         elif route is None:
             _refuse(prepared, number, message, Outcome.UNKNOWN_TOPIC, "this MQTT topic is none of ours", process, now_ms)
-        else:
-            found.setdefault(route.stream, []).append((number, route))
+        elif route.decode is None:
+            found.setdefault(route.stream, []).append((number, route, message.payload))
+        elif problem := _decode(found, number, message, route.decode, routes):
+            _refuse(prepared, number, message, Outcome.MALFORMED, problem, process, now_ms)
     for stream, arrived in found.items():
-        readings = read_payloads([messages[number].payload for number, _ in arrived])
+        readings = read_payloads([payload for _, _, payload in arrived])
         for row, refusal in readings.refusals.items():
             number = arrived[row][0]
             _refuse(prepared, number, messages[number], Outcome[refusal.outcome.upper()], refusal.reason, process, now_ms)
         if readings.rows:
             prepared.parts.append(_part(stream, [arrived[row] for row in readings.rows], readings, prepared.outcomes, believed))
     return prepared
+
+
+def _decode(found: dict[str, list[Arrived]], number: int, message: Publish, decode: Decoder, routes: Routes) -> str:
+    """Adds the readings in a message of others to `found`; what of it could not be told, if anything."""
+    made = decoded(decode, message.payload)
+    problem = made.problem
+    for topic, payload in made.messages:
+        route = routes.route(topic)
+        if route is None or route.decode is not None:
+            problem = (
+                problem or f"its decoder names a topic that is none of ours: {topic.decode('utf-8', 'replace')[:MQTT_TOPIC_CHARS_MAX]}"
+            )
+        else:
+            found.setdefault(route.stream, []).append((number, route, payload))
+    return problem
 
 
 def exception_record(process: str, message: Publish, outcome: Outcome, reason: str, now_ms: int) -> Record:
@@ -91,10 +111,10 @@ def _refuse(prepared: Prepared, number: int, message: Publish, outcome: Outcome,
     prepared.exceptions.append(exception_record(process, message, outcome, reason, now_ms))
 
 
-def _part(stream: str, arrived: list[tuple[int, Route]], readings: Readings, outcomes: list[Outcome], believed: range) -> Part:
-    numbers = [number for number, _ in arrived]
-    topics = [route.topic for _, route in arrived]
-    flags = _flags([route.number_valid for _, route in arrived], readings, numbers, outcomes, believed)
+def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: list[Outcome], believed: range) -> Part:
+    numbers = [number for number, _, _ in arrived]
+    topics = [route.topic for _, route, _ in arrived]
+    flags = _flags([route.number_valid for _, route, _ in arrived], readings, numbers, outcomes, believed)
     cores: dict[int, dict[str, Any]] = {row: dict(fields) for row, fields in readings.unknown.items()}
     for row, fields in readings.refused.items():
         cores.setdefault(row, {})["refused"] = fields

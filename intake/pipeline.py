@@ -9,8 +9,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from intake.arrivals import Outcome, Publish, Sender
+from intake.arrivals import STORED, Outcome, Publish, Sender
 from intake.batches import EXCEPTIONS, Part, Prepared, prepare
+from intake.decoders import find_decoder
 from intake.repeats import RepeatWindow
 from intake.routes import Routes
 from intake.settings import PipelineSettings
@@ -47,7 +48,7 @@ class Pipeline:
     def __init__(self, sink: Sink, log: LogReader, node: str, clock: Clock, metrics: Metrics, settings: PipelineSettings) -> None:
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
         self._process = metrics.process
-        self._routes = Routes()
+        self._routes = Routes((one.topic, find_decoder(one.decoder)) for one in settings.decoders)
         self._windows = {stream: RepeatWindow.rebuilt(log, node, stream, settings.repeats_readings_max) for stream in STREAMS}
         self._waiting: deque[tuple[Sender, list[Publish], float]] = deque()
         self._waiting_messages = self._waiting_bytes = 0
@@ -113,18 +114,19 @@ class Pipeline:
                 full_changed(full)
 
     def _fresh(self, part: Part, outcomes: list[Outcome]) -> Part | None:
-        """`part` less its repeats; None when nothing is left."""
+        """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is."""
         window = self._windows[part.stream]
         seen: set[bytes] = set()
         kept: list[int] = []
         for row, identity in enumerate(part.identities):
-            if identity in window or identity in seen:
-                outcomes[part.messages[row]] = Outcome.REPEATED
-            else:
+            if identity not in window and identity not in seen:
                 seen.add(identity)
                 kept.append(row)
         if len(kept) == len(part.identities):
             return part
+        for number in set(part.messages).difference(part.messages[row] for row in kept):
+            if outcomes[number] in STORED:
+                outcomes[number] = Outcome.REPEATED
         if not kept:
             return None
         records = part.records.take(pa.array(kept, pa.int64()))

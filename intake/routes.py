@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cargo.identifiers import is_container, is_imo
+from intake.decoding import Decoder
 
 ROUTES_MAX = 131_072
 _TOPIC = re.compile(
@@ -17,17 +19,21 @@ SUBSCRIPTIONS = ("landfall/containers/+/reading", "landfall/ships/+/location", "
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong."""
+    """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong. With `decode`, what
+    its messages become says where they go."""
 
     stream: str
     topic: str
     number_valid: bool
+    decode: Decoder | None = None
 
 
 class Routes:
     """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, then it begins anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, decoders: Iterable[tuple[str, Decoder]] = ()) -> None:
+        """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none."""
+        self._decoders = [(topic_pattern(one), Route("", "", True, decode)) for one, decode in decoders]
         self._known: dict[bytes, Route | None] = {}
 
     def route(self, mqtt_topic: bytes) -> Route | None:
@@ -37,7 +43,8 @@ class Routes:
         except KeyError:
             if len(self._known) >= ROUTES_MAX:
                 self._known.clear()
-            found = self._known[mqtt_topic] = _route(mqtt_topic)
+            others = (route for pattern, route in self._decoders if pattern.fullmatch(mqtt_topic))
+            found = self._known[mqtt_topic] = _route(mqtt_topic) or next(others, None)
             return found
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from intake.decoders import find_decoder
 from intake.routes import SUBSCRIPTIONS, topic_pattern
 
 _Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -20,6 +21,11 @@ def _checked(filters: tuple[str, ...]) -> tuple[str, ...]:
     for one in filters:
         topic_pattern(one)
     return filters
+
+
+def _known(decoder: str) -> str:
+    find_decoder(decoder)
+    return decoder
 
 
 _Filters = Annotated[tuple[str, ...], AfterValidator(_checked)]
@@ -40,14 +46,23 @@ class GatewayLogin(_Settings):
         return self
 
 
+class TopicDecoder(_Settings):
+    """Messages on MQTT topics that match the filter `topic` are others' payloads: `decoder` is the name of one that comes along
+    (`dcsa-tnt-3`), or `module:function` of one of your own (docs/payloads.md). Topics of our own are never decoded."""
+
+    topic: Annotated[str, AfterValidator(lambda one: _checked((one,))[0])]
+    decoder: Annotated[str, AfterValidator(_known)]
+
+
 class PipelineSettings(_Settings):
-    """How much waits at once, and how far back repeats are known."""
+    """How much waits at once, how far back repeats are known, and whose payloads are decoded; of several filters that match, the first."""
 
     batch_readings_max: int = Field(default=4_096, ge=1)
     pending_readings_max: int = Field(default=16_384, ge=1)
     pending_bytes_max: int = Field(default=64 << 20, ge=1)
     repeats_readings_max: int = Field(default=262_144, ge=1)
     retry_ms: int = Field(default=1_000, ge=1)
+    decoders: tuple[TopicDecoder, ...] = ()
 
 
 class EndpointSettings(_Settings):

@@ -1,0 +1,144 @@
+"""DCSA Track & Trace 3.0 (draft of June 2026): its IoT and reefer events into readings; one event, a list, or a `POST /events` body.
+
+What becomes a signal: position, door, motion, a reefer's power, setpoint, supply, return, ambient, probes 1 to 3, O2, CO2 and humidity;
+Fahrenheit becomes Celsius. The event's ID, type and what else a claims handler may ask for is kept in the record's body under `dcsa`. The
+draft names no device: it is called by the vendor and model that an event tells, and its container. `eventDateTime` is the device's time.
+Planned and estimated events, retractions and events of other types are no readings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from cargo.identifiers import compact_container
+from cargo.readings import DEVICE_CHARS_MAX
+from intake.decoding import Decoded, reading_of
+
+Fields = dict[str, Any]
+_FLAGS = {
+    "DOOR_OPENED": ("door_open", True),
+    "DOOR_CLOSED": ("door_open", False),
+    "MOTION_START": ("motion", True),
+    "MOTION_STOP": ("motion", False),
+}
+_POWER = {"POWER_ON": True, "POWER_OFF": False}
+_PROBES = {"P19": 1, "P20": 2, "P21": 3}
+"""Keys of the Container Owners Association's data model for the three USDA probes."""
+_KEPT = ("alarms", "numberOfActiveAlarms", "setpointParameters", "lastDefrostDateTime")
+PROBLEMS_MAX = 5
+
+
+def decode_dcsa(payload: bytes) -> Decoded:
+    """The readings in a payload of DCSA events, and which of its events are none, and why. Raises ValueError for what is no JSON of
+    events."""
+    whole = orjson.loads(payload)
+    events = whole.get("events", [whole]) if isinstance(whole, dict) else whole
+    if not isinstance(events, list):
+        raise ValueError("neither an event nor a list of events")
+    messages, problems = [], []
+    for number, event in enumerate(events, 1):
+        try:
+            messages.append(_reading(event))
+        except ValueError as problem:
+            problems.append(f"event {number}: {problem}")
+    more = f"; and {len(problems) - PROBLEMS_MAX} more" if len(problems) > PROBLEMS_MAX else ""
+    return Decoded(messages, "; ".join(problems[:PROBLEMS_MAX]) + more)
+
+
+def _reading(event: Any) -> tuple[bytes, bytes]:
+    """Raises ValueError for an event that is no reading, saying why."""
+    if not isinstance(event, dict):
+        raise ValueError("it is no JSON object")
+    kind, equipment = _in(event, "eventClassification"), _in(event, "equipmentDetails")
+    if kind.get("eventType") not in ("IOT", "REEFER"):
+        raise ValueError(f"an event of type {kind.get('eventType')} is no reading")
+    if kind.get("eventClassifier", "ACTUAL") != "ACTUAL":
+        raise ValueError(f"{kind.get('eventClassifier')} is not what was measured")
+    if event.get("isRetracted"):
+        raise ValueError("it is retracted, and a log takes nothing back")
+    container = compact_container(str(equipment.get("equipmentReference") or ""))
+    if not container:
+        raise ValueError("it names no container")
+    told = kind.get("iotEventType") or kind.get("reeferEventType")
+    fields = {
+        "device": _device(event, container),
+        "at": event.get("eventDateTime"),
+        **_position(event),
+        **_reefer(_in(event, "reeferDetails")),
+    }
+    if told in _FLAGS:
+        name, value = _FLAGS[told]
+        fields[name] = value
+    return reading_of(container, {**{name: value for name, value in fields.items() if value is not None}, "dcsa": _kept(event, told)})
+
+
+def _device(event: Fields, container: str) -> str:
+    iot, reefer = _in(event, "iotDetails"), _in(event, "reeferDetails")
+    maker = [iot.get("deviceVendor"), iot.get("deviceModel")]
+    maker = maker if any(maker) else [reefer.get("unitManufacturer"), reefer.get("controllerModel") or reefer.get("unitModel")]
+    parts = ["".join(one for one in str(part) if one.isprintable()) for part in (*maker, container) if part]
+    return " ".join(parts)[-DEVICE_CHARS_MAX:]
+
+
+def _position(event: Fields) -> Fields:
+    """Latitudes and longitudes are texts in the draft; what is no number is handed on as it is, to be refused with its value."""
+    where = _in(_in(event, "eventLocation"), "geoCoordinate")
+    return {f"{name}_deg": _number(where[name]) for name in ("latitude", "longitude") if where.get(name) is not None}
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def _reefer(details: Fields) -> Fields:
+    measured = _in(details, "measuredParameters")
+    temperatures: Fields = {
+        "setpoint_c": details.get("internalSetpointTemperature"),
+        "supply_c": _in(details, "supplyAirTemperatureMeasurement").get("temperatureValue"),
+        "return_c": _in(details, "returnAirTemperatureMeasurement").get("temperatureValue"),
+        "ambient_c": details.get("ambientMeasuredTemperature"),
+    }
+    for probe in details.get("temperatureProbeMeasurements") or ():
+        number = probe.get("USDAProbeNumber") or _PROBES.get(probe.get("COAProbeUDMKey"))
+        if number in (1, 2, 3):
+            temperatures[f"probe{number}_c"] = probe.get("measuredTemperatureValue")
+    unit = details.get("temperatureUnit")
+    if unit not in ("CEL", "FAH") and any(value is not None for value in temperatures.values()):
+        raise ValueError(f"its temperatures are in {unit or 'no unit'}, neither CEL nor FAH")
+    if unit == "FAH":
+        temperatures = {name: _celsius(value) for name, value in temperatures.items()}
+    return {
+        **temperatures,
+        "power_on": _POWER.get(details.get("powerStatus") or ""),
+        "o2_pct": measured.get("o2Percentage"),
+        "co2_pct": measured.get("co2Percentage"),
+        "humidity_pct": measured.get("humidityPercentage"),
+    }
+
+
+def _celsius(fahrenheit: Any) -> Any:
+    return round((fahrenheit - 32) / 1.8, 2) if isinstance(fahrenheit, int | float) and not isinstance(fahrenheit, bool) else fahrenheit
+
+
+def _kept(event: Fields, told: Any) -> Fields:
+    details, iot = _in(event, "reeferDetails"), _in(event, "iotDetails")
+    kept = {
+        "eventID": event.get("eventID"),
+        "eventType": _in(event, "eventClassification").get("eventType"),
+        "event": told,
+        "eventUpdatedDateTime": event.get("eventUpdatedDateTime"),
+        "UNLocationCode": _in(event, "eventLocation").get("UNLocationCode"),
+        "devicePowerStatus": iot.get("powerStatus"),
+        **{name: details.get(name) for name in _KEPT},
+    }
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _in(fields: Fields, name: str) -> Fields:
+    inner = fields.get(name)
+    return inner if isinstance(inner, dict) else {}

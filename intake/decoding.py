@@ -1,0 +1,47 @@
+"""The port behind which payloads of others are understood: a function from a message's bytes to messages of our own form.
+
+What a decoder gives goes the way that every sensor's message goes: the same routes, checks, flags and repeats. So it need not check values:
+what can not be true is refused and kept as always. A decoder is chosen by MQTT topic in the settings (`intake.pipeline.decoders`), by the
+name of one that comes along (`intake/decoders.py`) or as `module:function` of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+MESSAGES_MAX = 1_000
+"""Readings in one message of others."""
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+"""What a decoder may raise for bytes that it does not understand: the message is `malformed`, with its bytes in `exceptions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What stands in a message: messages of our own, each an MQTT topic of ours and a JSON payload (docs/payloads.md), and in a sentence
+    what of it could not be told so. With a `problem` the messages are taken all the same, and the original goes to `exceptions`."""
+
+    messages: Sequence[tuple[bytes, bytes]]
+    problem: str = ""
+
+
+Decoder = Callable[[bytes], Decoded]
+"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O; raises only UNREADABLE."""
+
+
+def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]:
+    """The message of ours that tells a reading of a container; `fields`: `device`, `at`, signals and whatever is to be kept beside them."""
+    return f"landfall/containers/{container}/reading".encode(), orjson.dumps(fields)
+
+
+def decoded(decode: Decoder, payload: bytes) -> Decoded:
+    """What `decode` makes of a payload; of one that it does not understand, no messages and the reason. Never raises for its content."""
+    try:
+        made = decode(payload)
+    except UNREADABLE as problem:
+        return Decoded((), f"its decoder does not read it: {str(problem) or type(problem).__name__}")
+    if len(made.messages) > MESSAGES_MAX:
+        return Decoded((), f"{len(made.messages):,} readings in one message, more than {MESSAGES_MAX:,}")
+    return made if made.messages or made.problem else Decoded((), "there is no reading in it")
