@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ from bench.readings import as_json, fleet_readings
 from streams.logs.kafka.client import answers, client_settings
 from streams.logs.kafka.settings import KafkaAccess
 
-KAFKA_S, KAFKA_AT_ONCE, KAFKA_HEAP_MB = 300.0, 500, 2048
-APPENDED_S_MAX, READY_S_MAX = 30.0, 120.0
+KAFKA_S, KAFKA_AT_ONCE, KAFKA_HEAP_MB = 180.0, 500, 2048
+APPENDED_S_MAX, READY_S_MAX = 30.0, 90.0
 PASSWORD = "bench bench bench"
 PART = 10_000
+NATS_AHEAD = 2 * PART
+"""What NATS is sent beyond what it has stored: of much more than that it drops messages."""
 
 
 def payloads(topics: int, count: int) -> Iterator[list[tuple[str, bytes]]]:
@@ -81,23 +84,48 @@ class _Broker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """Seconds until it lets us in."""
+        """Seconds until it lets us in. Raises TimeoutError when it does not, or ends."""
         with self._words.open("ab") as words:
             command = [sys.executable, "-m", "landfall", "broker", "--config", str(self._config)]
             self._process = subprocess.Popen(command, stdout=words, stderr=words, preexec_fn=_all_files)
-        return until(lambda: answers(self.access), "the broker")
+        waited_s = until(lambda: not self.alive() or answers(self.access), "the broker")
+        if not self.alive():
+            raise TimeoutError(f"the broker ended: {self.last_words()}")
+        return waited_s
 
-    def java(self) -> int:
+    def alive(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def java(self) -> int | None:
         """The broker's own process."""
         assert self._process is not None
-        return int(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0])
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        found = children.read_text().split() if children.exists() else []
+        return int(found[0]) if found else None
+
+    def cost(self) -> dict[str, int]:
+        """Its memory and open files; nothing once it has ended."""
+        java = self.java()
+        try:
+            return {} if java is None else {"memory_mib": memory_mib(java), "open_files": open_files(java)}
+        except (OSError, StopIteration):
+            return {}
+
+    def last_words(self) -> str:
+        """What it said of too many open files, else the last thing it said."""
+        lines = [line for line in self._words.read_text(errors="replace").splitlines() if line.strip()]
+        telling = [line for line in lines if "Too many open files" in line or "OutOfMemory" in line]
+        return (telling or lines or [""])[-1][:200]
 
     def kill(self) -> None:
         """As a power cut would."""
         assert self._process is not None
-        if self._process.poll() is None:
-            os.kill(self.java(), signal.SIGKILL)
-            self._process.wait()
+        java = self.java() if self.alive() else None
+        if java is not None:
+            os.kill(java, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
 
 
 def kafka_topics(topics: int) -> dict[str, Any]:
@@ -107,6 +135,7 @@ def kafka_topics(topics: int) -> dict[str, Any]:
         broker = _Broker(Path(name))
         broker.start()
         made, appending_s, began_s, ended = 0, 0.0, time.perf_counter(), "all made"
+        cost: dict[str, int] = {}
         for at in range(0, len(names), KAFKA_AT_ONCE):
             part = names[at : at + KAFKA_AT_ONCE]
             if time.perf_counter() - began_s > KAFKA_S:
@@ -116,18 +145,18 @@ def kafka_topics(topics: int) -> dict[str, Any]:
                 _make_topics(broker.access, part)
                 appending_s += _append(broker.access, part)
             except (KafkaException, TimeoutError) as problem:
-                ended = f"with {made + len(part)} topics: {problem}"
+                ended = f"with {made + len(part)} topics: {problem}; {'alive' if broker.alive() else broker.last_words()}"
                 break
-            made += len(part)
+            made, cost = made + len(part), broker.cost() or cost
         seconds = time.perf_counter() - began_s - appending_s
         figures: dict[str, Any] = {"asked_for": len(names), "topics": made, "ended_by": ended, "heap_mb": KAFKA_HEAP_MB}
         figures |= {"topics_per_s": round(made / seconds, 1), "append_per_s": round(made / appending_s) if appending_s else None}
-        figures |= {"memory_mib": memory_mib(broker.java()), "open_files": open_files(broker.java())}
+        figures |= {"open_files_max": resource.getrlimit(resource.RLIMIT_NOFILE)[1], **cost}
         broker.kill()
         try:
             figures["ready_s"] = round(broker.start(), 1)
-        except TimeoutError:
-            figures["ready_s"] = f"not within {READY_S_MAX:.0f} s"
+        except TimeoutError as problem:
+            figures["ready_s"] = f"not within {READY_S_MAX:.0f} s: {problem}"
         broker.kill()
     return figures
 
@@ -189,6 +218,10 @@ class _Nats:
         """Without waiting for any answer."""
         self._socket.sendall(b"".join(b"PUB c.%b %d\r\n%b\r\n" % (name.encode(), len(data), data) for name, data in messages))
 
+    def holds(self, count: int) -> bool:
+        """Whether the JetStream stream holds as many messages."""
+        return self.stored() >= count
+
     def stored(self) -> int:
         """How many messages the JetStream stream holds."""
         return int(self.ask("$JS.API.STREAM.INFO.containers", {})["state"]["messages"])
@@ -202,8 +235,10 @@ def _nats_server(folder: Path, port: int, sync: str) -> Iterator[subprocess.Pope
     if binary is None:
         raise FileNotFoundError("nats-server: make setup-test brings it")
     with (folder / "nats.log").open("ab") as words, subprocess.Popen([binary, "-c", str(config)], stdout=words, stderr=words) as process:
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def nats_subjects(subjects: int, readings: int, sync: str) -> dict[str, Any]:
@@ -214,9 +249,12 @@ def nats_subjects(subjects: int, readings: int, sync: str) -> dict[str, Any]:
             client = _nats(port)
             client.ask("$JS.API.STREAM.CREATE.containers", {"name": "containers", "subjects": ["c.*"], "storage": "file"})
             began_s = time.perf_counter()
+            sent = 0
             for part in payloads(subjects, readings):
                 client.publish(part)
-            until(lambda: client.stored() >= readings, "NATS to store all readings")
+                sent += len(part)
+                until(partial(client.holds, sent - NATS_AHEAD), "NATS to store what it was given")
+            until(partial(client.holds, readings), f"NATS to store {readings} readings")
             rate = round(readings / (time.perf_counter() - began_s))
             figures = {"subjects": subjects, "readings": readings, "sync_interval": sync, "append_per_s": rate}
             figures |= {"memory_mib": memory_mib(server.pid), "open_files": open_files(server.pid)}

@@ -8,8 +8,17 @@ from pathlib import Path
 
 def memory_mib(process: int) -> int:
     """Resident memory, MiB."""
+    return _status(process, "VmRSS:")
+
+
+def peak_mib(process: int) -> int:
+    """The most resident memory it ever had, MiB."""
+    return _status(process, "VmHWM:")
+
+
+def _status(process: int, name: str) -> int:
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) // 1024
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) // 1024
 
 
 def open_files(process: int) -> int:

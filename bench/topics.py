@@ -1,9 +1,12 @@
 """How many topics a node carries: 1,000 beside 1,000,000 in one stream of our log, and the same in Kafka and in NATS JetStream.
 
-`python -m bench.topics [readings] [topics]`. Every side takes the same 14-signal readings, one of each topic after another. Ours is a
-process of its own, killed (SIGKILL) and opened again by another; so are Kafka's broker (one Kafka topic each, one message a reading) and
-NATS' server (one JetStream subject each, one message a reading, at its default sync interval and at none). Kafka is given KAFKA_S seconds
-to make its topics in. Prints one JSON object. Rates are readings per second of wall time; memory is resident MiB.
+`python -m bench.topics [readings] [topics]`. Every side takes the same 14-signal readings, one of each topic after another; the log with
+1,000 topics a quarter of them, which is enough for its rate. Ours is a process of its own, killed (SIGKILL) and opened again by another;
+so are Kafka's broker (one Kafka topic each, one message a reading) and NATS' server (one JetStream subject each, one message a reading,
+at its default sync interval, and fewer readings with every message synced). Kafka is given KAFKA_S seconds to make its topics in. A side
+that dies, or is not ready in time, is a result: `ended_by` says of what. Prints each side as it ends to standard error, one JSON object
+at the end. Rates are readings per second of wall time; memory is resident MiB, of ours what the readings themselves took before the log
+was opened is told beside it. A history's `cpu_ms` is processor time of the asking process, `ms` the wall's.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +31,7 @@ import pyarrow as pa
 
 from bench.machine import machine
 from bench.peers import kafka_topics, nats_subjects
-from bench.proc import memory_mib, open_files
+from bench.proc import memory_mib, open_files, peak_mib
 from bench.readings import INTERVAL_MS, fleet_readings
 from streams.clock import WallClock
 from streams.codec import BlockCodec
@@ -38,7 +43,8 @@ from streams.records import DEVICE_AT
 STREAM = "containers"
 COMMIT_ROWS = 10_000
 ASKED = 20
-PEER_READINGS = 1_000_000
+FEW_SHARE = 4
+PEER_READINGS, PEER_READINGS_SYNCED = 1_000_000, 20_000
 
 
 def rounds(topics: int, readings: int) -> Iterator[pa.RecordBatch]:
@@ -65,10 +71,14 @@ def keep_up(log: FileLog, ended: threading.Event) -> None:
 
 def ingest(folder: Path, topics: int, readings: int) -> None:
     """The child that appends, merges all that is due, tells its figures and waits to be killed."""
-    log, commits_s, ended = open_log(folder), [], threading.Event()
+    commits_s: list[float] = []
+    batches, ended = rounds(topics, readings), threading.Event()
+    made = [next(batches)]
+    before_mib = memory_mib(os.getpid())
+    log = open_log(folder)
     upkeep = threading.Thread(target=keep_up, args=(log, ended))
     upkeep.start()
-    for batch in rounds(topics, readings):
+    for batch in chain(made, batches):
         for at in range(0, batch.num_rows, COMMIT_ROWS):
             began_s = time.perf_counter()
             log.append([Append(STREAM, batch.slice(at, COMMIT_ROWS))])
@@ -83,6 +93,8 @@ def ingest(folder: Path, topics: int, readings: int) -> None:
         "commit_p99_ms": round(float(np.quantile(commits_s, 0.99)) * 1000, 1),
         "merged_after_s": round(time.perf_counter() - began_s, 1),
         "memory_mib": memory_mib(os.getpid()),
+        "memory_peak_mib": peak_mib(os.getpid()),
+        "memory_of_readings_mib": before_mib,
         "open_files": open_files(os.getpid()),
     }
     print(json.dumps(figures), flush=True)
@@ -118,20 +130,33 @@ def ours(topics: int, readings: int) -> dict[str, Any]:
         figures = child("ingest", folder, topics, readings) | child("reopen", folder)
         log = FileLogReader(folder / "log", BlockCodec())
         names = fleet_readings(topics, 1).column("topic")
-        asked_ms, rows = [], 0
+        asked_ms, cpu_ms, rows = [], [], 0
         for at in np.random.default_rng(1).integers(0, topics, ASKED):
-            began_s = time.perf_counter()
+            began_s, cpu_s = time.perf_counter(), time.process_time()
             rows = log.history(names[int(at)].as_py()).rows.num_rows
             asked_ms.append((time.perf_counter() - began_s) * 1000)
+            cpu_ms.append((time.process_time() - cpu_s) * 1000)
+        blocks = sum(1 for origin in log.ledger(STREAM) for _ in log.spans(STREAM, origin))
         log.close()
         stored = sum(path.stat().st_size for path in (folder / "log").rglob("*") if path.is_file())
-    history = {"rows": rows, "p50_ms": round(statistics.median(asked_ms), 1), "max_ms": round(max(asked_ms), 1)}
+    history = {"rows": rows, "blocks": blocks, "p50_ms": round(statistics.median(asked_ms), 1), "max_ms": round(max(asked_ms), 1)}
+    history |= {"cpu_p50_ms": round(statistics.median(cpu_ms), 1), "cpu_first_ms": round(cpu_ms[0], 1)}
     return figures | {
         "topics": topics,
         "readings": readings,
         "history_of_one_topic": history,
         "bytes_a_reading": round(stored / readings, 2),
     }
+
+
+def result(side: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a side reached, how long it took in all, and the load when it began."""
+    began_s, load = time.perf_counter(), machine()["load_1_min"]
+    try:
+        figures = side()
+    except (OSError, RuntimeError, TimeoutError) as problem:
+        figures = {"ended_by": f"{type(problem).__name__}: {problem}"}
+    return figures | {"whole_s": round(time.perf_counter() - began_s), "load_1_min": load}
 
 
 def main() -> None:
@@ -142,17 +167,21 @@ def main() -> None:
         return reopen(Path(sys.argv[2]))
     given = [int(word) for word in sys.argv[1:]]
     readings, topics = (*given, *(100_000_000, 1_000_000)[len(given) :])
-    few, many = ours(1_000, readings), ours(topics, readings)
-    figures = {
-        "bench": "topics",
-        **machine(),
-        "few": few,
-        "many": many,
-        "append_many_of_few": round(many["append_per_s"] / few["append_per_s"], 3),
-        "kafka": kafka_topics(min(topics, readings)),
-        "nats": [nats_subjects(count, min(readings, PEER_READINGS), sync) for count in (1_000, topics) for sync in ("2m", "always")],
+    figures: dict[str, Any] = {"bench": "topics", **machine()}
+    sides: dict[str, Callable[[], dict[str, Any]]] = {
+        "few": partial(ours, 1_000, readings // FEW_SHARE),
+        "many": partial(ours, topics, readings),
+        "kafka": partial(kafka_topics, min(topics, readings)),
     }
-    print(json.dumps(figures, indent=1))
+    for subjects in (1_000, topics):
+        for sync, count in (("2m", PEER_READINGS), ("always", PEER_READINGS_SYNCED)):
+            sides[f"nats_{subjects}_{sync}"] = partial(nats_subjects, subjects, min(readings, count), sync)
+    for name, side in sides.items():
+        figures[name] = result(side)
+        print(json.dumps({name: figures[name]}), file=sys.stderr, flush=True)
+    rates = [figures[name].get("append_per_s") for name in ("many", "few")]
+    figures["append_many_of_few"] = round(rates[0] / rates[1], 3) if all(rates) else None
+    print(json.dumps({**figures, "load_at_end": machine()["load_1_min"]}, indent=1))
     return None
 
 

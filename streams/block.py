@@ -10,6 +10,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -99,13 +100,14 @@ class BlockHead:
         if _HEAD_CHECKSUM.unpack_from(data, end)[0] != _low_half(data[:end]):
             raise Corrupt("the checksum of a block's head does not match its bytes")
         try:
-            return cls._parse(data[:end], fields_at), end + _HEAD_CHECKSUM.size
+            return _parsed(data[fields_at:end]), end + _HEAD_CHECKSUM.size
         except ValueError as problem:
             raise Corrupt(f"a block's head does not read: {problem}") from problem
 
     @classmethod
-    def _parse(cls, data: bytes, at: int) -> BlockHead:
-        number, at = varints.take(data, at)
+    def parse(cls, data: bytes) -> BlockHead:
+        """The head with these fields. Raises Corrupt, ValueError."""
+        number, at = varints.take(data, 0)
         if number > len(STREAMS):
             raise Corrupt(f"a block is of stream number {number}, and there are {len(STREAMS)}")
         stream, at = _text(data, at) if number == 0 else (STREAMS[number - 1], at)
@@ -121,6 +123,12 @@ class BlockHead:
             raise Corrupt(f"{len(data) - at} bytes follow the fields of a block's head")
         origin = Origin(node, generation)
         return cls(stream, origin, first, count, order_first_ms, order_first_ms + order_span_ms, codec, payload_bytes)
+
+
+@lru_cache(1024)
+def _parsed(fields: bytes) -> BlockHead:
+    """One topic is looked for in the same blocks as the one before."""
+    return BlockHead.parse(fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ def packed(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return numbers[checked], numbered
 
 
+@lru_cache(1024)
 def packed_one(text: str) -> int | None:
     """The whole number of one container number; None for any other text."""
     if not _ONE.fullmatch(text):

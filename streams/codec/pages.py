@@ -111,6 +111,11 @@ class PackedColumn:
         return self._how == _CONSTANT and not self._constant and not self.neighbour
 
     @property
+    def always(self) -> bool:
+        """Whether it is a column of yes and no that says yes everywhere."""
+        return self._how == _CONSTANT and bool(self._constant)
+
+    @property
     def paged(self) -> bool:
         """Whether there is a page of it in each group."""
         return self._how != _CONSTANT
@@ -149,14 +154,14 @@ class PackedColumn:
 
     def _some(self, pages: Sequence[Reader], counts: Sequence[int], rows: Sequence[Ints]) -> Values:
         """Of each page no more is unpacked than what comes before the last of its `rows`."""
-        tables, found = self._tables(), [np.empty(0, _DTYPES[self.kind])]
+        tables, kind, found = self._tables(), _DTYPES[self.kind], []
         for page, count, places in zip(pages, counts, rows, strict=True):
             data = page.sized() if count else b""
             if len(places):
-                values = np.empty(min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count), _DTYPES[self.kind])
+                values = np.empty(min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count), kind)
                 tables.read(data, values, count)
                 found.append(values.take(places))
-        return np.concatenate(found) if len(found) > 2 else found[-1]
+        return found[0] if len(found) == 1 else np.concatenate([np.empty(0, kind), *found])
 
 
 def _meta(how: int, neighbour: int, constant: int | None = None) -> bytes:

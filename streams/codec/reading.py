@@ -66,12 +66,13 @@ def _stored(head: BlockHead, payload: Payload, directory: Directory, chosen: Seq
 class Known:
     """Where a column has values: `whole` says it of all rows of the groups, `mask` of those that are read.
 
-    Each group has `counts` values, of which those at the places `rows` are read; None: all are.
+    Each group has `counts` values, `total` together, of which those at the places `rows` are read; None: all are.
     """
 
     whole: Bools
     mask: Bools
     counts: Sequence[int]
+    total: int
     rows: Sequence[Ints] | None
 
 
@@ -145,10 +146,13 @@ class StoredRows:
     def _masks(self) -> list[Known]:
         """Where every row is known, where device times are, and where the columns with nulls."""
         count = self._rows if self._wanted is None else sum(map(len, self._wanted))
-        every = Known(np.ones(self._rows, np.bool_), np.ones(count, np.bool_), self._sizes, self._wanted)
-        tasks = [self._task(mask, replace(every, rows=None)) for mask in self._layout.masks]
-        wholes = [self._resolved(mask, values) for mask, values in zip(self._layout.masks, self._each(tasks), strict=True)]
-        masks = [self._known(every, whole) for whole in wholes]
+        every = Known(np.ones(self._rows, np.bool_), np.ones(count, np.bool_), self._sizes, self._rows, self._wanted)
+        if all(mask.always for mask in self._layout.masks):
+            masks = [every for _ in self._layout.masks]
+        else:
+            tasks = self._tasks([(mask, replace(every, rows=None)) for mask in self._layout.masks])
+            wholes = [self._resolved(mask, values) for mask, values in zip(self._layout.masks, self._each(tasks), strict=True)]
+            masks = [self._known(every, whole) for whole in wholes]
         self._done = [known.mask for known in masks]
         return [every, *masks]
 
@@ -157,12 +161,12 @@ class StoredRows:
             return every
         counts = known_sizes(whole, self._sizes)
         if self._wanted is None:
-            return Known(whole, whole, counts, None)
+            return Known(whole, whole, counts, sum(counts), None)
         masks, rows = [], []
         for part, wanted in zip(self._split(whole), self._wanted, strict=True):
             masks.append(part.take(wanted))
             rows.append((np.cumsum(part) - 1).take(wanted)[masks[-1]])
-        return Known(whole, np.concatenate(masks), counts, rows)
+        return Known(whole, np.concatenate(masks), counts, sum(counts), rows)
 
     def _split(self, rows: Bools) -> list[Bools]:
         return [rows[first:end] for first, end in pairwise(accumulate(self._sizes, initial=0))]
@@ -172,7 +176,8 @@ class StoredRows:
         layout = self._layout
         columns = [(layout.place, every), (layout.received, every), (layout.device, has_device_at), (layout.order, every)]
         columns += [(values, known.get(column.name, every)) for column, values in zip(layout.named, layout.values, strict=True)]
-        return [(column, self._task(column, rows)) for column, rows in columns if column is not None]
+        there = [(column, rows) for column, rows in columns if column is not None]
+        return list(zip((column for column, _ in there), self._tasks(there), strict=True))
 
     def _texts(self, every: Known, known: dict[str, Known], groups: Sequence[GroupTopics]) -> list[Task]:
         tasks: list[Task] = []
@@ -184,10 +189,13 @@ class StoredRows:
                 tasks.append(partial(_text_values, self._pages.next(), at, owners))
         return tasks
 
-    def _task(self, column: PackedColumn, known: Known) -> Task:
-        rows = sum(known.counts)
-        self._budget.pay_cells(rows if column.kind != "bit" else (rows + BITS_OF_A_CELL - 1) // BITS_OF_A_CELL)
-        return partial(column.values, self._pages.next() if column.paged else [], known.counts, known.rows)
+    def _tasks(self, columns: Sequence[tuple[PackedColumn, Known]]) -> list[Task]:
+        """What reads these columns, whose values are paid for."""
+        cells = 0
+        for column, known in columns:
+            cells += known.total if column.kind != "bit" else (known.total + BITS_OF_A_CELL - 1) // BITS_OF_A_CELL
+        self._budget.pay_cells(cells)
+        return [partial(column.values, self._pages.next() if column.paged else [], known.counts, known.rows) for column, known in columns]
 
     def _each(self, tasks: Sequence[Task]) -> list[Any]:
         return each(tasks, self._rows if self._pages.apart else 0)

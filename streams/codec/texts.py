@@ -83,8 +83,11 @@ def read_texts(reader: Reader, count: int, owners: Owners, wanted: Ints | None =
         topics, places = owners.of(wanted)
         if wanted is None:
             return read_list(reader, topics), places
-        used, codes = np.unique(places, return_inverse=True)
-        return read_list(reader, topics, used), codes
+        used = places[:1]  # whoever wants some rows wants those of one topic
+        if (places != used).any():
+            used, places = np.unique(places, return_inverse=True)
+            return read_list(reader, topics, used), places
+        return read_list(reader, topics, used), np.zeros(len(places), np.int64)
     size = reader.below(count, "a dictionary's size less one") + 1
     dictionary = read_list(reader, size)
     topics, at = (count, wanted) if kind == _DICTIONARY else owners.of(wanted)
@@ -96,6 +99,9 @@ def read_texts(reader: Reader, count: int, owners: Owners, wanted: Ints | None =
 
 def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
     """The texts that `codes` point at, none where `nulls` says so. Raises Corrupt for more text than a block may hold."""
+    if len(dictionary) == len(codes) == 1 and nulls is None:
+        budget.pay_text(dictionary.nbytes)
+        return dictionary
     lengths = pc.binary_length(dictionary).to_numpy(zero_copy_only=False)
     length = int(lengths[0]) if len(lengths) else 0
     if (lengths == length).all():
@@ -132,15 +138,14 @@ def write_list(writer: Writer, texts: pa.StringArray) -> None:
 def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.StringArray:
     """The `count` texts that `write_list` wrote, or those at the places `wanted`."""
     if reader.below(2, "a kind of list") == _JOINED:
-        texts = _joined(reader, count)
-        return texts if wanted is None else texts.take(pa.array(wanted))
+        return _joined(reader, count, wanted)
     prefix = _utf8(reader.sized())
     width = reader.below(16, "a number's width")
     numbers = read_ints(reader, count)
     if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**width):
         raise Corrupt(f"a numbered text does not fit {width} digits")
     if wanted is not None:
-        numbers, count = numbers.take(wanted), len(wanted)
+        return pa.array([f"{prefix}{number:0{width}}" for number in numbers.take(wanted).tolist()], pa.string())
     beginning = np.frombuffer(prefix.encode(), np.uint8)
     length = len(beginning) + width
     reader.budget.pay_text(count * length)
@@ -151,7 +156,7 @@ def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.Stri
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(chars))
 
 
-def _joined(reader: Reader, count: int) -> pa.StringArray:
+def _joined(reader: Reader, count: int, wanted: Ints | None) -> pa.StringArray:
     lengths = read_ints(reader, count)
     joined = reader.squeezed()
     if (lengths < 0).any() or (lengths > len(joined)).any():
@@ -159,6 +164,9 @@ def _joined(reader: Reader, count: int) -> pa.StringArray:
     ends = np.concatenate(([0], np.cumsum(lengths)))
     if ends[-1] != len(joined) or ends[-1] >= _TEXT_END_MAX:
         raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(joined)} bytes")
+    if wanted is not None:
+        spans = zip(ends.take(wanted).tolist(), ends.take(wanted + 1).tolist(), strict=True)
+        return pa.array([_utf8(joined[first:end]) for first, end in spans], pa.string())
     texts = pa.StringArray.from_buffers(count, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(joined))
     try:
         texts.validate(full=True)

@@ -217,11 +217,10 @@ def _read_sorted(page: Reader, rows: int) -> Topics:
     other = page.below(rows - numbered + 1, "the count of other topics")
     if numbered + other == 0:
         raise Corrupt("a group without topics")
-    steps = read_ints(page, numbered) if numbered else np.empty(0, np.int64)
-    if (steps[1:] < 1).any():
+    numbers = np.cumsum(read_ints(page, numbered)) if numbered else np.empty(0, np.int64)
+    if (numbers[1:] <= numbers[:-1]).any():
         raise Corrupt("a group's container numbers are not in their order")
-    numbers = np.cumsum(steps)
-    _check_numbers(numbers)
+    _check_numbers(numbers[[0, -1]] if numbered else numbers)
     return Topics(numbers, read_list(page, other) if other else pa.array([], pa.string()))
 
 
