@@ -94,4 +94,4 @@ def _text_words(texts: Sequence[str | None]) -> _Words:
     for text in set(texts):
         if text is not None:
             seen[text] = xxhash.xxh3_64_intdigest(text.encode())
-    return np.fromiter((seen[text] for text in texts), np.uint64, len(texts))
+    return np.fromiter(map(seen.__getitem__, texts), np.uint64, len(texts))

@@ -94,22 +94,31 @@ def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int,
     refused: dict[int, dict[str, Any]] = {}
     signals: dict[str, pa.Array] = {}
     names = set().union(*objects) if objects else set()
+    values = _values(names | {"device", "at"}, objects)
     for name in sorted(names & SIGNALS.keys()):
-        column = _signal_column(SIGNALS[name], [fields.get(name) for fields in objects], refused)
+        column = _signal_column(SIGNALS[name], values[name], refused)
         if column.null_count < len(objects):
             signals[name] = column
     _whole_positions(signals, refused)
     unknown = _unknown_fields(names - SIGNALS.keys() - {"device", "at"}, objects, refused)
     readings = Readings(
         rows=rows,
-        devices=[fields["device"] for fields in objects],
-        device_at_ms=_times([fields.get("at") for fields in objects], refused),
+        devices=values["device"],
+        device_at_ms=_times(values["at"], refused),
         signals=signals,
         unknown=unknown,
         refused=refused,
         refusals=refusals,
     )
     return _without_emptied(readings, objects) if refused or unknown else readings
+
+
+def _values(names: set[str], objects: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """By field, what each payload says, None where it says nothing. Payloads of the same fields in one order are turned round at once."""
+    order = list(objects[0]) if objects else []
+    if names.issubset(order) and all(map(order.__eq__, map(list, objects))):
+        return dict(zip(order, map(list, zip(*map(dict.values, objects), strict=True)), strict=True))
+    return {name: [fields.get(name) for fields in objects] for name in names}
 
 
 def _signal_column(signal: Signal, values: list[Any], refused: dict[int, dict[str, Any]]) -> pa.Array:
