@@ -14,6 +14,8 @@ from intake.settings import EndpointSettings, IntakeSettings
 from streams.node.settings import NodeName, NodeSettings, PeerAddress
 from streams.policy import LinkClass
 
+WAITING_EVERY_S = 900.0
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,13 +70,17 @@ class WatchPatience(_Settings):
 
 
 class ShipSettings(_Settings):
-    """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`."""
+    """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`.
+
+    `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
+    """
 
     node: NodeSettings
     intake: IntakeSettings = IntakeSettings(endpoint=EndpointSettings())
     headquarters: ShoreNode | None = None
     ports: tuple[PortOfCall, ...] = ()
     watch: WatchPatience = WatchPatience()
+    waiting_every_s: Annotated[float, Field(gt=0)] = WAITING_EVERY_S
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -6,6 +6,7 @@ from edge.console import Console
 from edge.excursions import AroundAlerts
 from edge.linking import LinkChoice
 from edge.settings import ShipSettings
+from edge.waiting import TellingWaiting
 from intake.serving import Intake
 from intake.watching import Watching
 from streams.node.node import Node
@@ -34,5 +35,6 @@ async def run_ship(settings: ShipSettings) -> None:
     node.needs("the sensors' endpoint", lambda: intake.listens)
     node.add_background("watch", watch)
     node.add_background("links of the ship", links.run)
+    node.add_background("what waits", TellingWaiting(node, settings.waiting_every_s).run)
     await node.start()
     await node.run_until_stopped()

@@ -1,10 +1,12 @@
-"""Streams made from another stream, which go wherever that goes: `<stream>.kept` of thinning, `<stream>.heads` of the hash chain."""
+"""Streams made from another stream, which go wherever that goes: `<stream>.kept` of thinning, `<stream>.heads` of the hash chain,
+`ships.waiting` in which a ship says what waits on board."""
 
 from __future__ import annotations
 
 KEPT = ".kept"
 HEADS = ".heads"
-DERIVED = (KEPT, HEADS)
+WAITING = "ships.waiting"
+DERIVED = (KEPT, HEADS, ".waiting")
 
 
 def kept_of(stream: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 _STEPS_PER_DOUBLING = 8
@@ -29,6 +30,11 @@ class Metrics:
         """`name` now stands at `value`; put the unit last in the name."""
         with self._lock:
             self._gauges[name] = value
+
+    def gauges(self, prefix: str, values: Mapping[str, float]) -> None:
+        """The gauges whose names begin with `prefix` are `values` from now on, and no others."""
+        with self._lock:
+            self._gauges = {name: value for name, value in self._gauges.items() if not name.startswith(prefix)} | dict(values)
 
     def observe(self, name: str, ms: float) -> None:
         """One more passage of `name`, which took `ms` milliseconds."""

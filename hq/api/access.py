@@ -214,6 +214,11 @@ class Sight:
         p = m.ProcessStatus
         return _of(p.node, p.process, p.at_ms, p.wall_at_ms, p.body).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
 
+    def waiting(self) -> Rows:
+        """`node, at_ms, wall_at_ms, body`: what each ship last said waits on board, for those who may see how the processes fare."""
+        w = m.Waiting
+        return _of(w.node, w.at_ms, w.wall_at_ms, w.body).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+
     def stream_ages(self) -> Rows:
         """`stream, records, received_at_ms` of every projected stream, for those who may see how the processes fare."""
         a = m.StreamAge

@@ -224,6 +224,7 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "spark": {**_AGE, "well": True},
         "projector": _AGE,
         "processes": [_PROCESS],
+        "waiting": [{"node": "albatross", **_AGE, "streams": {"containers": {"records": 5_849, "since_at_ms": _AT}}}],
         "streams": [{"stream": "containers", "records": 120_000, "received_at_ms": _AT}],
     },
 }

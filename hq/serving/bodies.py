@@ -86,6 +86,21 @@ class MetricsBody(msgspec.Struct, frozen=True):
     wall_at_ms: int
 
 
+class Backlog(msgspec.Struct, frozen=True):
+    """How many records of one stream wait, and since when."""
+
+    records: int
+    since_at_ms: int
+
+
+class WaitingBody(msgspec.Struct, frozen=True):
+    """Of `ships.waiting`: what waits on board of a ship, per stream, and when that was so."""
+
+    at_ms: int
+    wall_at_ms: int
+    streams: dict[str, Backlog]
+
+
 def read(body: str | None, kind: type[Body]) -> Body:
     """`body` as `kind`. Raises Unreadable when it is missing or of another shape."""
     if body is None:

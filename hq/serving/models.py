@@ -340,6 +340,18 @@ class ProcessStatus(Base):
     offset: Mapped[int]
 
 
+class Waiting(Base):
+    """What one ship last said waits on board for a link: the body of its latest `ships.waiting` record."""
+
+    __tablename__ = "waiting"
+    node: Mapped[str] = mapped_column(primary_key=True)
+    at_ms: Mapped[int]
+    wall_at_ms: Mapped[int]
+    body: Mapped[dict[str, Any]]
+    generation: Mapped[int]
+    offset: Mapped[int]
+
+
 class Rejected(Base):
     """A record that is not what its stream promises: left out here, and told to `exceptions`."""
 

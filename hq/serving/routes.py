@@ -11,8 +11,8 @@ from hq.serving.projections.customers import project_customer
 from hq.serving.projections.readings import project_events, project_readings
 from hq.serving.projections.registry import project_registry
 from hq.serving.projections.shape import Projection
-from hq.serving.projections.states import project_hours, project_metrics, project_states
-from streams.derived import parent_of
+from hq.serving.projections.states import project_hours, project_metrics, project_states, project_waiting
+from streams.derived import WAITING, parent_of
 
 Routes = tuple[tuple[str, Projection], ...]
 
@@ -27,6 +27,7 @@ def routes(places: Mapping[str, str]) -> Routes:
         ("registry", project_registry),
         ("states", project_states),
         ("events", project_events),
+        (WAITING, project_waiting),
         ("metrics", project_metrics),
         ("ships", project_readings),
         ("customers/*", partial(project_customer, places=places)),
@@ -37,7 +38,7 @@ def routes(places: Mapping[str, str]) -> Routes:
 
 def route(known: Routes, streams: Iterable[str]) -> list[tuple[str, Projection]]:
     """The streams that are projected, each with its projection, in the order in which they are read. All other streams are left out,
-    and so is what is derived of any: what origins signed of a customer's stream is none of its readings.
+    and so is what is derived of any, but for what waits on ships: what origins signed of a customer's stream is none of its readings.
     """
-    named = sorted(stream for stream in streams if parent_of(stream) == stream)
+    named = sorted(stream for stream in streams if stream == WAITING or parent_of(stream) == stream)
     return [(stream, projection) for pattern, projection in known for stream in named if fnmatchcase(stream, pattern)]

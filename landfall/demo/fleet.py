@@ -27,7 +27,8 @@ RANK_HQ, RANK_NODE, RANK_USER = range(3)
 """Headquarters' node ends last, the other nodes before it, and first whoever works with a node's log or door."""
 GATEWAY_USER = "gateways"
 TOKEN_BYTES = 24
-
+WAITING_EVERY_S = 5.0
+"""Often: at the demo's speed it is hours at sea."""
 Table = dict[str, Any]
 
 
@@ -252,6 +253,7 @@ def ship_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
         "headquarters": shore_node(fleet, kept, node, HQ),
         "ports": calls,
         "watch": {"reefer_interval_ms": cadence.report_ms, "dry_interval_ms": cadence.report_ms * cadence.dry_at_sea_every},
+        "waiting_every_s": WAITING_EVERY_S,
     }
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streams.block import Codec
 from streams.clock import Clock
-from streams.derived import HEADS
+from streams.derived import HEADS, WAITING
 from streams.errors import LandfallError
 from streams.log import Append, Log
 from streams.proof.chain import Chain
@@ -20,7 +20,7 @@ from streams.records import OFFSET
 from streams.words import Origin
 
 SIGNED_AT_ONCE = ("alerts", "events", "registry")
-NEVER_SIGNED = ("metrics", "exceptions", "consumers")
+NEVER_SIGNED = ("metrics", "exceptions", "consumers", WAITING)
 """What a node says of itself, for its operators: nobody's claim rests on it."""
 ROOTS_MAX = 512
 """Roots in one statement: a long log is signed for the first time in several."""

@@ -204,6 +204,9 @@ def test_ports_and_health_say_what_is_known_and_how_old(stage: Stage, tab: Tab) 
     page.get_by_role("link", name="Sync & health").click()
     expect(page.get_by_role("cell", name="analytics")).to_be_visible()
     expect(page.get_by_role("cell", name="612 ms").first).to_be_visible()
+    expect(page.get_by_role("cell", name="satellite").first).to_be_visible()
+    expect(page.get_by_text(re.compile(r"for a link to port; 2 ships, as of"))).to_be_visible()
+    expect(page.get_by_role("cell", name=re.compile(r"^[1-9][0-9,]* records?$")).first).to_be_visible()
 
 
 def test_logging_out_ends_the_session(stage: Stage, tab: Tab) -> None:

@@ -63,10 +63,23 @@ def test_evidence_in_plain_words() -> None:
 
 def test_links_are_read_from_gauges() -> None:
     """One row a session with a peer, whose name may have dots; a gauge of another kind makes none."""
-    gauges = {"link.hq.eu.rtt_ms": 612.0, "link.hq.eu.backlog_records": 1284.0, "link.hq.eu.sent_bytes": 48_212.0, "links": 1.0}
-    told = {"node": "ship-1", "process": "ship", **age(), "counts": {}, "gauges": gauges}
+    measured = {"rtt_ms": 612.0, "backlog_records": 1284.0, "sent_bytes": 48_212.0}
+    gauges = {f"link.hq.eu.satellite.{what}": value for what, value in measured.items()}
+    told = {"node": "ship-1", "process": "ship", **age(), "counts": {}, "gauges": {**gauges, "links": 1.0}}
     (row,) = tables.link_rows([told])
-    assert (row["peer"], row["rtt"], row["backlog"], row["sent"], row["received"]) == ("hq.eu", "612 ms", "1,284 records", "48.2 kB", "–")
+    assert (row["peer"], row["class"], row["rtt"], row["backlog"]) == ("hq.eu", "satellite", "612 ms", "1,284 records")
+    assert (row["sent"], row["received"]) == ("48.2 kB", "–")
+
+
+def test_what_waits_on_board_has_its_age() -> None:
+    """A row a ship and stream, since when, and when she said so; a ship on which nothing waits is there too."""
+    told = [
+        {"node": "albatross", **age(wall_ms=4_000), "streams": {"containers": {"records": 5_849, "since_at_ms": NOW_MS - 3_600_000}}},
+        {"node": "cormorant", **age(wall_ms=900), "streams": {}},
+    ]
+    first, second = tables.waiting_rows(told, NOW_MS)
+    assert (first["stream"], first["records"], first["since"], first["age"]) == ("containers", "5,849 records", "1 h ago", "4 s ago")
+    assert (second["node"], second["records"], second["since"]) == ("cormorant", "0 records", "–")
 
 
 def test_a_silent_process_is_marked() -> None:

@@ -20,6 +20,7 @@ from cargo.registry import Booking, Entry, entry_body, parse_value
 from cargo.signals import SIGNALS
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
+from edge.waiting import waiting
 from hq.analytics.disclosure import disclosed
 from sim.paperwork import Paper, paperwork
 from sim.readings import Readings
@@ -29,6 +30,8 @@ from sim.stages import INTAKES
 from sim.world import World, build_world
 from streams.clock import StillClock
 from streams.codec import BlockCodec
+from streams.definitions import Definitions
+from streams.derived import WAITING
 from streams.log import Append
 from streams.logs.files import FileLog
 from streams.records import Record, body_text, to_batch
@@ -214,9 +217,11 @@ class Voyage:
     def _speak_of_processes(self) -> None:
         for node in self.logs:
             process = "ship" if node.startswith("ship") else "port"
-            links = (
-                {"link.hq.rtt_ms": 612.0, "link.hq.sent_bytes": 48_212.0, "link.hq.backlog_records": 1_284.0} if process == "ship" else {}
-            )
+            links: dict[str, float] = {}
+            if process == "ship":
+                links = {"link.hq.satellite.rtt_ms": 612.0, "link.hq.satellite.sent_bytes": 48_212.0}
+                body = {"at_ms": self.until_at_ms, "wall_at_ms": _wall_ms(), "streams": waiting(self.logs[node], Definitions(), {})}
+                self._append(node, WAITING, [Record(node, device_at_ms=self.until_at_ms, body=body)])
             self._append(node, "metrics", [_metrics(process, self.until_at_ms, {"records_admitted": 120}, links)])
         self._append("hq", "metrics", [_metrics("analytics", self.until_at_ms, {"records": len(self.told)}, {})])
         self._copy_to_headquarters()

@@ -36,6 +36,17 @@ def test_with_spark_stopped_its_results_stand_still_and_readings_go_on_coming(pl
     assert still.then["ships"] > still.before["ships"]
 
 
+def test_headquarters_is_told_what_waits_on_board(played: Played) -> None:
+    """Over the satellite, whose alerts and positions have come: the readings of a whole passage, and since when, and no alert."""
+    seen = played.off_sydney
+    told = {one["node"]: one["streams"] for one in seen.standstill.status["operations"]["waiting"]}
+    lacked = sum(end - seen.held_back[0][origin] for origin, end in seen.held_back[1].items() if origin.node == FIRST)
+    assert told[FIRST]["containers"]["records"] >= lacked > 0
+    assert told[FIRST]["containers"]["since_at_ms"] < min(played.voyage.truth.fallen().values())
+    assert "alerts" not in told[FIRST]
+    assert [one["waiting"] for name, one in seen.standstill.status.items() if name != "operations"] == [[], []]
+
+
 def test_everyone_is_told_since_when(played: Played) -> None:
     """Operations, a customer and a crew: when Spark spoke last, by the wall; and that places are as old as the newest that it had read."""
     still = played.off_sydney.standstill

@@ -14,7 +14,7 @@ Fields = dict[str, Any]
 
 @router.get("/status")
 def status(ask: Asking) -> Fields:
-    """Since when Spark's results and the projector stand still, in fleet and wall time; for staff also every process and stream."""
+    """Since when Spark's results and the projector stand still, in fleet and wall time; for staff all processes, streams, what waits."""
     with ask.look() as look:
         processes = look.rows(look.sight.processes())
         told = sorted((_process(row, look) for row in processes), key=lambda one: (one["node"], one["process"]))
@@ -22,6 +22,7 @@ def status(ask: Asking) -> Fields:
             spark={**_age(look, look.fresh.spark_at_ms, look.fresh.spark_wall_at_ms), "well": look.fresh.spark_well},
             projector=_age(look, look.fresh.log_at_ms, look.fresh.log_wall_at_ms),
             processes=told,
+            waiting=sorted((_waiting(row, look) for row in look.rows(look.sight.waiting())), key=lambda one: str(one["node"])),
             streams=sorted(look.rows(look.sight.stream_ages()), key=lambda one: str(one["stream"])),
         )
 
@@ -41,6 +42,10 @@ def _age(look: Look, at_ms: int | None, wall_at_ms: int | None) -> Fields:
         "age_ms": None if at_ms is None else look.now_at_ms - at_ms,
         "wall_age_ms": None if wall_at_ms is None else wall_ms() - wall_at_ms,
     }
+
+
+def _waiting(row: Fields, look: Look) -> Fields:
+    return {"node": row["node"], **_age(look, row["at_ms"], row["wall_at_ms"]), "streams": row["body"]["streams"]}
 
 
 def _process(row: Fields, look: Look) -> Fields:

@@ -1,4 +1,4 @@
-"""What Spark says of containers and ships, and every process of itself: the latest word wins."""
+"""What Spark says of containers and ships, every process of itself, and ships of what waits on board: the latest word wins."""
 
 from __future__ import annotations
 
@@ -58,3 +58,18 @@ def project_metrics(connection: Connection, batch: Batch) -> None:
         for row, body in readable(connection, record_rows(batch), bodies.MetricsBody)
     ]
     put_latest(connection, models.ProcessStatus, rows)
+
+
+def project_waiting(connection: Connection, batch: Batch) -> None:
+    """`ships.waiting`: what each ship last said waits on board."""
+    rows = [
+        {
+            "node": Origin.parse(row["origin"]).node,
+            "at_ms": body.at_ms,
+            "wall_at_ms": body.wall_at_ms,
+            "body": json.loads(row["body"]),
+            **made_from(row),
+        }
+        for row, body in readable(connection, record_rows(batch), bodies.WaitingBody)
+    ]
+    put_latest(connection, models.Waiting, rows)

@@ -107,6 +107,11 @@ TABLES: tuple[tuple[str, str, str], ...] = (
         "at_ms:int wall_at_ms:int body:json generation:int offset:int",
     ),
     (
+        "waiting",
+        "node",
+        "at_ms:int wall_at_ms:int body:json generation:int offset:int",
+    ),
+    (
         "projected",
         "stream origin",
         "next_offset:int",

@@ -1,0 +1,94 @@
+"""What a ship has that nobody ashore has yet, told in stream `ships.waiting`, which goes wherever `ships` goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from streams.clock import WallClock
+from streams.consumers import CONSUMERS
+from streams.definitions import Definitions, may_have
+from streams.derived import WAITING, parent_of
+from streams.errors import RetryLater
+from streams.log import Append, Log
+from streams.node.node import Node
+from streams.policy import Peer
+from streams.ranges import RangeSet
+from streams.records import Record, to_batch
+from streams.retention import known
+from streams.words import Origin
+
+told = logging.getLogger("landfall.node")
+
+ASHORE = Peer("", "hq")
+"""A record waits until a port or headquarters has it; what is none of headquarters' waits for nobody."""
+Durable = Mapping[str, Mapping[Origin, RangeSet]]
+Streams = dict[str, dict[str, int]]
+
+
+def waiting(log: Log, definitions: Definitions, durable: Durable) -> Streams:
+    """Per stream that goes ashore: how many of this node's own records are not in `durable`, and since when (order time, UTC ms).
+
+    Streams of which nothing waits are left out, and so is what is derived of others. `since_at_ms` is of the span
+    the first of them lies in, as the log stores it: it may be somewhat too early.
+    """
+    found: Streams = {}
+    for stream in log.streams():
+        if stream == CONSUMERS or parent_of(stream) != stream or not may_have(ASHORE, definitions.of(stream)):
+            continue
+        records, since_ms = 0, []
+        for origin, one in log.ledger(stream).items():
+            if origin.node == log.node and (lacked := one.held.without(durable.get(stream, {}).get(origin, ()))):
+                records += lacked.count()
+                since_ms.append(next(log.spans(stream, origin, lacked.first())).order_first_ms)
+        if records:
+            found[stream] = {"records": records, "since_at_ms": min(since_ms)}
+    return found
+
+
+class TellingWaiting:
+    """`run` it as background work of a ship's node: every `every_s` (wall) it is told, if it has changed."""
+
+    def __init__(self, node: Node, every_s: float) -> None:
+        self._node, self._every_s = node, every_s
+        self._remembered: dict[str, dict[Origin, RangeSet]] = {}
+        self._told: Streams | None = None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        node = self._node
+        self._remembered = await asyncio.to_thread(self._known_before, node.log)
+        while True:
+            await asyncio.sleep(self._every_s)
+            now = await asyncio.to_thread(waiting, node.log, node.definitions, self._durable())
+            if now != self._told:
+                try:
+                    await node.append([self._record(now)])
+                    self._told = now
+                except RetryLater as problem:
+                    told.info("what waits is told later: %s", problem)
+
+    def _durable(self) -> Durable:
+        durable = self._node.links.durable_ashore()
+        for stream, origins in self._remembered.items():
+            for origin, ranges in origins.items():
+                durable.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
+        return durable
+
+    def _known_before(self, log: Log) -> dict[str, dict[Origin, RangeSet]]:
+        """What an earlier run of this node, or the stream's home, has said to be ashore; in whole runs, so up to one run too little."""
+        found = {}
+        for stream in log.streams():
+            found[stream] = known.ashore(log, stream, log.node)
+            home = known.told_of_home(log, f"aboard/{self._node.settings.identity}", stream)
+            for origin, end in home.position.items() if home else ():
+                if end:
+                    found[stream].setdefault(origin, RangeSet()).add(0, end)
+        return found
+
+    def _record(self, streams: Streams) -> Append:
+        at_ms = self._node.clock.now_ms()
+        body: dict[str, Any] = {"at_ms": at_ms, "wall_at_ms": WallClock().now_ms(), "streams": streams}
+        return Append(WAITING, to_batch([Record(self._node.settings.node, device_at_ms=at_ms, body=body)]))
