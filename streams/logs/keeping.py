@@ -205,7 +205,8 @@ class KeptLog(IndexedReader):
         openings = self._keeper.book.openings
         before = openings[-1].generation if openings else 0
         now_ms = self._clock.now_ms()
-        generation = max((now_ms << 20) + self._randbits(20), before + 1)
+        # Chance in either case: two restores of one backup, the clock behind its generation, would open the same one twice.
+        generation = max(now_ms << 20, before + 1) + self._randbits(20)
         ends = self._ends(Origin(self._node, before)) if before else {}
         self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
         self._keeper.refresh_marker()

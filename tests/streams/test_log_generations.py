@@ -141,6 +141,22 @@ def test_a_generation_says_where_the_one_before_it_ended(tmp_path: Path, index_l
     peer.close()
 
 
+def test_two_restores_of_one_backup_open_two_generations_though_the_clock_is_behind(tmp_path: Path) -> None:
+    """The clock was a day ahead when the backup was made: what both give is never of one origin."""
+    clock = StillClock(NOW_MS + 86_400_000)
+    log = open_log(tmp_path / "ship", clock=clock)
+    append_rows(log, rows(3))
+    log.close()
+    clock.at_ms = NOW_MS
+    seen = set()
+    for number in range(8):
+        shutil.copytree(tmp_path / "ship" / "log", tmp_path / str(number) / "log")
+        log = open_log(tmp_path / str(number), clock=clock)
+        seen.add(log.origin)
+        log.close()
+    assert len(seen) == 8
+
+
 def test_another_nodes_log_is_not_opened(tmp_path: Path) -> None:
     log = open_log(tmp_path, "ship-a")
     append_rows(log, rows(1))

@@ -12,13 +12,14 @@ from hypothesis.stateful import rule
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
+from tests.streams.livedlogs import LivedLogs
 from tests.streams.logkit import open_log
-from tests.streams.twologs import NODES, STREAMS, TwoLogs
+from tests.streams.twologs import NODES, STREAMS
 
 OPTIONS = FileLogOptions(WriteLimits(segment_bytes=3000, marker_commits=5), levels=(Level(20, 3, 60), Level(60, 3, 200)))
 
 
-class TwoNodes(TwoLogs):
+class TwoNodes(LivedLogs):
     """Logs in files: beside all else they are merged, and their processes are killed with half a frame written."""
 
     def open(self, node: str) -> FileLog:

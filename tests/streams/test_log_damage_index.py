@@ -1,0 +1,90 @@
+"""Goal: an index that is damaged under a running log is built anew from the files by whatever meets it first, and nobody loses anything."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streams.errors import RetryLater
+from streams.log import Append
+from streams.logs.files import Damage, FileLog, FileLogOptions
+from streams.logs.levels import Level
+from tests.streams.damagekit import COMMITS, ROWS, reopened, written_log
+from tests.streams.logkit import append_rows, content, copy_all, numbers, open_log, rows
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[tuple[Path, FileLog]]:
+    folder, copy = written_log(tmp_path)
+    yield folder, copy
+    copy.close()
+
+
+def spoil(path: Path, chance: random.Random) -> None:
+    """What a failing disk may make of a file under the process that has it open: some of its pages are noise."""
+    with path.open("r+b") as file:
+        for at in range(0, path.stat().st_size, 4096):
+            if at == 0 or chance.random() < 0.7:
+                file.seek(at)
+                file.write(chance.randbytes(4096))
+
+
+WORKS: dict[str, Callable[[FileLog], object]] = {
+    "append": lambda log: append_rows(log, rows(1), "ships"),
+    "read": numbers,
+    "history": lambda log: log.history("box-1").rows.num_rows,
+    "latest": lambda log: log.latest("containers", "box-2"),
+    "positions": lambda log: log.positions(),
+    "upkeep": lambda log: log.upkeep.step(),
+    "gone": lambda log: log.declare_gone("containers", log.origin, 0, 0, "thinned"),
+    "generation": lambda log: log.open_generation("to see"),
+}
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_an_index_damaged_under_a_running_log_is_built_anew(written: tuple[Path, FileLog], work: str) -> None:
+    """Whatever meets the damage first: it goes on, the bytes lie aside, it is told, and nothing is lost or given twice."""
+    folder, copy = written
+    found: list[Damage] = []
+    small = FileLogOptions(on_damage=found.append, levels=(Level(20, 3, 60),))
+    log = open_log(folder, options=small)
+    origin, index = log.origin, folder / "log" / "index.sqlite"
+    assert [log.append([Append("containers", rows(1, start=COMMITS * ROWS), "gateway", 3)])[0].first] == [COMMITS * ROWS]
+    append_rows(log, rows(1), "ships")
+    copy_all(log, copy, ["containers"])
+    truth = content(copy, ["containers"])
+    inode = index.stat().st_ino
+    for path in (index, index.with_name("index.sqlite-wal")):
+        spoil(path, random.Random(work))
+    reader = log.history("box-1").rows.num_rows if work == "history" else 0
+    WORKS[work](log)
+    for _ in range(3):
+        log.upkeep.step()
+    assert content(log, ["containers"]) == truth
+    assert reader in (0, copy.history("box-1").rows.num_rows)
+    assert index.stat().st_ino != inode
+    assert [damage.cure for damage in found] == ["set aside; built anew from what is stored"]
+    assert (folder / "log" / "aside" / "index.sqlite.0").stat().st_size > 0
+    assert log.append([Append("containers", rows(1), "gateway", 3)])[0].repeated
+    assert append_rows(log, rows(1)) == (COMMITS * ROWS + 1 if log.origin == origin else 0)
+    log.close()
+    log = reopened(folder, found)
+    assert truth.items() <= content(log, ["containers"]).items()
+    assert len(found) == 1
+    log.close()
+
+
+def test_rows_that_vanish_from_the_index_are_found_again(written: tuple[Path, FileLog]) -> None:
+    folder, copy = written
+    log = reopened(folder)
+    with sqlite3.connect(folder / "log" / "index.sqlite") as other:
+        other.execute("DELETE FROM pieces WHERE first = 30")
+    other.close()
+    with pytest.raises(RetryLater):
+        numbers(log)
+    assert content(log, ["containers"]) == content(copy, ["containers"])
+    log.close()
