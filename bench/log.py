@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -109,46 +110,51 @@ def merged(log: FileLog) -> float:
     return longest_s
 
 
-@contextmanager
-def upkept(log: FileLog, rest_share: float) -> Iterator[Figures]:
-    """Upkeep in another thread, resting so many times as long as each step took; how many steps, and what of the time they took."""
-    over, begun_s, steps_s = threading.Event(), time.perf_counter(), [0.0]
-    found: Figures = {}
+@dataclass
+class Upkept:
+    """Upkeep in another thread, resting `rest_share` times as long as each step took (None: there is none), and what it took."""
 
-    def keep_up() -> None:
-        while not over.is_set():
-            step_s = time.perf_counter()
+    rest_share: float | None
+    took_s: list[float] = field(default_factory=list)
+    steps: int = 0
+    busy_s: float = 0.0
+
+    @contextmanager
+    def beside(self, log: FileLog) -> Iterator[None]:
+        """While within."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._keep_up, args=(log, over))
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def told(self, readings: int) -> Figures:
+        """Of the appends beside it; and which share of the time it worked."""
+        return told(readings, self.took_s) | {"upkeep_steps": self.steps, "upkeep_share": round(self.busy_s / sum(self.took_s), 2)}
+
+    def _keep_up(self, log: FileLog, over: threading.Event) -> None:
+        while self.rest_share is not None and not over.is_set():
+            begun_s = time.perf_counter()
             more = log.upkeep.step()
-            steps_s.append(time.perf_counter() - step_s)
-            over.wait(max(REST_S_MIN, rest_share * steps_s[-1]) if more and rest_share else 0.0 if more else 0.1)
-
-    thread = threading.Thread(target=keep_up)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()
-        found |= {"upkeep_steps": len(steps_s) - 1, "upkeep_share": round(sum(steps_s) / (time.perf_counter() - begun_s), 2)}
+            step_s = time.perf_counter() - begun_s
+            self.steps, self.busy_s = self.steps + more, self.busy_s + step_s
+            over.wait(max(REST_S_MIN, self.rest_share * step_s) if more and self.rest_share else 0.0 if more else REST_S_MIN)
 
 
 def append_beside_upkeep(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
     """Commits of COMMIT_ROWS, by turns: no upkeep, upkeep that always has more to merge and rests as a node lets it, and without rest."""
     log = open_log(folder, "busy", at_ms)
-    took: dict[str, list[float]] = {"alone": [], "beside_upkeep": [], "beside_upkeep_that_never_rests": []}
-    figures: Figures = {}
+    ways = {"alone": Upkept(None), "beside_upkeep": Upkept(REST_SHARE), "beside_upkeep_that_never_rests": Upkept(0.0)}
     for _ in range(UPKEEP_TURNS):
-        commits(log, readings.slice(0, BACKLOG_COMMITS * BACKLOG_ROWS), BACKLOG_ROWS, "backlog")
-        took["alone"] += commits(log, readings, COMMIT_ROWS, "containers")
-        for name, rest_share in (("beside_upkeep", REST_SHARE), ("beside_upkeep_that_never_rests", 0.0)):
-            with upkept(log, rest_share) as found:
-                took[name] += commits(log, readings, COMMIT_ROWS, "containers")
-            figures[name] = found
-    for name, took_s in took.items():
-        known = figures.get(name)
-        figures[name] = told(UPKEEP_TURNS * readings.num_rows, took_s) | (known if isinstance(known, dict) else {})
+        for way in ways.values():
+            commits(log, readings.slice(0, BACKLOG_COMMITS * BACKLOG_ROWS), BACKLOG_ROWS, "backlog")
+            with way.beside(log):
+                way.took_s += commits(log, readings, COMMIT_ROWS, "containers")
     log.close()
-    return figures
+    return {name: way.told(UPKEEP_TURNS * readings.num_rows) for name, way in ways.items()}
 
 
 def bytes_per_reading(log_folder: Path, rows: int) -> float:
