@@ -15,9 +15,11 @@ from landfall.certtools import certs_app
 from landfall.fleettools import fleet_app
 from landfall.logcopies import add_copies
 from landfall.logtools import log_app
+from landfall.payloadtools import payload_app
 from landfall.processes import run_process
 from landfall.prooftools import proof_app
 from landfall.searchtools import write_search_area
+from landfall.shiptools import ship_app
 from landfall.simtools import sim_app
 from landfall.streamtools import stream_app
 from landfall.synctools import sync_app
@@ -63,10 +65,7 @@ def demo(
     run_demo(Fleet(folder.resolve(), Story(seed=seed, boxes=boxes, speed=speed), doors), fresh=fresh)
 
 
-@app.command(rich_help_panel=NODES, epilog=SETTINGS)
-def ship(config: Config = None) -> None:
-    """A ship's node: takes sensors' readings by MQTT, keeps the log, watches over the boxes, syncs when it has a link."""
-    run_process("ship", config)
+app.add_typer(ship_app, name="ship", rich_help_panel=NODES, epilog=SETTINGS)
 
 
 @app.command(rich_help_panel=NODES, epilog=SETTINGS)
@@ -120,6 +119,7 @@ app.add_typer(sync_app, name="sync", rich_help_panel=LOOKING)
 app.add_typer(certs_app, name="certs", rich_help_panel=LOOKING)
 app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
 app.add_typer(bayplan_app, name="bayplan", rich_help_panel=LOOKING)
+app.add_typer(payload_app, name="payload", rich_help_panel=LOOKING)
 app.command("search-area", rich_help_panel=LOOKING)(write_search_area)
 
 

@@ -1,0 +1,59 @@
+"""The JSON Schema of a sensor's payload, made from the signals, so that it can not drift from what intake takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cargo.readings import AT_MS_MAX, DEVICE_CHARS_MAX, NESTING_MAX, OWN_FIELDS, TEXT_CHARS_MAX
+from cargo.signals import SIGNALS, Signal
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+RFC_3339 = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+_ABOUT = (
+    "One reading: what one device measured at one instant. A payload that is valid is taken whole. Of one that is not, intake keeps what "
+    "can be true and moves the rest to `refused` in the record's body; only a payload without a device, or of which nothing is left, is "
+    f"refused. Fields that are no signals are kept as they are, nested {NESTING_MAX} deep at most."
+)
+_AT = (
+    "The device's own clock, from 1970 on: UTC milliseconds, or a text of RFC 3339 with its zone. "
+    "Left out: ordered by the time it was received."
+)
+
+
+def payload_schema() -> dict[str, Any]:
+    """The schema (JSON Schema 2020-12), as plain JSON values. Signals may be null, which is as if they were left out."""
+    device = {"type": "string", "minLength": 1, "maxLength": DEVICE_CHARS_MAX, "pattern": r"^[^\u0000-\u001f\u007f-\u00a0\u00ad]*$"}
+    at = {
+        "description": _AT,
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "exclusiveMaximum": AT_MS_MAX},
+            {"type": "string", "format": "date-time", "pattern": RFC_3339},
+            {"type": "null"},
+        ],
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "Landfall sensor payload",
+        "description": _ABOUT,
+        "type": "object",
+        "required": ["device"],
+        "properties": {
+            "device": {"description": "The device's name, printable.", **device},
+            "at": at,
+            **{signal.name: _property(signal) for signal in SIGNALS.values()},
+            **dict.fromkeys(sorted(OWN_FIELDS), False),
+        },
+        "additionalProperties": True,
+        "examples": [{"device": "TRK-00412", "at": 1777593600000, "return_c": 4.2, "supply_c": 3.9, "setpoint_c": 4.0, "power_on": True}],
+    }
+
+
+def _property(signal: Signal) -> dict[str, Any]:
+    unit = {"description": signal.unit} if signal.unit else {}
+    match signal.type:
+        case "bool":
+            return {**unit, "type": ["boolean", "null"]}
+        case "text":
+            return {**unit, "type": ["string", "null"], "maxLength": TEXT_CHARS_MAX}
+        case kind:
+            return {**unit, "type": ["integer" if kind == "int" else "number", "null"], "minimum": signal.low, "maximum": signal.high}

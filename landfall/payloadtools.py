@@ -1,0 +1,70 @@
+"""`landfall payload`: what a sensor may send, for those who build sensors and gateways: the schema, and a check of real payloads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cargo.payloadschema import payload_schema
+from cargo.readings import read_payloads
+from intake.decoders import DECODERS, find_decoder
+from intake.decoding import decoded
+from streams.errors import Misuse
+
+payload_app = typer.Typer(
+    help="What sensors may send: the schema, and a check of payloads against what intake takes.", no_args_is_help=True
+)
+
+
+@payload_app.command("schema")
+def schema() -> None:
+    """The JSON Schema of a payload of our own form, as docs/payload.schema.json has it."""
+    typer.echo(schema_text(), nl=False)
+
+
+@payload_app.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(help="Payloads, one a line.")],
+    decoder: Annotated[
+        str, typer.Option("--decoder", help=f"They are others': {', '.join(DECODERS)}, or module:function of your own.")
+    ] = "",
+) -> None:
+    """What intake would make of each payload: taken whole, in part, or refused, and why. Ends with 1 when any is not taken whole."""
+    try:
+        lines = [line for line in file.read_bytes().splitlines() if line.strip()]
+    except OSError as problem:
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
+    bad = 0
+    for number, line in enumerate(lines, 1):
+        reasons = told(line, decoder)
+        bad += bool(reasons)
+        for reason in reasons:
+            typer.echo(f"{number}: {reason}")
+    typer.echo(f"{len(lines) - bad:,} of {len(lines):,} taken whole")
+    if bad:
+        raise typer.Exit(1)
+
+
+def schema_text() -> str:
+    """The schema as a file has it."""
+    return json.dumps(payload_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def told(payload: bytes, decoder: str = "") -> list[str]:
+    """What of a payload intake does not take, and why; nothing when it takes all. Raises Misuse when there is no such decoder."""
+    payloads, problems = [payload], []
+    if decoder:
+        try:
+            made = decoded(find_decoder(decoder), payload)
+        except ValueError as problem:
+            raise Misuse(str(problem), hint="see docs/payloads.md") from None
+        payloads = [one for _, one in made.messages]
+        problems = [made.problem] if made.problem else []
+    readings = read_payloads(payloads)
+    problems += [f"refused: {refusal.reason}" for refusal in readings.refusals.values()]
+    for fields in readings.refused.values():
+        problems += [f"{name} = {json.dumps(value)} can not be true: moved to `refused`" for name, value in fields.items()]
+    return problems
