@@ -49,10 +49,10 @@ class Simulation:
     def __init__(self, settings: SimSettings, *, fresh: bool = False, hold: bool = False, wall: Clock | None = None) -> None:
         self._settings = settings
         self._wall = wall or WallClock()
-        self._path = settings.data / "progress.json"
+        self._path = settings.progress
         if fresh:
             begin_anew(settings.data)
-        self._story = f"seed {settings.seed}, {settings.boxes} boxes, {settings.cadence}, from {settings.begins_at_ms}"
+        self._story = settings.story()
         world = build_world(settings.seed, settings.boxes, settings.begins_at_ms)
         progress = load_progress(self._path, self._story) or Progress(
             self._story, settings.begins_at_ms, 0, Setting(settings.speed, paused=False)

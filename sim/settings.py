@@ -84,6 +84,15 @@ class SimSettings(_Frozen):
     clock_host: str = "127.0.0.1"
     clock_port: int = Field(default=8790, ge=0, lt=65536)
 
+    def story(self) -> str:
+        """What makes the story what it is, in words: how far it has come means something to this very story alone."""
+        return f"seed {self.seed}, {self.boxes} boxes, {self.cadence}, from {self.begins_at_ms}"
+
+    @property
+    def progress(self) -> Path:
+        """The file that says how far the story has come."""
+        return self.data / "progress.json"
+
 
 class ReplaySettings(_Frozen):
     """A replay of recorded readings through one intake. `speed` 0: as fast as acknowledgements allow."""

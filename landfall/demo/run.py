@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
+import sys
 import threading
 import time
 import urllib.request
@@ -13,14 +15,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
 from landfall.demo import ports
 from landfall.demo.accounts import PEOPLE, add_accounts
-from landfall.demo.fleet import SIM, Fleet, programs, write_settings
+from landfall.demo.fleet import SIM, Fleet, Secrets, programs, sim_settings, write_settings
 from landfall.demo.processes import SEE_LOG, Program, Supervisor
-from streams.errors import Misuse, RetryLater
+from landfall.simtools import CLOCK_URL
+from sim.progress import load_progress
+from sim.settings import SimSettings
+from streams.errors import LandfallError, Misuse, RetryLater
 
 WATCH_EVERY_S = 0.5
 CONTROL_TIMEOUT_S = 10.0
@@ -94,7 +100,7 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
 
     Raises Misuse, before anything is deleted or started, for all that would stop it later; RetryLater when a process does not come up.
     """
-    if found := list(hindrances(fleet)):
+    if found := list(hindrances(fleet, fresh=fresh)):
         raise Misuse("before the demo can start:\n" + "\n".join(f"- {one}" for one in found) + "\n", hint="nothing was started")
     console = Console()
     began = time.monotonic()
@@ -107,7 +113,7 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
         except RetryLater:
             if not told.is_set():
                 raise
-    console.print("stopped. `landfall demo` goes on where this stopped; `landfall demo --fresh` begins anew.")
+    console.print(f"stopped. `{as_typed()} demo` goes on where this stopped; `{as_typed()} demo --fresh` begins anew.", markup=False)
 
 
 def held(simulator: Program) -> Program:
@@ -115,15 +121,41 @@ def held(simulator: Program) -> Program:
     return replace(simulator, words=(*simulator.words, "--hold"))
 
 
-def hindrances(fleet: Fleet) -> Iterator[str]:
-    """What would stop the demo later, each in a sentence with what to do: ports in use, a foreign folder, too little disk."""
+def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
+    """What would stop the demo later, each in a sentence with what to do: ports in use, a story that can not be played, or not here, a
+    foreign folder, too little disk.
+    """
     yield from ports.in_use(fleet.doors.all())
+    yield from unplayable(fleet, fresh=fresh)
     folder = fleet.folder
     if is_foreign(folder):
         yield f"{folder} holds something that is no demo's.\n  Name another folder with --folder."
     disk = next(place for place in (folder, *folder.parents) if place.exists())
     if (free_gb := shutil.disk_usage(disk).free / GB) < FREE_GB_MIN:
         yield f"Only {free_gb:.1f} GB are free where {folder} is to lie; {FREE_GB_MIN:.0f} GB are needed.\n  Free some, or use --folder."
+
+
+def unplayable(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
+    """Why the simulator could not play this story, or, unless `fresh`, not go on with it in this folder."""
+    try:
+        settings = SimSettings.model_validate(sim_settings(fleet, Secrets(fleet.folder / "secrets.json")))
+    except ValidationError as problems:
+        for problem in problems.errors(include_url=False):
+            yield f"--{problem['loc'][0]} {problem['input']} can not be: {problem['msg'].lower()}."
+        return
+    if not fresh:
+        try:
+            load_progress(settings.progress, settings.story())
+        except LandfallError as problem:
+            yield f"{problem}."
+
+
+def as_typed() -> str:
+    """How this program is to be typed here: by its name where the shell finds it so, else by its path."""
+    here = Path(sys.executable).with_name("landfall")
+    if shutil.which("landfall") == str(here):
+        return "landfall"
+    return os.path.relpath(here) if here.is_relative_to(Path.cwd()) else str(here)
 
 
 def prepare(folder: Path, *, fresh: bool) -> None:
@@ -148,9 +180,11 @@ def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
     for account, password in PEOPLE:
         table.add_row(account.username, password, account.name)
     console.print(table)
+    elsewhere = "" if fleet.control_url == f"{CLOCK_URL}/control" else f" --url {fleet.control_url.removesuffix('/control')}"
     console.print(
         f"\nAPI {fleet.api_url}/docs   logs {fleet.folder / 'logs'}\n"
-        "Pause, speed and jumps: on the map, or `landfall sim pause|resume|speed|jump`.   [bold]Ctrl-C[/bold] stops everything cleanly.\n"
+        f"Pause, speed and jumps: on the map, or `{as_typed()} sim pause{elsewhere}`, resume, speed 1000, jump C.\n"
+        "[bold]Ctrl-C[/bold] stops everything cleanly.\n",
     )
 
 

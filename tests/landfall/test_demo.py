@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from hq.api.accounts import Account, Accounts
 from landfall.cli import main
 from landfall.demo import run
 from landfall.demo.accounts import PEOPLE
-from landfall.demo.fleet import HQ, Doors, Fleet, Story, accounts_file
+from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, sim_settings
 from landfall.demo.ports import ALL
-from landfall.demo.run import hindrances, prepare, run_demo
-from sim.settings import BEGINS_AT_MS
+from landfall.demo.run import hindrances, prepare, run_demo, unplayable
+from sim.clock import Setting
+from sim.progress import Progress, save_progress
+from sim.settings import BEGINS_AT_MS, SimSettings
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
@@ -162,7 +165,7 @@ def test_the_whole_life_of_a_demo(demo: Demo) -> None:
 def ends_with(demo: Demo) -> None:
     """Ctrl-C ends it with code 0 and a word on how to go on; no process of it is left, no port is held."""
     assert demo.interrupt() == 0, demo.screen()
-    assert "stopped. `landfall demo` goes on where this stopped" in demo.screen()
+    assert "landfall demo` goes on where this stopped" in demo.screen()
     assert demo.at_work() == {}
     assert all(is_free(port) for port in demo.fleet.doors.all())
     logs = {file.name: file.read_text(errors="replace") for file in (demo.fleet.folder / "logs").glob("*.log")}
@@ -172,17 +175,30 @@ def ends_with(demo: Demo) -> None:
 
 
 def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port in use and too little disk: both are named, and a demo that is there stays even with --fresh."""
+    """A port in use, a story that can not be, too little disk: all are named, and a demo that is there stays even with --fresh."""
     fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
-    assert list(hindrances(fleet)) == []
+    assert list(hindrances(fleet, fresh=False)) == []
     prepare(fleet.folder, fresh=True)
     (fleet.folder / "log").touch()
     monkeypatch.setattr(run, "FREE_GB_MIN", 1e9)
     with socket.create_server(("127.0.0.1", fleet.doors.api)), pytest.raises(Misuse) as told:
-        run_demo(fleet, fresh=True)
+        run_demo(replace(fleet, story=Story(seed=-1, boxes=10, speed=0.0)), fresh=True)
+    assert all(f"--{one} can not be" in str(told.value) for one in ("seed -1", "boxes 10", "speed 0.0"))
     assert f"Port {fleet.doors.api} is in use" in str(told.value)
     assert "1000000000 GB are needed" in str(told.value)
     assert [file.name for file in fleet.folder.iterdir() if file.name != run.OURS] == ["log"]
+
+
+def test_a_plain_start_with_another_story_than_the_one_under_way_does_not_begin(tmp_path: Path) -> None:
+    """The seed and the number of boxes belong to a folder for good; a fresh start may have others."""
+    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    (fleet.folder / "sim").mkdir(parents=True)
+    settings = SimSettings.model_validate(sim_settings(fleet, Secrets(fleet.folder / "secrets.json")))
+    save_progress(settings.progress, Progress(settings.story(), settings.begins_at_ms, 0, Setting(1.0, paused=False)))
+    assert list(unplayable(fleet, fresh=False)) == []
+    other = replace(fleet, story=Story(seed=2, boxes=40))
+    assert "the story under way is seed 1, 40 boxes" in "".join(unplayable(other, fresh=False))
+    assert list(unplayable(other, fresh=True)) == []
 
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
