@@ -1,4 +1,6 @@
-"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports and the story, as values that check themselves."""
+"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports, streams, nodes and the story, as values that check
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,9 @@ import msgspec
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_imo, is_locode
 from cargo.slots import Slot
+
+_KEY = re.compile("ed25519:[A-Za-z0-9_-]{43}")
+"""A public key as `landfall proof key` tells it."""
 
 
 class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -189,7 +194,18 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     access: str | msgspec.UnsetType = msgspec.UNSET
 
 
-RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | Story | Stream
+class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node of the network (its id is its name): the public keys it signs with, of which one is enough (`docs/proof.md`)."""
+
+    keys: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _need(bool(self.keys), "a node has at least one key")
+        for key in self.keys:
+            _need(_KEY.fullmatch(key) is not None, f"a key is ed25519: and 43 characters, not {key!r}")
+
+
+RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | Story | Stream | Node
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -204,6 +220,7 @@ class Entry(msgspec.Struct, frozen=True):
         "port": Port,
         "story": Story,
         "stream": Stream,
+        "node": Node,
     }
 
     type: str

@@ -36,6 +36,7 @@ def test_values_come_back_as_they_were_written() -> None:
             "stream",
             {"retention": {"age_days": 30.0, "bytes": None}, "home": "hq", "replicate": ["port"], "lane": "alerts", "patience_s": None},
         ),
+        ("node", {"keys": ["ed25519:" + "a-Z_0" * 8 + "abc"]}),
     ]
     for kind, value in values:
         entry = Entry(kind, "x", 1, 5, "clerk", parse_value(kind, value))
@@ -54,6 +55,9 @@ def test_values_come_back_as_they_were_written() -> None:
         ("customer", {"name": "X", "colour": [1, 2, 3], "role": "shipper", "nose": 1}, "nose"),
         ("custody", {"at": "ship/123", "since_at_ms": 1}, "custody"),
         ("load_list", {"ship": "123"}, "port"),
+        ("node", {"keys": []}, "at least one key"),
+        ("node", {"keys": ["ed25519:short"]}, "43 characters"),
+        ("node", {"keys": ["ed25519:" + "a" * 42 + "="]}, "43 characters"),
     ],
 )
 def test_what_does_not_hold_is_refused_by_name(kind: str, value: dict[str, Any], word: str) -> None:

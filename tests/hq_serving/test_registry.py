@@ -22,6 +22,8 @@ from streams.log import Append
 from streams.logs.files import FileLogReader
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
+from streams.proof.keys import SigningKey, key_text
+from streams.proof.trust import IN_REGISTRY, registry_trust
 from streams.records import Record, to_batch
 from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
@@ -113,6 +115,19 @@ def test_all_problems_are_told_together_and_nothing_is_written(hq: Headquarters)
     ]
     assert all(one["problem"] for one in problems)
     assert hq.bodies("registry") == []
+
+
+def test_the_public_key_of_a_node_is_pinned_where_copies_look_for_it(hq: Headquarters) -> None:
+    """A key written through the API is the one by which this copy, and every other that gets the registry, holds statements for true."""
+    key, other = SigningKey.made(), SigningKey.made()
+    assert hq.write(("node", "hq", {"keys": [key_text(key.public)]})).status_code == 200
+    assert hq.write(("node", "hq", {"keys": ["ed25519:short"]})).status_code == 422
+    answer = hq.write(("node", "hq", {"keys": [key_text(key.public), key_text(other.public)]}))
+    assert answer.json()["entries"][0]["version"] == 2
+    reader = FileLogReader(hq.folder / "log", BlockCodec())
+    trust = registry_trust(reader)
+    reader.close()
+    assert (trust.of("hq"), trust.keys["hq"]) == (IN_REGISTRY, frozenset([key.public, other.public]))
 
 
 def test_only_clerks_and_operations_write(hq: Headquarters) -> None:
