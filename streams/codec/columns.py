@@ -53,6 +53,8 @@ def as_arrow(values: Values, known: Bools | None, pick: Ints | None, room: Room,
     scale = None if decimals in (None, RAW) else np.float64(10 ** int(decimals or 0))
     if scale is None:
         return pa.array(values if index is None else _taken(room, values, index), mask=nulls)
+    if len(values) <= SLICE and index is None:
+        return pa.array(values / scale, mask=nulls)
     floats, some = values.view(np.float64), np.empty(SLICE)
     for at in range(0, len(values), SLICE):  # in their order, where they stand: then they are in the cache when they are picked
         part = values[at : at + SLICE]

@@ -173,9 +173,10 @@ def _read_rice(reader: Reader, count: int) -> Ints:
     ends = np.flatnonzero(bits[:unary_bits] == 0)
     if len(ends) != count or ends[-1] != unary_bits - 1:
         raise Corrupt(f"{count} unary numbers are {len(ends)}")
-    above = np.diff(ends, prepend=-1) - 1
-    below = (bits[unary_bits:].reshape(count, shift).astype(np.int64) << np.arange(shift)).sum(axis=1)
-    folded = (above << shift) + below
+    folded = ends.copy()
+    folded[1:] -= ends[:-1] + 1
+    if shift:
+        folded = (folded << shift) + _words(bits[unary_bits:], count, shift).view(np.int64)
     return np.asarray(middle + ((folded >> 1) ^ -(folded & 1)))
 
 
@@ -184,8 +185,7 @@ def _digits(values: Words, base: int) -> bytes:
     per_word = _per_word(base)
     padded = np.zeros(-(-len(values) // per_word) * per_word, np.uint64)
     padded[: len(values)] = values
-    places = np.array([base**place for place in range(per_word)], np.uint64)
-    words = (padded.reshape(-1, per_word) * places).sum(axis=1, dtype=np.uint64)
+    words = (padded.reshape(-1, per_word) * _places(base)).sum(axis=1, dtype=np.uint64)
     width = (base**per_word - 1).bit_length()
     return np.packbits(_bit_rows(words.view(np.int64), width)[: _digit_bits(len(values), base)], bitorder="little").tobytes()
 
@@ -195,14 +195,27 @@ def _read_digits(reader: Reader, count: int, base: int) -> Ints:
         raise Corrupt(f"numbers below {base} do not fit 64 bits")
     per_word, bits_in_all = _per_word(base), _digit_bits(count, base)
     width, words = (base**per_word - 1).bit_length(), -(-count // per_word)
-    bits = np.zeros(words * width, np.uint8)
-    bits[:bits_in_all] = _bits(reader, bits_in_all)
-    packed = (bits.reshape(words, width).astype(np.uint64) << np.arange(width, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    bits = _bits(reader, bits_in_all)
+    if bits_in_all < words * width:
+        bits = np.concatenate((bits, np.zeros(words * width - bits_in_all, np.uint8)))
+    packed = _words(bits, words, width)
     if base == _WORD or per_word == 1:
         return np.asarray(packed.view(np.int64))
-    places = np.array([base**place for place in range(per_word)], np.uint64)
-    digits: Words = (packed[:, None] // places % np.uint64(base)).reshape(-1)[:count]
+    digits: Words = (packed[:, None] // _places(base) % np.uint64(base)).reshape(-1)[:count]
     return digits.view(np.int64)
+
+
+def _words(bits: npt.NDArray[np.uint8], count: int, width: int) -> Words:
+    """`count` numbers of `width` bits each, lowest first."""
+    wide = np.zeros((count, 64), np.uint8)
+    wide[:, :width] = bits.reshape(count, width)
+    return np.packbits(wide, axis=1, bitorder="little").view(np.uint64).reshape(count)
+
+
+@lru_cache(1024)
+def _places(base: int) -> Words:
+    """What the digits of a word count. Not to be changed."""
+    return np.array([base**place for place in range(_per_word(base))], np.uint64)
 
 
 def _bit_rows(values: Ints, width: int) -> npt.NDArray[np.uint8]:

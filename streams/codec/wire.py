@@ -123,15 +123,19 @@ class Reader:
 
     def below(self, end: int, what: str) -> int:
         """A number from 0 to `end` - 1; `what` names it in the error."""
-        number = self.varint()
+        at = self._at
+        if at < self._end and (number := self._data[at]) < 0x80:
+            self._at = at + 1
+        else:
+            number = self.varint()
         if number >= end:
             raise Corrupt(f"{what} in a block's payload is {number}, which is not below {end}")
         return number
 
     def signed(self) -> int:
         """A number from -2^63 to 2^63 - 1."""
-        number, self._at = varints.take_signed(self._data, self._at)
-        return number
+        number = self.varint()
+        return ~(number >> 1) if number & 1 else number >> 1
 
     def raw(self, length: int) -> bytes:
         """The next `length` bytes."""
