@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from edge.linking import LinkChoice
+from edge.waiting import Durable, Streams, TellingWaiting, waiting
 from intake.serving import Intake
 from intake.watching import Watching
 from streams.node.node import Node
@@ -16,8 +17,8 @@ from streams.node.node import Node
 class Console:
     """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|<LOCODE>"}`; both want the node's token."""
 
-    def __init__(self, node: Node, intake: Intake, watching: Watching, links: LinkChoice) -> None:
-        self._node, self._intake, self._watching, self._links = node, intake, watching, links
+    def __init__(self, node: Node, intake: Intake, watching: Watching, links: LinkChoice, telling: TellingWaiting) -> None:
+        self._node, self._intake, self._watching, self._links, self._telling = node, intake, watching, links, telling
         node.app.router.add_get("/ship", self._ship)
         node.app.router.add_post("/ship/link", self._link)
 
@@ -30,7 +31,8 @@ class Console:
             "at_ms": self._node.clock.now_ms(),
             "position": position,
             "port": links.port,
-            "link": {"wish": links.wish, "peers": self._node.links.status()},
+            "link": {"wish": links.wish, "peers": self._node.links.status(), "budgets": self._node.links.budgets()},
+            "waiting": await asyncio.to_thread(self._waiting, self._telling.durable()),
             "streams": await asyncio.to_thread(self._held),
             "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
             "muster": await self._watching.muster(),
@@ -43,6 +45,9 @@ class Console:
             raise ValueError('the body is {"link": "auto|none|satellite|<LOCODE>"}')
         self._links.choose(wish["link"])
         return web.json_response({"wish": self._links.wish})
+
+    def _waiting(self, durable: Durable) -> Streams:
+        return waiting(self._node.log, self._node.definitions, durable)
 
     def _held(self) -> dict[str, int]:
         log = self._node.log

@@ -23,7 +23,8 @@ async def run_ship(settings: ShipSettings) -> None:
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters)
-    Console(node, intake, watching, links)
+    telling = TellingWaiting(node, settings.waiting_every_s)
+    Console(node, intake, watching, links, telling)
 
     async def take_in() -> None:
         await intake.run(node, node.log, settings.node.node)
@@ -35,6 +36,6 @@ async def run_ship(settings: ShipSettings) -> None:
     node.needs("the sensors' endpoint", lambda: intake.listens)
     node.add_background("watch", watch)
     node.add_background("links of the ship", links.run)
-    node.add_background("what waits", TellingWaiting(node, settings.waiting_every_s).run)
+    node.add_background("what waits", telling.run)
     await node.start()
     await node.run_until_stopped()

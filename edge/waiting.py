@@ -62,7 +62,7 @@ class TellingWaiting:
         self._remembered = await asyncio.to_thread(self._known_before, node.log)
         while True:
             await asyncio.sleep(self._every_s)
-            now = await asyncio.to_thread(waiting, node.log, node.definitions, self._durable())
+            now = await asyncio.to_thread(waiting, node.log, node.definitions, self.durable())
             if now != self._told:
                 try:
                     await node.append([self._record(now)])
@@ -70,7 +70,8 @@ class TellingWaiting:
                 except RetryLater as problem:
                     told.info("what waits is told later: %s", problem)
 
-    def _durable(self) -> Durable:
+    def durable(self) -> Durable:
+        """What is ashore of this node's own, as far as it is known here."""
         durable = self._node.links.durable_ashore()
         for stream, origins in self._remembered.items():
             for origin, ranges in origins.items():

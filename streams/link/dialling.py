@@ -10,6 +10,7 @@ import aiohttp
 
 from streams.errors import NotAllowed, RetryLater
 from streams.link.certificates import doubt
+from streams.link.metering import Meter
 from streams.link.tls import MEND, TlsFiles, dialling, node_host, why
 from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.policy import LinkClass
@@ -27,21 +28,21 @@ class Dialler:
         """`tls`: what to show at `https://` doors, and whose certificates to believe there. Raises Misuse when it does not load."""
         self._node, self._tls = node, tls
         self._context = None if tls is None else dialling(tls)
-        self._http: aiohttp.ClientSession | None = None
+        self._https: dict[Meter | None, aiohttp.ClientSession] = {}
 
-    async def dial(self, url: str, peer: str, token: str | None, link: LinkClass) -> Wire:
+    async def dial(self, url: str, peer: str, token: str | None, link: LinkClass, meter: Meter | None = None) -> Wire:
         """The open link to the node `peer`, whose door is at `url`: by certificates when that is `https://`, and with the token, if any.
 
+        `meter`: what allows and counts every byte, in both directions, from the first one on; the link is cut where it does not.
         Raises NotAllowed when it refuses us, with its own sentence, or a certificate is not as it should be; RetryLater when it can not be
         reached within DIAL_TIMEOUT_S.
         """
-        if self._http is None:
-            self._http = aiohttp.ClientSession(trust_env=False)
+        http = self._http(meter)
         headers = {NODE_HEADER: self._node, LINK_HEADER: link, **({"Authorization": f"Bearer {token}"} if token else {})}
         shown = node_host(peer) if url.startswith("https:") else None
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
-                opened = await self._http.ws_connect(
+                opened = await http.ws_connect(
                     f"{url}/sync",
                     headers=headers,
                     max_msg_size=RECEIVE_BYTES_MAX,
@@ -53,7 +54,8 @@ class Dialler:
         except aiohttp.WSServerHandshakeError as problem:
             if problem.status in _REFUSED:
                 raise NotAllowed(
-                    f"{url} refuses the link: {await self._why(url, headers, shown, problem)}", hint="mend the token or the node's name"
+                    f"{url} refuses the link: {await self._why(http, url, headers, shown, problem)}",
+                    hint="mend the token or the node's name",
                 ) from None
             raise RetryLater(f"{url} answers {problem.status}: {problem.message}") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
@@ -65,8 +67,14 @@ class Dialler:
 
     async def close(self) -> None:
         """No more dialling; open links stay."""
-        if self._http is not None:
-            await self._http.close()
+        for http in self._https.values():
+            await http.close()
+
+    def _http(self, meter: Meter | None) -> aiohttp.ClientSession:
+        if meter not in self._https:
+            connector = None if meter is None else aiohttp.TCPConnector(socket_factory=meter.socket, force_close=True)
+            self._https[meter] = aiohttp.ClientSession(trust_env=False, connector=connector)
+        return self._https[meter]
 
     def _doubt(self, problem: Exception) -> str | None:
         """Who does not like our certificate hangs up without a word: whether it may be that."""
@@ -74,12 +82,13 @@ class Dialler:
             return None
         return doubt(self._tls, datetime.now(UTC))
 
-    async def _why(self, url: str, headers: dict[str, str], shown: str | None, problem: aiohttp.WSServerHandshakeError) -> str:
+    async def _why(
+        self, http: aiohttp.ClientSession, url: str, headers: dict[str, str], shown: str | None, problem: aiohttp.WSServerHandshakeError
+    ) -> str:
         """The sentence behind a refusal: the upgrade's own answer loses its body, a plain request for the same shows it."""
-        assert self._http is not None
         try:
             secured, timeout = self._context or True, aiohttp.ClientTimeout(total=5)
-            async with self._http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
+            async with http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
                 return str(json.loads(await answer.text())["problem"])
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError):
             return problem.message

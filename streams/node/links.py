@@ -17,7 +17,8 @@ from streams.link.dialling import Dialler
 from streams.link.wire import Wire
 from streams.metrics import Metrics
 from streams.node.driving import Drive, Ears
-from streams.node.settings import KnownPeer, NodeSettings, PeerAddress, policy_of
+from streams.node.purses import ALERTS, Purses, for_alerts
+from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.policy import LinkClass, LinkPolicy
 from streams.ranges import RangeSet
@@ -30,6 +31,7 @@ told = logging.getLogger("landfall.node")
 BACKOFF_FIRST_S = 0.25
 BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 30.0}
 FAREWELLS_S = 3.0
+LINK_GAUGES = "link."
 STEADY_S = 5.0
 """A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
 
@@ -43,9 +45,13 @@ class _Kept:
 @dataclass(frozen=True, slots=True)
 class _Live:
     drive: Drive
-    link: LinkClass
+    policy: LinkPolicy
     dialled_here: bool
     wire: Wire
+
+    @property
+    def link(self) -> LinkClass:
+        return self.policy.link_class
 
 
 class Links:
@@ -59,10 +65,12 @@ class Links:
         clock: Clock,
         metrics: Metrics,
         report: Callable[..., None],
+        *,
+        definitions: Definitions,
+        purses: Purses,
         jitter: random.Random | None = None,
-        definitions: Definitions | None = None,
     ) -> None:
-        self._definitions = definitions or Definitions()
+        self._definitions, self._purses = definitions, purses
         self._settings = settings
         self._exchange = exchange
         self._store = store
@@ -124,6 +132,15 @@ class Links:
         self._again.set()
         self._again = asyncio.Event()
 
+    def alerted(self) -> None:
+        """There may be a new alert: a link that is kept for alerts alone is dialled at once."""
+        if self._purses.any_spent():
+            self.hurry()
+
+    def budgets(self) -> dict[str, dict[str, Any]]:
+        """Per class of link with a budget: the day, what was spent of what, what it cost, what the link is open for."""
+        return self._purses.status()
+
     def who(self, node: str, certified: str | None, token: str) -> KnownPeer:
         """The known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`.
 
@@ -142,20 +159,24 @@ class Links:
 
     async def accept(self, peer: KnownPeer, link: LinkClass, wire: Wire) -> None:
         """Run the session with a peer that has come, to its end."""
-        await self._run(peer, policy_of(link), wire, dialled_here=False)
+        await self._run(peer, self._settings.policy(link), wire, dialled_here=False)
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Per peer in session: class of link, round trip in ms, bytes and records each way, records it still lacks."""
         return {name: _status(live, self._clock) for name, live in sorted(self._live.items())}
 
     async def run(self) -> None:
-        """Measure, as long as the node runs."""
+        """Measure, as long as the node runs: gauges `link.<peer>.<class>.<what>` of the sessions there are, and of no others."""
         while True:
-            for name, status in self.status().items():
-                for what, value in status.items():
-                    if isinstance(value, int | float):
-                        self._metrics.gauge(f"link.{name}.{what}", value)
+            gauges = {
+                f"{LINK_GAUGES}{name}.{status['link']}.{what}": value
+                for name, status in self.status().items()
+                for what, value in status.items()
+                if isinstance(value, int | float)
+            }
+            self._metrics.gauges(LINK_GAUGES, gauges)
             self._metrics.gauge("links", len(self._live))
+            self._look_after_budgets()
             await asyncio.sleep(1.0)
 
     async def close(self, sentence: str) -> None:
@@ -173,12 +194,13 @@ class Links:
 
     async def _keep(self, address: PeerAddress) -> None:
         backoff_s, problem_told = BACKOFF_FIRST_S, ""
-        peer, policy = self._known[address.node], address.policy()
+        peer = self._known[address.node]
         while not self._closing:
             again = self._again
-            if address.node not in self._live:
+            if address.node not in self._live and (policy := self._policy(address.link)):
                 try:
-                    wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link)
+                    meter = self._purses.meter(policy)
+                    wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
                     opened_s, problem_told = self._clock.monotonic_s(), ""
                     await self._run(peer, policy, wire, dialled_here=True)
                     if self._clock.monotonic_s() - opened_s >= STEADY_S:
@@ -195,6 +217,30 @@ class Links:
             except TimeoutError:
                 backoff_s = min(backoff_s * 2, BACKOFF_MAX_S[address.link])
 
+    def _policy(self, link: LinkClass) -> LinkPolicy | None:
+        """What a link of this class is to be dialled for now; None when there is nothing that its budget allows."""
+        policy = self._settings.policy(link)
+        if not self._purses.spent(link):
+            return policy
+        return for_alerts(policy) if policy.carries(ALERTS) and self._alerts_wait() else None
+
+    def _alerts_wait(self) -> bool:
+        """Whether this node has an alert of its own that nobody ashore is known to have."""
+        ashore = self.durable_ashore().get(ALERTS, {})
+        own = [key for key in self._exchange.keys(ALERTS) if key[1].node == self._settings.node]
+        return any(self._exchange.held(key).without(ashore.get(key[1], RangeSet())) for key in own)
+
+    def _look_after_budgets(self) -> None:
+        for reason, outcome, details in self._purses.news():
+            self._report(reason, outcome, **details)
+        for link, status in self._purses.status().items():
+            for what in ("spent_bytes", "left_bytes", "cost"):
+                self._metrics.gauge(f"budget.{link}.{what}", status[what])
+        for name, live in list(self._live.items()):
+            kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
+            if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait()):
+                self._end(name, "the day's budget of this link is spent, and no alert waits")
+
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
         name = peer.node
         if not self._make_room(name, dialled_here):
@@ -206,7 +252,7 @@ class Links:
             told.info("connected to %s over %s", name, policy.link_class)
 
         drive = Drive(self._exchange, terms, wire, self._store, self._clock, Ears(opened, self._report))
-        live = self._live[name] = _Live(drive, policy.link_class, dialled_here, wire)
+        live = self._live[name] = _Live(drive, policy, dialled_here, wire)
         self._metrics.count("sessions_opened")
         await self._serve(name, live)
 

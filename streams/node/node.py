@@ -21,7 +21,7 @@ from typing import Any
 from aiohttp import web
 
 from streams.block import Block
-from streams.clock import Clock, FleetClock
+from streams.clock import Clock, FleetClock, WallClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
@@ -36,6 +36,7 @@ from streams.node.door import Door
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
 from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
+from streams.node.purses import ALERTS, Purses
 from streams.node.retaining import Retaining
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
@@ -59,9 +60,13 @@ class Node:
     any thread.
     """
 
-    def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node") -> None:
-        """`clock`: the one the settings name, unless a test brings its own. `process`: its name in `metrics` and `exceptions`."""
+    def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node", wall: Clock | None = None) -> None:
+        """`clock`: the one the settings name, unless a test brings its own. `process`: its name in `metrics` and `exceptions`.
+
+        `wall`: what days of budgets go by; a test brings its own.
+        """
         self.settings = settings
+        self._wall = wall or WallClock()
         self._backgrounds: dict[str, Background] = {}
         self._needs: dict[str, Callable[[], bool]] = {}
         self.clock = clock or clock_of(settings.clock)
@@ -253,10 +258,14 @@ class Node:
         settings, loop = self.settings, asyncio.get_running_loop()
         store = Store(log, BlockCodec(), self.metrics, self.report)
         exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known})
-        self._links = Links(settings, exchange, store, self.clock, self.metrics, self.report, definitions=self.definitions)
+        purses = Purses(settings.folder, settings.links, self._wall.now_ms)
+        links = Links(settings, exchange, store, self.clock, self.metrics, self.report, definitions=self.definitions, purses=purses)
+        self._links = links
 
         def changed(streams: frozenset[str]) -> None:
             loop.call_soon_threadsafe(exchange.changed, streams)
+            if ALERTS in streams:
+                loop.call_soon_threadsafe(links.alerted)
 
         self._unsubscribe = log.subscribe(changed)
         return store

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from streams.budget import Budget
+from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
@@ -61,9 +63,36 @@ class PeerAddress(_Settings):
         """The token to show there, if any."""
         return self.token.get_secret_value() if self.token else None
 
-    def policy(self) -> LinkPolicy:
-        """What the link carries, and how fast."""
-        return policy_of(self.link)
+
+class LinkSettings(_Settings):
+    """One class of link, where it is otherwise than by default: docs/links.md.
+
+    `streams`: what it carries, by pattern (`!` in front: not these). `rate_bit_s`: kept below. `budget_bytes_per_day` (UTC, counted by who
+    dials, at the socket, both ways, plus `overhead_percent`): not exceeded; of it `alerts_reserve_bytes` are for alerts alone, and alerts
+    may overdraw it. `price_per_mb`: of 1,000,000 bytes, in your own currency.
+    """
+
+    streams: tuple[str, ...] | None = None
+    rate_bit_s: int | None = Field(default=None, gt=0)
+    budget_bytes_per_day: int | None = Field(default=None, gt=0)
+    alerts_reserve_bytes: int = Field(default=0, ge=0)
+    overhead_percent: float = Field(default=0.0, ge=0, le=1_000)
+    price_per_mb: float = Field(default=0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> LinkSettings:
+        if self.budget_bytes_per_day is None:
+            if self.alerts_reserve_bytes or self.overhead_percent or self.price_per_mb:
+                raise ValueError("a reserve, an overhead and a price belong to a budget: set budget_bytes_per_day")
+        elif self.budget_bytes_per_day - self.alerts_reserve_bytes < OPENING_BYTES:
+            raise ValueError(f"a day's budget beside the reserve for alerts is at least {OPENING_BYTES} bytes, or no link is ever opened")
+        return self
+
+    def budget(self) -> Budget | None:
+        """The budget, if there is one."""
+        if self.budget_bytes_per_day is None:
+            return None
+        return Budget(self.budget_bytes_per_day, self.alerts_reserve_bytes, self.overhead_percent, self.price_per_mb)
 
 
 class TlsSettings(_Settings):
@@ -87,7 +116,8 @@ class NodeSettings(_Settings):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
     `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
-    `tls`: a second door, by certificates; none: tokens alone. `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
+    `tls`: a second door, by certificates; none: tokens alone. `links`: what links of a class carry, how fast, and how much a day.
+    `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
     `retention_every_s`: how often streams are dropped and thinned. `disk_budget_bytes`: what a ship's records may take on disk (none: as
     much as there is). `reserve_bytes`: a file that pays for cleaning up on a full disk.
     `port` 0: any free one. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
@@ -103,6 +133,7 @@ class NodeSettings(_Settings):
     tls: TlsSettings | None = None
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
+    links: dict[LinkClass, LinkSettings] = {}
     log: LogSettings = FileLogSettings()
     clock: str = "wall"
     metrics_every_s: float = Field(default=METRICS_EVERY_S, gt=0)
@@ -127,7 +158,7 @@ class NodeSettings(_Settings):
         """This node as its peers know it."""
         return Peer(self.node, self.role, self.identity)
 
-
-def policy_of(link: LinkClass) -> LinkPolicy:
-    """What a link of this class carries."""
-    return _POLICIES[link]
+    def policy(self, link: LinkClass) -> LinkPolicy:
+        """What a link of this class carries, and how fast."""
+        default, own = _POLICIES[link], self.links.get(link, LinkSettings())
+        return LinkPolicy(link, default.streams if own.streams is None else own.streams, own.rate_bit_s or default.rate_bit_s)

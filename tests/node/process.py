@@ -26,8 +26,8 @@ class NodeProcess:
     def __init__(self, folder: Path, word: str, node: str, token: str, config: str, door_port: int = 0) -> None:
         self.door_port = door_port or free_port()
         folder.mkdir(parents=True, exist_ok=True)
-        self._word, self._config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
-        self._config.write_text(config.replace("{port}", str(self.door_port)))
+        self._word, self.config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
+        self.config.write_text(config.replace("{port}", str(self.door_port)))
         self._process: subprocess.Popen[bytes] | None = None
         self.node = node
         self.url, self.token = f"http://127.0.0.1:{self.door_port}", token
@@ -40,7 +40,7 @@ class NodeProcess:
         if crash_at:
             environment[CRASH_VARIABLE] = crash_at
         with self._words.open("ab") as log:
-            command = [sys.executable, "-m", "landfall", self._word, "-c", str(self._config)]
+            command = [sys.executable, "-m", "landfall", self._word, "-c", str(self.config)]
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
 
     def wait_ready(self) -> None:

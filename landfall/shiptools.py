@@ -1,0 +1,100 @@
+"""`landfall ship`: a ship's node; and what her crew asks of it while it runs: how she fares, and which link to keep."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from landfall.lognumbers import utc
+from landfall.processes import run_process, settings_of
+from streams.errors import Misuse, RetryLater
+
+TIMEOUT_S = 10.0
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
+]
+ship_app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+
+
+@ship_app.callback()
+def ship(context: typer.Context, config: Config = None) -> None:
+    """A ship's node: takes sensors' readings by MQTT, keeps the log, watches over the boxes, syncs when it has a link."""
+    if context.invoked_subcommand is None:
+        run_process("ship", config)
+    context.obj = config
+
+
+@ship_app.command("status")
+def status(
+    context: typer.Context,
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
+) -> None:
+    """How the running ship fares: her links, what waits and since when, what was sent today and what it cost."""
+    told = _asked("GET", "/ship", config or context.obj)
+    if as_json:
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for line in _lines(told):
+        console.print(line, markup=False)
+    for table in _tables(told):
+        console.print(table)
+
+
+@ship_app.command("link")
+def link(
+    context: typer.Context,
+    wish: Annotated[str, typer.Argument(metavar="LINK", help="auto, none, satellite, or a port of call's UN/LOCODE.")],
+    config: Config = None,
+) -> None:
+    """Which link the running ship keeps: by her position (auto), none, the satellite, or a port's; until her node ends."""
+    told = _asked("POST", "/ship/link", config or context.obj, {"link": wish})
+    Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
+
+
+def _asked(method: str, path: str, config: Path | None, body: Any = None) -> dict[str, Any]:
+    """What the node of these settings answers. Raises RetryLater when it does not run, Misuse with its own sentence."""
+    settings: Any = settings_of("ship", config)
+    node = settings.node
+    url, headers = f"http://{node.host}:{node.port}", {"Authorization": f"Bearer {node.token.get_secret_value()}"}
+    try:
+        answer = httpx.request(method, url + path, headers=headers, json=body, timeout=TIMEOUT_S, trust_env=False)
+    except httpx.HTTPError as problem:
+        raise RetryLater(f"'{node.node}' can not be reached at {url}: {problem}", hint="start it with `landfall ship`") from problem
+    told: dict[str, Any] = answer.json()
+    if answer.is_error:
+        raise Misuse(str(told.get("problem", answer.status_code)), hint="`landfall ship link --help` tells what there is")
+    return told
+
+
+def _lines(told: dict[str, Any]) -> Iterator[str]:
+    where = told["position"]
+    place = f"{where['latitude_deg']:.4f} {where['longitude_deg']:.4f} at {utc(where['at_ms'])}" if where else "not known yet"
+    yield f"{told['node']} ({told['ship']}), {'in ' + told['port'] if told['port'] else 'at sea'}, position {place}"
+    yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
+    for name, budget in told["link"]["budgets"].items():
+        open_for = {"open": "open", "alerts": "for alerts alone until midnight UTC", "overdrawn": "overdrawn by alerts"}[budget["state"]]
+        yield (
+            f"budget of the {name} link, {budget['day']} UTC: {budget['spent_bytes']:,} of {budget['bytes_per_day']:,} bytes, "
+            f"{budget['reserve_bytes']:,} of them for alerts; cost {budget['cost']:,.2f}; {open_for}"
+        )
+
+
+def _tables(told: dict[str, Any]) -> Iterator[Table]:
+    links = Table("link to", "class", "sent bytes", "received bytes", "sent records", "still lacks", box=None, header_style="bold")
+    for name, peer in told["link"]["peers"].items():
+        counts = (peer[what] for what in ("sent_bytes", "received_bytes", "sent_records", "backlog_records"))
+        links.add_row(name, peer["link"], *(f"{count:,}" for count in counts))
+    waiting = Table("waits", "records", "since", box=None, header_style="bold")
+    for stream, waits in told["waiting"].items():
+        waiting.add_row(stream, f"{waits['records']:,}", utc(waits["since_at_ms"]))
+    yield from (table for table in (links, waiting) if table.row_count)

@@ -1,0 +1,124 @@
+"""A link's budget of bytes per day: leased durably ahead of the bytes, so that it is kept whatever dies; alerts may overdraw it, loudly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+LEASE_BYTES = 64 << 10
+"""What is leased at a time: what a crash may cost of the day's budget."""
+DAYS_MAX = 16
+"""Days that are remembered: a clock that goes back finds the day it comes to as it left it."""
+BYTES_A_MB = 1_000_000
+
+State = Literal["open", "alerts", "overdrawn"]
+Leased = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`bytes_per_day` of UTC, of which alerts alone may have the last `reserve_bytes`. What passes the socket counts for `overhead_percent`
+    more than it has, for what carries it. `price_per_mb`: in the ship's own currency, a MB being 1,000,000 bytes.
+    """
+
+    bytes_per_day: int
+    reserve_bytes: int = 0
+    overhead_percent: float = 0.0
+    price_per_mb: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.reserve_bytes <= self.bytes_per_day:
+            raise ValueError(f"the reserve for alerts, {self.reserve_bytes} bytes, is a part of the day's {self.bytes_per_day}")
+
+    def charge(self, bytes_: int) -> int:
+        """What so many bytes at the socket count, rounded up."""
+        return bytes_ + -(-bytes_ * round(self.overhead_percent * 1_000) // 100_000)
+
+    def cost(self, charged_bytes: int) -> float:
+        """What so many charged bytes cost."""
+        return charged_bytes / BYTES_A_MB * self.price_per_mb
+
+
+class Purse:
+    """What is left of a budget. Every byte passes only after `ahead` or `hold` has allowed it, and is then told to `passed`.
+
+    At any moment what has passed in a day is at most what is kept as leased for it, and that at most the budget, alerts' overdraft apart.
+    After a restart all that was leased counts as passed. Call it from one thread.
+    """
+
+    def __init__(self, budget: Budget, leased: Leased, keep: Callable[[Leased], bool], now_ms: Callable[[], int]) -> None:
+        """`leased`: per day (`2026-05-01`) what was kept last. `keep`: durable when it returns, or False. `now_ms`: the wall's UTC time."""
+        self.budget = budget
+        self._leased, self._keep, self._now_ms = dict(leased), keep, now_ms
+        self._day = _day(now_ms())
+        self._used = dict(self._leased)
+        self._held_bytes = self._open_links = 0
+
+    def ahead(self, bytes_: int, alerts: bool = False) -> bool:
+        """Whether `bytes_` more may pass the socket now. With `alerts` they always may, whatever is left.
+
+        Bytes that were allowed on one day count for it, though they pass after midnight.
+        """
+        self._day = _day(self._now_ms())
+        wanted = self._used.get(self._day, 0) + self.budget.charge(bytes_ + self._held_bytes)
+        limit = self.budget.bytes_per_day - (0 if alerts else self.budget.reserve_bytes)
+        if wanted > limit and not alerts:
+            return False
+        if wanted <= self._leased.get(self._day, 0):
+            return True
+        lease = max(wanted, min(limit, wanted + LEASE_BYTES))
+        days = sorted({**self._leased, self._day: lease}.items())
+        if not self._keep(dict(days[-DAYS_MAX:])):
+            return alerts
+        self._leased = dict(days[-DAYS_MAX:])
+        return True
+
+    def hold(self, bytes_: int, alerts: bool = False) -> bool:
+        """Whether a link may be opened that can bring `bytes_` unasked at any time; if so they are allowed for until `release`."""
+        if not self.ahead(bytes_, alerts):
+            return False
+        self._held_bytes += bytes_
+        self._open_links += not alerts
+        return True
+
+    def release(self, bytes_: int, alerts: bool = False) -> None:
+        """That link is closed."""
+        self._held_bytes -= bytes_
+        self._open_links -= not alerts
+
+    def passed(self, bytes_: int) -> None:
+        """So many bytes have passed the socket."""
+        self._used[self._day] = self._used.get(self._day, 0) + self.budget.charge(bytes_)
+
+    def spent_bytes(self) -> int:
+        """What counts as passed today."""
+        return self._used.get(_day(self._now_ms()), 0)
+
+    def state(self, opening_bytes: int) -> State:
+        """`open` while a link that is open may go on, or one that takes `opening_bytes` to be worth it may be opened, whatever it carries;
+        then there are links for `alerts` alone; then they are `overdrawn`.
+        """
+        spent = self.spent_bytes()
+        more = 0 if self._open_links else opening_bytes
+        if spent + self.budget.charge(self._held_bytes + more) <= self.budget.bytes_per_day - self.budget.reserve_bytes:
+            return "open"
+        return "alerts" if spent <= self.budget.bytes_per_day else "overdrawn"
+
+    def to_json(self) -> dict[str, object]:
+        """The day, what was spent of what, and what that cost."""
+        spent, budget = self.spent_bytes(), self.budget
+        return {
+            "day": _day(self._now_ms()),
+            "bytes_per_day": budget.bytes_per_day,
+            "reserve_bytes": budget.reserve_bytes,
+            "spent_bytes": spent,
+            "left_bytes": max(0, budget.bytes_per_day - spent),
+            "cost": round(budget.cost(spent), 4),
+            "price_per_mb": budget.price_per_mb,
+        }
+
+
+def _day(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d")

@@ -1,0 +1,98 @@
+"""The budgets of a node's links, kept in a file of its folder: which may be opened for what, and what people are told of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from streams.budget import Leased, Purse
+from streams.errors import Misuse
+from streams.link.metering import OPENING_BYTES, Meter
+from streams.node.settings import LinkSettings
+from streams.policy import LinkClass, LinkPolicy
+
+FILE_NAME = "budgets.json"
+ALERTS = "alerts"
+_NEWS = {
+    "alerts": ("the day's budget of the {} link is spent", "all but alerts wait until midnight UTC"),
+    "overdrawn": ("alerts overdraw the day's budget of the {} link", "they are sent all the same"),
+}
+
+
+class Purses:
+    """One purse per class of link that has a budget. Call it from the node's event loop."""
+
+    def __init__(self, folder: Path, links: Mapping[LinkClass, LinkSettings], now_ms: Callable[[], int]) -> None:
+        """`now_ms`: the wall's time, UTC. Raises Misuse when the file does not read."""
+        self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
+        budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
+        self._purses = {
+            link: Purse(budget, self._book.get(link, {}), partial(self._keep, link), now_ms) for link, budget in budgets.items()
+        }
+        self._meters = {(link, alerts): Meter(purse, alerts) for link, purse in self._purses.items() for alerts in (True, False)}
+        self._told: dict[LinkClass, tuple[object, str]] = {}
+
+    def spent(self, link: LinkClass) -> bool:
+        """Whether a link of this class may be opened for nothing but alerts now."""
+        return link in self._purses and self._purses[link].state(OPENING_BYTES) != "open"
+
+    def any_spent(self) -> bool:
+        """Whether that is so of any class."""
+        return any(self.spent(link) for link in self._purses)
+
+    def meter(self, policy: LinkPolicy) -> Meter | None:
+        """What allows and counts the bytes of a link with this policy; None where nothing has to."""
+        return self._meters.get((policy.link_class, policy.streams == (ALERTS,)))
+
+    def news(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """What has come to pass since the last call, for `exceptions`: reason, outcome, details; each once a day."""
+        for link, purse in self._purses.items():
+            state, told = purse.state(OPENING_BYTES), purse.to_json()
+            news = (told["day"], state)
+            if news != self._told.get(link) and state in _NEWS:
+                reason, outcome = _NEWS[state]
+                yield reason.format(link), outcome, told
+            self._told[link] = news
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """Per class with a budget: the day, what was spent of what, what it cost, and what the link is open for."""
+        return {link: {**purse.to_json(), "state": purse.state(OPENING_BYTES)} for link, purse in self._purses.items()}
+
+    def _keep(self, link: LinkClass, leased: Leased) -> bool:
+        book = {**self._book, link: dict(leased)}
+        beside = self._path.with_name(f"new-{FILE_NAME}")
+        try:
+            with beside.open("w") as file:
+                json.dump(book, file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.rename(self._path)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError:
+            return False  # a full disk: nothing more passes but alerts
+        self._book = book
+        return True
+
+
+def for_alerts(policy: LinkPolicy) -> LinkPolicy:
+    """The same link, for alerts alone."""
+    return replace(policy, streams=(ALERTS,))
+
+
+def _read(path: Path) -> dict[str, dict[str, int]]:
+    try:
+        book = json.loads(path.read_bytes())
+        return {str(link): {str(day): int(bytes_) for day, bytes_ in leased.items()} for link, leased in book.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError, TypeError) as problem:
+        raise Misuse(f"{path} does not read: {problem}", hint="delete it; today's budgets begin anew then") from problem

@@ -1,0 +1,140 @@
+"""Goal: a day's budget is kept whatever dies and whatever the clock does; alerts alone may overdraw it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.budget import LEASE_BYTES, Budget, Leased, Purse
+
+NOON_MS = 1_777_636_800_000
+DAY_MS = 86_400_000
+
+
+class Ship:
+    """What is durable on a ship, her clock, and how many bytes truly passed, by the day on which they were allowed."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget, self.kept, self.now_ms, self.full = budget, dict[str, int](), NOON_MS, False
+        self.writes = 0
+        self.truly: dict[str, int] = {}
+        self.purse = self.started()
+
+    def started(self) -> Purse:
+        return Purse(self.budget, self.kept, self.keep, lambda: self.now_ms)
+
+    def keep(self, leased: Leased) -> bool:
+        self.writes += 1
+        if not self.full:
+            self.kept = dict(leased)
+        return not self.full
+
+    def sends(self, bytes_: int, alerts: bool = False, told: bool = True) -> bool:
+        """One write to the socket; killed right after it when not `told`."""
+        if not self.purse.ahead(bytes_, alerts):
+            return False
+        day = str(self.purse.to_json()["day"])
+        self.truly[day] = self.truly.get(day, 0) + self.budget.charge(bytes_)
+        if told:
+            self.purse.passed(bytes_)
+        else:
+            self.purse = self.started()
+        return True
+
+    def holds(self, bytes_: int) -> None:
+        """A link on which as much comes in as can, between writes, until it is closed for want of more."""
+        if not self.purse.hold(bytes_):
+            return
+        for _ in range(3):
+            allowed = self.sends(1_000)
+            day = str(self.purse.to_json()["day"])
+            self.truly[day] = self.truly.get(day, 0) + self.budget.charge(bytes_)
+            self.purse.passed(bytes_)
+            if not allowed or not self.purse.ahead(0):
+                break
+        self.purse.release(bytes_)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("sends"), st.integers(1, 40_000)),
+    st.tuples(st.just("killed while sending"), st.integers(1, 40_000)),
+    st.tuples(st.just("holds"), st.integers(1, 40_000)),
+    st.tuples(st.just("restarts"), st.just(0)),
+    st.tuples(st.just("clock"), st.integers(-3 * DAY_MS, 3 * DAY_MS)),
+    st.tuples(st.just("time passes"), st.integers(0, DAY_MS // 4)),
+    st.tuples(st.just("disk full"), st.integers(0, 1)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps=st.lists(STEPS, max_size=60), reserve_bytes=st.sampled_from([0, 30_000]), overhead_percent=st.sampled_from([0.0, 7.5]))
+def test_no_day_has_more_than_its_budget(steps: list[tuple[str, int]], reserve_bytes: int, overhead_percent: float) -> None:
+    ship = Ship(Budget(300_000, reserve_bytes, overhead_percent))
+    for step, amount in steps:
+        match step:
+            case "sends":
+                ship.sends(amount)
+            case "killed while sending":
+                ship.sends(amount, told=False)
+            case "holds":
+                ship.holds(amount)
+            case "restarts":
+                ship.purse = ship.started()
+            case "clock" | "time passes":
+                ship.now_ms += amount
+            case "disk full":
+                ship.full = bool(amount)
+        for day, bytes_ in ship.truly.items():
+            assert bytes_ <= ship.kept[day] <= 300_000 - reserve_bytes
+
+
+def test_a_crash_costs_no_more_than_a_lease_and_a_night_brings_it_all_back() -> None:
+    ship = Ship(Budget(10_000_000))
+    while ship.sends(1_000):
+        pass
+    assert ship.truly["2026-05-01"] == 10_000_000
+    assert ship.writes <= 10_000_000 // LEASE_BYTES + 1, "one write a lease, not one a message"
+    ship.purse = ship.started()
+    assert not ship.sends(1)
+    ship.now_ms += DAY_MS // 2 - 1
+    assert not ship.sends(1)
+    ship.now_ms += 1
+    assert ship.purse.state(0) == "open"
+    assert ship.sends(1_000)
+    ship.purse = ship.started()
+    assert 1_000 < ship.purse.spent_bytes() <= 1_000 + LEASE_BYTES
+    ship.now_ms -= DAY_MS
+    assert not ship.sends(1), "a clock that goes back brings nothing back"
+
+
+def test_bytes_that_were_allowed_before_midnight_count_for_the_day_before() -> None:
+    ship = Ship(Budget(1_000_000))
+    ship.now_ms += DAY_MS // 2 - 1
+    assert ship.purse.ahead(500)
+    ship.now_ms += 1
+    ship.purse.passed(500)
+    assert ship.purse.spent_bytes() == 0
+    ship.now_ms -= 1
+    assert ship.purse.spent_bytes() == 500
+
+
+def test_alerts_have_the_reserve_and_then_overdraw_even_on_a_full_disk() -> None:
+    ship = Ship(Budget(200_000, reserve_bytes=50_000, price_per_mb=7.0))
+    while ship.sends(10_000):
+        pass
+    assert ship.purse.state(0) == "open"
+    assert ship.purse.state(1) == "alerts"
+    assert ship.sends(50_000, alerts=True)
+    assert ship.purse.state(0) == "alerts"
+    assert not ship.sends(1)
+    ship.full = True
+    assert ship.sends(10_000, alerts=True)
+    assert ship.purse.state(0) == "overdrawn"
+    told = ship.purse.to_json()
+    assert (told["spent_bytes"], told["left_bytes"], told["cost"]) == (210_000, 0, 1.47)
+
+
+def test_a_reserve_beyond_the_budget_is_refused() -> None:
+    with pytest.raises(ValueError, match="is a part of the day's"):
+        Budget(10, reserve_bytes=11)

@@ -1,0 +1,70 @@
+"""Goal: the crew see from the command line what waits, what was spent, and choose the link, on a real ship's process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landfall.cli import main
+from tests.cargo.sea import SHIP, START_MS
+from tests.edge.aboard import ShipProcess, publish_all, ship
+from tests.node.process import wait
+
+MORE = """
+[node.links.satellite]
+budget_bytes_per_day = 5_000_000
+alerts_reserve_bytes = 500_000
+price_per_mb = 8.0
+
+[[node.known]]
+node = "hq"
+role = "hq"
+
+[headquarters]
+node = "hq"
+url = "http://127.0.0.1:1"
+token = "of-the-link"
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    try:
+        main(("ship", *words))
+        code = 0
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    printed = capsys.readouterr()
+    return code, " ".join((printed.out + printed.err).split())
+
+
+def config(process: ShipProcess) -> str:
+    return str(process.config)
+
+
+def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ship(tmp_path, MORE) as process:
+        code, told = run(capsys, "status", "-c", config(process))
+        assert (code, "can not be reached" in told) == (2, True)
+        process.start()
+        wait(process.ready, process.tail)
+        body = {"device": "TRK-1", "at": START_MS, "return_c": 4.0}
+        publish_all(process.mqtt_port, [("landfall/containers/MSKU1234565/reading", json.dumps(body).encode())], process.tail)
+
+        code, told = run(capsys, "status", "-c", config(process))
+        assert code == 0, told
+        assert f"({SHIP}), at sea, position not known yet" in told
+        assert "link: auto; in session with nobody" in told
+        assert "budget of the satellite link" in told
+        assert "0 of 5,000,000 bytes, 500,000 of them for alerts; cost 0.00; open" in told
+        assert "containers 1 " in told
+        whole: dict[str, Any] = json.loads(run(capsys, "-c", config(process), "status", "--json")[1])
+        assert whole["waiting"]["containers"]["records"] == 1
+
+        assert run(capsys, "link", "none", "-c", config(process)) == (0, "the ship keeps: none")
+        assert "link: none" in run(capsys, "status", "-c", config(process))[1]
+        code, told = run(capsys, "link", "JPKOB", "-c", config(process))
+        assert (code, "a link is auto, none, satellite or one of []" in told) == (2, True)
+        assert process.stop() == 0

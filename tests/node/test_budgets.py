@@ -1,0 +1,159 @@
+"""Goal: over real sockets a link's budget of bytes a day is kept to the byte, through kills and midnights; alerts go all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from streams.clock import StillClock, WallClock
+from streams.errors import Misuse
+from streams.log import Append
+from streams.node import Node, NodeSettings
+from streams.node.purses import FILE_NAME
+from streams.node.settings import LinkSettings
+from streams.records import Record, to_batch
+from tests.node.fleet import Proxy, address, readings, settings, until
+
+BUDGET, RESERVE = 400_000, 100_000
+CARRIED = ("alerts", "containers")
+"""Both ends have to let the link carry it."""
+DAY_MS = 86_400_000
+
+
+def frugal(folder: Path, **more: Any) -> NodeSettings:
+    """A ship whose satellite link may take BUDGET bytes a day and carries readings too."""
+    link = LinkSettings(streams=CARRIED, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE, price_per_mb=5.0, **more)
+    return settings("ship-a", folder).model_copy(update={"links": {"satellite": link}})
+
+
+def alert(number: int) -> Append:
+    return Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": str(number)})]))
+
+
+@asynccontextmanager
+async def up(node: Node) -> AsyncIterator[Node]:
+    await node.start()
+    try:
+        yield node
+    finally:
+        await node.stop()
+
+
+@asynccontextmanager
+async def ashore(folder: Path) -> AsyncIterator[tuple[Node, Proxy, str]]:
+    """Headquarters, and a way there that counts the bytes that pass."""
+    hq = Node(settings("hq", folder).model_copy(update={"links": {"satellite": LinkSettings(streams=CARRIED)}}))
+    await hq.start()
+    proxy = Proxy(int(hq.url.rpartition(":")[2]))
+    try:
+        yield hq, proxy, await proxy.start()
+    finally:
+        await proxy.stop()
+        await hq.stop()
+
+
+def spent(node: Node) -> int:
+    return int(node.links.budgets()["satellite"]["spent_bytes"])
+
+
+def state(node: Node) -> str:
+    return str(node.links.budgets()["satellite"]["state"])
+
+
+async def told(node: Node, words: str) -> None:
+    """Wait until `exceptions` says so."""
+    await until(lambda: any(words in body for body in node.log.history("ship-a.node").rows.column("body").to_pylist()))
+
+
+async def test_the_day_s_budget_is_kept_to_the_byte_and_alerts_go_on(tmp_path: Path) -> None:
+    """Far more readings than the day allows; then alerts from the reserve, and beyond it; then midnight."""
+    wall = StillClock()
+    async with ashore(tmp_path) as (hq, proxy, url), up(Node(frugal(tmp_path), wall=wall)) as ship:
+        await ship.append([readings(0, 60_000)])
+        ship.link([address("ship-a", "hq", url, "satellite")])
+        await until(lambda: state(ship) == "alerts" and not ship.links.status(), deadline_s=90)
+        assert 0.5 * (BUDGET - RESERVE) < proxy.carried_bytes <= spent(ship) <= BUDGET - RESERVE
+        assert hq.log.position("containers") != ship.log.position("containers")
+        await told(ship, "the day's budget of the satellite link is spent")
+
+        for number in range(2):
+            await ship.append([alert(number)])
+            await until(lambda: hq.log.position("alerts") == ship.log.position("alerts"))
+            await until(lambda: not ship.links.status())
+        assert proxy.carried_bytes <= spent(ship) <= BUDGET
+
+        await ship.append([Append("alerts", to_batch([Record("MSKU1234565", body={"noise": noise(n)}) for n in range(400)]))])
+        await until(lambda: hq.log.position("alerts") == ship.log.position("alerts"))
+        await until(lambda: state(ship) == "overdrawn")
+        assert spent(ship) >= proxy.carried_bytes > BUDGET - RESERVE
+        await told(ship, "alerts overdraw the day's budget of the satellite link")
+        assert ship.links.budgets()["satellite"]["cost"] == pytest.approx(spent(ship) * 5 / 1e6, abs=1e-4)
+
+        before, held = proxy.carried_bytes, hq.log.ledger("containers")
+        await ship.append([readings(60_000, 60_000)])
+        wall.advance(DAY_MS / 1000)
+        await until(lambda: hq.log.ledger("containers") != held, deadline_s=90)
+        await until(lambda: state(ship) == "alerts" and not ship.links.status(), deadline_s=90)
+        assert proxy.carried_bytes - before <= spent(ship) <= BUDGET - RESERVE
+
+
+def noise(number: int) -> str:
+    """A text that does not pack."""
+    return "".join(json.dumps(value) for value in readings(1_000 * number, 60).records.column("return_c").to_pylist())
+
+
+async def test_a_restart_gives_nothing_back(tmp_path: Path) -> None:
+    """The node is started anew while it sends, again and again: what passed is never more than the day allows."""
+    async with ashore(tmp_path) as (_, proxy, url):
+        for turn in range(8):
+            async with up(Node(frugal(tmp_path), wall=StillClock())) as ship:
+                await ship.append([readings(20_000 * turn, 20_000)])
+                before = proxy.carried_bytes
+                ship.link([address("ship-a", "hq", url, "satellite")])
+                await until(lambda: proxy.carried_bytes > before + 20_000 or state(ship) == "alerts")  # noqa: B023
+                proxy.cut()
+        assert proxy.carried_bytes <= BUDGET - RESERVE
+        async with up(Node(frugal(tmp_path), wall=StillClock())) as ship:
+            assert state(ship) == "alerts"
+            ship.link([address("ship-a", "hq", url, "satellite")])
+            await asyncio.sleep(0)
+            assert spent(ship) <= BUDGET - RESERVE
+        assert json.loads((tmp_path / "ship-a" / FILE_NAME).read_text())["satellite"]
+
+
+async def test_overhead_counts_and_other_classes_are_free(tmp_path: Path) -> None:
+    async with ashore(tmp_path) as (hq, proxy, url), up(Node(frugal(tmp_path, overhead_percent=50.0), wall=StillClock())) as ship:
+        await ship.append([readings(0, 60_000)])
+        ship.link([address("ship-a", "hq", url, "satellite")])
+        await until(lambda: state(ship) == "alerts" and not ship.links.status(), deadline_s=90)
+        assert proxy.carried_bytes * 1.5 <= BUDGET - RESERVE
+        before = spent(ship)
+        ship.link([address("ship-a", "hq", url, "port")])
+        await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
+        assert spent(ship) == before
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    for given, why in (
+        ({"price_per_mb": 5}, "belong to a budget"),
+        ({"budget_bytes_per_day": 1_000}, "or no link is ever opened"),
+        ({"budget_bytes_per_day": BUDGET, "alerts_reserve_bytes": BUDGET}, "or no link is ever opened"),
+    ):
+        with pytest.raises(ValidationError, match=why):
+            LinkSettings.model_validate(given)
+
+
+async def test_a_book_that_does_not_read_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "ship-a").mkdir()
+    (tmp_path / "ship-a" / FILE_NAME).write_text("{")
+    node = Node(frugal(tmp_path), WallClock())
+    with pytest.raises(Misuse, match="does not read"):
+        await node.start()
+    await node.stop()
