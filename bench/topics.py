@@ -1,12 +1,13 @@
 """How many topics a node carries: 1,000 beside 1,000,000 in one stream of our log, and the same in Kafka and in NATS JetStream.
 
-`python -m bench.topics [readings] [topics]`. Every side takes the same 14-signal readings, one of each topic after another; the log with
-1,000 topics a quarter of them, which is enough for its rate. Ours is a process of its own, killed (SIGKILL) and opened again by another;
-so are Kafka's broker (one Kafka topic each, one message a reading) and NATS' server (one JetStream subject each, one message a reading,
-at its default sync interval, and fewer readings with every message synced). Kafka is given KAFKA_S seconds to make its topics in. A side
-that dies, or is not ready in time, is a result: `ended_by` says of what. Prints each side as it ends to standard error, one JSON object
-at the end. Rates are readings per second of wall time; memory is resident MiB, of ours what the readings themselves took before the log
-was opened is told beside it. A history's `cpu_ms` is processor time of the asking process, `ms` the wall's.
+`python -m bench.topics [readings] [topics] [side …]`; sides: few, many, kafka, nats; all unless some are named. Every side takes the same
+14-signal readings, one of each topic after another; the log with 1,000 topics (few) a quarter of them, which is enough for its rate. Ours
+is a process of its own, killed (SIGKILL) and opened again by another; so are Kafka's broker (one Kafka topic each, one message a reading)
+and NATS' server (one JetStream subject each, one message a reading, at its default sync interval, and fewer readings with every message
+synced). Kafka is given KAFKA_S seconds to make its topics in. A side that dies, or is not ready in time, is a result: `ended_by` says of
+what. Prints each side as it ends to standard error, one JSON object at the end. Rates are readings per second of wall time, in commits of
+COMMIT_ROWS; `append_cpu_us` is the appending thread's processor time a reading; memory is resident MiB, of ours what the readings
+themselves took before the log was opened is told beside it. A history's `cpu_ms` is processor time of the asking process, `ms` the wall's.
 """
 
 from __future__ import annotations
@@ -48,12 +49,13 @@ PEER_READINGS, PEER_READINGS_SYNCED = 1_000_000, 20_000
 
 
 def rounds(topics: int, readings: int) -> Iterator[pa.RecordBatch]:
-    """`readings` rows in batches of one reading of every topic, an interval apart."""
-    first = fleet_readings(topics, 1)
-    column = first.schema.get_field_index(DEVICE_AT)
-    for number in range(-(-readings // topics)):
-        at = pa.array(first.column(DEVICE_AT).to_numpy() + number * INTERVAL_MS)
-        yield first.set_column(column, DEVICE_AT, at).slice(0, readings - number * topics)
+    """`readings` rows, one of every topic and an interval later again, in batches that fill a commit."""
+    intervals = max(1, COMMIT_ROWS // topics)
+    first = fleet_readings(topics, intervals)
+    column, rows = first.schema.get_field_index(DEVICE_AT), first.num_rows
+    for number in range(-(-readings // rows)):
+        at = pa.array(first.column(DEVICE_AT).to_numpy() + number * intervals * INTERVAL_MS)
+        yield first.set_column(column, DEVICE_AT, at).slice(0, readings - number * rows)
 
 
 def open_log(folder: Path) -> FileLog:
@@ -72,6 +74,7 @@ def keep_up(log: FileLog, ended: threading.Event) -> None:
 def ingest(folder: Path, topics: int, readings: int) -> None:
     """The child that appends, merges all that is due, tells its figures and waits to be killed."""
     commits_s: list[float] = []
+    cpu_s = 0.0
     batches, ended = rounds(topics, readings), threading.Event()
     made = [next(batches)]
     before_mib = memory_mib(os.getpid())
@@ -80,9 +83,10 @@ def ingest(folder: Path, topics: int, readings: int) -> None:
     upkeep.start()
     for batch in chain(made, batches):
         for at in range(0, batch.num_rows, COMMIT_ROWS):
-            began_s = time.perf_counter()
+            began_s, began_cpu_s = time.perf_counter(), time.thread_time()
             log.append([Append(STREAM, batch.slice(at, COMMIT_ROWS))])
             commits_s.append(time.perf_counter() - began_s)
+            cpu_s += time.thread_time() - began_cpu_s
     began_s = time.perf_counter()
     ended.set()
     upkeep.join()
@@ -90,6 +94,7 @@ def ingest(folder: Path, topics: int, readings: int) -> None:
         pass
     figures = {
         "append_per_s": round(readings / sum(commits_s)),
+        "append_cpu_us": round(cpu_s / readings * 1e6, 3),
         "commit_p99_ms": round(float(np.quantile(commits_s, 0.99)) * 1000, 1),
         "merged_after_s": round(time.perf_counter() - began_s, 1),
         "memory_mib": memory_mib(os.getpid()),
@@ -165,7 +170,8 @@ def main() -> None:
         return ingest(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
     if sys.argv[1:2] == ["reopen"]:
         return reopen(Path(sys.argv[2]))
-    given = [int(word) for word in sys.argv[1:]]
+    given = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    named = [word for word in sys.argv[1:] if not word.isdigit()] or ["few", "many", "kafka", "nats"]
     readings, topics = (*given, *(100_000_000, 1_000_000)[len(given) :])
     figures: dict[str, Any] = {"bench": "topics", **machine()}
     sides: dict[str, Callable[[], dict[str, Any]]] = {
@@ -177,10 +183,13 @@ def main() -> None:
         for sync, count in (("2m", PEER_READINGS), ("always", PEER_READINGS_SYNCED)):
             sides[f"nats_{subjects}_{sync}"] = partial(nats_subjects, subjects, min(readings, count), sync)
     for name, side in sides.items():
+        if name.partition("_")[0] not in named:
+            continue
         figures[name] = result(side)
         print(json.dumps({name: figures[name]}), file=sys.stderr, flush=True)
-    rates = [figures[name].get("append_per_s") for name in ("many", "few")]
-    figures["append_many_of_few"] = round(rates[0] / rates[1], 3) if all(rates) else None
+    for told, of, to in (("append_per_s", "many", "few"), ("append_cpu_us", "few", "many")):
+        pair = [figures.get(name, {}).get(told) for name in (of, to)]
+        figures[f"many_of_few_by_{told}"] = round(pair[0] / pair[1], 3) if all(pair) else None
     print(json.dumps({**figures, "load_at_end": machine()["load_1_min"]}, indent=1))
     return None
 
