@@ -4,9 +4,10 @@ Every question the API asks of the store begins with a selection made here for o
 viewer's can be in no answer, no count and no bound. Default deny: a role nobody thought of sees nothing.
 
 * operations, clerk: the whole fleet.
-* customer: what `customers/<id>` says and its own bookings; of a container, only while a booking of its own gives it the right (or did, and
-  then as it stood at the end: that stream holds nothing later). Of ships only those its boxes are on now; of ports those where its bookings
-  begin and end, and where its boxes stand, or stood when its right ended.
+* customer: what `customers/<id>` says and its own bookings; of a container, only what lies in the spans of its bookings as they stand now
+  (`_mine`), and so as it stood at the end of the last; whatever that stream was given when they were longer. States and alerts, of many
+  records each, the projector folds from those that the same spans cover. Of ships only those its boxes are on now; of ports those where
+  its bookings begin and end, and where its boxes stand, or stood when its right ended.
 * crew: its ship, and the boxes on board now; no customer's name, no booking.
 """
 
@@ -263,8 +264,14 @@ class Sight:
             *(r.order_at_ms, func.coalesce(r.source_stream, "").label("stream"), r.origin, r.offset, r.kind),
             *(r.device, r.device_at_ms, r.received_at_ms, r.signals, r.body),
         )
-        mine = and_(r.customer == self.viewer.customer, r.topic == number, r.topic.in_(self._own_numbers()))
-        return rows.where(mine, r.kind == kind)
+        return rows.where(r.customer == self.viewer.customer, r.topic == number, self._mine(r.topic, r.order_at_ms), r.kind == kind)
+
+    def _mine(self, container: Any, at_ms: Any) -> ColumnElement[bool]:
+        """Whether what was of `container` at `at_ms` is the customer's to see: whether a span of its bookings, as they stand, covers it."""
+        b = m.BookingContainer
+        covers = and_(b.from_at_ms <= at_ms, or_(b.until_at_ms.is_(None), at_ms < b.until_at_ms))
+        own = and_(b.customer == self.viewer.customer, b.container == container, b.from_at_ms <= self.now_at_ms)
+        return _of(b.booking).where(own, covers).exists()
 
     def _own_places(self, kind: str) -> Rows:
         """Ships or quays where boxes of the customer are that it still has a right to."""

@@ -24,7 +24,7 @@ def routes(places: Mapping[str, str]) -> Routes:
     """
     return (
         ("alerts", project_alerts),
-        ("registry", project_registry),
+        ("registry", partial(project_registry, places=places)),
         ("states", project_states),
         ("events", project_events),
         (WAITING, project_waiting),

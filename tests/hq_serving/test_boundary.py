@@ -25,8 +25,8 @@ from starlette.routing import Route
 from cargo.identifiers import make_container, make_imo
 from hq.api.app import create_app
 from hq.api.cursors import write_cursor
-from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock
-from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
+from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
+from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, booking, event, fill
 
 UNKNOWN = make_container("XXXU", 999)
 WALL_KEYS = {"wall_at_ms", "wall_age_ms"}
@@ -105,6 +105,75 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, http
             project(make_projector(fleet.hq_dir, sqlite_url(folder)))
             clients[foreign] = stack.enter_context(api_of(settings_for(fleet.hq_dir, folder)))
         yield clients
+
+
+SHORT = make_container("DUCU", 200)
+"""A box whose booking the clerk ended late: two hours ago, and records of it until now have been given to its customer."""
+
+
+def shorten(fleet: Fleet, *, given: bool) -> None:
+    """A box's booking with its end written late; or, unless `given`, written in time, so that nothing later was ever given."""
+    spans = [(SHORT, NOW_MS - 48 * HOUR_MS, NOW_MS - 2 * HOUR_MS)]
+    if given:
+        fleet.register(("booking", "BK-S", booking("BK-S", "ducks", [(SHORT, NOW_MS - 48 * HOUR_MS, None)])))
+    fleet.share("ducks", "ship-one", fleet.readings("ship-one", [SHORT], at_ms=NOW_MS - 6 * HOUR_MS, return_c=3.0))
+    after = fleet.readings("singapore", [SHORT], at_ms=NOW_MS - 2 * HOUR_MS, return_c=21.0, latitude_deg=1.2, longitude_deg=103.8)
+    happened, lost = event(fleet, SHORT), fleet.alert("singapore", SHORT, "a-short")
+    if given:
+        fleet.share("ducks", "singapore", [*after, *happened, *lost])
+    else:
+        fleet.register(("booking", "BK-S", booking("BK-S", "ducks", spans)), version=2)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, httpx.Client]]:
+    """Two worlds in which a booking ended two hours ago. True: this was written now, and read while all else was long projected."""
+    with ExitStack() as stack:
+        clients = {}
+        for given in (True, False):
+            folder = tmp_path_factory.mktemp("given" if given else "never")
+            fleet = Fleet(folder)
+            stack.callback(fleet.close)
+            fill(fleet)
+            shorten(fleet, given=given)
+            project(make_projector(fleet.hq_dir, sqlite_url(folder)))
+            clients[given] = stack.enter_context(api_of(settings_for(fleet.hq_dir, folder)))
+            if given:
+                assert clients[given].get("/api/alerts", headers=log_in(clients[given], "donald")).text.count("a-short") == 1
+                late = booking("BK-S", "ducks", [(SHORT, NOW_MS - 48 * HOUR_MS, NOW_MS - 2 * HOUR_MS)])
+                fleet.register(("booking", "BK-S", late), version=2)
+                project(make_projector(fleet.hq_dir, sqlite_url(folder)))
+                project(make_projector(fleet.hq_dir, sqlite_url(folder, "anew")))
+                assert table_rows(sqlite_url(folder, "anew")) == table_rows(sqlite_url(folder)), "built anew, the store is another"
+        yield clients
+
+
+@pytest.mark.parametrize(("method", "path"), PROBES)
+def test_what_came_after_an_end_written_late_looks_as_if_never_given(ended: dict[bool, httpx.Client], method: str, path: str) -> None:
+    """Goal: the right is that of the booking as it stands: timeline, state, alerts, map, counts, search say nothing of what came later."""
+    probe = PROBES[method, path]
+    headers = {given: log_in(client, "donald") for given, client in ended.items()}
+    name = path[path.find("{") + 1 : path.find("}")].partition(":")[0] if "{" in path else ""
+    things = {"number": [SHORT], "alert_id": ["a-short"], "reference": ["BK-S"]}.get(name, [])
+    for query in (*probe.queries, "?q=DUCU"):
+        for thing in (probe.unknown, *things, *OWN.get(name, ())):
+            answers = [told(ask(ended[w], method, path + query, probe, headers[w], thing)) for w in (True, False)]
+            assert answers[0] == answers[1], f"{method} {path}{query} about {thing or 'nothing'}"
+
+
+def test_an_ended_booking_shows_the_newest_reading_within_its_span(ended: dict[bool, httpx.Client]) -> None:
+    """Goal: not an empty box either: as it stood when the right ended, on the ship that heard it then; staff see how it stands now."""
+    client = ended[True]
+    headers = log_in(client, "donald")
+    shown = client.get(f"/api/containers/{SHORT}", headers=headers).json()
+    assert shown["container"]["signals"]["return_c"] == {"value": 3.0, "at_ms": NOW_MS - 6 * HOUR_MS + 600_000}
+    assert (shown["container"]["place"], shown["container"]["position"], shown["alerts"]) == ({"kind": "ship", "id": SHIP}, None, [])
+    assert shown["container"]["ended"]
+    timeline = client.get(f"/api/containers/{SHORT}/timeline", headers=headers).json()["items"]
+    assert [one["at_ms"] for one in timeline] == [NOW_MS - 6 * HOUR_MS + 300_000 * step for step in range(3)]
+    whole = client.get(f"/api/containers/{SHORT}/timeline", headers=log_in(client, "mira")).json()["items"]
+    assert {one["kind"] for one in whole} == {"reading", "event", "alert"}
+    assert len(whole) == 8
 
 
 def told(answer: httpx.Response) -> tuple[int, Any, dict[str, str]]:

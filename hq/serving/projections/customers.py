@@ -1,13 +1,18 @@
-"""Customers' streams: every record as it is, and what each customer may know of its containers and alerts now."""
+"""Customers' streams: every record as it is, and what each customer may know of its containers and alerts now.
+
+What a customer may know is folded from those records alone that its bookings, as they stand, cover by order time: a clerk who writes an end
+late takes back what came after it. So containers and alerts are functions of two tables, records and spans, whichever came first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, func, select
 
+from cargo.registry import BookedContainer
 from hq.serving import bodies, models
 from hq.serving.projections.alerts import alert_rows
 from hq.serving.projections.shape import readable
@@ -18,10 +23,13 @@ from streams.words import Origin
 
 STREAM_PREFIX = "customers/"
 _KINDS = {"events": "event", "alerts": "alert"}
+Spans = Mapping[str, list[BookedContainer]]
+"""Container → the spans in which one customer has a right to it, as its bookings stand."""
 
 
 def project_customer(connection: Connection, batch: Batch, places: Mapping[str, str]) -> None:
-    """`customers/<id>`: every record a row of `customer_record`; then the customer's view of each container and alert it speaks of.
+    """`customers/<id>`: every record a row of `customer_record`; then the customer's view of each container and alert it speaks of, as far
+    as its bookings cover the records.
 
     `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are.
     """
@@ -31,9 +39,52 @@ def project_customer(connection: Connection, batch: Batch, places: Mapping[str, 
         row.update(source, customer=customer, kind=_KINDS.get(source["source_stream"], "reading"))
     columns = [column.name for column in models.CustomerRecord.__table__.columns]
     add(connection, models.CustomerRecord, [{name: row[name] for name in columns} for row in rows])
-    _put_containers(connection, customer, rows, places)
+    spans = standing_spans(connection, customer, {row["topic"] for row in rows})
+    _put_containers(connection, customer, _covered(rows, spans), places)
     told = [row for row, _ in readable(connection, (row for row in rows if row["kind"] == "alert"), bodies.Alert)]
-    _put_alerts(connection, customer, sorted({row["topic"] for row in told}))
+    _put_alerts(connection, customer, sorted({row["topic"] for row in told}), spans)
+
+
+def standing_spans(connection: Connection, customer: str, containers: Iterable[str]) -> Spans:
+    """The customer's spans of these containers."""
+    b = models.BookingContainer
+    asked = select(b.container, b.from_at_ms, b.until_at_ms).where(b.customer == customer, b.container.in_(sorted(containers)))
+    spans: dict[str, list[BookedContainer]] = {}
+    for row in connection.execute(asked.order_by(b.container, b.from_at_ms, b.booking)):
+        spans.setdefault(row.container, []).append(BookedContainer(row.container, row.from_at_ms, row.until_at_ms))
+    return spans
+
+
+def review(connection: Connection, customer: str, before: Spans, after: Spans, places: Mapping[str, str]) -> None:
+    """The customer's spans were `before` and are `after`: its view of containers and alerts is made anew where that makes a difference.
+
+    Where every record lies in one span, before and after, it makes none: an end written in time costs two looks at an index.
+    """
+    for container in sorted(before.keys() | after.keys()):
+        old, new = before.get(container, []), after.get(container, [])
+        if old == new or (_whole(connection, customer, container, old) and _whole(connection, customer, container, new)):
+            continue
+        known, alert, r = models.CustomerContainer, models.CustomerAlert, models.CustomerRecord
+        connection.execute(delete(known).where(known.customer == customer, known.container == container))
+        connection.execute(delete(alert).where(alert.customer == customer, alert.topic == container))
+        asked = select(r.topic, r.order_at_ms, r.kind, r.signals, r.source_origin).where(r.customer == customer, r.topic == container)
+        rows = [dict(row) for row in connection.execute(asked).mappings()]
+        _put_containers(connection, customer, _covered(rows, after), places)
+        _put_alerts(connection, customer, [container], after)
+
+
+def _whole(connection: Connection, customer: str, container: str, spans: list[BookedContainer]) -> bool:
+    """Whether one of `spans` covers all of the customer's records of the container."""
+    r = models.CustomerRecord
+    ends = [
+        connection.execute(select(end(r.order_at_ms)).where(r.customer == customer, r.topic == container)).scalar()
+        for end in (func.min, func.max)
+    ]
+    return any(all(at_ms is None or span.covers(at_ms) for at_ms in ends) for span in spans) or ends[0] is None
+
+
+def _covered(rows: Iterable[Fields], spans: Spans) -> list[Fields]:
+    return [row for row in rows if any(span.covers(row["order_at_ms"]) for span in spans.get(row["topic"], ()))]
 
 
 def _put_containers(connection: Connection, customer: str, rows: list[Fields], places: Mapping[str, str]) -> None:
@@ -77,12 +128,13 @@ def _place(one: Fields, row: Fields, places: Mapping[str, str]) -> None:
         one["place_kind"], one["place_id"], one["place_at_ms"] = kind, identity, row["order_at_ms"]
 
 
-def _put_alerts(connection: Connection, customer: str, containers: list[str]) -> None:
+def _put_alerts(connection: Connection, customer: str, containers: list[str], spans: Spans) -> None:
     record, rejected = models.CustomerRecord, models.Rejected
     stream = f"{STREAM_PREFIX}{customer}"
-    asked = select(record.topic, record.body).where(record.customer == customer, record.topic.in_(containers), record.kind == "alert")
+    asked = select(record.topic, record.order_at_ms, record.body)
+    asked = asked.where(record.customer == customer, record.topic.in_(containers), record.kind == "alert")
     unreadable = select(rejected.offset).where(
         rejected.stream == stream, rejected.origin == record.origin, rejected.offset == record.offset
     )
-    changes = [dict(row) for row in connection.execute(asked.where(~unreadable.exists())).mappings()]
+    changes = _covered((dict(row) for row in connection.execute(asked.where(~unreadable.exists())).mappings()), spans)
     put(connection, models.CustomerAlert, [{**row, "customer": customer} for row in alert_rows(changes)])

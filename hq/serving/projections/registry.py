@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from sqlalchemy import Connection, delete, select
 
 from cargo.errors import Unreadable
 from cargo.registry import Booking, Custody, Entry, LoadList, RegistryValue, parse_entry
 from hq.serving import models
+from hq.serving.projections.customers import review, standing_spans
 from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add, put_latest
@@ -24,8 +27,10 @@ _TABLES: dict[str, type[models.Base]] = {
 }
 
 
-def project_registry(connection: Connection, batch: Batch) -> None:
-    """`registry`: the latest version of each entry into its type's table; a booking's spans into `booking_container`."""
+def project_registry(connection: Connection, batch: Batch, places: Mapping[str, str]) -> None:
+    """`registry`: the latest version of each entry into its type's table; a booking's spans into `booking_container`, and with them what
+    its customers may know. `places` as in `project_customer`.
+    """
     rows: dict[str, list[Fields]] = {}
     for row in record_rows(batch):
         try:
@@ -38,7 +43,7 @@ def project_registry(connection: Connection, batch: Batch) -> None:
         rows.setdefault(entry.type, []).append({**_common(entry), **_columns(entry.value), **made_from(row)})
     for kind, entries in rows.items():
         put_latest(connection, _TABLES[kind], entries)
-    _put_spans(connection, sorted({row["id"] for row in rows.get("booking", [])}))
+    _put_spans(connection, sorted({row["id"] for row in rows.get("booking", [])}), places)
 
 
 def _common(entry: Entry) -> Fields:
@@ -58,22 +63,30 @@ def _columns(value: RegistryValue) -> Fields:
             return {}
 
 
-def _put_spans(connection: Connection, booking_ids: list[str]) -> None:
-    """The spans of these bookings, made anew from their latest versions."""
-    table = models.BookingContainer
-    booking = models.Booking
+def _put_spans(connection: Connection, booking_ids: list[str], places: Mapping[str, str]) -> None:
+    """The spans of these bookings, made anew from their latest versions, and their customers' views with them."""
+    table, booking = models.BookingContainer, models.Booking
+    old = connection.execute(select(table.customer, table.container).where(table.booking.in_(booking_ids))).all()
     latest = connection.execute(select(booking.id, booking.value).where(booking.id.in_(booking_ids))).all()
+    spans = [span for row in latest for span in _spans(row.id, msgspec.convert(row.value, Booking))]
+    touched: dict[str, set[str]] = {}
+    for customer, container in [*map(tuple, old), *((span["customer"], span["container"]) for span in spans)]:
+        touched.setdefault(customer, set()).add(container)
+    before = {customer: standing_spans(connection, customer, boxes) for customer, boxes in touched.items()}
     connection.execute(delete(table).where(table.booking.in_(booking_ids)))
-    for row in latest:
-        value = msgspec.convert(row.value, Booking)
-        spans = [
-            {
-                "container": box.container,
-                "booking": row.id,
-                "from_at_ms": box.from_at_ms,
-                "until_at_ms": box.until_at_ms,
-                "customer": value.shipper,
-            }
-            for box in value.containers
-        ]
-        add(connection, table, spans)
+    add(connection, table, spans)
+    for customer, boxes in sorted(touched.items()):
+        review(connection, customer, before[customer], standing_spans(connection, customer, boxes), places)
+
+
+def _spans(booking: str, value: Booking) -> list[Fields]:
+    return [
+        {
+            "container": box.container,
+            "booking": booking,
+            "from_at_ms": box.from_at_ms,
+            "until_at_ms": box.until_at_ms,
+            "customer": value.shipper,
+        }
+        for box in value.containers
+    ]
