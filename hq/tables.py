@@ -86,7 +86,7 @@ STATE = Table(
     ("topic",),
     ("topic",),
 )
-"""Per container and per ship's topic: the newest reading's coordinates and each signal's last value."""
+"""Per container and per ship, by topic and kind: the newest reading's coordinates and each signal's last value."""
 
 HOURS = Table(
     "hours",

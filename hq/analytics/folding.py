@@ -29,46 +29,66 @@ STATES = pa.schema(
     ]
 )
 """One row per container or ship (`kind`): the newest reading's order time (UTC ms), origin and offset, and of each signal the newest value
-with its own. A ship's topics (`<imo>.location`, `<imo>.environment`) make one state, `<imo>`."""
+with its own. A ship's topics (`<imo>.location`, `<imo>.environment`) make one state, `<imo>`. Kind and topic together are its key: what a
+sensor calls itself can not move a thing of the other kind."""
 
 Numbers = npt.NDArray[np.int64]
 
 
 def fold_readings(rows: pa.Table) -> pa.Table:
-    """The states (STATES, by topic) that wide `rows` alone make; rows that are no readings are passed over."""
+    """The states (STATES, by kind and topic) that wide `rows` alone make; rows that are no readings are passed over."""
     rows = rows.filter(pc.is_in(rows.column("stream"), pa.array(sorted(READING_STREAMS)))).combine_chunks()
     is_ship = pc.equal(rows.column("stream"), "ships")
     suffixless = pc.replace_substring_regex(rows.column(TOPIC), r"\..*$", "")
-    topics, codes = _codes(pc.if_else(is_ship, suffixless, rows.column(TOPIC)))
+    keys_said = _keys(pc.if_else(is_ship, "ship", "container"), pc.if_else(is_ship, suffixless, rows.column(TOPIC)))
+    keys, codes = _codes(keys_said)
     order = _order(rows.column(ORDER_AT), rows.column("origin"), rows.column(OFFSET))
-    newest = _last(codes, order, len(topics))
-    keys = {"at": rows.column(ORDER_AT), "origin": rows.column("origin"), "offset": rows.column(OFFSET)}
-    kinds = pc.if_else(is_ship, "ship", "container").take(newest)
-    columns = [pa.array(topics, pa.string()), kinds, _structs(keys, newest)]
+    newest = _last(codes, order, len(keys))
+    when = {"at": rows.column(ORDER_AT), "origin": rows.column("origin"), "offset": rows.column(OFFSET)}
+    columns = [*_named(keys), _structs(when, newest)]
     for f in SIGNAL_FIELDS:
         said = order[_valid(rows.column(f.name))[order]]
-        columns.append(_structs({**keys, "value": rows.column(f.name)}, _last(codes, said, len(topics))))
+        columns.append(_structs({**when, "value": rows.column(f.name)}, _last(codes, said, len(keys))))
     return pa.Table.from_arrays(columns, schema=STATES)
 
 
 def merge_states(states: pa.Table) -> pa.Table:
-    """One row per topic of `states` (STATES, a topic any number of times): of each signal the newest."""
+    """One row per kind and topic of `states` (STATES, each any number of times): of each signal the newest."""
     states = states.combine_chunks()
-    topics, codes = _codes(states.column("topic"))
-    columns: list[pa.Array] = [pa.array(topics, pa.string())]
-    for f in list(STATES)[1:]:
+    keys, codes = _codes(state_keys(states))
+    columns = _named(keys)
+    for f in list(STATES)[2:]:
         column = states.column(f.name)
-        ordered = states.column("changed_at") if f.name == "kind" else column
-        at, origin, offset = (pc.struct_field(ordered, name) for name in ("at", "origin", "offset"))
+        at, origin, offset = (pc.struct_field(column, name) for name in ("at", "origin", "offset"))
         order = _order(at, origin, offset)
-        columns.append(column.take(_last(codes, order[_valid(ordered)[order]], len(topics))))
+        columns.append(column.take(_last(codes, order[_valid(column)[order]], len(keys))))
     return pa.Table.from_arrays(columns, schema=STATES)
 
 
-def _codes(topics: pa.ChunkedArray) -> tuple[Sequence[str], Numbers]:
-    """The distinct topics, sorted, and of each row the number of its own."""
-    distinct = sorted(pc.unique(topics).to_pylist())
-    return distinct, _numbers(pc.index_in(topics, pa.array(distinct, pa.string())))
+def state_keys(states: pa.Table) -> pa.ChunkedArray:
+    """Of each of `states` its key, `<kind>/<topic>`."""
+    return _keys(states.column("kind"), states.column("topic"))
+
+
+def topics_of(keys: pa.Array) -> pa.Array:
+    """The topics in keys that `state_keys` made."""
+    return pc.replace_substring_regex(keys, "^[a-z]*/", "")
+
+
+def _keys(kinds: pa.ChunkedArray, topics: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(kinds, topics, "/")
+
+
+def _named(keys: Sequence[str]) -> list[pa.Array]:
+    """The columns `topic` and `kind`."""
+    kinds, _, topics = zip(*(key.partition("/") for key in keys), strict=True) if keys else ((), (), ())
+    return [pa.array(topics, pa.string()), pa.array(kinds, pa.string())]
+
+
+def _codes(names: pa.ChunkedArray) -> tuple[Sequence[str], Numbers]:
+    """The distinct names, sorted, and of each row the number of its own."""
+    distinct = sorted(pc.unique(names).to_pylist())
+    return distinct, _numbers(pc.index_in(names, pa.array(distinct, pa.string())))
 
 
 def _order(at: pa.ChunkedArray, origin: pa.ChunkedArray, offset: pa.ChunkedArray) -> Numbers:
@@ -78,7 +98,7 @@ def _order(at: pa.ChunkedArray, origin: pa.ChunkedArray, offset: pa.ChunkedArray
 
 
 def _last(codes: Numbers, order: Numbers, count: int) -> pa.Array:
-    """Per topic the last of its rows in `order`, null when it has none."""
+    """Per code the last of its rows in `order`, null when it has none."""
     last = np.full(count, -1, np.int64)
     last[codes[order]] = order  # of several values for one place the last one stays
     return pa.array(last, mask=last < 0)

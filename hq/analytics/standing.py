@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
-from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states
+from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states, state_keys, topics_of
 from hq.analytics.writing import idempotent
 from hq.tables import HISTORY, HISTORY_WRITER, STATE
 from hq.wide import SIGNAL_FIELDS
@@ -21,7 +21,7 @@ from streams.records import Record
 from streams.words import Origin
 
 WRITER = "analytics.state"
-TOPICS_MAX = 200_000
+STATES_MAX = 200_000
 PART_ROWS = 262_144
 _SIGNALS = [f.name for f in SIGNAL_FIELDS]
 
@@ -38,7 +38,7 @@ class Standing:
     """States as of the last micro-batch: the Delta table `state`, which is some micro-batches behind, and what has changed since.
 
     Folding the same readings in twice changes nothing: a state is a maximum. So a restart only has to fold in enough. The driver holds what
-    has changed since the table was settled, and up to TOPICS_MAX states more, to save a look at the table. For one thread at a time.
+    has changed since the table was settled, and up to STATES_MAX states more, to save a look at the table. For one thread at a time.
     """
 
     def __init__(self, root: str) -> None:
@@ -56,14 +56,15 @@ class Standing:
                 self.fold_in(pa.Table.from_batches([part]), self._folded)
 
     def fold_in(self, rows: pa.Table, batch: int) -> pa.Table:
-        """The states of the topics that `rows` (wide, of micro-batches up to `batch`) touch, these folded in; one row a topic, by topic."""
+        """The states of the things that `rows` (wide, of micro-batches up to `batch`) touch, these folded in; one row each, by key."""
         newest = fold_readings(rows.select(READ_COLUMNS))
-        topics = newest.column("topic").combine_chunks()
-        is_touched = pc.is_in(self._known.column("topic"), topics)
-        unknown = topics.filter(pc.invert(pc.is_in(topics, self._known.column("topic").combine_chunks())))
+        keys = state_keys(newest).combine_chunks()
+        known = state_keys(self._known)
+        is_touched = pc.is_in(known, keys)
+        unknown = keys.filter(pc.invert(pc.is_in(keys, known.combine_chunks())))
         touched = merge_states(pa.concat_tables([newest, self._known.filter(is_touched), self._in_table(unknown)]))
         self._known = pa.concat_tables([self._known.filter(pc.invert(is_touched)), touched])
-        self._changed.update(topics.to_pylist())
+        self._changed.update(keys.to_pylist())
         self._folded = batch
         self._forget()
         return touched
@@ -82,18 +83,19 @@ class Standing:
 
     def _forget(self) -> None:
         """Keeps no more than the table lacks, once the states are too many to be held."""
-        if self._known.num_rows > TOPICS_MAX:
+        if self._known.num_rows > STATES_MAX:
             self._known = self._only(self._changed | self._writing)
 
-    def _only(self, topics: set[str]) -> pa.Table:
-        return self._known.filter(pc.is_in(self._known.column("topic"), pa.array(sorted(topics), pa.string())))
+    def _only(self, keys: set[str]) -> pa.Table:
+        return self._known.filter(pc.is_in(state_keys(self._known), pa.array(sorted(keys), pa.string())))
 
-    def _in_table(self, topics: pa.Array) -> pa.Table:
-        """What the table says of `topics`."""
-        table = STATE.dataset(self._root) if len(topics) else None
+    def _in_table(self, keys: pa.Array) -> pa.Table:
+        """What the table says of the things with these keys."""
+        table = STATE.dataset(self._root) if len(keys) else None
         if table is None:
             return STATES.empty_table()
-        return table.to_table(columns=STATES.names, filter=ds.field("topic").isin(topics)).cast(STATES)
+        there = table.to_table(columns=STATES.names, filter=ds.field("topic").isin(topics_of(keys))).cast(STATES)
+        return there.filter(pc.is_in(state_keys(there), keys))
 
 
 def settle_states(spark: SparkSession, root: str, changed: Changed) -> None:
@@ -102,15 +104,15 @@ def settle_states(spark: SparkSession, root: str, changed: Changed) -> None:
         spark.createDataFrame(changed.states).createOrReplaceTempView("changed_states")
         with idempotent(spark, WRITER, changed.folded):
             spark.sql(
-                f"MERGE INTO delta.`{STATE.path(root)}` t USING changed_states s ON t.topic = s.topic "
+                f"MERGE INTO delta.`{STATE.path(root)}` t USING changed_states s ON t.topic = s.topic AND t.kind = s.kind "
                 "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
             )
     commit_point("analytics.state")
 
 
 def state_records(states: pa.Table, places: Mapping[str, str]) -> list[Record]:
-    """The records of stream `states`, by topic. `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are."""
-    return [_state_record(row, places) for row in states.sort_by("topic").to_pylist()]
+    """The records of stream `states`, by topic and kind. `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are."""
+    return [_state_record(row, places) for row in states.sort_by([("topic", "ascending"), ("kind", "ascending")]).to_pylist()]
 
 
 def _state_record(row: Mapping[str, Any], places: Mapping[str, str]) -> Record:
