@@ -4,24 +4,37 @@ themselves.
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_imo, is_locode
 from cargo.slots import Slot
 
+AT_MS_MAX = 7_258_118_400_000
+"""2200-01-01: no paper speaks of a later time, and whoever counts from here in 64 bits, even nanoseconds, has room."""
+COUNT_MAX = 1_000_000_000
+TEXT_CHARS_MAX = 10_000
+NESTING_MAX = 8
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+"""Control characters but tab and line ends, and halves of a surrogate pair: stores and codecs further on refuse them."""
+
 _KEY = re.compile("ed25519:[A-Za-z0-9_-]{43}")
 """A public key as `landfall proof key` tells it."""
+
+AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
+Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 
 
 class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A company: its name, its colour on maps (red, green, blue 0-255) and its role (`shipper`, `consignee`, `port` …)."""
 
     name: str
-    colour: tuple[int, int, int]
+    colour: tuple[Count, Count, Count]
     role: str
 
     def __post_init__(self) -> None:
@@ -33,8 +46,8 @@ class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One box of a booking, and the time the customer may see it: from stuffing to stripping (UTC ms, the end not included; None: open)."""
 
     container: str
-    from_at_ms: int
-    until_at_ms: int | None = None
+    from_at_ms: AtMs
+    until_at_ms: AtMs | None = None
 
     def __post_init__(self) -> None:
         _need_container(self.container)
@@ -89,7 +102,7 @@ class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pod: str
     booking: str | None = None
     tracker: bool = True
-    weight_kg: int | msgspec.UnsetType = msgspec.UNSET
+    weight_kg: Count | msgspec.UnsetType = msgspec.UNSET
     empty: bool | msgspec.UnsetType = msgspec.UNSET
     setpoint_c: float | msgspec.UnsetType = msgspec.UNSET
     range_c: tuple[float, float] | msgspec.UnsetType = msgspec.UNSET
@@ -110,11 +123,11 @@ class LoadList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ship: str
     port: str
-    call: int
+    call: Count
     aboard: tuple[Stowed, ...]
     load: tuple[str, ...]
     discharge: tuple[str, ...]
-    departs_at_ms: int
+    departs_at_ms: AtMs
 
     def __post_init__(self) -> None:
         _need(is_imo(self.ship), f"a load list's ship is an IMO number, not {self.ship!r}")
@@ -134,7 +147,7 @@ class Custody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who answers for a box since when (UTC ms): `ship/<imo>`, `quay/<locode>` or `delivered`."""
 
     at: str
-    since_at_ms: int
+    since_at_ms: AtMs
 
     def __post_init__(self) -> None:
         kind, _, place = self.at.partition("/")
@@ -150,7 +163,7 @@ class Ship(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     call_sign: str
     mmsi: str
     flag: str
-    capacity_boxes: int
+    capacity_boxes: Count
 
     def __post_init__(self) -> None:
         _need(is_imo(self.imo), f"{self.imo!r} is no IMO number")
@@ -177,7 +190,7 @@ class Story(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     text: str
     look: str
-    at_ms: int
+    at_ms: AtMs
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -239,17 +252,21 @@ class Entry(msgspec.Struct, frozen=True):
 class _RawEntry(msgspec.Struct):
     type: str
     id: str
-    version: int
-    at_ms: int
+    version: Count
+    at_ms: AtMs
     by: str
     value: msgspec.Raw
 
 
 def parse_value(kind: str, value: Any) -> RegistryValue:
-    """The typed value of a registry record's `value` (a JSON object already read). Raises Unreadable, naming field and reason."""
+    """The typed value of a registry record's `value` (a JSON object already read). Raises Unreadable, naming field and reason.
+
+    Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `_need_plain`.
+    """
     if kind not in Entry.TYPES:
         raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
     try:
+        _need_plain(value)
         return msgspec.convert(value, Entry.TYPES[kind])  # type: ignore[no-any-return]
     except (msgspec.ValidationError, ValueError) as problem:
         raise Unreadable(f"this {kind} does not read: {problem}") from problem
@@ -261,8 +278,11 @@ def parse_entry(text: str | bytes) -> Entry:
         raw = msgspec.json.decode(text, type=_RawEntry)
         if raw.type not in Entry.TYPES:
             raise Unreadable(f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
+        _need_plain([raw.id, raw.by, msgspec.json.decode(raw.value)])
         value = msgspec.json.decode(raw.value, type=Entry.TYPES[raw.type])
-    except msgspec.MsgspecError as problem:
+    except RecursionError as problem:
+        raise Unreadable(f"a registry record nests deeper than {NESTING_MAX}") from problem
+    except (msgspec.MsgspecError, ValueError) as problem:
         raise Unreadable(f"a registry record does not read: {problem}") from problem
     return Entry(raw.type, raw.id, raw.version, raw.at_ms, raw.by, value)
 
@@ -276,6 +296,25 @@ def entry_body(entry: Entry) -> dict[str, Any]:
 def _need(right: bool, otherwise: str) -> None:
     if not right:
         raise ValueError(otherwise)
+
+
+def _need_plain(value: Any, nesting_left: int = NESTING_MAX) -> None:
+    """Raises ValueError unless `value` is JSON that every store takes: finite numbers of 64 bits, texts of printable characters, tabs and
+    line ends up to TEXT_CHARS_MAX, objects and lists no deeper than NESTING_MAX."""
+    kind = type(value)
+    if kind is str:
+        if len(value) > TEXT_CHARS_MAX:
+            raise ValueError(f"a text has up to {TEXT_CHARS_MAX} characters, not {len(value)}")
+        if found := _NO_TEXT.search(value):
+            raise ValueError(f"a text has no character {found.group()!a}: leave it out")
+    elif kind is int:
+        _need(-(1 << 63) <= value < 1 << 63, "a number is beyond 64 bits")
+    elif kind is float:
+        _need(math.isfinite(value), "a number is finite")
+    elif kind is dict or kind is list:
+        _need(nesting_left > 0, f"a value nests no deeper than {NESTING_MAX}")
+        for one in [*value.keys(), *value.values()] if kind is dict else value:
+            _need_plain(one, nesting_left - 1)
 
 
 def _need_container(number: str) -> None:

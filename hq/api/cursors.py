@@ -16,6 +16,8 @@ LIMIT_DEFAULT = 50
 LIMIT_MAX = 500
 
 Key = tuple[str | int, ...]
+_INTS = range(-(1 << 63), 1 << 63)
+"""What a column of 64 bits holds."""
 
 
 def write_cursor(key: Key) -> str:
@@ -31,7 +33,7 @@ def read_cursor(cursor: str | None, kinds: Sequence[type]) -> Key | None:
         key = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError) as problem:
         raise _no_cursor() from problem
-    if not isinstance(key, list) or [type(part) for part in key] != list(kinds):
+    if not isinstance(key, list) or [type(part) for part in key] != list(kinds) or not all(map(_comparable, key)):
         raise _no_cursor()
     return tuple(key)
 
@@ -42,6 +44,11 @@ def beyond(columns: Sequence[Any], key: Key | None, *, descending: bool = False)
         return []
     row = tuple_(*columns)
     return [row < tuple_(*key)] if descending else [row > tuple_(*key)]
+
+
+def _comparable(part: str | int) -> bool:
+    """Whether a column can be compared with it in every store."""
+    return part in _INTS if isinstance(part, int) else "\0" not in part
 
 
 def _no_cursor() -> ApiError:

@@ -48,6 +48,11 @@ def not_for_you(what: str) -> ApiError:
     return ApiError(403, f"Your account may not {what}.", "Log in with an account that may.")
 
 
+def _writable(part: object) -> str:
+    """A name as it came, so that it can be written as UTF-8: halves of surrogate pairs escaped."""
+    return str(part).encode(errors="backslashreplace").decode()
+
+
 def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
     """Every error of `app` gets the one shape; `broke` hears of each nobody thought of: why, and which request."""
 
@@ -58,11 +63,13 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
 
     @app.exception_handler(RequestValidationError)
     def _misread(_: Request, problem: RequestValidationError) -> JSONResponse:
-        problems = [{"where": ".".join(str(part) for part in one["loc"]), "problem": one["msg"]} for one in problem.errors()]
+        problems = [{"where": ".".join(_writable(part) for part in one["loc"]), "problem": one["msg"]} for one in problem.errors()]
         return JSONResponse({"error": "The request does not read.", "hint": "Mend what is listed.", "problems": problems}, 422)
 
     @app.exception_handler(HTTPException)
     def _plain(_: Request, problem: HTTPException) -> JSONResponse:
+        if problem.status_code == 400:  # FastAPI's word for a body its JSON reader gave up on
+            return JSONResponse({"error": "The request does not read.", "hint": "Send JSON that nests less deeply."}, 422)
         return JSONResponse({"error": str(problem.detail), "hint": "See /docs for all there is."}, problem.status_code, problem.headers)
 
     @app.exception_handler(RetryLater)

@@ -15,7 +15,7 @@ import msgspec
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container
 from cargo.outcome import Made
-from cargo.registry import Entry, LoadList, RegistryValue, Ship, entry_body, parse_entry, parse_value
+from cargo.registry import Booking, Entry, LoadList, RegistryValue, Ship, entry_body, parse_entry, parse_value
 from streams.clock import Clock
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions
@@ -82,10 +82,22 @@ class Registrar:
         values = _checked(wanted)
         with self._lock:
             self._catch_up()
+            self._check_shippers(wanted, values)
             entries = self._versions(wanted, values, by)
             if entries:
                 self._append(list(entries.values()))
             return [Written(one.type, one.id, self._standing[one.topic].version, one.topic in entries) for one in wanted]
+
+    def _check_shippers(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]) -> None:
+        """Raises Unacceptable for bookings whose shipper is no customer of the registry or of `wanted`: nobody could see their boxes."""
+        known = self._standing.keys() | {one.topic for one in wanted}
+        problems = []
+        for index, (one, value) in enumerate(zip(wanted, values, strict=True)):
+            if isinstance(value, Booking) and f"customer/{value.shipper}" not in known:
+                reason = f"its shipper {value.shipper!r} is no customer's id: write that customer first, or in the same request"
+                problems.append(_problem(index, one, reason))
+        if problems:
+            raise Unacceptable(problems)
 
     def _versions(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue], by: str) -> dict[str, Entry]:
         """The new versions by topic: of entries that come several times the last, where it is not what stands."""
@@ -168,10 +180,14 @@ def _checked(wanted: Sequence[Wanted]) -> list[RegistryValue]:
             _check_id(one, value)
             values.append(value)
         except ValueError as problem:
-            problems.append({"entry": index, "type": one.type, "id": one.id, "problem": str(problem)})
+            problems.append(_problem(index, one, str(problem)))
     if problems:
         raise Unacceptable(problems)
     return values
+
+
+def _problem(index: int, one: Wanted, reason: str) -> dict[str, Any]:
+    return {"entry": index, "type": one.type, "id": one.id, "problem": reason}
 
 
 def _check_id(one: Wanted, value: RegistryValue) -> None:

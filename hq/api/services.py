@@ -98,12 +98,16 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def ask(token: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:
-    """Who asks, by their token. Raises ApiError 401 without a good one, or when the account is gone."""
+def ask(request: Request, token: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:
+    """Who asks, by their token. Raises ApiError 401 without a good one, or when the account is gone; 422 for a question with a NUL, which
+    nothing has in its name and not every store takes.
+    """
     username = tokens.subject(token, services.settings.jwt_secret.get_secret_value()) if token else None
     account = services.accounts.get(username) if username else None
     if account is None:
         raise ApiError(401, "You are not logged in.", "Get a token with POST /api/token; tokens expire.")
+    if "\0" in request.scope["path"] or "%00" in request.url.query:
+        raise ApiError(422, "The request does not read.", "Take the NUL character out of the address.")
     return Ask(Viewer(account.username, account.role, account.name, account.customer, account.ship), services)
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from sqlalchemy import select
 
 from cargo.identifiers import check_container, compact_container
+from cargo.registry import AT_MS_MAX
 from hq.api.access import Rows
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
 from hq.api.errors import ApiError, unknown_container
@@ -17,6 +18,7 @@ from hq.api.wording import CLOSED_STATES, alert_told, booking_told, container_to
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
+AtMs = Annotated[int | None, Query(ge=0, le=AT_MS_MAX)]
 _KEY = ("order_at_ms", "stream", "origin", "offset")
 
 
@@ -68,8 +70,8 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
 def timeline(
     ask: Asking,
     number: str,
-    since_at_ms: int | None = None,
-    until_at_ms: int | None = None,
+    since_at_ms: AtMs = None,
+    until_at_ms: AtMs = None,
     cursor: str | None = None,
     limit: Limit = LIMIT_DEFAULT,
 ) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def timeline(
 
 
 @router.get("/containers/{number}/hours")
-def hours(ask: Asking, number: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> dict[str, Any]:
+def hours(ask: Asking, number: str, since_at_ms: AtMs = None, until_at_ms: AtMs = None) -> dict[str, Any]:
     """Hourly counts, minima, means and maxima of one container's temperatures, as Spark has them."""
     with ask.look() as look:
         asked = look.sight.hours(_own(look, number)["number"])

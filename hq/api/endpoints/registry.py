@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from cargo.registry import COUNT_MAX
 from hq.api.access import Right
 from hq.api.errors import ApiError, not_found
 from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Unacceptable, Wanted
 from hq.api.services import Asking, framed_clock
 
 router = APIRouter()
+Name = Annotated[str, Field(pattern=r"^\P{C}*$")]
+"""No control characters, no halves of surrogate pairs."""
 _EXAMPLE: dict[str, Any] = {
     "entries": [
         {
@@ -41,8 +44,8 @@ class NewEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    type: str
-    id: str
+    type: Name
+    id: Name
     value: dict[str, Any]
 
 
@@ -90,7 +93,7 @@ def streams(ask: Asking) -> dict[str, Any]:
 
 
 @router.get("/registry/load_lists/{ship}")
-def load_lists(ask: Asking, ship: str, call: int | None = None) -> dict[str, Any]:
+def load_lists(ask: Asking, ship: str, call: Annotated[int | None, Query(ge=0, le=COUNT_MAX)] = None) -> dict[str, Any]:
     """A ship's calls, and the load list of one of them (the last, unless `call` says which), as the registry has them now: a bay plan
     written a moment ago is there.
     """

@@ -39,7 +39,7 @@ class ClockMove(BaseModel):
     )
 
     action: Literal["pause", "resume", "speed", "jump"]
-    speed: float | None = Field(default=None, gt=0)
+    speed: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     chapter: Literal["A", "B", "C"] | None = None
 
 

@@ -1,0 +1,215 @@
+"""Hostile questions and papers: whatever numbers and texts come, the answer is a clear no, and neither API, projector nor Spark stops."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cargo.registry import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
+from hq.api.app import create_app
+from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
+from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer, fill, port, ship
+from tests.hq_serving.test_registry import Headquarters, hq
+
+__all__ = ["hq"]
+
+NUMBERS = (
+    "-1",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551616",
+    "9" * 23,
+    "9" * 5_000,
+    "-" + "9" * 23,
+    "1e400",
+    "NaN",
+)
+TEXTS = ("", "%00", "a%00b", "%ED%A0%80", "%F0%9F%A6%86", "%25", "_", "'", "M" * 20_000, "[" * 5_000, "/", "ship/", "%2E%2E%2Fx")
+KEYS = (
+    [2**63, "x"],
+    [-(2**63) - 1, "x"],
+    [2**63 - 1, "x"],
+    [2**63, "", "", 0],
+    [0, "", "", 2**64],
+    [0, "\0", "", 0],
+    ["\0"],
+    ["x"],
+    [1e400],
+)
+VALUES = (*NUMBERS, *TEXTS, *(urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=") for key in KEYS))
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder = tmp_path_factory.mktemp("filled")
+    fleet = Fleet(folder)
+    fill(fleet)
+    project(make_projector(fleet.hq_dir, sqlite_url(folder)))
+    with api_of(settings_for(fleet.hq_dir, folder)) as client:
+        yield client
+    fleet.close()
+
+
+NAMED = {"number": DUCKS[0], "reference": "BK-1", "incident_id": "i-1", "locode": "SGSIN", "ship": SHIP}
+
+
+@pytest.mark.parametrize("username", ["mira", "donald"])
+def test_no_parameter_of_any_question_breaks_an_answer(filled: httpx.Client, tmp_path: Path, username: str) -> None:
+    """Goal: every parameter of every GET there is, in path and query, with each hostile value: refused or answered, never a 500."""
+    fleet = Fleet(tmp_path)
+    paths = create_app(settings_for(fleet.hq_dir, tmp_path), still_clock()).openapi()["paths"]
+    fleet.close()
+    headers = log_in(filled, username)
+    asked = 0
+    for path, methods in paths.items():
+        for parameter in methods.get("get", {}).get("parameters", ()):
+            name, where = parameter["name"], parameter["in"]
+            for value in VALUES:
+                ids = {**NAMED, name: value} if where == "path" else NAMED
+                address = path.replace("{reference:path}", "{reference}").format(**ids) + (f"?{name}={value}" if where == "query" else "")
+                answer = filled.get(address, headers=headers)
+                assert answer.status_code in (200, 307, 400, 403, 404, 409, 422), f"{address[:200]}: {answer.status_code}"
+                if answer.status_code >= 400:
+                    assert {"error", "hint"} <= answer.json().keys()
+                asked += 1
+    assert asked > 20 * len(VALUES)
+
+
+@pytest.mark.parametrize("value", ["-1", str(AT_MS_MAX + 1), "9" * 23])
+def test_a_time_nobody_means_is_refused_with_its_name(filled: httpx.Client, value: str) -> None:
+    """Goal: 422, which says which parameter it was."""
+    headers = log_in(filled, "donald")
+    for end in ("timeline", "hours"):
+        for name in ("since_at_ms", "until_at_ms"):
+            answer = filled.get(f"/api/containers/{DUCKS[0]}/{end}?{name}={value}", headers=headers)
+            assert (answer.status_code, answer.json()["problems"][0]["where"]) == (422, f"query.{name}")
+
+
+def load_list(**changed: Any) -> dict[str, Any]:
+    told = {"ship": SHIP, "port": "SGSIN", "call": 1, "aboard": [], "load": [], "discharge": [], "departs_at_ms": NOW_MS}
+    return told | changed
+
+
+def papers_with(number: Any) -> Iterator[tuple[str, str, Any]]:
+    """Entries with `number` at each place where there is a whole one."""
+    yield "booking", "BK-X", booking("BK-X", "ducks", [(DUCKS[0], number, None)])
+    yield "booking", "BK-X", booking("BK-X", "ducks", [(DUCKS[0], 1, number)])
+    yield "load_list", f"{SHIP}/1", load_list(departs_at_ms=number)
+    yield "load_list", f"{SHIP}/{number}", load_list(call=number)
+    box = {"container": DUCKS[0], "slot": "0010282", "size_type": "22G1", "pol": "JPTYO", "pod": "GBLON", "weight_kg": number}
+    yield "load_list", f"{SHIP}/1", load_list(aboard=[box])
+    yield "custody", DUCKS[0], {"at": "quay/SGSIN", "since_at_ms": number}
+    yield "story", "A", {"title": "a", "text": "b", "look": "c", "at_ms": number}
+    yield "ship", SHIP, ship(SHIP, "One") | {"capacity_boxes": number}
+    yield "customer", "ducks", customer("Duckworks", (1, 2, number))
+    yield "stream", "containers", {"retention": {"bytes": number}}
+
+
+HUGE = (AT_MS_MAX + 1, 2**63 - 1, 2**63, 2**64, 2**70, -1, -(2**63), -(2**70))
+
+
+def test_an_entry_with_a_number_no_store_takes_is_refused(hq: Headquarters) -> None:
+    """Goal: none of them gets into the log."""
+    assert hq.write(("customer", "ducks", customer("Duckworks", (1, 2, 3)))).status_code == 200
+    for number in HUGE:
+        for entry in papers_with(number):
+            if entry[0] == "stream" and 0 < number < 2**63:
+                continue  # so many bytes are no limit, which is what one may want
+            answer = hq.write(entry)
+            assert (answer.status_code, len(answer.json()["problems"])) == (422, 1), f"{entry}: {answer.text}"
+    assert len(hq.bodies("registry")) == 1
+    assert AT_MS_MAX > COUNT_MAX
+
+
+def test_an_entry_already_in_the_log_is_set_aside_and_the_projector_goes_on(fleet: Fleet, tmp_path: Path) -> None:
+    """Goal: the log of a day before these bounds: each such entry is rejected with its reason, and what comes after it is projected."""
+    fill(fleet)
+    bad = [entry for number in (2**63, 2**64, 2**70, -(2**63), -(2**70)) for entry in papers_with(number) if entry[0] != "stream"]
+    for entry in bad:
+        fleet.register(entry, version=2)
+    fleet.register(("port", "AUFRE", port("AUFRE", "Fremantle", -32.0, 115.7)))
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
+        ports = client.get("/api/fleet", headers=log_in(client, "mira")).json()["ports"]
+    assert "AUFRE" in {one["locode"] for one in ports}
+    assert len(table_rows(sqlite_url(tmp_path))["rejected"]) == len(bad)
+
+
+PLAIN = {
+    "customer": ("ducks", customer("Duckworks", (1, 2, 3))),
+    "booking": ("BK-X", booking("BK-X", "ducks", [(DUCKS[0], NOW_MS - HOUR_MS, None)])),
+    "load_list": (f"{SHIP}/1", load_list()),
+    "custody": (DUCKS[0], {"at": "delivered", "since_at_ms": NOW_MS}),
+    "ship": (SHIP, ship(SHIP, "One")),
+    "port": ("SGSIN", port("SGSIN", "Singapore", 1.26, 103.8)),
+    "story": ("A", {"title": "a", "text": "b", "look": "c", "at_ms": NOW_MS}),
+    "stream": ("containers", {"home": "hq"}),
+}
+RAW = (
+    '"a\\u0000b"',
+    '"\\ud800"',
+    '"a\\udfffb"',
+    '"\\u001b[31m"',
+    json.dumps("x" * (TEXT_CHARS_MAX + 1)),
+    "NaN",
+    "Infinity",
+    "-1e400",
+    "1" + "0" * 400,
+)
+DEEP = ("[" * (NESTING_MAX + 1) + "]" * (NESTING_MAX + 1), "[" * 900 + "]" * 900, '{"a":' * 500 + "1" + "}" * 500)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_no_field_takes_a_text_or_number_that_stops_others(hq: Headquarters, kind: str) -> None:
+    """Goal: NUL, lone surrogates, control characters, very long texts, numbers that are none, and deep JSON in every field: 422 each."""
+    identity, value = PLAIN[kind]
+    for field in value:
+        for hostile in (*RAW, *DEEP):
+            entry = {"type": kind, "id": identity, "value": {**value, field: "<>"}}
+            raw = json.dumps({"entries": [entry]}).replace('"<>"', hostile)
+            answer = hq.client.post("/api/registry", content=raw, headers={**hq.clerk, "Content-Type": "application/json"})
+            assert answer.status_code == 422, f"{kind}.{field} = {hostile[:30]}: {answer.status_code} {answer.text[:200]}"
+            assert answer.json()["hint"]
+    assert hq.bodies("registry") == []
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["[" * 100_000, '{"entries":' * 50_000, "", "{", '{"entries":[]}', '{"entries":[{"type":"story","id":"\\ud800","value":{}}]}',
+     '{"entries":[{"type":"story","id":"A","value":{},"\\ud800":1}]}', '{"entries":[{"type":"story","id":"a\\u0000","value":{}}]}',
+     '{"entries":[{"type":"story","id":"A","value":{"\\ud800":1}}]}', '{"entries":[{"type":"\\u0000","id":"A","value":{}}]}'],
+)  # fmt: skip
+def test_a_request_that_does_not_read_gets_a_hint(hq: Headquarters, raw: str) -> None:
+    """Goal: broken and bottomless JSON, and hostile names: 422, and nothing written."""
+    answer = hq.client.post("/api/registry", content=raw, headers={**hq.clerk, "Content-Type": "application/json"})
+    assert answer.status_code == 422, answer.text[:200]
+    assert answer.json()["hint"]
+    assert hq.bodies("registry") == []
+
+
+@pytest.mark.parametrize("shipper", ["Sumida Duck Works", "../x", "nobody", "DUCKS", "x" * 300])
+def test_a_booking_is_for_a_customer_the_registry_knows(hq: Headquarters, shipper: str) -> None:
+    """Goal: what Spark would leave out is refused, saying what to do; with its customer in the same request, wherever, it is taken."""
+    answer = hq.write(("customer", "ducks", customer("Duckworks", (1, 2, 3))), ("booking", "BK-X", booking("BK-X", shipper, [])))
+    assert answer.status_code == 422
+    (problem,) = answer.json()["problems"]
+    assert (problem["entry"], problem["id"]) == (1, "BK-X")
+    assert "write that customer first, or in the same request" in problem["problem"]
+    assert hq.bodies("registry") == []
+    both = (("booking", "BK-X", booking("BK-X", "ducks", [])), ("customer", "ducks", customer("Duckworks", (1, 2, 3))))
+    assert hq.write(*both).json()["written"] == 2
+    assert hq.write(("booking", "BK-Y", booking("BK-Y", "ducks", []))).json()["written"] == 1
+
+
+def test_the_clock_takes_no_speed_without_end(filled: httpx.Client) -> None:
+    """Goal: 422 for what is no finite number."""
+    for speed in ("1e999", "NaN", "-1", "0"):
+        body = f'{{"action":"speed","speed":{speed}}}'
+        answer = filled.post("/api/clock", content=body, headers={**log_in(filled, "mira"), "Content-Type": "application/json"})
+        assert answer.status_code == 422, answer.text
