@@ -124,7 +124,8 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
     at_risk = state.stowage.at_risk(incident.lost)
     window = f"between {clock_text(incident.first_at_ms)} and {clock_text(incident.last_at_ms)} UTC"
-    detail = f"bay {bays}, {window}; {len(at_risk)} without tracker in the same stacks are at risk"
+    beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
+    detail = f"bay {bays}, {window}{beside}"
     first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
     alert = Alert(
         alert_id=digest("alert", "incident", incident.id),

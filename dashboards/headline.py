@@ -89,14 +89,21 @@ def as_of_tile(answer: Answer) -> Tile:
     return Tile("As of", words.age(at_ms, answer["clock"]["now_at_ms"]), words.moment(at_ms))
 
 
+def starting(status: Answer) -> str | None:
+    """The sentence for before Spark's first results; None once there are any."""
+    if status["spark"]["wall_age_ms"] is not None and status["spark"]["at_ms"] is not None:
+        return None
+    return "Headquarters' analytics (Spark) are starting: places, states and hours come with their first results."
+
+
 def still_since(status: Answer, alerts_come: bool = True) -> str | None:
-    """The sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on.
+    """The sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on, or has not begun.
 
     `alerts_come`: whether the viewer's alerts come without Spark; a customer's do not.
     """
     told = status["spark"]
     if told["wall_age_ms"] is None or told["at_ms"] is None:
-        return "Headquarters' analytics (Spark) have made nothing yet: what comes through them is not here."
+        return None
     since = f"since {words.moment(told['at_ms'])} (fleet)"
     if told["wall_age_ms"] >= STILL_WALL_MS:
         since += f", {words.span(told['wall_age_ms'])} by the wall's clock"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pydeck as pdk
 
-from dashboards import geometry, theme
+from dashboards import geometry, theme, words
 from dashboards.marks import (
     Drawn,
     Row,
@@ -29,7 +29,7 @@ ICONS: dict[str, dict[str, Any]] = {
     "block": {"x": 96, "y": 2, "width": 48, "height": 32, "mask": True},
     "cross": {"x": 204, "y": 0, "width": 48, "height": 48, "mask": True},
 }
-PACIFIC: dict[str, float] = {"longitude": 134.0, "latitude": 1.0, "zoom": 2.05}
+PACIFIC: dict[str, float] = {"longitude": 162.0, "latitude": 1.0, "zoom": 1.95}
 FONT = "'Source Sans, Segoe UI, Roboto, sans-serif'"
 GLIDE_MS = 900
 """How long a ship glides to her new place: less than a refresh, so that a browser without a graphics card rests in between."""
@@ -60,7 +60,9 @@ def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None
     """All layers of the fleet map from an answer of `/api/map`. `beat`: counts the refreshes; open alerts swell and fade with it. `search`:
     an answer of `/api/incidents/{id}/search-area`, if there is one to show."""
     names = {ship["imo"]: ship["name"] for ship in told["ships"]} | {port["locode"]: port["name"] for port in told["ports"]}
-    ships, ports = ship_rows(told["ships"], told["places"], now_at_ms, told["ports"]), port_rows(told["ports"], told["places"])
+    counted = words.as_of(told["as_of_at_ms"], now_at_ms)
+    ships = ship_rows(told["ships"], told["places"], now_at_ms, counted, told["ports"])
+    ports = port_rows(told["ports"], told["places"], counted)
     lost = lost_rows(told["lost"], now_at_ms)
     alarmed = alert_rows(told["alerts"], told["ships"], names, now_at_ms)
     return [
@@ -68,7 +70,7 @@ def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None
         _tails(tail_rows(told["ships"])),
         _pulse(alarmed, beat),
         _ports(ports),
-        _blocks(block_rows(told["places"], ships, ports)),
+        _blocks(block_rows(told["places"], ships, ports, counted)),
         _ships(ships),
         _labels("port-names", ports, theme.MUTED, "end"),
         _labels("ship-names", ships, theme.TEXT, "middle"),

@@ -21,8 +21,9 @@ LABELS_MAX, LABEL_RIGHT_PX, LABEL_ABOVE_PX = 7, 64, 62
 SEVERITIES = ("CRITICAL", "ALARM", "WARNING", "LOG")
 
 
-def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int, ports: Sequence[Row] = ()) -> list[Drawn]:
-    """Ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot.
+def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int, counted: str, ports: Sequence[Row] = ()) -> list[Drawn]:
+    """Ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot. `counted`: how
+    old the places are.
 
     The label is under the ship; above her boxes where she lies at one of the `ports`, whose own boxes are drawn there.
     """
@@ -36,7 +37,7 @@ def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int, ports
         spot = [wrapped(where["longitude_deg"]), where["latitude_deg"]]
         berth = sum(1 for other in drawn if _near(other["spot"], spot))
         facts = [
-            words.counted(aboard.get(ship["imo"], 0), "box", "boxes") + " aboard",
+            f"{words.counted(aboard.get(ship['imo'], 0), 'box', 'boxes')} aboard, {counted}",
             f"{words.measured(ship['speed_kn'], 'kn')}, course {words.measured(ship['course_deg'], '°', 0)}",
             words.position(where),
             f"position {words.age(where['at_ms'], now_at_ms)}",
@@ -54,15 +55,15 @@ def _label_down_px(spot: list[float], berth: int, quays: Sequence[list[float]]) 
     return -(LABEL_ABOVE_PX + STACK_PX * berth) if moored else 24 + 16 * berth
 
 
-def port_rows(ports: Iterable[Row], places: Iterable[Row]) -> list[Drawn]:
-    """Ports, each with what stands on its quay."""
+def port_rows(ports: Iterable[Row], places: Iterable[Row], counted: str) -> list[Drawn]:
+    """Ports, each with what stands on its quay. `counted`: how old the places are."""
     standing = {place["place"]["id"]: place["boxes"] for place in places if place["place"] and place["place"]["kind"] == "quay"}
     return [
         {
             "id": port["locode"],
             "title": f"{port['name']} · {port['locode']}",
             "label": port["name"],
-            "told": f"{words.counted(standing.get(port['locode'], 0), 'box', 'boxes')} on the quay\n{words.position(port)}",
+            "told": f"{words.counted(standing.get(port['locode'], 0), 'box', 'boxes')} on the quay, {counted}\n{words.position(port)}",
             "spot": [wrapped(port["longitude_deg"]), port["latitude_deg"]],
             "offset_px": [-11, 0],
         }
@@ -81,8 +82,8 @@ def tail_rows(ships: Iterable[Row]) -> list[Drawn]:
     return drawn
 
 
-def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row]) -> list[Drawn]:
-    """The little containers of every place that has a mark on the map."""
+def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row], counted: str) -> list[Drawn]:
+    """The little containers of every place that has a mark on the map. `counted`: how old the places are."""
     berths = {("ship", ship["id"]): ship for ship in ships} | {("quay", port["id"]): port for port in ports}
     located = [place for place in places if place["place"] and (place["place"]["kind"], place["place"]["id"]) in berths]
     per_block = blocks.boxes_per_block(located)
@@ -95,7 +96,7 @@ def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row]
         for block in blocks.stack(place, per_block):
             right, down = block.offset_px
             drawn.append(
-                {"title": mark["title"], "told": words_of_place, "spot": mark["spot"], "colour": list(block.colour)}
+                {"title": mark["title"], "told": f"{words_of_place}\n{counted}", "spot": mark["spot"], "colour": list(block.colour)}
                 | {"offset_px": [right, down - STACK_PX * mark.get("berth", 0)]}
             )
     return drawn

@@ -94,6 +94,11 @@ def age(at_ms: int | None, now_at_ms: int) -> str:
     return ago(None if at_ms is None else now_at_ms - at_ms)
 
 
+def as_of(at_ms: int | None, now_at_ms: int) -> str:
+    """What time something is true for (UTC ms): `as of 3 min ago`."""
+    return "not known yet" if at_ms is None else f"as of {age(at_ms, now_at_ms)}"
+
+
 def moment(at_ms: int | None) -> str:
     """A time as `1 May 2026, 14:05 UTC`."""
     if at_ms is None:

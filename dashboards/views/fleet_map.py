@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -13,7 +13,7 @@ from dashboards.client import Trouble, address
 from dashboards.views import parts, session
 
 HEIGHT_PX = 700
-SPEEDS = (600, 2_000, 4_000, 8_000)
+SPEEDS = (1, 600, 4_000, 8_000)
 _CAMERA, _FLIGHT, _BEAT, _SEARCH = "map_camera", "map_flight", "map_beat", "map_search"
 SEARCH_PARTICLES = 500
 Answer = Mapping[str, Any]
@@ -79,7 +79,7 @@ def _side(told: Answer, incidents: Sequence[Answer]) -> None:
     for chapter in story[-1:]:
         _chapter(chapter, told, incidents)
     if session.logged_in().moves_clock:
-        _controls(told)
+        _controls(told, {chapter["chapter"] for chapter in story})
     for chapter in reversed(story[:-1]):
         with st.expander(f"{chapter['chapter']} · {chapter['title']}"):
             _chapter(chapter, told, incidents)
@@ -114,7 +114,7 @@ def _port(locode: str) -> Answer | None:
         return None
 
 
-def _controls(told: Answer) -> None:
+def _controls(told: Answer, behind: Collection[str]) -> None:
     with st.container(border=True, key="clock-controls"):
         st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {words.speed(told["clock"]["speed"])}</div>')
         with st.container(horizontal=True, gap="small"):
@@ -125,7 +125,8 @@ def _controls(told: Answer) -> None:
                 st.button(
                     f"To {chapter}",
                     key=f"jump-{chapter}",
-                    help=f"Run flat out to just before chapter {chapter}",
+                    help="It is behind us" if chapter in behind else f"Run flat out to just before chapter {chapter}",
+                    disabled=chapter in behind,
                     on_click=session.do,
                     args=("/clock",),
                     kwargs={"action": "jump", "chapter": chapter},

@@ -81,5 +81,7 @@ def _strip() -> None:
         return
     tiles = headline.fleet_tiles(fleet, status) if who.sees_fleet else headline.own_tiles(fleet)
     st.html(markup.strip(tiles))
+    if starting := headline.starting(status):
+        st.html(markup.banner(starting, "accent"))
     if still := headline.still_since(status, alerts_come=not who.is_customer):
         st.html(markup.banner(still, "alert"))

@@ -23,9 +23,7 @@ def heading(title: str, note: str) -> None:
 
 def as_of(answer: Answer) -> str:
     """What time an answer is true for, in words."""
-    if answer["as_of_at_ms"] is None:
-        return "nothing is known yet"
-    return f"as of {words.age(answer['as_of_at_ms'], answer['clock']['now_at_ms'])}"
+    return words.as_of(answer["as_of_at_ms"], answer["clock"]["now_at_ms"])
 
 
 def container_list(items: Sequence[Answer], told: Answer, names: Mapping[str, str], key: str) -> None:

@@ -37,7 +37,9 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     assert "10 min" in still
     assert still.endswith("alerts still come.")
     assert (headline.still_since(status(age(600_000, 600_000)), alerts_come=False) or "").endswith("alerts too, is as old as that.")
-    assert "made nothing yet" in (headline.still_since(status(age(None, None))) or "")
+    assert headline.still_since(status(age(None, None))) is None
+    assert "are starting" in (headline.starting(status(age(None, None))) or "")
+    assert headline.starting(status()) is None
     broken = headline.still_since(status({**age(600_000, 2_000), "well": False})) or ""
     assert "since 18 May 2026, 06:34 UTC (fleet)." in broken
     assert headline.own_tiles(fleet())[1].note == "1,500 aboard ships · 493 on quays · 7 overboard"

@@ -23,25 +23,34 @@ def drawn(told: dict[str, Any], beat: int = 0) -> dict[str, Any]:
 
 def test_ships_carry_heading_and_age() -> None:
     """The mark points where she goes; what is under the pointer tells boxes, speed and how old her position is."""
-    (row,) = marks.ship_rows([ship(course_deg=90.0)], [ABOARD], NOW_MS)
+    (row,) = marks.ship_rows([ship(course_deg=90.0)], [ABOARD], NOW_MS, "as of 3 min ago")
     assert row["angle"] == -90.0
-    assert "403 boxes aboard" in row["told"]
+    assert "403 boxes aboard, as of 3 min ago" in row["told"]
     assert "3.7 kn, course 90 °" in row["told"]
     assert "position 1 min 30 s ago" in row["told"]
-    assert marks.ship_rows([ship(position=None)], [], NOW_MS) == []
+    assert marks.ship_rows([ship(position=None)], [], NOW_MS, "") == []
 
 
 def test_ships_at_one_berth_do_not_hide_each_other() -> None:
-    rows = marks.ship_rows([ship("1"), ship("2"), ship("3", longitude=10.0)], [], NOW_MS)
+    rows = marks.ship_rows([ship("1"), ship("2"), ship("3", longitude=10.0)], [], NOW_MS, "")
     assert [row["berth"] for row in rows] == [0, 1, 0]
     told = [place("ship", "1", group("a", 5)), place("ship", "2", group("a", 5))]
-    heights = {tuple(block["offset_px"]) for block in marks.block_rows(told, rows, [])}
+    heights = {tuple(block["offset_px"]) for block in marks.block_rows(told, rows, [], "as of 3 min ago")}
     assert len(heights) == 10
+
+
+def test_what_can_be_pointed_at_says_how_old_it_is() -> None:
+    """Every ship, port and block of boxes of a whole map, in words."""
+    told = a_map(places=[QUAY, ABOARD])
+    found = drawn(told)
+    marked = [row for name in ("ships", "ports", "boxes") for row in found[name]["data"]]
+    assert len(marked) > 4
+    assert all("ago" in row["told"].splitlines()[0] or "ago" in row["told"].splitlines()[-1] for row in marked)
 
 
 def test_a_moored_ships_label_is_above_her_boxes() -> None:
     """Under her are the boxes of the quay; at sea there is nothing, and her label is there."""
-    moored, at_sea = marks.ship_rows([ship("1", longitude=103.8, latitude=1.26), ship("2")], [], NOW_MS, [port()])
+    moored, at_sea = marks.ship_rows([ship("1", longitude=103.8, latitude=1.26), ship("2")], [], NOW_MS, "", [port()])
     assert moored["offset_px"][1] < -blocks.ROWS * blocks.BLOCK_HEIGHT_PX
     assert at_sea["offset_px"][1] > 0
 
