@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from cargo.bookings import Registry
 from cargo.errors import Unreadable
-from cargo.registry import BookedContainer, Booking, Customer, Entry, LoadList, entry_body, parse_entry, parse_value
+from cargo.registry import AT_MS_MAX, BookedContainer, Booking, Customer, Entry, LoadList, entry_body, parse_entry, parse_value
 from tests.cargo.sea import SHIP, Sea, number
 
 DUCK, OTHER = number(1), number(2)
@@ -87,6 +88,28 @@ def test_a_load_list_agrees_with_itself() -> None:
     ]:
         with pytest.raises(Unreadable, match=word):
             parse_value("load_list", {**value, **change})
+
+
+@pytest.mark.parametrize("number", [AT_MS_MAX + 1, 2**63 - 1, 2**63, 2**64, 2**70, -1, -(2**63), -(2**70)])
+@pytest.mark.parametrize("at", ["version", "at_ms", "from_at_ms", "until_at_ms"])
+def test_a_number_beyond_every_store_does_not_read(number: int, at: str) -> None:
+    """Goal: of an entry already in a log too: Unreadable, which projector, Spark and ships have a way with."""
+    body = entry_body(booking())
+    (body if at in body else body["value"]["containers"][0])[at] = number
+    with pytest.raises(Unreadable):
+        parse_entry(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "hostile", ['"a\\u0000b"', '"\\ud800"', "1e400", "NaN", "[" * 9 + "]" * 9, "[" * 100_000, '"' + "x" * 10_001 + '"']
+)
+@pytest.mark.parametrize("at", ["id", "by", "cargo", "setpoint_c", "unheard_of"])
+def test_a_text_or_nesting_that_stops_others_does_not_read(hostile: str, at: str) -> None:
+    """Goal: the same of texts, numbers that are none, and deep JSON, at whatever place."""
+    body = entry_body(booking())
+    (body if at in body else body["value"])[at] = "<>"
+    with pytest.raises(Unreadable):
+        parse_entry(json.dumps(body).replace('"<>"', hostile))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"type":"port"}', '{"type":"x","id":"1","version":1,"at_ms":1,"by":"a","value":{}}'])

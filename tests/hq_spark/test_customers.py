@@ -144,6 +144,19 @@ def test_of_what_does_not_read_nothing_is_told(body: str | None) -> None:
     assert json.loads(told) == {"evidence": [], "landfall_kind": "alert"}
 
 
+def test_an_entry_with_a_number_beyond_64_bits_is_told_and_gives_no_right() -> None:
+    """Goal: of what a log has already, Spark learns the rest, makes its tables of 64 bits, and tells `exceptions` of each bad entry."""
+    rows = wide([reading(A, NOON_MS, return_c=1.0)])
+    huge = (2**63, 2**64, 2**70, -(2**63), -(2**70))
+    bad = [json.dumps(booking(f"X{number}", 1, DUCKS, span).body) for number in huge for span in ((A, number, None), (A, 0, number))]
+    entries, unreadable = read_entries([*bad, json.dumps(booking("D", 1, DUCKS, (A, NOON_MS, None)).body)])
+    assert [entry.id for entry in entries] == ["D"]
+    assert [body for body, _ in unreadable] == bad
+    rights = Rights()
+    rights.learn(entries, 0)
+    assert offsets(covered(rows, rights.current()), DUCKS) == [0]
+
+
 def test_a_shipper_whose_id_makes_no_streams_name_is_refused_and_stops_nobody() -> None:
     good, bad = (booking(name, 1, shipper, (A, NOON_MS, None)) for name, shipper in (("D", DUCKS), ("E", "no/such name")))
     entries, unreadable = read_entries([json.dumps(good.body), json.dumps(bad.body), "{}"])
