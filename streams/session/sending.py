@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from streams.block import BLOCK_RECORDS_MAX
 from streams.policy import Lane
 from streams.ranges import RangeSet
 from streams.session.effects import Load, Loaded
@@ -20,7 +21,8 @@ TRANSFERS_MAX = 1_024
 """Transfers sent and not yet acknowledged, alerts apart."""
 LIVE_RECORDS = 8_192
 """Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog."""
-LOAD_RECORDS_MAX = 131_072
+LOAD_RECORDS_MAX = BLOCK_RECORDS_MAX
+"""A block goes as it is stored: one cut shorter would have to be taken apart and written anew."""
 LINGER_S = 0.05
 """How long a few new readings wait for more of their kind, so that a block is more than its header; what is more urgent never waits."""
 LINGER_RECORDS = 1_000
