@@ -1,4 +1,4 @@
-"""Who sends what to whom: the companies of the story, some by name, the others by Faker, each with its colour."""
+"""Who sends what to whom: the companies of the story, some by name, the others by Faker, each with its colour; and cargo in words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faker import Faker
+from faker.providers import BaseProvider
 
 from sim.identity import customer_id
 
@@ -52,6 +53,31 @@ CHILLED_GOODS = (
     Goods("frozen beef", -18.0), Goods("lamb", -1.4), Goods("cut flowers", 3.0),
 )  # fmt: skip
 MEDICINES = (Goods("vaccines", 5.0), Goods("insulin", 5.0), Goods("blood plasma", -25.0))
+
+
+PACKINGS = ("on pallets", "in cartons", "in crates", "shrink-wrapped")
+
+
+class CargoProvider(BaseProvider):
+    """What Faker lacks: goods as a packing list names them."""
+
+    def cargo(self, goods: str) -> str:
+        """`camera lenses in crates, lot KT-4417`."""
+        return f"{goods} {self.random_element(PACKINGS)}, lot {self.bothify('??-####').upper()}"
+
+
+class CargoWords:
+    """The cargo of one seed's bookings in words."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._faker = Faker("en_US")
+        self._faker.add_provider(CargoProvider)
+
+    def of(self, booking: int, goods: Goods) -> str:
+        """How the papers of booking number `booking` name `goods`: the same whatever was asked before."""
+        self._faker.seed_instance(f"{self._seed}/{booking}")
+        return str(self._faker.cargo(goods.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.arrays import Floats, Ints
 from sim.chance import Chance
-from sim.companies import CHILLED_GOODS, DRY_GOODS, DUCKS, DUCKWORKS, MEDICINES, Companies, Customer, Goods
+from sim.companies import CHILLED_GOODS, DRY_GOODS, DUCKS, DUCKWORKS, MEDICINES, CargoWords, Companies, Customer, Goods
 
 REEFER_SHARE = 0.2
 BOOKING_BOXES_MAX = 48
@@ -42,13 +42,14 @@ class Consignment:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """One booking: boxes of one consignment (`consignment`: its index) with the same goods."""
+    """One booking: boxes of one consignment (`consignment`: its index) with the same goods, which its papers name `cargo`."""
 
     reference: str
     consignment: int
     shipper: Customer
     consignee: Customer
     goods: Goods
+    cargo: str
     source: str
     target: str
 
@@ -101,29 +102,32 @@ def bookings(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> tup
     number, reefers = counts(groups, boxes)
     made: list[Booking] = []
     of_box: list[int] = []
+    words = CargoWords(chance.seed)
     for index, group in enumerate(groups):
         for goods, count in ((group.chilled, int(reefers[index])), (group.dry, int(number[index] - reefers[index]))):
             most = min(BOOKING_BOXES_MAX, -(-count // min(3, len(group.consignees))))
             while count > 0:
                 size = min(count, most - int(chance.uniform("booking size", np.array([len(made)]))[0] * most * 0.6))
                 of_box.extend([len(made)] * size)
-                made.append(_booking(len(made), index, group, goods, chance))
+                made.append(_booking(len(made), index, group, goods, chance, words))
                 count -= size
     return made, np.array(of_box)
 
 
-def _booking(number: int, index: int, group: Consignment, goods: tuple[Goods, ...], chance: Chance) -> Booking:
+def _booking(number: int, index: int, group: Consignment, goods: tuple[Goods, ...], chance: Chance, words: CargoWords) -> Booking:
     key = np.array([number])
 
     def pick(channel: str, count: int) -> int:
         return int(chance.uniform(channel, key)[0] * count)
 
+    chosen = goods[pick("goods", len(goods))]
     return Booking(
         reference=f"BB{7_310_000 + number * 37}",
         consignment=index,
         shipper=group.shippers[pick("shipper", len(group.shippers))],
         consignee=group.consignees[number % len(group.consignees)],
-        goods=goods[pick("goods", len(goods))],
+        goods=chosen,
+        cargo=words.of(number, chosen),
         source=group.source,
         target=group.target,
     )

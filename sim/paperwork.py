@@ -94,7 +94,7 @@ def _booking(world: World, index: int, mine: list[int], *, ended: bool) -> Booki
         reference=booking.reference,
         shipper=booking.shipper.id,
         consignee=booking.consignee.id,
-        cargo=booking.goods.name,
+        cargo=booking.cargo,
         from_place=booking.source,
         to_place=booking.target,
         setpoint_c=booking.goods.setpoint_c,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any
@@ -137,3 +138,12 @@ def test_nothing_tells_of_the_loss_but_the_sensors(world: World, papers: list[Pa
             assert not any(character.isdigit() for character in words)
     last = next(paper for paper in papers if paper.type == "load_list" and paper.value["port"] == "AUSYD" and paper.value["call"] == 3)
     assert fallen <= set(last.value["discharge"]), "drawn up from the bookings"
+
+
+def test_cargo_is_named_by_faker_and_is_the_same_for_the_same_seed() -> None:
+    """Goods, packing and lot; every booking has a lot of its own; another seed other lots."""
+    cargo = [[booking.cargo for booking in build_world(seed, 60, BEGINS_AT_MS).bookings] for seed in (1, 1, 2)]
+    assert cargo[0] == cargo[1] != cargo[2]
+    assert len(set(cargo[0])) == len(cargo[0])
+    assert all(re.fullmatch(r"[a-z -]+, lot [A-Z]{2}-\d{4}", one) for one in cargo[0]), cargo[0]
+    assert any(one.startswith("toy ducks ") for one in cargo[0])
