@@ -69,7 +69,7 @@ def _all_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-class _Broker:
+class Broker:
     """The project's own development broker, in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -132,7 +132,7 @@ def kafka_topics(topics: int) -> dict[str, Any]:
     """Kafka topics of one partition made in KAFKA_S at most, one reading into each, and the broker killed and started again."""
     names = list(dict.fromkeys(fleet_readings(topics, 1).column("topic").to_pylist()))
     with tempfile.TemporaryDirectory(prefix="bench-kafka-") as name:
-        broker = _Broker(Path(name))
+        broker = Broker(Path(name))
         broker.start()
         made, appending_s, began_s, ended = 0, 0.0, time.perf_counter(), "all made"
         cost: dict[str, int] = {}
