@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 from landfall.headquarters import Api, Password, Username, answer_of, headquarters
-from landfall.lognumbers import counts
+from landfall.lognumbers import counts, utc
 from landfall.logopening import opened
 from streams.definitionforms import read_fields
 from streams.definitions import DEFAULTS, TYPE, Definition, Definitions, Retention
 from streams.errors import Misuse
 from streams.node.defining import learn
+from streams.records import BODY
 from streams.words import Position
 
 NONE = "none"
@@ -82,6 +83,23 @@ def show(
     Console().print(table)
 
 
+@stream_app.command("versions")
+def list_versions(
+    name: Name,
+    folder: Annotated[Path, typer.Option("--folder", "-f", help="A node's folder: what that node has heard.")],
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a version, for programs.")] = False,
+) -> None:
+    """Every version of a stream's own settings, the oldest first: when it was set (fleet time), by whom, and to what."""
+    table = Table("version", "set at", "by", "settings", box=None, header_style="bold")
+    for version, body in sorted(_versions(folder, name).items()):
+        if as_json:
+            typer.echo(json.dumps({key: body.get(key) for key in ("version", "at_ms", "by", "value")}))
+        table.add_row(str(version), utc(int(body.get("at_ms", 0))), str(body.get("by", "")), json.dumps(body["value"]))
+    if not as_json:
+        told = table if table.row_count else f"{name} has no settings of its own here"
+        Console(width=None if Console().is_terminal else 200).print(told, markup=False)
+
+
 @stream_app.command("ls")
 def list_streams(
     folder: Folder = None,
@@ -128,6 +146,21 @@ def _definitions(folder: Path | None, api: str | None, username: str, password: 
     finally:
         log.close()
     return definitions
+
+
+def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
+    """The registry's entries for the stream or pattern `name`, by version, as far as this node has heard of them."""
+    log, found = opened(folder), {}
+    try:
+        for stream in log.streams():
+            if stream == "registry" or stream.startswith("aboard/"):
+                for batch in log.read(stream, Position(), [f"{TYPE}/{name}"]):
+                    for text in batch.records.column(BODY).to_pylist():
+                        body: dict[str, Any] = json.loads(text)
+                        found[int(body["version"])] = body
+    finally:
+        log.close()
+    return found
 
 
 def _given(settings: list[str]) -> dict[str, Any]:
