@@ -30,7 +30,7 @@ from tests.streams.logkit import FullDisk, append_rows, numbers, rows, stamped
 
 PROCESSES = multiprocessing.get_context("forkserver")
 DEADLINE_S = 60.0
-POINTS = ("begun", "written", "committed", "indexed")
+POINTS = ("log.kafka.begun", "log.kafka.written", "log.kafka.committed", "log.kafka.indexed")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,7 +62,7 @@ def test_killed_between_any_two_steps(kafka: Kafka, tmp_path: Path) -> None:
     """Life after life, each dies at a later passage of a point; the same process started again goes on in its generation."""
     where, acknowledged = place(kafka, tmp_path), tmp_path / "acknowledged"
     for passage, point in enumerate(POINTS, 2):
-        process = start(where, acknowledged, f"log.kafka.{point}:{passage}")
+        process = start(where, acknowledged, f"{point}:{passage}")
         process.join(DEADLINE_S)
         assert process.exitcode == -signal.SIGKILL
         log = open_kafka_log(where)
