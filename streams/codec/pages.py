@@ -124,8 +124,8 @@ class PackedColumn:
         """The values in the groups whose pages these are, `counts` of them in each; only those at the places `rows` (ascending) of each,
         if that is said. Raises Corrupt.
         """
-        total = sum(counts) if rows is None else sum(map(len, rows))
         if self._how == _CONSTANT:
+            total = sum(counts) if rows is None else sum(map(len, rows))
             return np.full(total, self._constant, np.bool_ if self.kind == "bit" else np.int64)
         if self._how == _LIST:
             if len(pages) != 1 or not counts[0]:
@@ -133,10 +133,10 @@ class PackedColumn:
             page, count = pages[0], counts[0]
             values = _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
             return values if rows is None else values.take(rows[0])
-        values = self._whole(pages, counts, total) if rows is None else self._some(pages, counts, rows)
+        values = self._whole(pages, counts) if rows is None else self._some(pages, counts, rows)
         if self.kind != "bit":
             return values
-        if total and values.max() > 1:
+        if len(values) and values.max() > 1:
             raise Corrupt("a column of yes and no has other values")
         return values.astype(np.bool_)
 
@@ -144,8 +144,8 @@ class PackedColumn:
         """Not kept: they are read in microseconds, and take much memory."""
         return PcoTables(self._meta, _DTYPES[self.kind])
 
-    def _whole(self, pages: Sequence[Reader], counts: Sequence[int], total: int) -> Values:
-        tables, values, at = self._tables(), pages[0].budget.room.empty(total, _DTYPES[self.kind]), 0
+    def _whole(self, pages: Sequence[Reader], counts: Sequence[int]) -> Values:
+        tables, values, at = self._tables(), pages[0].budget.room.empty(sum(counts), _DTYPES[self.kind]), 0
         for page, count in zip(pages, counts, strict=True):
             if count:
                 tables.read(page.sized(), values[at : at + count], count)

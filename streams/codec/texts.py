@@ -159,9 +159,10 @@ def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.Stri
 def _joined(reader: Reader, count: int, wanted: Ints | None) -> pa.StringArray:
     lengths = read_ints(reader, count)
     joined = reader.squeezed()
-    if (lengths < 0).any() or (lengths > len(joined)).any():
+    if lengths.min() < 0 or lengths.max() > len(joined):
         raise Corrupt("a text has an impossible length")
-    ends = np.concatenate(([0], np.cumsum(lengths)))
+    ends = np.zeros(count + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
     if ends[-1] != len(joined) or ends[-1] >= _TEXT_END_MAX:
         raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(joined)} bytes")
     if wanted is not None:

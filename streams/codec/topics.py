@@ -17,6 +17,7 @@ from streams.codec.texts import Owners, read_list, take, write_list
 from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 
+_NO_TEXTS = pa.array([], pa.string())
 _RUNS, _CODES, _EACH = 0, 1, 2
 """Which row has which topic: so many rows of each, one topic's place for each row, or each row's own number."""
 
@@ -124,7 +125,7 @@ def read_group(page: Reader, rows: int) -> GroupTopics:
         numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
         _check_numbers(numbers)
         numbers, codes = np.unique(numbers, return_inverse=True)
-        return GroupTopics(Topics(numbers, pa.array([], pa.string())), codes)
+        return GroupTopics(Topics(numbers, _NO_TEXTS), codes)
     topics = _read_sorted(page, rows)
     if how == _CODES:
         codes = read_ints(page, rows)
@@ -132,7 +133,7 @@ def read_group(page: Reader, rows: int) -> GroupTopics:
             raise Corrupt(f"a row is of topic {codes.max()}, and there are {len(topics)}")
         return GroupTopics(topics, codes)
     lengths = read_ints(page, len(topics))
-    if lengths.min() < 1 or lengths.max() > rows or lengths.sum() != rows:
+    if (lengths != 1).any() if len(lengths) == rows else lengths.min() < 1 or lengths.max() > rows or lengths.sum() != rows:
         raise Corrupt(f"the rows of a group's topics are not its {rows} rows")
     return GroupTopics(topics, None, lengths)
 
@@ -221,7 +222,7 @@ def _read_sorted(page: Reader, rows: int) -> Topics:
     if (numbers[1:] <= numbers[:-1]).any():
         raise Corrupt("a group's container numbers are not in their order")
     _check_numbers(numbers[[0, -1]] if numbered else numbers)
-    return Topics(numbers, read_list(page, other) if other else pa.array([], pa.string()))
+    return Topics(numbers, read_list(page, other) if other else _NO_TEXTS)
 
 
 def _check_numbers(numbers: Ints) -> None:

@@ -115,9 +115,14 @@ class Reader:
     def varint(self) -> int:
         """A number below 2^64."""
         at = self._at
-        if at < self._end and self._data[at] < 0x80:
-            self._at = at + 1
-            return self._data[at]
+        if at + 1 < self._end:  # nearly all are of one byte or two
+            low, high = self._data[at], self._data[at + 1]
+            if low < 0x80:
+                self._at = at + 1
+                return low
+            if high < 0x80:
+                self._at = at + 2
+                return low & 0x7F | high << 7
         number, self._at = varints.take(self._data, at)
         return number
 
