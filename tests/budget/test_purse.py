@@ -138,3 +138,12 @@ def test_alerts_have_the_reserve_and_then_overdraw_even_on_a_full_disk() -> None
 def test_a_reserve_beyond_the_budget_is_refused() -> None:
     with pytest.raises(ValueError, match="is a part of the day's"):
         Budget(10, reserve_bytes=11)
+
+
+def test_what_passes_counts_for_more_where_something_carries_it() -> None:
+    assert [Budget(1_000, overhead_percent=7.5).charge(bytes_) for bytes_ in (0, 1, 1_000)] == [0, 2, 1_075]
+    assert Budget(1_000).charge(1_000) == 1_000
+    ship = Ship(Budget(1_000, overhead_percent=100.0))
+    assert not ship.sends(501)
+    assert ship.sends(500)
+    assert ship.purse.spent_bytes() == 1_000
