@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 Body = TypeVar("Body", bound=msgspec.Struct)
+AtMs = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""UTC ms, as a column of 64 bits holds them."""
 
 
 class Unreadable(ValueError):
@@ -17,7 +19,7 @@ class Event(msgspec.Struct, frozen=True):
     """Of `events`: what happened, when and where."""
 
     event: str
-    event_at_ms: int
+    event_at_ms: AtMs
     event_id: str | None = None
     classifier: str | None = None
     place: str | None = None
@@ -31,7 +33,7 @@ class Position(msgspec.Struct, frozen=True):
     latitude_deg: float
     longitude_deg: float
     basis: str | None = None
-    at_ms: int | None = None
+    at_ms: AtMs | None = None
 
 
 class Alert(msgspec.Struct, frozen=True):
@@ -41,7 +43,7 @@ class Alert(msgspec.Struct, frozen=True):
     rule: str
     severity: str
     state: Literal["raised", "updated", "acknowledged", "cleared", "retracted"]
-    at_ms: int
+    at_ms: AtMs
     title: str = ""
     detail: str = ""
     ship: str | None = None
@@ -66,7 +68,7 @@ class State(msgspec.Struct, frozen=True):
     """Of `states`: the last known state of a container or ship."""
 
     kind: str
-    at_ms: int
+    at_ms: AtMs
     place: Place | None = None
     latitude_deg: float | None = None
     longitude_deg: float | None = None
@@ -75,29 +77,29 @@ class State(msgspec.Struct, frozen=True):
 class HourBody(msgspec.Struct, frozen=True):
     """Of `hours`: which hour."""
 
-    hour_at_ms: int
+    hour_at_ms: AtMs
 
 
 class MetricsBody(msgspec.Struct, frozen=True):
     """Of `metrics`: whose word it is, and when it was said."""
 
     process: str
-    at_ms: int
-    wall_at_ms: int
+    at_ms: AtMs
+    wall_at_ms: AtMs
 
 
 class Backlog(msgspec.Struct, frozen=True):
     """How many records of one stream wait, and since when."""
 
     records: int
-    since_at_ms: int
+    since_at_ms: AtMs
 
 
 class WaitingBody(msgspec.Struct, frozen=True):
     """Of `ships.waiting`: what waits on board of a ship, per stream, and when that was so."""
 
-    at_ms: int
-    wall_at_ms: int
+    at_ms: AtMs
+    wall_at_ms: AtMs
     streams: dict[str, Backlog]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from cargo.registry import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
 from hq.api.app import create_app
+from streams.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer, fill, port, ship
 from tests.hq_serving.test_registry import Headquarters, hq
@@ -139,6 +140,23 @@ def test_an_entry_already_in_the_log_is_set_aside_and_the_projector_goes_on(flee
         ports = client.get("/api/fleet", headers=log_in(client, "mira")).json()["ports"]
     assert "AUFRE" in {one["locode"] for one in ports}
     assert len(table_rows(sqlite_url(tmp_path))["rejected"]) == len(bad)
+
+
+def test_a_time_no_column_holds_costs_its_record_alone(fleet: Fleet, tmp_path: Path) -> None:
+    """Goal: in events, alerts and states as well, whoever said it: set aside, and the projector goes on."""
+    for number in (2**63, 2**70, -(2**70)):
+        fleet.append("singapore", "events", [Record(DUCKS[0], body={"event": "LOAD", "event_at_ms": number})])
+        fleet.append("hq", "states", [Record(DUCKS[0], body={"kind": "container", "at_ms": number})])
+        fleet.append("hq", "hours", [Record(DUCKS[0], body={"hour_at_ms": number})])
+        fleet.append("hq", "metrics", [Record("x", body={"process": "x", "at_ms": NOW_MS, "wall_at_ms": number})])
+        alert = {"alert_id": "a", "rule": "lost", "severity": "LOG", "state": "raised", "at_ms": number}
+        where = {"latitude_deg": 1.0, "longitude_deg": 1.0, "at_ms": number}
+        fleet.append("ship-one", "alerts", [Record(DUCKS[0], body=one) for one in (alert, alert | {"at_ms": NOW_MS, "position": where})])
+    fill(fleet)
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    told = table_rows(sqlite_url(tmp_path))
+    assert len(told["rejected"]) == 3 * 6
+    assert len(told["container_state"]) > 0
 
 
 PLAIN = {
