@@ -17,6 +17,7 @@ from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
 from streams.log import Append, LogReader
 from streams.logs.files import FileLog
+from streams.logs.kafka.settings import FileLogSettings, KafkaLogSettings
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
 from streams.records import Record, StoredRecord, to_batch
@@ -56,9 +57,9 @@ class Place:
 
 
 @contextmanager
-def headquarters(folder: Path) -> Iterator[Node]:
+def headquarters(folder: Path, log: FileLogSettings | KafkaLogSettings = FileLogSettings()) -> Iterator[Node]:  # noqa: B008
     """Headquarters' node with its door open, in a thread of its own."""
-    settings = NodeSettings(node="hq", role="hq", folder=folder, token=SecretStr(TOKEN), port=0, metrics_every_s=10.0)
+    settings = NodeSettings(node="hq", role="hq", folder=folder, token=SecretStr(TOKEN), port=0, metrics_every_s=10.0, log=log)
     ready: list[tuple[Node, asyncio.AbstractEventLoop, asyncio.Event]] = []
     begun = threading.Event()
 
