@@ -200,6 +200,15 @@ def test_two_boxes_never_stand_in_one_place() -> None:
         assert read.plan.boxes == base.boxes
 
 
+@pytest.mark.parametrize("taken", ["0330282", "0350282"])
+def test_a_40_foot_box_fills_both_places_of_its_bay(taken: str) -> None:
+    short = Stowed(ONE, taken, "22G1", "SGSIN", "GBLON", dangerous=())
+    long = Stowed(OTHER, "0340282", "45G1", "SGSIN", "GBLON", dangerous=())
+    read = read_bayplan(write_bayplan(BayPlan(IMO, port="SGSIN", boxes=(short, long)), "3", NOW_MS))
+    assert [problem.problem for problem in read.problems] == [f"{OTHER} stands where {ONE} stands (segment 7)"]
+    assert read.plan.boxes == (short,)
+
+
 def replace_slot(box: Stowed, slot: str) -> Stowed:
     return msgspec.structs.replace(box, slot=slot)
 

@@ -28,7 +28,9 @@ def taken_whole(fields: Any) -> bool:
 
 def near(signal: Signal) -> st.SearchStrategy[Any]:
     """Values at, within and beyond the bounds of a signal, and of every other type."""
-    odd: st.SearchStrategy[Any] = st.sampled_from([None, True, False, "", "x" * 200, "x" * 201, "4.2", [], {}, [1], 0, 1, 0.5, -1e300, 1e300, 1 << 60])
+    odd: st.SearchStrategy[Any] = st.sampled_from(
+        [None, True, False, "", "x" * 200, "x" * 201, "4.2", [], {}, [1], 0, 1, 0.5, -1e300, 1 << 60]
+    )
     if signal.low is None or signal.high is None:
         return odd
     edges = st.sampled_from(
