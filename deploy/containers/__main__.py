@@ -25,6 +25,8 @@ SMALL = {"BOXES": "60", "SPEED": "3000"}
 HEALTHY_S_MAX, ALERT_S_MAX, READ_S_MAX = 900.0, 1800.0, 300.0
 LOOK_EVERY_S = 2.0
 OPERATIONS = "operations"
+OFF_SYDNEY = "C"
+"""The chapter in which boxes go overboard, and alerts are raised."""
 SHARED = ("alerts", "events", "containers", "ships")
 Heard = list[dict[str, Any]]
 
@@ -67,6 +69,7 @@ def look(compose: Compose) -> None:
         until("every service is healthy", HEALTHY_S_MAX, lambda: unhealthy(compose))
         until("the map has both ships on it, and the pages are served", HEALTHY_S_MAX, map_lacks)
         readers = told_readers(compose)
+        FleetApi(OPERATIONS).post("clock", {"action": "jump", "chapter": OFF_SYDNEY})
         until("an alert of the fleet's is plain JSON in landfall.alerts", ALERT_S_MAX, lambda: alerts_lack(compose, readers))
         for customer in readers.customers:
             until(f"{customer} reads its own boxes and nothing else", READ_S_MAX, lambda: customer_lacks(compose, readers, customer))  # noqa: B023

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,6 @@ from tests.node.points import FANOUT
 EVERYTHING = ("alerts", "events", "ships", "containers", "customers/*")
 READERS = {"operations": EVERYTHING, "ducks": ("customers/ducks",), "machines": ("customers/machines",)}
 ALL_TOPICS = ("landfall.alerts", "landfall.events", "landfall.ships", "landfall.containers", "^landfall.customers.*")
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """One broker for the module: tests keep apart by fresh streams' coordinates and transactional ids."""
-    broker = Kafka(tmp_path_factory.mktemp("kafka"))
-    broker.start()
-    yield broker
-    assert broker.stop() == 0
 
 
 def settings_for(kafka: Kafka, hq: Headquarters, **more: Any) -> dict[str, Any]:
