@@ -16,6 +16,7 @@ from bench.machine import machine
 SHORT = {
     "codec": ("1000", "24"),
     "log": ("1000", "24"),
+    "reading": ("1000", "24"),
     "topics": ("2000000", "200000"),
     "kafka": ("1000", "24"),
     "proof": ("1000", "24"),

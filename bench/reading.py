@@ -1,0 +1,75 @@
+"""How fast a log gives its readings back: merged blocks, and live ones of LIVE_ROWS; beside it the codec alone over the same blocks.
+
+`python -m bench.reading [containers] [hours]`. Prints one JSON object: millions of 14-signal readings a second, of the wall and of one
+core's time; the middle of REPEATS runs after one that does not count, in which libraries are loaded. The log is written and merged before.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.log import append_in, merged, open_log
+from bench.machine import machine
+from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
+from streams.codec import BlockCodec
+from streams.logs.files import FileLogReader
+from streams.words import Position
+
+COMMIT_ROWS, LIVE_ROWS, LIVE_READINGS = 32_768, 100, 20_000
+REPEATS = 5
+STREAM = "containers"
+
+
+def rate(work: Callable[[], int]) -> dict[str, float]:
+    """Of `work`, which returns how many readings it read."""
+    work()
+    walls_s, cores_s = [], []
+    for _ in range(REPEATS):
+        wall_s, core_s = time.perf_counter(), time.process_time()
+        count = work()
+        walls_s.append(time.perf_counter() - wall_s)
+        cores_s.append(time.process_time() - core_s)
+    return {"wall": round(count / statistics.median(walls_s) / 1e6, 3), "one_core": round(count / statistics.median(cores_s) / 1e6, 3)}
+
+
+def reading(folder: Path) -> dict[str, Any]:
+    """All rows of the log through another process's reader, and its blocks through the codec alone."""
+    reader, codec = FileLogReader(folder, BlockCodec()), BlockCodec()
+    [origin] = reader.ledger(STREAM)
+    blocks = list(reader.blocks(STREAM, origin, 0, reader.position(STREAM)[origin]))
+    figures = {
+        "blocks": len(blocks),
+        "read": rate(lambda: sum(batch.records.num_rows for batch in reader.read(STREAM, Position()))),
+        "codec_alone": rate(lambda: sum(codec.decode(block).num_rows for block in blocks)),
+    }
+    reader.close()
+    return figures
+
+
+def main() -> None:
+    """Measures and prints."""
+    given = [int(word) for word in sys.argv[1:]]
+    containers, hours = (*given, *(2000, 600)[len(given) :])
+    readings = fleet_readings(containers, hours)
+    figures: dict[str, Any] = {"bench": "reading", **machine(), "readings": readings.num_rows}
+    with tempfile.TemporaryDirectory(prefix="bench-reading-") as name:
+        folder, at_ms = Path(name), START_AT_MS + hours * INTERVAL_MS
+        for kind, rows, some in (("merged", COMMIT_ROWS, readings), ("live", LIVE_ROWS, readings.slice(0, LIVE_READINGS))):
+            log = open_log(folder, kind, at_ms)
+            append_in(log, some, rows)
+            if kind == "merged":
+                merged(log)
+            log.close()
+            figures[kind] = reading(folder / kind)
+    print(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
