@@ -28,7 +28,7 @@ def bookings(
             asked = asked.where(own.c.id.startswith(q, autoescape=True))
         rows = look.rows(asked)
         more = write_cursor((rows[limit - 1]["id"],)) if len(rows) > limit else None
-        names = look.names(*(row["value"][end] for row in rows[:limit] for end in ("from", "to")))
+        names = look.names(*(row["value"].get(end) for row in rows[:limit] for end in ("from", "to", "consignee")))
         return look.framed(from_log=True, items=[booking_told(row, look.now_at_ms) for row in rows[:limit]], next=more, names=names)
 
 
@@ -40,5 +40,5 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
         rows = look.rows(select(own).where(own.c.id == reference))
         if not rows:
             raise not_found("booking")
-        names = look.names(*(rows[0]["value"][end] for end in ("from", "to")))
+        names = look.names(*(rows[0]["value"].get(end) for end in ("from", "to", "consignee")))
         return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms), names=names)

@@ -62,7 +62,7 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
             booking=booking,
             custody=custody[0]["value"] if custody else None,
             alerts=[alert_told(alert) for alert in look.rows(of.where(alerts.c.state.not_in(CLOSED_STATES)))],
-            names=look.names(row["place_id"], *((booking["from"], booking["to"]) if booking else ())),
+            names=look.names(row["place_id"], *((booking["from"], booking["to"], booking["consignee"]) if booking else ())),
         )
 
 
