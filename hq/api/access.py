@@ -179,7 +179,7 @@ class Sight:
         return rows.where(or_(p.id.in_(self._own_places("quay")), *(p.id.in_(end) for end in ends)))
 
     def names(self, ids: Collection[str]) -> Rows:
-        """`id, name` of ships, ports and customers among `ids`, which must come from rows that the viewer was given: never from a question."""
+        """`id, name` of ships, ports and customers among `ids`, which must come from rows the viewer was given."""
         tables = (m.Ship, m.Port, m.Customer)
         parts = [_of(one.id, one.value["name"].as_string().label("name")).where(one.id.in_(ids)) for one in tables]
         named = union_all(*parts).subquery()

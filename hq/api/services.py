@@ -55,7 +55,7 @@ class Look:
         return [dict(row) for row in self.connection.execute(selection).mappings()]
 
     def names(self, *ids: str | None) -> dict[str, str]:
-        """What ships, ports and consignees are called, by IMO number, UN/LOCODE and id: of those that an answer's own rows name, and no others."""
+        """What ships, ports and consignees are called, by IMO number, UN/LOCODE and id: those of an answer's rows."""
         wanted = {one for one in ids if one}
         return {row["id"]: row["name"] for row in self.rows(self.sight.names(wanted))} if wanted else {}
 
