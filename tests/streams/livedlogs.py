@@ -55,6 +55,12 @@ class LivedLogs(TwoLogs):
         sent[stream, producer] = append, answer
         self.appended += count
 
+    @rule(node=NODES, stream=st.sampled_from(STREAMS), commits=st.integers(3, 8))
+    def fill(self, node: str, stream: str, commits: int) -> None:
+        """Enough small commits one after another that there is something to merge and a segment to leave."""
+        for _ in range(commits):
+            self.append(node, [stream], 3)
+
     @rule(node=NODES, stream=st.sampled_from(STREAMS), rows_max=st.integers(1, 30))
     def consume(self, node: str, stream: str, rows_max: int) -> None:
         """A consumer that was made anew reads on: nothing twice, nothing left out but what is gone or below the floor."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ import pytest
 from streams.clock import StillClock
 from streams.errors import Misuse
 from streams.log import Append
+from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.indexing import remove_index
+from streams.logs.levels import Level
+from streams.logs.segments import segment_numbers
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
 
 
@@ -121,6 +125,25 @@ def test_a_producer_that_retries_under_a_new_generation_is_told_where_its_record
     assert (again.origin, again.first, again.count, again.repeated) == (before, first.first, 0, True)
     [more] = log.append([Append("containers", rows(2, start=7), "gateway", 8)])
     assert (more.origin, more.first) == (log.origin, 0)
+    log.close()
+
+
+def test_a_retry_is_known_though_segment_and_index_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint at the head of a later segment is all that tells of the producer then."""
+    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 500)
+    options = FileLogOptions(WriteLimits(segment_bytes=1000), levels=(Level(20, 3, 60),))
+    log = open_log(tmp_path, options=options)
+    sent = Append("containers", rows(3), "gateway", 7)
+    [answer] = log.append([sent])
+    for start in range(3, 60, 3):
+        append_rows(log, rows(3, start=start))
+    while log.upkeep.step():
+        pass
+    assert segment_numbers(tmp_path / "log")[0] > 1
+    log.close()
+    remove_index(tmp_path / "log" / "index.sqlite")
+    log = open_log(tmp_path, options=options)
+    assert log.append([sent]) == [replace(answer, count=0, repeated=True)]
     log.close()
 
 

@@ -16,7 +16,7 @@ from tests.streams.livedlogs import LivedLogs
 from tests.streams.logkit import open_log
 from tests.streams.twologs import NODES, STREAMS
 
-OPTIONS = FileLogOptions(WriteLimits(segment_bytes=3000, marker_commits=5), levels=(Level(20, 3, 60), Level(60, 3, 200)))
+OPTIONS = FileLogOptions(WriteLimits(segment_bytes=1500, marker_commits=5), levels=(Level(20, 3, 60), Level(60, 3, 200)))
 
 
 class TwoNodes(LivedLogs):
@@ -33,6 +33,16 @@ class TwoNodes(LivedLogs):
         for _ in range(steps):
             log.upkeep.step()
         assert {stream: log.ledger(stream) for stream in STREAMS} == before
+
+    @rule(node=NODES)
+    def tidy_all_and_rebuild(self, node: str) -> None:
+        """What is left of the files, once nothing more can be freed, tells the same as all that were written."""
+        log = self.logs[node]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 500)
+            while log.upkeep.step():
+                pass
+        self.rebuild(node)
 
     @rule(node=NODES, torn=st.binary(max_size=60), index_lost=st.booleans())
     def crash(self, node: str, torn: bytes, index_lost: bool) -> None:
@@ -52,5 +62,13 @@ class TwoNodes(LivedLogs):
             assert self.logs[node].origin == before
 
 
-TestTwoNodes = pytest.mark.filterwarnings("error")(TwoNodes.TestCase)
-TestTwoNodes.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestTwoNodes = pytest.mark.timeout(600)(pytest.mark.filterwarnings("error")(TwoNodes.TestCase))
+TestTwoNodes.settings = settings(max_examples=10, stateful_step_count=40, deadline=None)
+
+
+class TwoNodesForLong(TwoNodes):
+    """The same, longer and more often."""
+
+
+TestTwoNodesForLong = pytest.mark.torture(pytest.mark.filterwarnings("error")(TwoNodesForLong.TestCase))
+TestTwoNodesForLong.settings = settings(max_examples=400, stateful_step_count=100, deadline=None)
