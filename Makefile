@@ -33,7 +33,7 @@ lint: | $(BIN)/python
 	$(BIN)/mypy
 
 pytest: | $(BIN)/python
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 format: | $(BIN)/python ## put imports and layout right
 	$(BIN)/ruff check --fix .

@@ -1,18 +1,67 @@
-"""One real Kafka for all tests that ask for it."""
+"""One real Kafka for all tests that ask for it; and which tests stay together when two workers share them out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.fanout.kafka import Kafka
 
+FIRST = ("tests/e2e", "kafka", "tests/hq_spark/test_kills.py")
+"""What takes longest, first: what is begun last should be short."""
+ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract.py")
+"""Parts of the names of files whose tests share the one Kafka."""
+
+
+def together(file: str) -> str:
+    """What must be run by one worker, in one go: a file; those of the one voyage; those of the one Kafka."""
+    if file.startswith("tests/e2e/"):
+        return "tests/e2e"
+    return "kafka" if any(part in file for part in ON_KAFKA) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Shares out whole groups, in the order in which they were collected."""
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = lambda nodeid: together(nodeid.partition("::")[0])
+    return scheduler
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    groups = {item: together(item.nodeid.partition("::")[0]) for item in items}
+    items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
+
+
+class OneKafka:
+    """Started with the first test that wants it, ended with the last of its group: a broker works also when nobody asks."""
+
+    def __init__(self) -> None:
+        self.broker: Kafka | None = None
+
+    def started(self, folder: Path) -> Kafka:
+        if self.broker is None:
+            self.broker = Kafka(folder)
+            self.broker.start()
+        return self.broker
+
+    def end(self) -> None:
+        broker, self.broker = self.broker, None
+        assert broker is None or broker.stop() == 0
+
+
+_kafka = OneKafka()
+
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """Started with the first test that wants it. Logs in it keep apart by their prefixes."""
-    broker = Kafka(tmp_path_factory.mktemp("kafka"))
-    broker.start()
-    yield broker
-    assert broker.stop() == 0
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Kafka:
+    """Logs in it keep apart by their prefixes."""
+    return _kafka.started(tmp_path_factory.mktemp("kafka"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    if nextitem is None or together(nextitem.nodeid.partition("::")[0]) != "kafka":
+        _kafka.end()
