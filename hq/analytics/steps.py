@@ -2,6 +2,7 @@
 
 1 the records, less repeats, into `history`   2 the states they change to `states`   3 the copies they owe to customers
 4 what the whole fleet's rules find to `alerts`   5 what could not be read to `exceptions`, and how far this came to `metrics`.
+Spark itself commits before them, in its checkpoint, what the micro-batch reads (offsets/N), and after them that it is done (commits/N).
 """
 
 from __future__ import annotations
@@ -112,6 +113,7 @@ class Steps:
             return
 
     def _all_steps(self, frame: DataFrame, batch: int) -> None:
+        commit_point("analytics.begun")
         if self._memory is None:
             self._memory = remembered(self._root, self._settings.places, batch)
         memory = self._memory

@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 from pydantic import SecretStr, ValidationError
 
-from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, append_all, append_piece, pieces
+from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, REQUEST_RECORDS_MAX, append_all, append_piece, pieces
 from hq.analytics.checkpoint import last_done, positions_after
 from hq.analytics.job import check_belonging
 from hq.analytics.settings import AnalyticsSettings
@@ -35,6 +35,20 @@ class ForgetfulDoor:
         if self._calls % 2:
             raise RetryLater("the answer was lost")
         return answers
+
+
+class DyingDoor:
+    """Takes so many requests and answers them; whoever comes with another dies before it is sent."""
+
+    def __init__(self, place: Place, requests: int) -> None:
+        self._place = place
+        self._left = requests
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        if not self._left:
+            raise SystemExit("killed")
+        self._left -= 1
+        return self._place.log.append(appends)
 
 
 @pytest.fixture
@@ -100,6 +114,34 @@ def test_answers_that_are_lost_give_no_second_copy(place: Place) -> None:
         append_all(door, pieces("states", "analytics.states", 3, records[:1]))
     append_all(place.log, pieces("states", "analytics.states", 3, records))
     assert [row.record.device_at_ms for row in rows(place.log, "states")] == [record.device_at_ms for record in records]
+
+
+def test_who_dies_between_two_requests_of_one_step_appends_the_rest_when_it_repeats_it(place: Place) -> None:
+    given = {
+        f"customers/{name}": [reading(box, NOON_MS + n) for n in range(PIECE_RECORDS_MAX + 3)]
+        for name, box in zip("abc", BOXES, strict=False)
+    }
+
+    def step() -> Iterator[Append]:
+        for stream, records in given.items():
+            yield from pieces(stream, "analytics.customers", 3, records)
+
+    def held() -> dict[str, int]:
+        return {stream: sum(batch.records.num_rows for batch in place.log.read(stream, Position())) for stream in given}
+
+    whole = {stream: len(records) for stream, records in given.items()}
+    with pytest.raises(SystemExit):
+        append_all(DyingDoor(place, 1), step(), first_time=True)
+    first = held()
+    assert 0 < sum(first.values()) <= REQUEST_RECORDS_MAX
+    with pytest.raises(SystemExit):
+        append_all(DyingDoor(place, 1), step())
+    assert held() == first, "the repeated request brought something new"
+    assert append_all(place.log, step()) == sum(whole.values()) - sum(first.values())
+    assert held() == whole
+    assert append_all(place.log, step()) == 0
+    for stream, records in given.items():
+        assert [row.record.device_at_ms for row in rows(place.log, stream)] == [record.device_at_ms for record in records]
 
 
 def test_a_log_that_has_the_results_of_other_tables_is_noticed(place: Place) -> None:

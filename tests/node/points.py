@@ -11,6 +11,7 @@ FORWARDED = ("forwarding.told", "forwarding.durable")
 
 NODES = {"ship": (*SENSED, *KEPT), "port": (*SENSED, *KEPT), "headquarters": (*FORWARDED, *KEPT)}
 ANALYTICS = (
+    "analytics.begun",
     "analytics.history",
     "analytics.states",
     "analytics.customers",
