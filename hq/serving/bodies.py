@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+
+from cargo.registry import AtMs as FleetMs
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 AtMs = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -36,6 +38,26 @@ class Position(msgspec.Struct, frozen=True):
     at_ms: AtMs | None = None
 
 
+class Evidence(msgspec.Struct, frozen=True):
+    """One piece of an alert's evidence; customers are told no weight and no detail."""
+
+    family: str
+    signal: str
+    at_ms: AtMs
+    weight: float | None = None
+    detail: str = ""
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What belongs to an incident: boxes lost, boxes without tracker beside them, bays, and when the first and the last fell."""
+
+    containers: list[str] = []
+    at_risk: list[str] = []
+    bays: list[int] = []
+    from_at_ms: FleetMs | None = None
+    until_at_ms: FleetMs | None = None
+
+
 class Alert(msgspec.Struct, frozen=True):
     """Of `alerts`: one step in an alert's life."""
 
@@ -43,7 +65,7 @@ class Alert(msgspec.Struct, frozen=True):
     rule: str
     severity: str
     state: Literal["raised", "updated", "acknowledged", "cleared", "retracted"]
-    at_ms: AtMs
+    at_ms: FleetMs
     title: str = ""
     detail: str = ""
     ship: str | None = None
@@ -51,10 +73,10 @@ class Alert(msgspec.Struct, frozen=True):
     slot: str | None = None
     status: str | None = None
     position: Position | None = None
-    evidence: list[dict[str, Any]] = []
+    evidence: list[Evidence] = []
     posterior: float | None = None
     by: str | None = None
-    incident: dict[str, Any] | None = None
+    incident: Cluster | None = None
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -159,6 +159,46 @@ def test_a_time_no_column_holds_costs_its_record_alone(fleet: Fleet, tmp_path: P
     assert len(told["container_state"]) > 0
 
 
+CLUSTER = {"containers": [DUCKS[0]], "at_risk": [], "bays": [74], "from_at_ms": NOW_MS - HOUR_MS, "until_at_ms": NOW_MS}
+EVIDENCE = {"family": "slot", "signal": "silence", "weight": 1.0, "detail": "not heard", "at_ms": NOW_MS}
+ODD_CLUSTERS: dict[str, tuple[Any, ...]] = {
+    "containers": (7, "DUCU", [7], [[]], {"a": 1}, None),
+    "at_risk": (7, [7, "a"], [None, "a"]),
+    "bays": (7, [74, "78"], [[], 74], [{}]),
+    "from_at_ms": ("now", -1, 2**63 - 1, [1]),
+    "until_at_ms": ("now", -1, 2**63 - 1, [1]),
+}
+ODD_ALERTS: list[dict[str, Any]] = [
+    *({"incident": CLUSTER | {name: value}} for name, values in ODD_CLUSTERS.items() for value in values),
+    *({"incident": value} for value in (7, "i-1", [CLUSTER])),
+    *({"evidence": value} for value in (7, [7], {"a": 1}, [EVIDENCE | {"signal": []}], [EVIDENCE | {"at_ms": "now"}])),
+    *({"position": value} for value in (7, [1.0, 2.0], {"latitude_deg": "north", "longitude_deg": 1.0})),
+    *({"at_ms": value} for value in (-(2**63), 2**63 - 1, AT_MS_MAX + 1)),
+]
+
+
+def test_an_odd_alert_costs_itself_alone(fleet: Fleet, tmp_path: Path) -> None:
+    """Goal: whatever an alert says of its incident, evidence or position: set aside if it is of another shape, and all others are told."""
+    for number, odd in enumerate(ODD_ALERTS):
+        fleet.alert("ship-one", f"{SHIP}.log", f"a-odd-{number}", incident_id=f"i-odd-{number}", **odd)
+    fill(fleet)
+    ages = CLUSTER | {"from_at_ms": 0, "until_at_ms": AT_MS_MAX}
+    fleet.alert("ship-one", f"{SHIP}.log", "a-ages", incident_id="i-ages", incident=ages, evidence=[EVIDENCE])
+    fleet.alert("ship-one", f"{SHIP}.log", "a-back", incident_id="i-back", incident=CLUSTER | {"until_at_ms": NOW_MS - 2 * HOUR_MS})
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    assert len(table_rows(sqlite_url(tmp_path))["rejected"]) == len(ODD_ALERTS)
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
+        headers = log_in(client, "mira")
+        incidents = {one["incident_id"]: one for one in client.get("/api/incidents", headers=headers).json()["items"]}
+        assert incidents.keys() == {"i-1", "i-ages", "i-back"}
+        assert (incidents["i-ages"]["containers"], incidents["i-ages"]["bays"]) == ([DUCKS[0]], [74])
+        alerts = {one["alert_id"]: one for one in client.get("/api/alerts", headers=headers).json()["items"]}
+        assert (alerts["a-ages"]["incident"], alerts["a-ages"]["evidence"]) == (ages, [EVIDENCE])
+        for incident in incidents:
+            answer = client.get(f"/api/incidents/{incident}/search-area?wind_speed_ms=9&wind_from_deg=1", headers=headers)
+            assert answer.status_code == 200, answer.text
+
+
 PLAIN = {
     "customer": ("ducks", customer("Duckworks", (1, 2, 3))),
     "booking": ("BK-X", booking("BK-X", "ducks", [(DUCKS[0], NOW_MS - HOUR_MS, None)])),

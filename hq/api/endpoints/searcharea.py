@@ -18,6 +18,8 @@ router = APIRouter()
 Fields = dict[str, Any]
 FIXES_WITHIN_MS = 6 * HOUR_MS
 """Fixes of the ship so long before and after a loss tell where it was."""
+FELL_WITHIN_MS = 6 * HOUR_MS
+"""Boxes of one incident fell within so long of the first: a span that says more is cut there."""
 WIND_WITHIN_MS = 6 * HOUR_MS
 """What a ship reported of the wind so long before a loss is taken for the wind of the drift, when nobody gives another."""
 Wind = Annotated[float | None, Query(ge=0, le=WIND_MS_MAX)]
@@ -81,6 +83,7 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
     told = [one["incident"] for one in look.rows(select(alerts).where(alerts.c.incident_id == incident_id)) if one["incident"]]
     spans = [(one["from_at_ms"], one["until_at_ms"]) for one in told if one.get("from_at_ms") and one.get("until_at_ms")]
     start, end = (min(one for one, _ in spans), max(one for _, one in spans)) if spans else (row["raised_at_ms"], row["raised_at_ms"])
+    end = min(max(start, end), start + FELL_WITHIN_MS)
     track = look.sight.track(row["ship"]).subquery()
     near = track.c.order_at_ms.between(start - FIXES_WITHIN_MS, end + FIXES_WITHIN_MS)
     signals = [(one["order_at_ms"], one["signals"] or {}) for one in look.rows(select(track).where(near))]

@@ -46,7 +46,7 @@ def alert_rows(changes: Iterable[Fields]) -> list[Fields]:
 
 def _standing_row(standing: Standing) -> Fields:
     body = msgspec.convert(standing.body, bodies.Alert)
-    plain = ("alert_id", "rule", "severity", "state", "status", "title", "detail", "ship", "incident_id", "slot", "posterior", "incident")
+    plain = ("alert_id", "rule", "severity", "state", "status", "title", "detail", "ship", "incident_id", "slot", "posterior")
     position = body.position
     return {
         **{name: getattr(body, name) for name in plain},
@@ -55,7 +55,8 @@ def _standing_row(standing: Standing) -> Fields:
         "longitude_deg": position.longitude_deg if position else None,
         "position_basis": position.basis if position else None,
         "position_at_ms": position.at_ms if position else None,
-        "evidence": body.evidence,
+        "evidence": standing.body.get("evidence", []),
+        "incident": standing.body.get("incident"),
         "raised_at_ms": standing.raised_at_ms,
         "changed_at_ms": body.at_ms,
         "acknowledged_by": standing.acknowledged_by,
