@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import tomli_w
 
 from landfall.demo import ports
@@ -17,6 +19,7 @@ from landfall.demo.processes import Program
 from sim.places import PORTS
 from sim.settings import CADENCES
 from sim.voyages import SHIPS
+from streams.errors import Corrupt
 
 HQ, SIM = "hq", "sim"
 QUAYS = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD"}
@@ -124,9 +127,15 @@ class Fleet:
 class Secrets:
     """Tokens and passwords of one demo, made once and kept in a file only its owner reads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+        """`fresh`: what lies at `path` is not read. Raises Corrupt when it is read and holds no secrets: empty, or no JSON of them."""
         self._path = path
-        self._known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        self._known: dict[str, str] = {}
+        if not fresh and path.exists():
+            try:
+                self._known = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+            except msgspec.DecodeError as problem:
+                raise Corrupt(f"{path} holds no secrets: {problem}", hint="begin anew with --fresh") from None
 
     def of(self, name: str) -> str:
         """The secret of this name, made on first use."""
@@ -135,10 +144,15 @@ class Secrets:
         return self._known[name]
 
     def keep(self) -> None:
-        """Write them down."""
+        """Write them down durably: after a power cut the file holds these or those of before."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.touch(mode=0o600)
-        self._path.write_text(json.dumps(self._known, indent=1))
+        unfinished = self._path.with_suffix(".unfinished")
+        unfinished.touch(mode=0o600)
+        with unfinished.open("w") as file:
+            json.dump(self._known, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, self._path)
 
 
 def write_settings(fleet: Fleet) -> dict[str, Path]:

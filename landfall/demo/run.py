@@ -138,7 +138,11 @@ def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
 def unplayable(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
     """Why the simulator could not play this story, or, unless `fresh`, not go on with it in this folder."""
     try:
-        settings = SimSettings.model_validate(sim_settings(fleet, Secrets(fleet.folder / "secrets.json")))
+        kept = Secrets(fleet.folder / "secrets.json", fresh=fresh)
+        settings = SimSettings.model_validate(sim_settings(fleet, kept))
+    except LandfallError as broken:
+        yield f"{broken}."
+        return
     except ValidationError as problems:
         for problem in problems.errors(include_url=False):
             yield f"--{problem['loc'][0]} {problem['input']} can not be: {problem['msg'].lower()}."

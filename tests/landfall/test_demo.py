@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from hq.api.accounts import Account, Accounts
 from landfall.cli import main
 from landfall.demo import run
 from landfall.demo.accounts import PEOPLE
-from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, sim_settings
+from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, sim_settings, write_settings
 from landfall.demo.ports import ALL
 from landfall.demo.run import hindrances, prepare, run_demo, unplayable
 from sim.clock import Setting
@@ -199,6 +200,49 @@ def test_a_plain_start_with_another_story_than_the_one_under_way_does_not_begin(
     other = replace(fleet, story=Story(seed=2, boxes=40))
     assert "the story under way is seed 1, 40 boxes" in "".join(unplayable(other, fresh=False))
     assert list(unplayable(other, fresh=True)) == []
+
+
+@pytest.mark.parametrize("left", [b"", b'{"jwt": "abc', b"\xff\xfe", b'["jwt"]', b'{"jwt": 1}'])
+def test_broken_secrets_hinder_a_plain_start_and_not_a_fresh_one(tmp_path: Path, left: bytes) -> None:
+    """A plain start says in a sentence what to do; a fresh one makes new ones, as it deletes these."""
+    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    prepare(fleet.folder, fresh=True)
+    (fleet.folder / "secrets.json").write_bytes(left)
+    (hindrance,) = hindrances(fleet, fresh=False)
+    assert f"{fleet.folder / 'secrets.json'} holds no secrets" in hindrance
+    assert "--fresh" in hindrance
+    assert (fleet.folder / "secrets.json").read_bytes() == left
+    assert list(hindrances(fleet, fresh=True)) == []
+    prepare(fleet.folder, fresh=True)
+    write_settings(fleet)
+    assert list(hindrances(fleet, fresh=False)) == []
+
+
+def test_secrets_are_whole_whatever_ends_their_writing(tmp_path: Path) -> None:
+    """Those of before are there when it breaks off; once written, nobody else can read them, and nothing lies beside."""
+    file = tmp_path / "secrets.json"
+    kept = Secrets(file)
+    first = kept.of("jwt")
+    kept.keep()
+    kept.of("clerk's password")
+    with files_of_at_most(16), pytest.raises(OSError, match="File too large"):
+        kept.keep()
+    assert Secrets(file).of("jwt") == first
+    kept.keep()
+    assert Secrets(file).of("clerk's password") == kept.of("clerk's password")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@contextlib.contextmanager
+def files_of_at_most(size_bytes: int) -> Iterator[None]:
+    """This process can write no file further than that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
