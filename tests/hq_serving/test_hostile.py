@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from cargo.registry import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
+from hq.analytics.disclosure import disclosed
 from hq.api.app import create_app
 from streams.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
@@ -197,6 +198,24 @@ def test_an_odd_alert_costs_itself_alone(fleet: Fleet, tmp_path: Path) -> None:
         for incident in incidents:
             answer = client.get(f"/api/incidents/{incident}/search-area?wind_speed_ms=9&wind_from_deg=1", headers=headers)
             assert answer.status_code == 200, answer.text
+
+
+def test_an_odd_event_costs_itself_alone_for_customers_too(fleet: Fleet, tmp_path: Path) -> None:
+    """Goal: an event that staff's store sets aside is set aside among a customer's records, however Spark cut it down."""
+    fill(fleet)
+    odd = [(field, value) for field in ("ship", "place", "event", "event_at_ms") for value in (["x"], {"a": 1}, 2**70)]
+    for field, value in odd:
+        body = {"event_id": "e-9", "event": "LOAD", "event_at_ms": NOW_MS, "place": "SGSIN", "ship": SHIP} | {field: value}
+        happened = fleet.append("singapore", "events", [Record(DUCKS[0], device_at_ms=NOW_MS, body=body)])
+        given = json.loads(disclosed("events", json.dumps(body), 0, AT_MS_MAX) or "")
+        fleet.share("ducks", "singapore", happened, {happened[0].offset: given})
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
+        for username in ("donald", "mira"):
+            answer = client.get(f"/api/containers/{DUCKS[0]}/timeline", headers=log_in(client, username))
+            assert answer.status_code == 200, answer.text
+            assert [one["body"]["event_id"] for one in answer.json()["items"] if one["kind"] == "event"] == ["e-1"]
+    assert len(table_rows(sqlite_url(tmp_path))["rejected"]) == 2 * len(odd)
 
 
 PLAIN = {

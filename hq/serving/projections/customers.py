@@ -1,4 +1,4 @@
-"""Customers' streams: every record as it is, and what each customer may know of its containers and alerts now.
+"""Customers' streams: every readable record as it is, and what each customer may know of its containers and alerts now.
 
 What a customer may know is folded from those records alone that its bookings, as they stand, cover by order time: a clerk who writes an end
 late takes back what came after it. So containers and alerts are functions of two tables, records and spans, whichever came first.
@@ -22,27 +22,36 @@ from streams.records import Batch
 from streams.words import Origin
 
 STREAM_PREFIX = "customers/"
-_KINDS = {"events": "event", "alerts": "alert"}
+_KINDS: Mapping[str, tuple[str, type[bodies.Event | bodies.Alert]]] = {"events": ("event", bodies.Event), "alerts": ("alert", bodies.Alert)}
+"""The stream a record comes from → the kind of its row, and what its body must be; all others' are readings with any body."""
 Spans = Mapping[str, list[BookedContainer]]
 """Container → the spans in which one customer has a right to it, as its bookings stand."""
 
 
 def project_customer(connection: Connection, batch: Batch, places: Mapping[str, str]) -> None:
-    """`customers/<id>`: every record a row of `customer_record`; then the customer's view of each container and alert it speaks of, as far
-    as its bookings cover the records.
+    """`customers/<id>`: every readable record a row of `customer_record`; then the customer's view of each container and alert it speaks
+    of, as far as its bookings cover the records.
 
     `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are.
     """
     customer = batch.stream.removeprefix(STREAM_PREFIX)
-    rows = record_rows(batch)
-    for row, source in zip(rows, sources(batch), strict=True):
-        row.update(source, customer=customer, kind=_KINDS.get(source["source_stream"], "reading"))
+    rows = _readable_rows(connection, batch, customer)
     columns = [column.name for column in models.CustomerRecord.__table__.columns]
     add(connection, models.CustomerRecord, [{name: row[name] for name in columns} for row in rows])
     spans = standing_spans(connection, customer, {row["topic"] for row in rows})
     _put_containers(connection, customer, _covered(rows, spans), places)
-    told = [row for row, _ in readable(connection, (row for row in rows if row["kind"] == "alert"), bodies.Alert)]
-    _put_alerts(connection, customer, sorted({row["topic"] for row in told}), spans)
+    _put_alerts(connection, customer, sorted({row["topic"] for row in rows if row["kind"] == "alert"}), spans)
+
+
+def _readable_rows(connection: Connection, batch: Batch, customer: str) -> list[Fields]:
+    """The batch's rows with source, customer and kind, but for events and alerts that do not read: those are set aside, as staff's are."""
+    rows = []
+    for row, source in zip(record_rows(batch), sources(batch), strict=True):
+        kind, shape = _KINDS.get(source["source_stream"], ("reading", None))
+        row.update(source, customer=customer, kind=kind)
+        if shape is None or readable(connection, [row], shape):
+            rows.append(row)
+    return rows
 
 
 def standing_spans(connection: Connection, customer: str, containers: Iterable[str]) -> Spans:
@@ -129,12 +138,8 @@ def _place(one: Fields, row: Fields, places: Mapping[str, str]) -> None:
 
 
 def _put_alerts(connection: Connection, customer: str, containers: list[str], spans: Spans) -> None:
-    record, rejected = models.CustomerRecord, models.Rejected
-    stream = f"{STREAM_PREFIX}{customer}"
+    record = models.CustomerRecord
     asked = select(record.topic, record.order_at_ms, record.body)
     asked = asked.where(record.customer == customer, record.topic.in_(containers), record.kind == "alert")
-    unreadable = select(rejected.offset).where(
-        rejected.stream == stream, rejected.origin == record.origin, rejected.offset == record.offset
-    )
-    changes = _covered((dict(row) for row in connection.execute(asked.where(~unreadable.exists())).mappings()), spans)
+    changes = _covered((dict(row) for row in connection.execute(asked).mappings()), spans)
     put(connection, models.CustomerAlert, [{**row, "customer": customer} for row in alert_rows(changes)])
