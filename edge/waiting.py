@@ -11,7 +11,7 @@ from streams.clock import WallClock
 from streams.consumers import CONSUMERS
 from streams.definitions import Definitions, may_have
 from streams.derived import WAITING, parent_of
-from streams.errors import RetryLater
+from streams.errors import LandfallError
 from streams.log import Append, Log
 from streams.node.node import Node
 from streams.policy import Peer
@@ -40,9 +40,10 @@ def waiting(log: Log, definitions: Definitions, durable: Durable) -> Streams:
             continue
         records, since_ms = 0, []
         for origin, one in log.ledger(stream).items():
-            if origin.node == log.node and (lacked := one.held.without(durable.get(stream, {}).get(origin, ()))):
+            lacked = one.held.without(durable.get(stream, {}).get(origin, ())) if origin.node == log.node else None
+            if lacked and (span := next(log.spans(stream, origin, lacked.first()), None)):
                 records += lacked.count()
-                since_ms.append(next(log.spans(stream, origin, lacked.first())).order_first_ms)
+                since_ms.append(span.order_first_ms)
         if records:
             found[stream] = {"records": records, "since_at_ms": min(since_ms)}
     return found
@@ -53,27 +54,31 @@ class TellingWaiting:
 
     def __init__(self, node: Node, every_s: float) -> None:
         self._node, self._every_s = node, every_s
-        self._remembered: dict[str, dict[Origin, RangeSet]] = {}
+        self._remembered: dict[str, dict[Origin, RangeSet]] | None = None
         self._told: Streams | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
-        node = self._node
-        self._remembered = await asyncio.to_thread(self._known_before, node.log)
+        """Until cancelled. What fails on purpose is logged, and tried again the next time: a full disk, a log that can not be read now."""
         while True:
             await asyncio.sleep(self._every_s)
-            now = await asyncio.to_thread(waiting, node.log, node.definitions, self.durable())
-            if now != self._told:
-                try:
-                    await node.append([self._record(now)])
-                    self._told = now
-                except RetryLater as problem:
-                    told.info("what waits is told later: %s", problem)
+            try:
+                await self._tell()
+            except LandfallError as problem:
+                told.warning("what waits is told later: %s", problem)
+
+    async def _tell(self) -> None:
+        node = self._node
+        if self._remembered is None:
+            self._remembered = await asyncio.to_thread(self._known_before, node.log)
+        now = await asyncio.to_thread(waiting, node.log, node.definitions, self.durable())
+        if now != self._told:
+            await node.append([self._record(now)])
+            self._told = now
 
     def durable(self) -> Durable:
         """What is ashore of this node's own, as far as it is known here."""
         durable = self._node.links.durable_ashore()
-        for stream, origins in self._remembered.items():
+        for stream, origins in (self._remembered or {}).items():
             for origin, ranges in origins.items():
                 durable.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
         return durable

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from edge.waiting import TellingWaiting
+from edge.waiting import TellingWaiting, waiting
 from streams.derived import WAITING
-from streams.log import Append
+from streams.errors import Corrupt, RetryLater
+from streams.log import Append, Log, Span
 from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.words import Position
@@ -56,3 +57,48 @@ async def test_what_waits_is_told_over_the_satellite_until_a_port_has_it(tmp_pat
         await until(lambda: (said(hq) or {}).get("containers", {}).get("records") == 2)
     for node in (hq, tokyo):
         await node.stop()
+
+
+class Before:
+    """Stands before a node or its log: what is not `instead` is the real one's."""
+
+    def __init__(self, real: object, **instead: Any) -> None:
+        self._real, self._instead = real, instead
+
+    def __getattr__(self, name: str) -> Any:
+        return self._instead[name] if name in self._instead else getattr(self._real, name)
+
+
+async def test_a_log_that_can_not_be_read_now_is_read_the_next_time(tmp_path: Path) -> None:
+    """What an earlier run said, and what waits: the first reading of either fails, the telling goes on, and the ship's node with it."""
+    ship = await started("ship-a", tmp_path)
+    await ship.append([readings(0, 7)])
+    failures: list[Exception] = [RetryLater("the disk is busy"), Corrupt("a torn block")]
+    failed = list(failures)
+
+    def streams() -> Any:
+        if failures:
+            raise failures.pop(0)
+        return ship.log.streams()
+
+    telling = TellingWaiting(cast(Node, Before(ship, log=Before(ship.log, streams=streams))), every_s=0.02)
+    task = asyncio.create_task(telling.run())
+    await until(lambda: task.done() or "containers" in (said(ship) or {}))
+    assert not task.done()
+    assert not failures, f"met with all of {failed}"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await ship.stop()
+
+
+async def test_what_went_while_it_was_counted_does_not_wait(tmp_path: Path) -> None:
+    """The ledger named it, and before its span was asked for, it was gone."""
+    ship = await started("ship-a", tmp_path)
+    await ship.append([readings(0, 7)])
+
+    def spans(*_: object) -> Iterator[Span]:
+        return iter(())
+
+    assert waiting(cast(Log, Before(ship.log, spans=spans)), ship.definitions, {}) == {}
+    assert waiting(ship.log, ship.definitions, {})["containers"]["records"] == 7
+    await ship.stop()
