@@ -47,10 +47,16 @@ def points() -> dict[str, set[str]]:
 
 
 def killed_in_the_log() -> set[str]:
-    """Whatever these tests name."""
+    """What these tests list as the points at which they kill: `POINTS = …`, and `parametrize("point", …)`."""
     files = [file for pattern in OF_THE_LOG for file in (ROOT / "tests").glob(pattern)]
-    trees = [ast.parse(file.read_text()) for file in files]
-    return {one.value for tree in trees for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    listed: list[ast.expr] = []
+    for one in (one for file in files for one in ast.walk(ast.parse(file.read_text()))):
+        match one:
+            case ast.Assign(targets=[ast.Name(id="POINTS")], value=value):
+                listed.append(value)
+            case ast.Call(func=ast.Attribute(attr="parametrize"), args=[ast.Constant(value="point"), value]):
+                listed.append(value)
+    return {str(point) for value in listed for point in ast.literal_eval(value)}
 
 
 def test_every_process_is_killed_at_every_commit_point_it_passes() -> None:
