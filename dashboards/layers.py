@@ -66,7 +66,7 @@ def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None
     lost = lost_rows(told["lost"], now_at_ms)
     alarmed = alert_rows(told["alerts"], told["ships"], names, now_at_ms)
     return [
-        *([_search(search_rows(search))] if search else []),
+        *([_search(search_rows(search, now_at_ms))] if search else []),
         _tails(tail_rows(told["ships"])),
         _pulse(alarmed, beat),
         _ports(ports),

@@ -119,10 +119,10 @@ def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
     return drawn
 
 
-def search_rows(found: Row) -> list[Drawn]:
+def search_rows(found: Row, now_at_ms: int) -> list[Drawn]:
     """Where to search when the drift ends, from an answer of `/api/incidents/{id}/search-area`: a row a polygon, the larger first."""
     weather = found["weather"]
-    by = "as the ship reported" if weather["basis"] == "SHIP" else "as given"
+    by = f"as the ship reported {words.age(weather['at_ms'], now_at_ms)}" if weather["basis"] == "SHIP" else "as given"
     blown = f"wind {weather['wind_speed_ms']:.0f} m/s from {weather['wind_from_deg']:.0f}°, {by}"
     drawn = []
     for feature in found["area"]["features"]:

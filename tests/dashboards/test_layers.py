@@ -15,10 +15,18 @@ QUAY = place("quay", "SGSIN", group("duckworks", 30), group(None, 12))
 ABOARD = place("ship", "9999010", group("duckworks", 400), group("merlion", 3))
 
 
-def drawn(told: dict[str, Any], beat: int = 0) -> dict[str, Any]:
+def drawn(told: dict[str, Any], beat: int = 0, search: dict[str, Any] | None = None) -> dict[str, Any]:
     """The layers as the browser gets them, by id."""
-    spec = json.loads(layers.deck(layers.fleet_layers(told, NOW_MS, beat), layers.PACIFIC).to_json())
+    spec = json.loads(layers.deck(layers.fleet_layers(told, NOW_MS, beat, search), layers.PACIFIC).to_json())
     return {layer["id"]: layer for layer in spec["layers"]}
+
+
+def searched(**weather: Any) -> dict[str, Any]:
+    """Where to search 12 hours after a loss beside ±180, in a wind the ship reported 10 minutes ago, unless `weather` says otherwise."""
+    fix = Fix(NOW_MS, -34.0, 179.99)
+    area = search_area(Search(LossSegment(fix, fix), Forecast([Weather(NOW_MS, 12, 200)]), hours=12, particles=100))
+    wind = {"basis": "SHIP", "at_ms": NOW_MS - 600_000, "wind_speed_ms": 12.0, "wind_from_deg": 200.0}
+    return {"hours": 12, "weather": wind | weather, "area": area}
 
 
 def test_ships_carry_heading_and_age() -> None:
@@ -40,12 +48,12 @@ def test_ships_at_one_berth_do_not_hide_each_other() -> None:
 
 
 def test_what_can_be_pointed_at_says_how_old_it_is() -> None:
-    """Every ship, port and block of boxes of a whole map, in words."""
-    told = a_map(places=[QUAY, ABOARD])
-    found = drawn(told)
-    marked = [row for name in ("ships", "ports", "boxes") for row in found[name]["data"]]
-    assert len(marked) > 4
-    assert all("ago" in row["told"].splitlines()[0] or "ago" in row["told"].splitlines()[-1] for row in marked)
+    """Every ship, port, block of boxes, alert, box overboard and search area of a whole map, in words."""
+    found = drawn(a_map(places=[QUAY, ABOARD], lost=[lost("X", position())], alerts=[alert()]), search=searched())
+    for name in (one for one, layer in found.items() if layer.get("pickable")):
+        assert found[name]["data"], name
+        assert all(" ago" in row["told"] for row in found[name]["data"]), name
+    assert {"ships", "ports", "boxes", "alerts", "lost", "search-area"} <= found.keys()
 
 
 def test_a_moored_ships_label_is_above_her_boxes() -> None:
@@ -137,16 +145,16 @@ def test_a_container_is_where_its_place_is() -> None:
 
 def test_the_search_area_is_drawn_for_both_classes_and_says_what_it_is_not() -> None:
     """The hulls of the last hour alone, the larger under the smaller, each part of one split at ±180; nothing when there is none."""
-    fix = Fix(NOW_MS, -34.0, 179.99)
-    area = search_area(Search(LossSegment(fix, fix), Forecast([Weather(NOW_MS, 12, 200)]), hours=12, particles=100))
-    found = {"hours": 12, "weather": {"basis": "SHIP", "wind_speed_ms": 12.0, "wind_from_deg": 200.0}, "area": area}
-    rows = marks.search_rows(found)
+    found = searched()
+    rows = marks.search_rows(found, NOW_MS)
     assert [row["share"] for row in rows] == sorted((row["share"] for row in rows), reverse=True)
     assert {row["title"] for row in rows} == {f"Search area: {leeway.told}" for leeway in CLASSES}
     assert len(rows) > 4, "two classes, two shares, some of them on two sides of ±180"
     assert all("after 12 h" in row["told"] and "Not for navigation" in row["told"] for row in rows)
-    assert all("wind 12 m/s from 200°, as the ship reported" in row["told"] for row in rows)
-    spec = json.loads(layers.deck(layers.fleet_layers(a_map(), NOW_MS, 0, found), layers.PACIFIC).to_json())
-    assert spec["layers"][0]["id"] == "search-area"
-    assert [row["ring"] for row in spec["layers"][0]["data"]] == [row["ring"] for row in rows]
+    assert all("wind 12 m/s from 200°, as the ship reported 10 min ago" in row["told"] for row in rows)
+    given = marks.search_rows(searched(basis="GIVEN", at_ms=None), NOW_MS)
+    assert all("wind 12 m/s from 200°, as given" in row["told"].splitlines() for row in given)
+    shown = drawn(a_map(), search=found)
+    assert next(iter(shown)) == "search-area"
+    assert [row["ring"] for row in shown["search-area"]["data"]] == [row["ring"] for row in rows]
     assert "search-area" not in drawn(a_map())

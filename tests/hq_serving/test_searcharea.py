@@ -67,12 +67,13 @@ def test_without_a_wind_the_ships_last_word_of_it_is_taken_and_said(client: http
     given = asked(client, "i-7", wind_speed_ms=20, wind_from_deg=90, current_speed_ms=0.1, current_towards_deg=0)
     assert told["weather"] == {
         "basis": "SHIP",
+        "at_ms": FELL_AT_MS + 300_000,
         "wind_speed_ms": 20.0,
         "wind_from_deg": 270.0,
         "current_speed_ms": 0.0,
         "current_towards_deg": 0.0,
     }
-    assert given["weather"]["basis"] == "GIVEN"
+    assert (given["weather"]["basis"], given["weather"]["at_ms"]) == ("GIVEN", None)
     assert middle(told)[0] > 155.1 > 154.9 > middle(given)[0]
     assert middle(given)[1] > middle(told)[1] + 0.05, "the current sets north"
 

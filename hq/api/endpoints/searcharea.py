@@ -43,18 +43,17 @@ def area(
 ) -> Fields:
     """Where the lost boxes may be: GeoJSON with the loss segment and 50 and 95 % hulls of two classes of containers. Not for navigation.
 
-    Without a wind, the ship's own last report of it before the loss is taken; `weather.basis` says which (`GIVEN`, `SHIP`).
+    Without a wind, the ship's own last report of it before the loss is taken; `weather.basis` says which (`GIVEN`, `SHIP`), `weather.at_ms`
+    when she reported it: null for a given one.
     """
     ask.need(Right.SEE_SEARCH_AREAS)
     with ask.look() as look:
         segment, ship = _segment(look, incident_id)
         if (wind_speed_ms is None) != (wind_from_deg is None):
             raise ApiError(422, "A wind has a speed and a direction.", "Give wind_speed_ms and wind_from_deg, or neither.")
-        basis = "SHIP"
+        basis, reported_at_ms = "GIVEN", None
         if wind_speed_ms is None or wind_from_deg is None:
-            wind_speed_ms, wind_from_deg = _wind(look, ship, segment)
-        else:
-            basis = "GIVEN"
+            basis, (reported_at_ms, wind_speed_ms, wind_from_deg) = "SHIP", _wind(look, ship, segment)
         weather = Weather(segment.start.at_ms, wind_speed_ms, wind_from_deg, current_speed_ms, current_towards_deg)
         return look.framed(
             from_log=True,
@@ -63,6 +62,7 @@ def area(
             hours=hours,
             weather={
                 "basis": basis,
+                "at_ms": reported_at_ms,
                 "wind_speed_ms": weather.wind_speed_ms,
                 "wind_from_deg": weather.wind_from_deg,
                 "current_speed_ms": weather.current_speed_ms,
@@ -96,12 +96,13 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
     return segment, str(row["ship"])
 
 
-def _wind(look: Look, ship: str, segment: LossSegment) -> tuple[float, float]:
-    """What the ship last reported of the wind before the loss: m/s, degrees it came from. Raises ApiError 422 when she did not."""
+def _wind(look: Look, ship: str, segment: LossSegment) -> tuple[int, float, float]:
+    """What the ship last reported of the wind before the loss: when (UTC ms), m/s, degrees it came from. Raises ApiError 422 when she did
+    not."""
     weather = look.sight.weather(ship).subquery()
     before = weather.c.order_at_ms.between(segment.start.at_ms - WIND_WITHIN_MS, segment.end.at_ms)
     for one in look.rows(select(weather).where(before).order_by(weather.c.order_at_ms.desc())):
         signals = one["signals"] or {}
         if {"wind_speed_ms", "wind_direction_deg"} <= signals.keys():
-            return min(signals["wind_speed_ms"], WIND_MS_MAX), signals["wind_direction_deg"]
+            return one["order_at_ms"], min(signals["wind_speed_ms"], WIND_MS_MAX), signals["wind_direction_deg"]
     raise ApiError(422, "The ship reported no wind before the loss.", "Give wind_speed_ms and wind_from_deg.")
