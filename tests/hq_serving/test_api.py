@@ -13,10 +13,13 @@ import jwt
 import pytest
 
 from hq.api.examples import EXAMPLES
+from streams.records import Record
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
-from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
+from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
 
 Headers = dict[str, str]
+HOURS = 502
+"""More than one page may hold."""
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("api")
     fleet = Fleet(folder)
     fill(fleet)
+    hours = [Record(DUCKS[0], body={"hour_at_ms": NOW_MS - ago * HOUR_MS, "count": 12, "temperatures": {}}) for ago in range(HOURS)]
+    fleet.append("hq", "hours", hours)
     project(make_projector(fleet.hq_dir, sqlite_url(folder)))
     with api_of(settings_for(fleet.hq_dir, folder)) as one:
         yield one
@@ -131,6 +136,16 @@ def test_a_container_is_found_and_followed(client: httpx.Client, staff: Headers)
 def test_pages_hold_everything_once(client: httpx.Client, staff: Headers, path: str, limit: int) -> None:
     """However a list is cut into pages, its items are the same, in the same order."""
     assert pages(client, path, staff, limit) == get(client, f"{path}?limit=500", staff)["items"] != []
+
+
+def test_the_hours_of_a_long_voyage_are_read_on_by_cursor(client: httpx.Client, staff: Headers) -> None:
+    """More than a page may hold: all of them come, oldest first, within the span asked for."""
+    path = f"containers/{DUCKS[0]}/hours"
+    told = [one["hour_at_ms"] for one in pages(client, path, staff, 500)]
+    assert told == [NOW_MS - ago * HOUR_MS for ago in reversed(range(HOURS))]
+    within = pages(client, f"{path}?since_at_ms={told[1]}&until_at_ms={told[-1]}", staff, 7)
+    assert [one["hour_at_ms"] for one in within] == told[1:-1]
+    get(client, f"{path}?cursor=rubbish", staff, 400)
 
 
 @pytest.mark.parametrize("cursor", ["rubbish", "WzFd", "W10", "bnVsbA", "WyJhIiwiYiJd"])

@@ -61,7 +61,9 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/containers/{number}/timeline"): Probe(
         ("", "?limit=1", "?limit=2", f"?since_at_ms={NOW_MS - 1}", "?cursor=rubbish", f"?cursor={CURSORS[3]}"), FOREIGN, UNKNOWN
     ),
-    ("GET", "/api/containers/{number}/hours"): Probe(foreign=FOREIGN, unknown=UNKNOWN),
+    ("GET", "/api/containers/{number}/hours"): Probe(
+        ("", "?limit=1", f"?cursor={write_cursor((NOW_MS,))}"), foreign=FOREIGN, unknown=UNKNOWN
+    ),
     ("GET", "/api/check/{number}"): Probe(
         foreign=(*FOREIGN, *(number[:10] + str((int(number[10]) + 1) % 10) for number in FOREIGN), "MSKU", "rubbish"), unknown=UNKNOWN
     ),

@@ -93,13 +93,22 @@ def timeline(
 
 
 @router.get("/containers/{number}/hours")
-def hours(ask: Asking, number: str, since_at_ms: AtMs = None, until_at_ms: AtMs = None) -> dict[str, Any]:
+def hours(
+    ask: Asking,
+    number: str,
+    since_at_ms: AtMs = None,
+    until_at_ms: AtMs = None,
+    cursor: str | None = None,
+    limit: Limit = LIMIT_DEFAULT,
+) -> dict[str, Any]:
     """Hourly counts, minima, means and maxima of one container's temperatures, as Spark has them."""
+    key = read_cursor(cursor, [int])
     with ask.look() as look:
         asked = look.sight.hours(_own(look, number)["number"])
         at = asked.selected_columns.hour_at_ms
-        asked = asked.where(*_between(at, since_at_ms, until_at_ms)).order_by(at).limit(LIMIT_MAX)
-        return look.framed(items=[{**row["body"], "hour_at_ms": row["hour_at_ms"]} for row in look.rows(asked)])
+        rows = look.rows(asked.where(*_between(at, since_at_ms, until_at_ms), *beyond([at], key)).order_by(at).limit(limit + 1))
+        more = write_cursor((rows[limit - 1]["hour_at_ms"],)) if len(rows) > limit else None
+        return look.framed(items=[{**row["body"], "hour_at_ms": row["hour_at_ms"]} for row in rows[:limit]], next=more)
 
 
 @router.get("/check/{number}")
