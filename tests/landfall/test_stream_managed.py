@@ -34,7 +34,7 @@ def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], 
         assert (shown["version"], value["retention"]) == (2, {"age_days": 365, "bytes": 1_000_000}), "what is not named stays as it was"
         assert (value["patience_s"], value["access"], value["replicate"]) == (5, "role:claims", ["customer/duckworks"])
     versions = [json.loads(line) for line in landfall("stream", "versions", NAME, "--folder", tmp_path, "--json").stdout.splitlines()]
-    assert [(one["version"], one["by"]) for one in versions] == [(1, "cleo"), (2, "cleo")]
+    assert [(one["version"], one["by"]) for one in versions] == [(1, "Cleo"), (2, "Cleo")]
     assert [one["value"]["access"] for one in versions] == ["role:claims"] * 2
     assert [one["value"]["retention"] for one in versions] == [{"age_days": 365}, {"age_days": 365, "bytes": 1_000_000}]
     assert "role:claims" in landfall("stream", "versions", NAME, "--folder", tmp_path).stdout

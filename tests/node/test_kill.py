@@ -11,7 +11,7 @@ from pathlib import Path
 from streams.errors import RetryLater
 from streams.log import Append
 from streams.records import Record, to_batch
-from tests.node.fleet import Proxy, Station, readings, stations
+from tests.node.fleet import Proxy, Station, readings, stations, until
 from tests.node.points import KEPT
 
 STREAMS = ("containers", "events", "alerts")
@@ -103,9 +103,11 @@ async def test_links_cut_mid_transfer(tmp_path: Path) -> None:
     with stations(*cycle):
         voyage = Voyage(cycle)
         for round_ in range(6):
+            cuts = sum(proxy.cuts for proxy in proxies)
             for proxy in proxies:
                 proxy.cut_after_bytes = proxy.carried_bytes + 9_000 + 7_000 * round_
             await asyncio.gather(*(voyage.write(station, 3_000) for station in cycle))
+            await until(lambda before=cuts: sum(proxy.cuts for proxy in proxies) > before)  # type: ignore[misc]
         await voyage.converge()
         assert sum(proxy.cuts for proxy in proxies) >= 6
     for proxy in proxies:
