@@ -125,10 +125,12 @@ def customer(name: str, colour: Sequence[int]) -> dict[str, Any]:
     return {"name": name, "colour": list(colour), "role": "shipper"}
 
 
-def booking(reference: str, shipper: str, boxes: Iterable[tuple[str, int, int | None]]) -> dict[str, Any]:
-    """A booking's registry value; `boxes`: container, from, until."""
+def booking(
+    reference: str, shipper: str, boxes: Iterable[tuple[str, int, int | None]], consignee: str = "Toys of London"
+) -> dict[str, Any]:
+    """A booking's registry value; `boxes`: container, from, until; `consignee`: a customer's id, or just a name."""
     spans = [{"container": number, "from_at_ms": since, "until_at_ms": until} for number, since, until in boxes]
-    parties = {"shipper": shipper, "consignee": "Toys of London", "cargo": "toy ducks", "from": "JPTYO", "to": "GBLON"}
+    parties = {"shipper": shipper, "consignee": consignee, "cargo": "toy ducks", "from": "JPTYO", "to": "GBLON"}
     return {"reference": reference, **parties, "setpoint_c": None, "un_number": None, "containers": spans}
 
 
@@ -143,19 +145,20 @@ def ship(imo: str, name: str) -> dict[str, Any]:
 
 
 def fill(fleet: Fleet, *, foreign: bool = True, crowded: bool = False) -> None:
-    """The story so far: ducks and other boxes aboard, one duck booking ended in Singapore, a duck overboard. Without `foreign`, no other
-    company has ever shipped anything. `crowded`: others' records lie before and between the ducks' too, so that a count or offset that
-    reached a customer would differ.
+    """The story so far: ducks, which are for another customer, and other boxes aboard, one duck booking ended in Singapore, a duck
+    overboard. Without `foreign`, no other company has ever shipped anything. `crowded`: others' records lie before and between the ducks'
+    too, so that a count or offset that reached a customer would differ.
     """
     if crowded:
         _fill_before(fleet)
     fleet.register(
         ("customer", "ducks", customer("Duckworks", (240, 200, 40))),
+        ("customer", "toys", customer("Playthings", (200, 40, 90))),
         ("port", "SGSIN", port("SGSIN", "Singapore", 1.26, 103.8)),
         ("port", "JPTYO", port("JPTYO", "Tokyo", 35.6, 139.8)),
         ("port", "GBLON", port("GBLON", "London", 51.5, 0.0)),
         ("ship", SHIP, ship(SHIP, "Big Blue One")),
-        ("booking", "BK-1", booking("BK-1", "ducks", [(number, NOW_MS - 48 * HOUR_MS, None) for number in DUCKS[:4]])),
+        ("booking", "BK-1", booking("BK-1", "ducks", [(number, NOW_MS - 48 * HOUR_MS, None) for number in DUCKS[:4]], "toys")),
         ("booking", "BK-2", booking("BK-2", "ducks", [(number, NOW_MS - 48 * HOUR_MS, NOW_MS - 2 * HOUR_MS) for number in DUCKS[4:]])),
     )
     aboard = _aboard(fleet, crowded)

@@ -253,7 +253,21 @@ def test_a_customer_has_the_ports_and_ships_of_its_own_papers(worlds: dict[bool,
     assert {port["locode"] for port in staff["ports"]} == {"JPTYO", "GBLON", "SGSIN", "AUSYD", "NZAKL"}
     timeline = client.get(f"/api/containers/{DUCKS[0]}/timeline", headers=headers).json()
     assert timeline["names"] == {SHIP: "Big Blue One", "SGSIN": "Singapore"}
-    assert client.get("/api/bookings/BK-1", headers=headers).json()["names"] == {"JPTYO": "Tokyo", "GBLON": "London"}
+    assert client.get("/api/bookings/BK-2", headers=headers).json()["names"] == {"JPTYO": "Tokyo", "GBLON": "London"}
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_a_bookings_consignee_is_named_to_its_shipper_and_no_other_customer_is(worlds: dict[bool, httpx.Client], foreign: bool) -> None:
+    """The consignee of the ducks' own booking is a customer of its own: its name comes where that booking is told, and nowhere else."""
+    client = worlds[foreign]
+    headers = log_in(client, "donald")
+    names = {"JPTYO": "Tokyo", "GBLON": "London", "toys": "Playthings"}
+    assert client.get("/api/bookings/BK-1", headers=headers).json()["names"] == names
+    assert client.get("/api/bookings", headers=headers).json()["names"] == names
+    assert client.get(f"/api/containers/{DUCKS[0]}", headers=headers).json()["names"] == names | {SHIP: "Big Blue One"}
+    elsewhere = ("bookings/BK-2", "containers", f"containers/{DUCKS[4]}", f"containers/{DUCKS[0]}/timeline", "map", "fleet")
+    assert [path for path in elsewhere if "Playthings" in client.get(f"/api/{path}", headers=headers).text] == []
+    assert "Playthings" not in client.get("/api/bookings", headers=log_in(client, "otto")).text
 
 
 def test_no_answer_tells_where_a_record_lies_in_the_log(worlds: dict[bool, httpx.Client]) -> None:
