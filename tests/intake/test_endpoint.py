@@ -338,7 +338,8 @@ async def test_over_a_full_disk_nothing_is_acknowledged_and_nothing_forgotten(tm
             assert publisher.acknowledged == {}
             disk.writes_left = None
             await asyncio.to_thread(publisher.wait, lambda p: len(p.acknowledged) == READINGS)
-        assert [row.record.device_at_ms for row in one.rows("containers")] == [AT + n * 1_000 for n in range(READINGS)]
+        stored = [row.record.device_at_ms or 0 for row in one.rows("containers")]
+        assert sorted(stored) == [AT + n * 1_000 for n in range(READINGS)], "paho may overtake itself while it connects; none is twice"
 
 
 async def test_over_tls(tmp_path: Path) -> None:
