@@ -29,7 +29,7 @@ ICONS: dict[str, dict[str, Any]] = {
     "block": {"x": 96, "y": 2, "width": 48, "height": 32, "mask": True},
     "cross": {"x": 204, "y": 0, "width": 48, "height": 48, "mask": True},
 }
-PACIFIC: dict[str, float] = {"longitude": 162.0, "latitude": 1.0, "zoom": 1.95}
+PACIFIC: dict[str, float] = {"longitude": 148.0, "latitude": 1.0, "zoom": 1.9}
 FONT = "'Source Sans, Segoe UI, Roboto, sans-serif'"
 GLIDE_MS = 900
 """How long a ship glides to her new place: less than a refresh, so that a browser without a graphics card rests in between."""
