@@ -8,18 +8,8 @@ from pathlib import Path
 import pytest
 
 from cargo.payloadschema import payload_schema
-from landfall.cli import main
 from tests.intake.test_decoders import DOOR, LOADED, REEFER
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    code = 0
-    try:
-        main([str(word) for word in words])
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    printed = capsys.readouterr()
-    return code, printed.out, " ".join(printed.err.split())
+from tests.landfall.commands import run
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,20 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from landfall.cli import main
+from tests.landfall.commands import run
 
 LOST = ("--lost", "2026-05-01T04:00Z,-33.90,151.30", "--lost", "2026-05-01T04:12Z,-33.95,151.29")
 CSV = "time,wind_speed_ms,wind_from_deg\n2026-05-01T00:00:00Z,12,350\n2026-05-01T06:00:00Z,17,10\n"
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    code = 0
-    try:
-        main([str(word) for word in words])
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    printed = capsys.readouterr()
-    return code, printed.out, " ".join(printed.err.split())
 
 
 @pytest.mark.parametrize("by_file", [False, True])
