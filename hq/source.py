@@ -6,10 +6,12 @@ Options: `folder` (of the log's files), `streams` (names with commas between; th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import TracebackType
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -64,7 +66,8 @@ class LandfallSource(DataSource):
         return WIDE_DDL
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 (Spark's name)
-        """The reader behind one streaming query. Raises Misuse for options that can not be."""
+        """The reader behind one streaming query. Raises Misuse for options that can not be. Called in a process of PySpark's own."""
+        sys.excepthook = told_unless_spark_left
         return LogStreamReader(self.options)
 
 
@@ -152,6 +155,16 @@ class LogStreamReader(DataSourceStreamReader):
                 )
             if held := ledger[origin].held.within(read[origin], offset):
                 yield stream, origin, held
+
+
+def told_unless_spark_left(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
+    """For `sys.excepthook`. A query that ends closes the socket of its Python process, which PySpark's runner takes for a failure and
+    then fails to tell: every clean end would look like trouble. Whatever else goes wrong is told."""
+    one: BaseException | None = problem
+    while isinstance(one, (EOFError, ConnectionError)):
+        one = one.__context__
+    if one is not None:
+        sys.__excepthook__(kind, problem, trace)
 
 
 def fair_shares(backlogs: Sequence[int], total_max: int) -> list[int]:
