@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
 
 from pyspark.sql.types import StructType
 
@@ -32,8 +31,8 @@ def words_of_the_runner(folder: Path, last_call: int | None) -> str:
         try:
             java, _ = door.accept()
             java.settimeout(60)
-            with java, java.makefile("rwb") as file:
-                assert _int(file) == runner.pid
+            with java, java.makefile("wb") as file:
+                assert _int(java) == runner.pid
                 for text in (f"{sys.version_info.major}.{sys.version_info.minor}".encode(), short.encode()):
                     file.write(_framed(text))
                 file.write(struct.pack("!i", NO_FILES))
@@ -42,7 +41,7 @@ def words_of_the_runner(folder: Path, last_call: int | None) -> str:
                     file.write(_framed(text))
                 file.write(struct.pack("!i", BATCH_RECORDS_MAX))
                 file.flush()
-                assert _int(file) == READER_MADE
+                assert _int(java) == READER_MADE
                 java.shutdown(socket.SHUT_RD)  # nobody hears it any more
                 if last_call is not None:
                     file.write(struct.pack("!i", last_call))
@@ -52,8 +51,8 @@ def words_of_the_runner(folder: Path, last_call: int | None) -> str:
             runner.wait()
 
 
-def _int(file: BinaryIO) -> int:
-    (number,) = struct.unpack("!i", file.read(4))
+def _int(java: socket.socket) -> int:
+    (number,) = struct.unpack("!i", java.recv(4, socket.MSG_WAITALL))
     assert isinstance(number, int)
     return number
 
