@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+from streams.clock import StillClock, WallClock
+from streams.ledger import OriginLedger
+from streams.log import Append
+from streams.node import Node
+from streams.retention.runs import RUN
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.test_log_shown import landfall
+from tests.node.fleet import address, readings, settings, until
 
-NAME = "customers/duckworks"
+NAME, OTHER = "customers/duckworks", "customers/cogs"
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -52,3 +62,37 @@ def test_every_mistake_is_told_at_once_and_nothing_is_set(at: tuple[str, ...]) -
     assert all(problem in told for problem in ("age_days is a number above 0", "customers/duckworks and no other", "lane: it is one of"))
     assert "has no settings of its own" in " ".join(landfall("stream", "set", "containers", "age_days=3", *at).stderr.split())
     assert "is no setting" in landfall("stream", "create", "containers", "forever", *at).stderr
+
+
+async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp_path: Path) -> None:
+    """By two commands, at nodes that run: Tokyo becomes home of one customer's stream, and its age counts for it alone."""
+    clock = StillClock(WallClock().now_ms())
+    hq, tokyo = [Node(settings(name, tmp_path).model_copy(update={"retention_every_s": 0.05}), clock) for name in ("hq", "tokyo")]
+    for node in (hq, tokyo):
+        await node.start()
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    boxes = readings(0, RUN + 5).records
+    await hq.append([Append(stream, boxes) for stream in (NAME, OTHER, "containers")])
+    api_settings = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": SecretStr("door-of-hq")})
+    with api_of(api_settings) as client:
+        at = ("--api", str(client.base_url).rstrip("/"), "--username", "cleo", "--password", PASSWORD)
+
+        async def done(*words: str) -> subprocess.CompletedProcess[str]:
+            return await asyncio.to_thread(landfall, "stream", *words, *at)
+
+        await until(lambda: tokyo.log.position("containers") == hq.log.position("containers"))
+        assert NAME not in tokyo.log.streams(), "by default a customer's stream stays where it was made"
+        assert (await done("create", NAME, "home=port/JPTYO", "replicate=customer/duckworks,port/JPTYO")).returncode == 0
+        await until(lambda: tokyo.log.position(NAME) == hq.log.position(NAME))
+        assert OTHER not in tokyo.log.streams()
+        clock.at_ms += 60 * DAY_MS
+        assert (await done("set", NAME, "age_days=30")).returncode == 0
+    for node in (hq, tokyo):
+        await until(lambda node=node: floor(node, NAME, hq) == RUN)  # type: ignore[misc]
+    assert [floor(hq, stream, hq) for stream in (OTHER, "containers")] == [0, 0]
+    for node in (tokyo, hq):
+        await node.stop()
+
+
+def floor(node: Node, stream: str, origin_of: Node) -> int:
+    return node.log.ledger(stream).get(origin_of.log.origin, OriginLedger()).floor
