@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams.errors import Misuse, RetryLater
+from streams.logs.disowned import DISOWNED_NAME
 from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.opening import lock_folder
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
@@ -47,6 +48,7 @@ def backup(log: Path, target: Path) -> Copied:
                 continue  # freed between the index and now: what has taken its place is in the next index
             for number, file in files.items():
                 size += _copy(file.fileno(), file_path(target, number), end if number == last else None)
+            _copy_disowned(log, target)
             _sync(target)
             return Copied(book.openings[-1].node, commit, len(files) + 1, size)
     raise RetryLater(f"the log in {log} changed under each of {ATTEMPTS_MAX} attempts to copy it", hint="try again")
@@ -87,6 +89,7 @@ def _copy_folder(source: Path, target: Path) -> None:
     for number in _numbers(source):
         with file_path(source, number).open("rb", buffering=0) as file:
             _copy(file.fileno(), file_path(target, number), None)
+    _copy_disowned(source, target)
     _sync(target)
 
 
@@ -117,6 +120,13 @@ def _copy(source: int, target: Path, length: int | None) -> int:
             at += len(chunk)
         os.fsync(file.fileno())
     return at
+
+
+def _copy_disowned(source: Path, target: Path) -> None:
+    """What it was replaced by meanwhile is as good: of a record the backup does not hold, it says nothing that matters."""
+    if (source / DISOWNED_NAME).exists():
+        with (source / DISOWNED_NAME).open("rb", buffering=0) as file:
+            _copy(file.fileno(), target / DISOWNED_NAME, None)
 
 
 def _sync(folder: Path) -> None:

@@ -62,12 +62,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBlock:
-    """A block of a frame with its place on disk, its topics' filter, and the received time when it was appended here (else 0)."""
+    """A block of a frame with its place on disk, its topics' filter, and the received time when it was appended here (else 0).
+
+    `left_out`: offsets of it that are not taken.
+    """
 
     block: Block
     location: Location
     topics: bytes | None
     received_at_ms: int
+    left_out: RangeSet | None = None
 
 
 @dataclass(slots=True)
@@ -179,7 +183,8 @@ class _Draft:
         block = placed.block
         key = (block.stream, block.origin)
         ledger = self.ledger(key)
-        for first, end in ledger.wanted(RangeSet([(block.first, block.end)])):
+        wanted = ledger.wanted(RangeSet([(block.first, block.end)]))
+        for first, end in wanted.without(placed.left_out) if placed.left_out else wanted:
             piece = Piece(first, end, placed.location, block.order_first_ms, block.order_last_ms, placed.topics)
             self._change.added.append((key, piece))
             ledger.held.add(first, end)

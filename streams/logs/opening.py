@@ -12,9 +12,10 @@ from streams.block import Codec
 from streams.errors import Misuse
 from streams.logs.aside import Aside
 from streams.logs.disk import Disk
+from streams.logs.disowned import Disowned
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
-from streams.logs.replaying import Opened, OtherFiles, Replay
+from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused
 
 
@@ -39,6 +40,7 @@ class LogFolder:
     disk: Disk
     codec: Codec
     aside: Aside
+    disowned: Disowned
 
     def open(self) -> Opened:
         """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
@@ -49,7 +51,7 @@ class LogFolder:
         why, seen = None, 0
         if path.exists():
             try:
-                return Replay(self.path, self.codec, self.aside, IndexWriter.open_for(path, self.disk), whole=False).run()
+                return self._replay(IndexWriter.open_for(path, self.disk), whole=False)
             except OtherFiles as problem:
                 seen = problem.commit
             except IndexDamaged as problem:
@@ -64,7 +66,7 @@ class LogFolder:
         """
         path, beside = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
         remove_index(beside)
-        opened = Replay(self.path, self.codec, self.aside, IndexWriter.open_for(beside, self.disk), whole=True).run()
+        opened = self._replay(IndexWriter.open_for(beside, self.disk), whole=True)
         opened.index.close()
         release()
         if why is not None:
@@ -77,3 +79,6 @@ class LogFolder:
             raise disk_refused(problem) from problem
         lost = f"the log's files end at commit {opened.book.commit}, but {seen} were indexed" if opened.book.commit < seen else None
         return replace(opened, index=IndexWriter.open_for(path, self.disk), doubt=lost or opened.doubt)
+
+    def _replay(self, index: IndexWriter, *, whole: bool) -> Opened:
+        return Replay(self.path, Placing(self.codec, self.disowned), self.aside, index, whole=whole).run()

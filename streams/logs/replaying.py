@@ -10,6 +10,7 @@ from streams.block import Block, Codec
 from streams.errors import Corrupt
 from streams.logs.book import Book, Change, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage
+from streams.logs.disowned import Disowned
 from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, find_frames
 from streams.logs.index import UNREADABLE, IndexDamaged
 from streams.logs.indexing import IndexWriter
@@ -41,12 +42,20 @@ class OtherFiles(IndexDamaged):
         self.commit = commit
 
 
-def placed_blocks(frame: FoundFrame, data: memoryview, number: int, codec: Codec) -> Iterator[PlacedBlock]:
-    """The blocks of a frame of file `number`, with the filters of their topics. Raises Corrupt."""
-    for stored, (at, end) in zip(frame.header.blocks, frame.header.spans(frame.blocks_at), strict=True):
-        block = Block.from_bytes(data[at:end])
-        topics = topic_filter(codec.topics(block)) if codec.knows(block.codec) else None
-        yield PlacedBlock(block, Location(number, at, end - at), topics, stored.received_at_ms)
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How the blocks of a frame are taken into an index: with the filters of their topics, without the rows that are disowned."""
+
+    codec: Codec
+    disowned: Disowned
+
+    def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock]:
+        """The blocks of a frame of file `number`. Raises Corrupt."""
+        for stored, (at, end) in zip(frame.header.blocks, frame.header.spans(frame.blocks_at), strict=True):
+            block = Block.from_bytes(data[at:end])
+            topics = topic_filter(self.codec.topics(block)) if self.codec.knows(block.codec) else None
+            place = Location(number, at, end - at)
+            yield PlacedBlock(block, place, topics, stored.received_at_ms, self.disowned.among(block))
 
 
 class Replay:
@@ -56,8 +65,8 @@ class Replay:
     taken from the first. Gone offsets and floors stand in the segments' checkpoints and frames, and are taken out again there.
     """
 
-    def __init__(self, folder: Path, codec: Codec, on_damage: Callable[[Damage], None], index: IndexWriter, *, whole: bool) -> None:
-        self._folder, self._codec, self._on_damage, self._index, self._whole = folder, codec, on_damage, index, whole
+    def __init__(self, folder: Path, placing: Placing, on_damage: Callable[[Damage], None], index: IndexWriter, *, whole: bool) -> None:
+        self._folder, self._placing, self._on_damage, self._index, self._whole = folder, placing, on_damage, index, whole
         self._book = Book()
         self._doubt: str | None = None
         self._unindexed: list[Change] = []
@@ -147,7 +156,7 @@ class Replay:
 
     def _placed(self, number: int, frame: FoundFrame, data: memoryview) -> list[PlacedBlock]:
         try:
-            return list(placed_blocks(frame, data, number, self._codec))
+            return list(self._placing.blocks(frame, data, number))
         except Corrupt as problem:
             self._doubt = f"{frame.end - frame.at} bytes at {frame.at} of {file_path(self._folder, number).name} are damaged"
             self._damaged(number, Hole(frame.at, frame.end), str(problem))
@@ -167,7 +176,8 @@ class Replay:
     def _tell_missing(self) -> None:
         """Offsets that a checkpoint says were held, and that are in no file: they are wanted again."""
         for (stream, origin), held in self._promised.items():
-            for first, end in held.without(self._book.line((stream, origin)).ledger.settled()):
+            missing = held.without(self._book.line((stream, origin)).ledger.settled())
+            for first, end in missing.without(self._placing.disowned.offsets((stream, origin))):
                 why = f"{stream}:{origin} offsets {first}..{end - 1} were held, and are in no file that is left"
                 self._on_damage(Damage(0, 0, 0, why, ((stream, origin, first, end),)))
 
