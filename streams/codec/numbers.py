@@ -18,7 +18,9 @@ _CONSTANT, _PCO, _FEW = range(3)
 _KINDS = 6
 _FILE, _ = wrapped.FileDecompressor.new(b"\x04\x01")
 """pcodec's wrapped format 4.1, whose header no payload repeats."""
-_LEVEL = 8
+_LEVEL, _LEVEL_QUICK = 8, 6
+_QUICK_MAX = 1 << 16
+"""Of fewer numbers pcodec looks for at most 64 bins, not 256: two thirds of the time, a hundredth more bytes until the block is merged."""
 _PCO_TYPES = {np.dtype(np.int64): "i64", np.dtype(np.float64): "f64", np.dtype(np.uint16): "u16"}
 PCO_BATCH = 256
 """pcodec unpacks so many numbers of a page at a time."""
@@ -85,7 +87,8 @@ def read_ints(reader: Reader, count: int) -> Ints:
 
 def pco_pages(values: Ints | Floats | Small, counts: Sequence[int]) -> tuple[bytes, list[bytes]]:
     """The values through pcodec: tables for all of them, and pages of `counts` values (none of them 0), each decoded alone."""
-    config = pcodec.ChunkConfig(compression_level=_LEVEL, paging_spec=pcodec.PagingSpec.exact_page_sizes(list(counts)))
+    level = _LEVEL_QUICK if len(values) < _QUICK_MAX else _LEVEL
+    config = pcodec.ChunkConfig(compression_level=level, paging_spec=pcodec.PagingSpec.exact_page_sizes(list(counts)))
     chunk = wrapped.FileCompressor().chunk_compressor(np.ascontiguousarray(values), config)
     return chunk.write_meta(), [chunk.write_page(page) for page in range(len(counts))]
 

@@ -19,6 +19,8 @@ _PLAIN, _DICTIONARY, _BY_TOPIC, _OWN = 0, 1, 2, 3
 _JOINED, _NUMBERED = 0, 1
 _NUMBERED_PATTERN = re.compile(r"(.*?)([0-9]{1,15})", re.DOTALL)
 _TEXT_END_MAX = 1 << 31
+_SHORT_BYTES_MAX = 24
+"""Texts of so few bytes are names and numbers: what repeats in them is near."""
 
 
 class TextWriter:
@@ -132,7 +134,8 @@ def write_list(writer: Writer, texts: pa.StringArray) -> None:
     starts, chars = text_chars(texts)
     writer.varint(_JOINED)
     write_ints(writer, np.diff(starts))
-    writer.squeezed(chars[starts[0] : starts[-1]].tobytes())
+    joined = chars[starts[0] : starts[-1]].tobytes()
+    writer.squeezed(joined, quick=len(joined) <= _SHORT_BYTES_MAX * len(texts))
 
 
 def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.StringArray:

@@ -29,7 +29,7 @@ COLUMNS_MAX = 1000
 
 _RAW, _ZSTD = 0, 1
 _ZSTD_BYTES_MIN = 48
-_ZSTD_LEVEL = 6
+_ZSTD_LEVEL, _ZSTD_LEVEL_QUICK = 6, 3
 _WINDOW_BYTES_MAX = 1 << 27
 
 
@@ -59,11 +59,11 @@ class Writer:
         self.varint(len(data))
         self._parts += data
 
-    def squeezed(self, data: bytes) -> None:
-        """Bytes after their length, through zstd when that is smaller."""
+    def squeezed(self, data: bytes, *, quick: bool = False) -> None:
+        """Bytes after their length, through zstd when that is smaller; `quick`: where a long search finds no more than a short one."""
         self.varint(len(data))
         if len(data) >= _ZSTD_BYTES_MIN:
-            small = _compressor().compress(data)
+            small = _compressor(_ZSTD_LEVEL_QUICK if quick else _ZSTD_LEVEL).compress(data)
             if len(small) + 2 < len(data):
                 self.varint(_ZSTD)
                 self.sized(small)
@@ -169,8 +169,8 @@ class Reader:
             raise Corrupt(f"{self._end - self._at} bytes follow a block's payload")
 
 
-def _compressor() -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_content_size=False, write_checksum=False)
+def _compressor(level: int) -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=level, write_content_size=False, write_checksum=False)
 
 
 class _OfThread(threading.local):

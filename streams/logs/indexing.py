@@ -16,7 +16,7 @@ from streams.logs.index import BUSY_S, MARK, PIECE_COLUMNS, REBUILT, UNREADABLE,
 from streams.logs.segments import disk_refused
 from streams.ranges import RangeSet
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SCHEMA = """
 CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, others INTEGER, sum INTEGER);
 CREATE TABLE lines (id INTEGER PRIMARY KEY, stream TEXT, origin TEXT, state BLOB, sum INTEGER, UNIQUE (stream, origin));

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
 FEW_TOPICS = 1024
@@ -16,29 +15,31 @@ _ANY_TOPIC = b"\xff"
 """A filter that every topic seems to be in."""
 _PROBES = 3
 _HASHED_AT_ONCE = 16_384
-_BYTES_MAX = 1024
-_WEIGHTS = np.random.Generator(np.random.PCG64(1_777_593_600)).integers(1, 1 << 63, _BYTES_MAX, np.uint64) * np.uint64(2) + np.uint64(1)
+_WORD = np.dtype("<u8")
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53], np.uint64)
 
 Hash = tuple[int, int]
+Hashes = npt.NDArray[np.uint64]
 
 
 def topic_hash(topic: str) -> Hash:
     """What `may_hold` asks a filter for."""
-    [low], [step] = _hashes(pa.array([topic], pa.string()))
-    return int(low), int(step)
+    low, step = _halves(_hashes(pa.array([topic], pa.string())))
+    return int(low[0]), int(step[0])
 
 
 def topic_filter(column: pa.StringArray) -> bytes:
     """A Bloom filter of all topics in `column`: some 3 % of others seem to be in it, of few topics 15 %, of too many topics all."""
-    topics = pc.unique(column)
-    if len(topics) > FILTERED_TOPICS_MAX:
+    parts = [_hashes(column.slice(at, _HASHED_AT_ONCE)) for at in range(0, len(column), _HASHED_AT_ONCE)]
+    hashes = np.sort(np.concatenate([np.empty(0, np.uint64), *parts]))
+    hashes = hashes[np.diff(hashes, prepend=~hashes[:1]) != 0]
+    if len(hashes) > FILTERED_TOPICS_MAX:
         return _ANY_TOPIC
-    per_topic = BITS_PER_TOPIC if len(topics) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
-    bits = np.zeros(-(-per_topic * len(topics) // 8) * 8, np.bool_)
-    for at in range(0, len(topics), _HASHED_AT_ONCE):
-        low, step = _hashes(topics.slice(at, _HASHED_AT_ONCE))
-        for probe in range(_PROBES):
-            bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True
+    per_topic = BITS_PER_TOPIC if len(hashes) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
+    bits = np.zeros(-(-per_topic * len(hashes) // 8) * 8, np.bool_)
+    low, step = _halves(hashes)
+    for probe in range(_PROBES):
+        bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True
     return np.packbits(bits).tobytes()
 
 
@@ -51,19 +52,36 @@ def may_hold(topics: bytes | None, wanted: Hash) -> bool:
     return all(topics[place >> 3] & (0x80 >> (place & 7)) for place in places)
 
 
-def _hashes(topics: pa.StringArray) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Two 32-bit numbers a topic. A sum of its bytes, each times a weight of its place, mixed as MurmurHash3 ends."""
+def _halves(hashes: Hashes) -> tuple[Hashes, Hashes]:
+    return hashes & np.uint64(0xFFFFFFFF), hashes >> np.uint64(32)
+
+
+def _hashes(topics: pa.StringArray) -> Hashes:
+    """A number for each: its bytes in words of eight, each mixed into what those before it gave, and all that as MurmurHash3 ends."""
     _, offsets, data = topics.buffers()
-    ends = np.frombuffer(offsets, np.int32)[topics.offset : topics.offset + len(topics) + 1].astype(np.int64)
-    chars = np.frombuffer(data, np.uint8)
-    lengths = np.diff(ends)
-    sums = lengths.astype(np.uint64) * _WEIGHTS[-1]
-    for length in np.unique(lengths):
+    starts = np.frombuffer(offsets, np.int32)[topics.offset : topics.offset + len(topics) + 1].astype(np.int64)
+    lengths = np.diff(starts)
+    sums = lengths.astype(np.uint64)
+    for length in np.flatnonzero(np.bincount(lengths)).tolist():
         rows = np.flatnonzero(lengths == length)
-        texts = chars[ends[rows][:, None] + np.arange(length)].astype(np.uint64)
-        sums[rows] += texts @ _WEIGHTS[:length]
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed = sums[rows]
+        for words in _words(np.frombuffer(data or b"", np.uint8), starts[:-1][rows], length):
+            mixed ^= words
+            mixed *= _FACTORS[0]
+            mixed ^= mixed >> np.uint64(32)
+        sums[rows] = mixed
+    for factor in _FACTORS[1:]:
         sums ^= sums >> np.uint64(33)
-        sums *= np.uint64(factor)
+        sums *= factor
     sums ^= sums >> np.uint64(33)
-    return sums & np.uint64(0xFFFFFFFF), sums >> np.uint64(32)
+    return sums
+
+
+def _words(chars: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], length: int) -> Hashes:
+    """The first eight bytes of texts of one length as numbers, then the next eight, and so on; zeros behind the last."""
+    count, first = len(starts), int(starts[0])
+    together = starts[-1] - first == (count - 1) * length
+    texts = chars[first : first + count * length] if together else chars[starts[:, None] + np.arange(length)]
+    padded = np.zeros((count, -(-length // _WORD.itemsize) * _WORD.itemsize), np.uint8)
+    padded[:, :length] = texts.reshape(count, length)
+    return padded.view(_WORD).T

@@ -79,7 +79,7 @@ def groups() -> pa.RecordBatch:
 
 
 CASES = {"few": few, "many": many, "groups": groups}
-WRITTEN = {"few": "few", "many": "many-2", "groups": "groups-2"}
+WRITTEN = {"few": "few", "many": "many-3", "groups": "groups-3"}
 """The file that holds what is written now: where the writer chooses otherwise among what the format offers, a file joins the others."""
 
 
