@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from streams.derived import HEADS
 from streams.errors import LandfallError
 from streams.log import Log
 from streams.proof.chain import RUN
@@ -40,8 +41,9 @@ class Checking:
 async def keep_checking(checking: Checking) -> None:
     """Every CHECKED_EVERY_S of wall time, hold what came in against what its origins signed; what is not so is reported. Until cancelled.
 
-    Records of others that are not what was signed are set aside and asked for again, from another peer than brought them. Where the origin
-    signed two contents, what is held stays: who wrote the other appends it again under a new generation.
+    Records of others that are not what was signed, and statements of theirs that are not to be believed, are set aside and asked for again,
+    from another peer than brought them. Where the origin signed two contents, what is held stays: who wrote the other appends it again
+    under a new generation.
     """
     report = checking.report
     told = ""
@@ -54,6 +56,8 @@ async def keep_checking(checking: Checking) -> None:
                         await asyncio.to_thread(_append_again, checking, verdict, doubt)
                     elif doubt.why == ALTERED:
                         await _ask_again(checking, verdict, doubt)
+                if verdict.origin.node != checking.log.node:
+                    await _ask_heads_again(checking, verdict)
             told = ""
         except LandfallError as problem:
             if str(problem) != told:
@@ -83,13 +87,32 @@ async def _ask_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None
     """Of the range that is broken only what is known to differ, where that is known."""
     stream, origin = verdict.stream, verdict.origin
     lost = 0
-    for first, end in RangeSet((offset, offset + 1) for offset in doubt.offsets) or RangeSet([(doubt.first, doubt.end)]):
-        peers = checking.distrust((stream, origin), first, end)
-        brought = f", brought by {', '.join(peers)}" if peers else ""
-        lost += await asyncio.to_thread(checking.log.set_aside, stream, origin, first, end, f"not what {origin} signed{brought}")
-    checking.watch.again(stream, origin, doubt.first)
+    try:
+        for first, end in RangeSet((offset, offset + 1) for offset in doubt.offsets) or RangeSet([(doubt.first, doubt.end)]):
+            lost += await _set_aside(checking, (stream, origin), first, end, f"not what {origin} signed")
+    finally:
+        checking.watch.again(stream, origin, doubt.first)
     if lost:
         _log.warning("%s records of %s:%s from offset %s on are not what was signed: asked for again", lost, stream, origin, doubt.first)
+
+
+async def _ask_heads_again(checking: Checking, verdict: Verdict) -> None:
+    """The statements that are not believed. One that comes just so once more stays: then it is its origin that wrote it."""
+    heads, origin = verdict.stream + HEADS, verdict.origin
+    for offset, told in verdict.unbelieved.items():
+        asked = None
+        try:
+            await _set_aside(checking, (heads, origin), offset, offset + 1, f"no statement of {origin} to be believed")
+            asked = told
+        finally:
+            checking.watch.heads_again(verdict.stream, origin, offset, asked)
+
+
+async def _set_aside(checking: Checking, key: Key, first: int, end: int, why: str) -> int:
+    """Set aside, whoever brought it not being asked for it; returns how many records that is."""
+    peers = checking.distrust(key, first, end)
+    brought = f", brought by {', '.join(peers)}" if peers else ""
+    return await asyncio.to_thread(checking.log.set_aside, *key, first, end, f"{why}{brought}")
 
 
 def _report(verdict: Verdict, checking: Checking) -> None:
@@ -101,4 +124,4 @@ def _report(verdict: Verdict, checking: Checking) -> None:
         altered = doubt.why == ALTERED
         report(f"records are {doubt.why}" if altered else doubt.why, ASKED_AGAIN if altered and others else "not believed", **details)
     for problem in verdict.problems:
-        report("a signature is not what it should be", "not believed", problem=problem, **where)
+        report("a signature is not what it should be", ASKED_AGAIN if others else "not believed", problem=problem, **where)

@@ -73,14 +73,16 @@ class _Maker:
 
     def __init__(self, copy: Copy, claim: Claim, stream: str, origin: Origin, trust: Trust) -> None:
         self._copy, self._claim, self._stream, self._origin = copy, claim, stream, origin
-        said = [one for one in statements(copy, stream, origin) if not isinstance(one, Corrupt) and trust.problem(one) is None]
-        if not said:
+        believed = [
+            (at, one) for at, one in statements(copy, stream, origin) if not isinstance(one, Corrupt) and trust.problem(one) is None
+        ]
+        if not believed:
             raise Misuse(
                 f"of {stream}:{origin} nothing is here that its origin signed",
                 hint="a node signs once a minute, and heads come with the next sync",
             )
-        self._said = said
-        self._signed: Signed = gather(Verdict(stream, origin, ""), iter(said), trust)
+        self._said = said = [one for _, one in believed]
+        self._signed: Signed = gather(Verdict(stream, origin, ""), believed, trust)
         settled = claim.until_at_ms + SETTLE_MS
         self._end = next((one for one in said if one.at_ms >= settled), said[-1])
         before = [one for one in said if one.newest_at_ms < claim.since_at_ms and one.end <= self._end.end]

@@ -5,7 +5,7 @@ The signature is over "landfall head 1", the stream, the origin (a line each) an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -21,7 +21,8 @@ from streams.proof.keys import PUBLIC_BYTES, SIGNATURE_BYTES, SigningKey, key_te
 from streams.proof.locating import SUMS_BYTES
 from streams.proof.reading import Copy, Unread
 from streams.proof.text import from_text, to_text
-from streams.records import BODY, Record, body_text, to_batch
+from streams.ranges import Range
+from streams.records import BODY, OFFSET, Record, body_text, to_batch
 from streams.words import Origin
 
 _TITLE = "landfall head 1"
@@ -134,19 +135,24 @@ def state(chain: Chain, at_ms: int, key: SigningKey) -> Statement:
     return Statement(chain.stream, chain.origin, *said, at_ms, key.public, sums=chain.all_sums()).by(key)
 
 
-def statements(copy: Copy, stream: str, origin: Origin, since: int = 0) -> Iterator[Statement | Corrupt]:
-    """All that this copy holds of what (stream, origin) signed, in the order signed; what does not read, as the error it raises.
+Said = tuple[int, Statement | Corrupt]
+"""What stands at an offset of `<stream>.heads`: a statement, or why it does not read."""
 
-    `since`: from this offset of `<stream>.heads` on. Blocks of an encoding that is not known here are passed over.
+
+def statements(copy: Copy, stream: str, origin: Origin, known: Iterable[Range] = ()) -> Iterator[Said]:
+    """All that this copy holds of what (stream, origin) signed, in the order signed.
+
+    `known`: offsets of `<stream>.heads` to be passed over. So are blocks of an encoding that is not known here.
     """
     ledger = copy.log.ledger(stream + HEADS).get(origin)
-    for first, end in ledger.held.without([(0, since)]) if ledger else ():
+    for first, end in ledger.held.without(known) if ledger else ():
         for part in copy.rows(stream + HEADS, origin, first, end):
-            for body in () if isinstance(part, Unread) else part.column(BODY).to_pylist():
-                try:
-                    yield Statement.from_body(stream, origin, body or "")
-                except Corrupt as problem:
-                    yield problem
+            if not isinstance(part, Unread):
+                for offset, body in zip(part.column(OFFSET).to_pylist(), part.column(BODY).to_pylist(), strict=True):
+                    try:
+                        yield offset, Statement.from_body(stream, origin, body or "")
+                    except Corrupt as problem:
+                        yield offset, problem
 
 
 def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:

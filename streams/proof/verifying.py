@@ -9,7 +9,7 @@ from streams.errors import Corrupt
 from streams.proof.chain import RUN, UNKNOWN, entries, first_head, next_head
 from streams.proof.locating import located
 from streams.proof.reading import Copy, Unread
-from streams.proof.statements import Statement, statements
+from streams.proof.statements import Said, Statement, statements
 from streams.proof.tree import Entry, Tree
 from streams.proof.trust import Trust
 from streams.ranges import RangeSet
@@ -42,7 +42,8 @@ class Verdict:
     """What one copy of (stream, origin) is worth. `proven`: rows that are, to the byte, what the origin signed.
 
     `broken`: what is not; the first offset that differs is the first of the doubt's `offsets`; where more records differ than its origin's
-    sums can tell, it lies in the range. `problems`: statements that are not believed.
+    sums can tell, it lies in the range. `problems`: why statements are not believed; `unbelieved`: where these stand in `<stream>.heads`,
+    each with what tells it from others.
     `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from.
     """
 
@@ -53,6 +54,7 @@ class Verdict:
     unproven: list[Doubt] = field(default_factory=list)
     broken: list[Doubt] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unbelieved: dict[int, bytes] = field(default_factory=dict)
     keys: frozenset[bytes] = frozenset()
     signed_end: int = 0
     signed_at_ms: int | None = None
@@ -112,14 +114,15 @@ class Signed:
             self.forks.append(Doubt(first, end, FORKED))
 
 
-def gather(verdict: Verdict, said: Iterable[Statement | Corrupt], trust: Trust, signed: Signed | None = None) -> Signed:
+def gather(verdict: Verdict, said: Iterable[Said], trust: Trust, signed: Signed | None = None) -> Signed:
     """The statements to be believed, beside those in `signed`; others go to the verdict's problems, contradictions to what is broken."""
     signed = signed or Signed(heads={0: first_head(verdict.stream, verdict.origin)})
     known = len(signed.forks)
-    for one in said:
+    for at, one in said:
         problem = str(one) if isinstance(one, Corrupt) else trust.problem(one)
         if isinstance(one, Corrupt) or problem:
             verdict.problems.append(str(problem))
+            verdict.unbelieved[at] = b"" if isinstance(one, Corrupt) else one.signature
             continue
         signed.add(one)
         verdict.keys |= {one.key}

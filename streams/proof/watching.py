@@ -9,25 +9,32 @@ from streams.derived import HEADS
 from streams.proof.chain import RUN, first_head
 from streams.proof.reading import Copy
 from streams.proof.signing import SIGNED_AT_ONCE
-from streams.proof.statements import statements
+from streams.proof.statements import Said, Statement, statements
 from streams.proof.trust import REGISTRY, Trust, registry_trust
 from streams.proof.verifying import Signed, Verdict, gather, judge
+from streams.ranges import RangeSet
 from streams.words import Origin, Position
 
 ROWS_A_STEP_MAX = 50_000
 """Records held against their signatures in one step: ingest has the machine first."""
+DOUBTED_MAX = 1_024
+"""Of one (stream, origin), so many statements that are not believed are asked for again; further ones are told of and stay."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """One (stream, origin): what was signed, up to which offset of the heads it was read, and the first run that is not judged for good."""
+    """One (stream, origin): what was signed, which offsets of the heads were read, and the first run that is not judged for good.
+
+    `doubted`: what was asked for again, as the verdict's `unbelieved` named it.
+    """
 
     signed: Signed
-    heads_read: int = 0
+    heads_read: RangeSet = field(default_factory=RangeSet)
     run: int = 0
     seen: tuple[int, int] = (0, 0)
     told: set[tuple[int, int, str]] = field(default_factory=set)
     problems: set[str] = field(default_factory=set)
+    doubted: set[tuple[int, bytes]] = field(default_factory=set)
 
 
 class Watch:
@@ -54,7 +61,7 @@ class Watch:
                 break
             verdict, judged = self._judged(stream, origin, trust, seen, ROWS_A_STEP_MAX - rows)
             rows += judged
-            if verdict.broken or verdict.problems:
+            if verdict.broken or verdict.problems or verdict.unbelieved:
                 found.append(verdict)
         return found
 
@@ -64,7 +71,17 @@ class Watch:
         if old is not None:
             told = {doubt for doubt in old.told if doubt[1] <= first}
             signed = Signed(heads={0: first_head(stream, origin)})
-            self._watched[stream, origin] = _Watched(signed, run=min(old.run, first // RUN), told=told, problems=old.problems)
+            run = min(old.run, first // RUN)
+            self._watched[stream, origin] = _Watched(signed, run=run, told=told, problems=old.problems, doubted=old.doubted)
+
+    def heads_again(self, stream: str, origin: Origin, offset: int, asked: bytes | None) -> None:
+        """What comes to stand at this offset of its heads is read anew. `asked`: what was there and was asked for again, if it could be:
+        should the very same come once more, it is what the origin wrote, and stays, not believed.
+        """
+        watched = self._watched[stream, origin]
+        watched.heads_read.remove(offset, offset + 1)
+        if asked is not None:
+            watched.doubted.add((offset, asked))
 
     def _known_keys(self) -> Trust:
         """The registry's keys, looked up anew when the registry or the number of nodes is another."""
@@ -76,20 +93,23 @@ class Watch:
 
     def _changed(self) -> Iterator[tuple[str, Origin, tuple[int, int]]]:
         positions = self._copy.log.positions()
+        doubted = [key for key, watched in self._watched.items() if watched.doubted]
         for heads, ends in sorted(positions.items(), key=lambda item: item[0].removesuffix(HEADS) not in SIGNED_AT_ONCE):
             if heads.endswith(HEADS):
                 stream = heads.removesuffix(HEADS)
-                for origin, end in ends.items():
-                    seen = (positions[stream][origin] if stream in positions else 0, end)
+                holed = {origin: self._copy.log.ledger(heads)[origin].held.count() for of, origin in doubted if of == stream}
+                for origin, end in {**ends, **holed}.items():  # what comes behind a hole counts
                     watched = self._watched.get((stream, origin))
+                    seen = (positions[stream][origin] if stream in positions else 0, end)
                     if watched is None or watched.seen != seen:
                         yield stream, origin, seen
 
     def _judged(self, stream: str, origin: Origin, trust: Trust, seen: tuple[int, int], rows_max: int) -> tuple[Verdict, int]:
         watched = self._watched.setdefault((stream, origin), _Watched(Signed(heads={0: first_head(stream, origin)})))
         verdict = Verdict(stream, origin, trust.of(origin.node))
-        gather(verdict, statements(self._copy, stream, origin, watched.heads_read), trust, watched.signed)
-        watched.heads_read = seen[1]
+        gather(verdict, _read(watched, statements(self._copy, stream, origin, watched.heads_read.copy()), trust), trust, watched.signed)
+        unbelieved = verdict.unbelieved.items() if len(watched.doubted) < DOUBTED_MAX else ()
+        verdict.unbelieved = {at: told for at, told in unbelieved if (at, told) not in watched.doubted}
         first, end = watched.run * RUN, max(watched.run + 1, watched.run + rows_max // RUN) * RUN
         ledger = self._copy.log.ledger(stream).get(origin)
         held = ledger.held.within(first, end) if ledger else None
@@ -109,3 +129,13 @@ class Watch:
                 watched.told.add(key)
                 verdict.broken.append(doubt)
         return verdict, held.count() if held else 0
+
+
+def _read(watched: _Watched, said: Iterator[Said], trust: Trust) -> Iterator[Said]:
+    """`said`, taken note of. One to be believed that comes where another stood before tells of runs that were judged without it."""
+    behind = watched.heads_read.end()
+    for at, one in said:
+        watched.heads_read.add(at, at + 1)
+        if at < behind and isinstance(one, Statement) and one.since_run < watched.run and trust.problem(one) is None:
+            watched.run = one.since_run
+        yield at, one

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,17 @@ from streams.log import Append
 from streams.node import Node
 from streams.node.checking import ASKED_AGAIN
 from streams.node.proving import KEY_NAME, load_or_make_key
+from streams.proof.keys import key_text
 from streams.proof.reading import Copy
+from streams.proof.statements import Statement
 from streams.proof.trust import GIVEN, Trust
 from streams.proof.verifying import verify
 from streams.ranges import RangeSet
-from streams.records import DEVICE_AT, SOURCE_OFFSET, SOURCE_ORIGIN, Record, to_batch
+from streams.records import BODY, DEVICE_AT, SOURCE_OFFSET, SOURCE_ORIGIN, Record, body_text, to_batch
 from streams.words import Origin, Position
 from tests.node.fleet import SINCE_AT_MS, address, readings, started, until
-from tests.proof.kit import SigningNode, all_blocks, forged
+from tests.node.test_definitions import bodies
+from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged
 from tests.streams.logkit import content, rows
 
 
@@ -183,5 +188,38 @@ async def test_a_record_that_a_relay_altered_is_set_aside_and_fetched_from_anoth
     assert (body["offsets"], body["outcome"]) == ("25 33", ASKED_AGAIN)
     assert any("brought by tokyo" in str(body) for body in told)
     assert len(list((tmp_path / "hq" / "log" / "aside").iterdir())) == 1
+    for node in (hq, honest, liar):
+        await node.stop()
+
+
+@pytest.mark.parametrize("by_a_key_of_its_own", [False, True])
+async def test_a_statement_that_a_relay_altered_is_set_aside_and_fetched_from_another_peer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_a_key_of_its_own: bool
+) -> None:
+    """Tokyo alters what the ship signed of an alert, or signs in her name what it likes; headquarters has it from Sydney in the end."""
+    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
+    ship = SigningNode(tmp_path / "elsewhere")
+    for number in range(3):
+        ship.append(alert(number).records, "alerts")
+    origin = ship.log.origin
+    liar, honest, hq = await started("tokyo", tmp_path), await started("sydney", tmp_path), await started("hq", tmp_path)
+    pinned = {"version": 1, "value": {"keys": [key_text(KEY.public)]}}
+    await hq.append([Append("registry", to_batch([Record("node/ship-a", body=pinned)]))])
+    await liar._end(["checking"])  # or it would notice itself
+    alerts, heads = (all_blocks(ship.log, stream, origin) for stream in ("alerts", "alerts.heads"))
+    true = Statement.from_body("alerts", origin, CODEC.decode(heads[1]).column(BODY)[0].as_py())
+    false = replace(true, at_ms=true.at_ms + 1)
+    body = body_text((false.by(STRANGER) if by_a_key_of_its_own else false).body())
+    liar.log.admit([*alerts, *forged(heads, 1, BODY, body)])
+    honest.log.admit([*alerts, *heads])
+    truth = content(ship.log, ["alerts.heads"])
+    ship.log.close()
+    hq.link([address("hq", "tokyo", liar.url)])
+    await until(lambda: hq.log.ledger("alerts.heads").get(origin, OriginLedger()).held == RangeSet([(0, 1), (2, 3)]))
+    hq.link([address("hq", "tokyo", liar.url), address("hq", "sydney", honest.url)])
+    await until(lambda: hq.log.ledger("alerts.heads")[origin].held == RangeSet([(0, 3)]))
+    assert content(hq.log, ["alerts.heads"]) == truth
+    told = [body for text in bodies(hq, "exceptions") if (body := json.loads(text))["reason"] == "a signature is not what it should be"]
+    assert [body["outcome"] for body in told] == [ASKED_AGAIN]
     for node in (hq, honest, liar):
         await node.stop()

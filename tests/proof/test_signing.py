@@ -17,7 +17,7 @@ from tests.streams.logkit import FullDisk, numbers, rows
 
 
 def said(node: SigningNode, stream: str) -> list[Statement]:
-    found = [one for one in statements(Copy(node.log, CODEC), stream, node.log.origin) if not isinstance(one, Corrupt)]
+    found = [one for _, one in statements(Copy(node.log, CODEC), stream, node.log.origin) if not isinstance(one, Corrupt)]
     assert all(one.signed() for one in found)
     return found
 

@@ -16,8 +16,9 @@ from streams.proof.reading import Copy
 from streams.proof.statements import last_statement
 from streams.proof.verifying import ALTERED, FORKED
 from streams.proof.watching import Watch
-from streams.records import SOURCE_OFFSET, Record, to_batch
-from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, held_against
+from streams.ranges import RangeSet
+from streams.records import BODY, SOURCE_OFFSET, Record, to_batch
+from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged, held_against
 from tests.streams.logkit import append_rows, copy_all, numbers, open_log, rows
 
 
@@ -125,3 +126,54 @@ def test_keys_that_the_registry_pins_later_count_from_then_on(tmp_path: Path) ->
     assert "is not signed with a key of ship-a" in verdict.problems[0]
     ship.log.close()
     port.close()
+
+
+def test_a_false_statement_is_named_and_the_true_one_judges_what_was_passed(tmp_path: Path) -> None:
+    """A relay alters a record and the statement that would show it. Once the statement is had as it was signed, the record is found."""
+    ship, port = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
+    origin = ship.log.origin
+    for start in range(0, 3 * RUN, RUN // 2):
+        ship.append(rows(RUN // 2, start))
+        ship.sign()
+    heads = all_blocks(ship.log, "containers.heads", origin)
+    bodies = [text for block in heads for text in CODEC.decode(block).column(BODY).to_pylist()]
+    false = forged(forged(heads, 0, BODY, bodies[0].replace('"at_ms":1', '"at_ms":2')), 1, BODY, "{}")
+    port.admit(forged(all_blocks(ship.log, "containers", origin), 5, "return_c", 77.0))
+    port.admit(false)
+    watch = Watch(Copy(port, CODEC))
+    found = [verdict for _ in range(4) for verdict in watch.step()]
+    assert [sorted(verdict.unbelieved) for verdict in found] == [[0, 1]]
+    assert len(found[0].problems) == 2
+    assert not found[0].broken
+    for offset, told in found[0].unbelieved.items():
+        port.set_aside("containers.heads", origin, offset, offset + 1, "no statement")
+        watch.heads_again("containers", origin, offset, told)
+    assert stepped(watch) == []
+    port.admit(heads)
+    assert stepped(watch) == [("containers", 0, RUN // 2, ALTERED)]
+    ship.log.close()
+    port.close()
+
+
+def test_a_false_statement_that_comes_just_so_again_stays(tmp_path: Path) -> None:
+    """Then it is what the origin wrote, with a key that the registry does not know, say. What comes behind it counts all the while."""
+    ship, port = SigningNode(tmp_path / "ship", key=STRANGER), open_log(tmp_path / "port", "port-b")
+    origin = ship.log.origin
+    body = {"version": 1, "value": {"keys": [key_text(KEY.public)]}}
+    append_rows(port, to_batch([Record("node/ship-a", body=body)]), "registry")
+    ship.append(rows(3), "alerts")
+    copy_all(ship.log, port, ["alerts", "alerts.heads"])
+    watch = Watch(Copy(port, CODEC))
+    [verdict] = watch.step()
+    [(offset, told)] = verdict.unbelieved.items()
+    port.set_aside("alerts.heads", origin, offset, offset + 1, "no statement")
+    watch.heads_again("alerts", origin, offset, told)
+    assert watch.step() == []
+    ship.append(rows(3, 3), "alerts")
+    port.admit(all_blocks(ship.log, "alerts.heads", origin)[1:])
+    [verdict] = watch.step()
+    assert (list(verdict.unbelieved), port.ledger("alerts.heads")[origin].held) == ([1], RangeSet([(1, 2)]))
+    port.admit(all_blocks(ship.log, "alerts.heads", origin))
+    assert watch.step() == [], "asked for once and no more"
+    port.close()
+    ship.log.close()
