@@ -2,12 +2,13 @@
 
 `python -m bench.topics [readings] [topics] [side …]`; sides: few, many, kafka, nats; all unless some are named. Every side takes the same
 14-signal readings, one of each topic after another; the log with 1,000 topics (few) a quarter of them, which is enough for its rate. Ours
-is a process of its own, killed (SIGKILL) and opened again by another; so are Kafka's broker (one Kafka topic each, one message a reading)
-and NATS' server (one JetStream subject each, one message a reading, at its default sync interval, and fewer readings with every message
-synced). Kafka is given KAFKA_S seconds to make its topics in. A side that dies, or is not ready in time, is a result: `ended_by` says of
-what. Prints each side as it ends to standard error, one JSON object at the end. Rates are readings per second of wall time, in commits of
-COMMIT_ROWS; `append_cpu_us` is the appending thread's processor time a reading; memory is resident MiB, of ours what the readings
-themselves took before the log was opened is told beside it. A history's `cpu_ms` is processor time of the asking process, `ms` the wall's.
+is a process of its own that another one gives a commit's readings at a time, killed (SIGKILL) and opened again by a third; so are Kafka's
+broker (one Kafka topic each, one message a reading) and NATS' server (one JetStream subject each, one message a reading, at its default
+sync interval, and fewer readings with every message synced). Kafka is given KAFKA_S seconds to make its topics in. A side that dies, or is
+not ready in time, is a result: `ended_by` says of what. Prints each side as it ends to standard error, one JSON object at the end. Rates
+are readings per second of wall time, in commits of COMMIT_ROWS; `append_cpu_us` is the appending thread's processor time a reading; memory
+is resident MiB of the whole process: of ours Python, its libraries, the log, its upkeep and the readings of one commit. A history's
+`cpu_ms` is processor time of the asking process, `ms` the wall's.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -71,22 +72,29 @@ def keep_up(log: FileLog, ended: threading.Event) -> None:
         ended.wait(max(REST_S_MIN, REST_SHARE * (time.perf_counter() - began_s)) if more else IDLE_S)
 
 
-def ingest(folder: Path, topics: int, readings: int) -> None:
-    """The child that appends, merges all that is due, tells its figures and waits to be killed."""
+def feed(topics: int, readings: int) -> None:
+    """The child that makes the readings, and gives those of one commit after another to standard output."""
+    batches = rounds(topics, readings)
+    first = next(batches)
+    with pa.ipc.new_stream(sys.stdout.buffer, first.schema) as stream:
+        for batch in chain([first], batches):
+            for at in range(0, batch.num_rows, COMMIT_ROWS):
+                stream.write_batch(batch.slice(at, COMMIT_ROWS))
+
+
+def ingest(folder: Path) -> None:
+    """The child that appends what comes in at standard input, merges all that is due, tells its figures and waits to be killed."""
     commits_s: list[float] = []
-    cpu_s = 0.0
-    batches, ended = rounds(topics, readings), threading.Event()
-    made = [next(batches)]
-    before_mib = memory_mib(os.getpid())
-    log = open_log(folder)
+    readings, cpu_s = 0, 0.0
+    log, ended = open_log(folder), threading.Event()
     upkeep = threading.Thread(target=keep_up, args=(log, ended))
     upkeep.start()
-    for batch in chain(made, batches):
-        for at in range(0, batch.num_rows, COMMIT_ROWS):
-            began_s, began_cpu_s = time.perf_counter(), time.thread_time()
-            log.append([Append(STREAM, batch.slice(at, COMMIT_ROWS))])
-            commits_s.append(time.perf_counter() - began_s)
-            cpu_s += time.thread_time() - began_cpu_s
+    for batch in pa.ipc.open_stream(sys.stdin.buffer):
+        began_s, began_cpu_s = time.perf_counter(), time.thread_time()
+        log.append([Append(STREAM, batch)])
+        commits_s.append(time.perf_counter() - began_s)
+        cpu_s += time.thread_time() - began_cpu_s
+        readings += batch.num_rows
     began_s = time.perf_counter()
     ended.set()
     upkeep.join()
@@ -99,7 +107,7 @@ def ingest(folder: Path, topics: int, readings: int) -> None:
         "merged_after_s": round(time.perf_counter() - began_s, 1),
         "memory_mib": memory_mib(os.getpid()),
         "memory_peak_mib": peak_mib(os.getpid()),
-        "memory_of_readings_mib": before_mib,
+        "readings": readings,
         "open_files": open_files(os.getpid()),
     }
     print(json.dumps(figures), flush=True)
@@ -115,10 +123,14 @@ def reopen(folder: Path) -> None:
     signal.pause()
 
 
-def child(*words: object) -> dict[str, Any]:
-    """What a child of this file says; then it is killed."""
-    command = [sys.executable, "-m", "bench.topics", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def command(*words: object) -> list[str]:
+    """What starts a child of this file."""
+    return [sys.executable, "-m", "bench.topics", *map(str, words)]
+
+
+def child(*words: object, given: IO[bytes] | None = None) -> dict[str, Any]:
+    """What a child of this file, given this as standard input, says; then it is killed."""
+    with subprocess.Popen(command(*words), stdin=given, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         process.kill()
@@ -128,11 +140,23 @@ def child(*words: object) -> dict[str, Any]:
     return figures
 
 
+def ingested(folder: Path, topics: int, readings: int) -> dict[str, Any]:
+    """What the process of the log says of readings that another makes, so that its memory is the log's alone."""
+    with subprocess.Popen(command("feed", topics, readings), stdout=subprocess.PIPE) as feeder:
+        try:
+            figures = child("ingest", folder, given=feeder.stdout)
+        finally:
+            feeder.kill()
+    if figures["readings"] != readings:
+        raise RuntimeError(f"{figures['readings']} readings came of {readings}")
+    return figures
+
+
 def ours(topics: int, readings: int) -> dict[str, Any]:
     """Our log with that many topics: append, kill, open, and the history of single topics."""
     with tempfile.TemporaryDirectory(prefix="bench-topics-") as name:
         folder = Path(name)
-        figures = child("ingest", folder, topics, readings) | child("reopen", folder)
+        figures = ingested(folder, topics, readings) | child("reopen", folder)
         log = FileLogReader(folder / "log", BlockCodec())
         names = fleet_readings(topics, 1).column("topic")
         asked_ms, cpu_ms, rows = [], [], 0
@@ -148,7 +172,6 @@ def ours(topics: int, readings: int) -> dict[str, Any]:
     history |= {"cpu_p50_ms": round(statistics.median(cpu_ms), 1), "cpu_first_ms": round(cpu_ms[0], 1)}
     return figures | {
         "topics": topics,
-        "readings": readings,
         "history_of_one_topic": history,
         "bytes_a_reading": round(stored / readings, 2),
     }
@@ -167,7 +190,9 @@ def result(side: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Measures and prints."""
     if sys.argv[1:2] == ["ingest"]:
-        return ingest(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+        return ingest(Path(sys.argv[2]))
+    if sys.argv[1:2] == ["feed"]:
+        return feed(int(sys.argv[2]), int(sys.argv[3]))
     if sys.argv[1:2] == ["reopen"]:
         return reopen(Path(sys.argv[2]))
     given = [int(word) for word in sys.argv[1:] if word.isdigit()]
