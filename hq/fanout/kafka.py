@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from hq.fanout.messages import Message
 from hq.fanout.routes import POSITIONS
 from streams.errors import RetryLater
-from streams.logs.kafka.client import asked, client_settings, told
+from streams.logs.kafka.client import asked, client_settings, producer_settings, told
 from streams.logs.kafka.settings import KafkaAccess
 from streams.words import Position
 
@@ -32,9 +32,8 @@ class Transactions:
     def __init__(self, access: KafkaAccess, name: str) -> None:
         """Puts an end to an earlier process of this name, and to the transaction it may have left."""
         self._producer = Producer(
-            client_settings(access)
+            producer_settings(access, name)
             | {
-                "transactional.id": name,
                 "transaction.timeout.ms": TRANSACTION_MS_MAX,
                 "linger.ms": LINGER_MS,
                 "compression.type": "zstd",

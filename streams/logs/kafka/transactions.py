@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.crash import commit_point
 from streams.errors import RetryLater
-from streams.logs.kafka.client import Fenced, asked, client_settings, told
+from streams.logs.kafka.client import Fenced, asked, producer_settings, told
 from streams.logs.kafka.records import HEADERS_BYTES_MAX, Headers
 from streams.logs.kafka.settings import KafkaLogSettings
 
@@ -55,9 +55,8 @@ class Transactions:
     def connect(self) -> None:
         """Puts an end to every earlier producer of this log, and to the transaction it may have left. Raises RetryLater, NotAllowed."""
         producer = Producer(
-            client_settings(self._settings)
+            producer_settings(self._settings, f"{self._settings.prefix}.writer")
             | {
-                "transactional.id": f"{self._settings.prefix}.writer",
                 "transaction.timeout.ms": 2 * self._answer_ms + UNANSWERED_MS,
                 "message.timeout.ms": self._answer_ms,
                 "message.max.bytes": self._settings.record_bytes_max + HEADERS_BYTES_MAX,
@@ -69,17 +68,23 @@ class Transactions:
         self._producer = producer
 
     def write(self, records: Sequence[Outgoing]) -> list[int]:
-        """The offset of every record, none of which anybody sees before `commit`. Raises RetryLater, Fenced: then none was written."""
+        """The offset of every record, none of which anybody sees before `commit`. Raises RetryLater, Fenced: then none was written.
+
+        Written is what Kafka gave an offset: the client also reports records as delivered because it holds them for so.
+        """
         producer = self._connected()
         offsets: dict[int, int] = {}
         failed: list[KafkaError] = []
 
         def counted(number: int) -> Callable[[KafkaError | None, Message], None]:
             def delivered(error: KafkaError | None, message: Message) -> None:
+                offset = message.offset()
                 if error is not None:
                     failed.append(error)
+                elif offset is None:
+                    failed.append(KafkaError(KafkaError._INCONSISTENT, f"no broker said where a record of {message.topic()} stands"))
                 else:
-                    offsets[number] = message.offset() or 0
+                    offsets[number] = offset
 
             return delivered
 
