@@ -82,38 +82,63 @@ class Span:
 
 
 class LogReader(Protocol):
-    """Reading a node's log. Safe from any thread; a reader in another process sees a consistent view and never blocks the writer."""
+    """Reading a node's log: by the node itself, by sessions, the API, Spark, tools. Safe from any thread; a reader in another process sees
+    a consistent view and never blocks the writer.
+
+    A snapshot is of one commit; nothing is promised of how old it is by the time it is looked at. Every method may raise RetryLater (the
+    index is being built anew, Kafka does not answer). Where bytes do not verify, the log's own process sets them aside and passes them
+    over; a reader elsewhere raises Corrupt, and another LandfallError where the index itself is damaged: only the writer mends.
+    """
 
     def streams(self) -> list[str]:
-        """The names of all streams this copy knows, sorted."""
+        """The names of all streams this copy knows, sorted. Called by whoever lists or meets.
+
+        A stream stays known when all of it is gone or trimmed. What headquarters has defined and nobody has written is not among them.
+        """
         ...
 
     def ledger(self, stream: str) -> Ledger:
-        """A snapshot of what this copy knows of `stream`, per origin; empty for a stream it has never heard of."""
+        """A snapshot of what this copy knows of `stream`, per origin; empty for a stream it has never heard of.
+
+        Called where ranges matter: sync, retention, proof. It is the caller's own, and does not change with the log. It does not say that
+        held bytes still verify: that shows when they are read.
+        """
         ...
 
     def position(self, stream: str) -> Position:
-        """The Position of this copy of `stream`: `position_of(ledger(stream))`, but cheap."""
+        """The Position of this copy of `stream`: `position_of(ledger(stream))`, but cheap.
+
+        Called to see whether there is anything new. It does not go back while the log lives, but by what is set aside (a damaged block,
+        records that are not what was signed), or where an old backup is restored.
+        """
         ...
 
     def positions(self) -> Mapping[str, Position]:
-        """The Position of every stream, all as one and the same commit left them."""
+        """The Position of every stream, all as one and the same commit left them.
+
+        Called by who must read several streams up to one point in time, as the watch does. Promises what `position` does.
+        """
         ...
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
         """Blocks that together hold every held offset of `first .. end - 1`, in ascending order, each offset once, cut at the edges.
 
-        A block of an unknown codec version can not be cut and comes whole. A damaged frame is left out, set aside and reported: the ledger
-        then wants its offsets again. Nothing is promised about where blocks begin.
+        Called to send records on as they are stored. A block of an unknown codec version can not be cut and comes whole. A damaged frame is
+        left out, set aside and reported: the ledger then wants its offsets again. Nothing is promised about where blocks begin, nor that
+        all of them are of one commit: what is trimmed while they are read may be missing.
         """
         ...
 
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
-        """The rows of every held offset of `first .. end - 1`, decoded, in ascending order, at most READ_RECORDS_MAX rows a batch."""
+        """The rows of every held offset of `first .. end - 1`, decoded, in ascending order, at most READ_RECORDS_MAX rows a batch.
+
+        Called by who knows which offsets it wants, holes or not: nothing is said of those that are not held. Raises Misuse at a block of an
+        unknown codec version.
+        """
         ...
 
     def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
-        """What this copy holds from offset `first` on, ascending, told without reading any block.
+        """What this copy holds from offset `first` on, ascending, told without reading any block. Called by retention and by tools.
 
         Together they are the ledger's held offsets; where one ends and the next begins means nothing, and may change at any time.
         """
@@ -122,93 +147,131 @@ class LogReader(Protocol):
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
         """All rows from `position` up to this copy's Position at the call, in offset order within each origin; only of `topics`, if given.
 
-        Never beyond a hole: what lies after wanted offsets waits for them. Promises nothing about how origins interleave.
-        Raises Trimmed when `position` lies below this copy's floor.
+        Called by consumers. A Position ahead of this copy gives nothing: the copy is behind, and is waited for. Never beyond a hole: what
+        lies after wanted offsets waits for them; offsets that are gone are passed over. Promises nothing about how origins interleave, nor
+        where batches end. Raises Trimmed when `position` lies below this copy's floor, Misuse at a block of an unknown codec version.
         """
         ...
 
     def history(
         self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
     ) -> History:
-        """Every held row of `topic` with since <= order time < until, over `streams` (default: all that know the topic), merged.
+        """Every held row of `topic` with since <= order time < until (UTC ms), over `streams` (default: all that know the topic), merged.
 
-        Where thinning has left nothing else, the rows it kept: their `stream` ends in `.kept`, `source_…` says which record each was.
+        Called for one container or ship. Holes are no hindrance, and what is missing is not told: `positions` of the answer says how far
+        each stream is whole. Where thinning has left nothing else, the rows it kept: their `stream` ends in `.kept`, `source_…` says which
+        record each was. Rows of blocks of an unknown codec version are left out.
         """
         ...
 
     def latest(self, stream: str, topic: str) -> list[Batch]:
-        """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end."""
+        """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end.
+
+        Called for states, settings and consumers' Positions, where the newest counts. The last by offset, not by time; beyond a hole too.
+        """
         ...
 
 
 class Log(LogReader, Protocol):
-    """A node's log, opened by the one process that writes it. Safe from any thread."""
+    """A node's log, opened by the one process that writes it. Safe from any thread; commits go one after another.
+
+    What every writing method shares: when it returns, what it did is durable and every reader sees it; when it raises, nothing of it was
+    done, and what was there before stands. RetryLater: the disk is full or read-only, Kafka does not answer; the same call may succeed
+    later. Where Kafka did not say whether it committed, a repeat with producer and sequence is harmless.
+    """
 
     @property
     def node(self) -> str:
-        """The node whose log this is."""
+        """The node whose log this is. Never changes."""
         ...
 
     @property
     def origin(self) -> Origin:
-        """The origin of what is appended here: this node, and the generation opened when the log was."""
+        """The origin of what is appended here: this node, and its present generation. Another one after `open_generation`, so not to be
+        kept beyond a call: an answer to `append` says which origin it was.
+        """
         ...
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
         """Give offsets to new records: all of `appends` or none, in one commit. Durable (one fdatasync) when it returns.
 
-        Called by the node for its own records and by its append door. Received times are monotone per stream.
-        Raises RetryLater when the disk is full (nothing changed), Misuse for records `check_given` refuses.
+        Called by the node for its own records and by its append door. Offsets are the next ones of (stream, `origin`), dense; received
+        times are monotone per stream. A sequence that is not above the producer's last adds nothing and is answered `repeated`. Does not
+        promise that callers' commits come in the order of their calls, nor look into records for doubles.
+        Raises RetryLater (nothing changed), Misuse for records `check_given` refuses.
         """
         ...
 
     def admit(self, blocks: Sequence[Block]) -> int:
         """Take blocks from elsewhere, any ranges, in any order; returns how many records were new. Durable when it returns. Idempotent.
 
-        Offsets already settled are passed over; nothing held is ever replaced. Raises Corrupt for a block whose payload can not be what its
-        header says, PeerKnowsMore for a block of this very origin's own future, RetryLater when the disk is full.
+        Called with what peers send, or a carried file brings. Offsets already settled are passed over; nothing held is ever replaced, gone
+        offsets and those below the floor are not taken again. Does not say that the records are what their origin signed: that is judged
+        afterwards. Raises Corrupt for a block whose payload can not be what its header says, PeerKnowsMore for a block of this very
+        origin's own future, RetryLater; in each case none of `blocks` was taken.
         """
         ...
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
-        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent. The origin alone decides."""
+        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent.
+
+        Called by the origin, which alone decides it, when it thins or loses, and with what it says at copies that learn of it. Final: who
+        asks is passed over these offsets from then on. Does not reach copies that hold the records, which keep them; disk comes back later.
+        Raises Misuse for offsets of `origin` that were not given yet, RetryLater.
+        """
         ...
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
-        """Drop everything of (stream, origin) below `floor` from this copy, and remember that. Never moves a floor back."""
+        """Drop everything of (stream, origin) below `floor` from this copy, and remember that. Durable. Never moves a floor back.
+
+        Called by retention; other copies are not touched. Does not ask whether anybody else has the records, and does not wait for
+        consumers: one below the floor is told. Raises Misuse beyond what this log's own origin has given, RetryLater.
+        """
         ...
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
         """What is held of `first .. end - 1` is not what its origin signed: its bytes are kept aside, and it is wanted again.
 
-        Returns how many offsets that is. Not for records of this node's own, which nobody else may have.
+        Called by the watch over signatures. Returns how many offsets that is. The copy's Position may go back. Does not keep the very same
+        from being admitted again: who asks for it asks another peer. Raises Misuse for records of this node's own, which nobody else may
+        have, RetryLater (what was set aside before stays so).
         """
         ...
 
     def own_end(self, stream: str, origin: Origin) -> int:
         """One past the last offset that this log itself gave under `origin`, its present one or an older one; 0 when it gave none.
 
-        What it holds from there on came back from elsewhere.
+        Called where one's own records are told from those of a twin. What the log holds from there on came back from elsewhere.
         """
         ...
 
     def open_generation(self, why: str) -> Origin:
-        """From now on appends go to a new origin, which names this one as its predecessor. Called after PeerKnowsMore, or a restore."""
+        """From now on appends go to a new origin, which names this one as its predecessor; returns it. Durable.
+
+        Called after PeerKnowsMore, or a restore: when the log can not prove to be the latest. What the old one gave stays as it is, and its
+        producers are still known. Does not fetch what was lost: sync does. Raises RetryLater; then the old one goes on.
+        """
         ...
 
     def witnessed_by(self, witness: Witness) -> None:
-        """From now on every commit of appends is shown to `witness` first; what it answers is part of that commit. One at most."""
+        """From now on every commit of appends is shown to `witness` first; what it answers is part of that commit. One at most: the last.
+
+        Called once, by the node, with its signer. What is admitted is not shown.
+        """
         ...
 
     def subscribe(self, changed: Callable[[frozenset[str]], None]) -> Callable[[], None]:
         """Call `changed` with the streams of every commit, right after it, from the thread that committed; returns how to stop that.
 
-        `changed` must return at once and not call the log.
+        Called by who waits for news. `changed` must return at once, not raise and not call the log. A call may still come while it is being
+        stopped, and commits may be told out of their order: it says that there is something new, not what.
         """
         ...
 
     def close(self) -> None:
-        """Everything appended is durable already; releases the files. The log can not be used afterwards."""
+        """Everything appended is durable already; releases the files, once a commit under way is done. Called once, when nobody uses the
+        log any more: what is called afterwards fails in any way.
+        """
         ...
 
 
