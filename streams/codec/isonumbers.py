@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streams.codec.digits import Digits, joined, split
 from streams.codec.texts import text_chars
 from streams.codec.wire import Bools, Ints
 
@@ -23,9 +24,6 @@ _LETTER_VALUES = np.array(
 )
 _LETTER_VALUES_OF = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTER_VALUES.tolist(), strict=True))
 
-Places = npt.NDArray[np.uint8]
-"""A row for each place of a number, first to last, and a column for each number: whole rows are worked on at a time."""
-
 
 def packed(texts: pa.StringArray) -> tuple[Ints, Bools]:
     """The container numbers among `texts` whose check digit is right, as whole numbers, and which of the texts they are."""
@@ -38,7 +36,7 @@ def packed(texts: pa.StringArray) -> tuple[Ints, Bools]:
     if not right.all():
         letters, digits = letters[:, right], digits[:, right]
     checked = _check_digits(letters, digits[:_DIGITS]) == digits[_DIGITS]
-    numbers = _joined(letters, 26).astype(np.int64) * SERIALS + _joined(digits[:_DIGITS], 10)
+    numbers = joined(letters, 26) * SERIALS + joined(digits[:_DIGITS], 10)
     right[right] = checked
     numbered[numbered] = right
     return numbers[checked], numbered
@@ -69,7 +67,7 @@ def unpacked(numbers: Ints) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(chars))
 
 
-def _check_digits(letters: Places, digits: Places) -> npt.NDArray[np.uint8]:
+def _check_digits(letters: Digits, digits: Digits) -> npt.NDArray[np.uint8]:
     """ISO 6346 annex A: letters' values and digits, weighted by powers of two, modulo 11, modulo 10. No sum reaches 2^14."""
     total = np.zeros(letters.shape[1], np.uint16)
     for place, values in enumerate((*_LETTER_VALUES.take(letters), *digits.astype(np.uint16))):
@@ -77,24 +75,7 @@ def _check_digits(letters: Places, digits: Places) -> npt.NDArray[np.uint8]:
     return (total % 11 % 10).astype(np.uint8)
 
 
-def _joined(places: Places, base: int) -> npt.NDArray[np.int32]:
-    joined: npt.NDArray[np.int32] = places[0].astype(np.int32)
-    for place in places[1:]:
-        joined *= base
-        joined += place
-    return joined
-
-
-def _split(numbers: Ints) -> tuple[Places, Places]:
+def _split(numbers: Ints) -> tuple[Digits, Digits]:
     """Letters and digits."""
     owners = numbers // SERIALS
-    return _places(owners.astype(np.int32), 26, _LETTERS), _places((numbers - owners * SERIALS).astype(np.int32), 10, _DIGITS)
-
-
-def _places(numbers: npt.NDArray[np.int32], base: int, count: int) -> Places:
-    places = np.empty((count, len(numbers)), np.uint8)
-    for place in reversed(range(count)):
-        rest = numbers // base
-        places[place] = numbers - rest * base
-        numbers = rest
-    return places
+    return split(owners.astype(np.int32), 26, _LETTERS), split((numbers - owners * SERIALS).astype(np.int32), 10, _DIGITS)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streams.codec.digits import joined, split
 from streams.codec.numbers import read_ints, write_ints
 from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
@@ -117,9 +118,9 @@ def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools |
 
 def _taken_alike(budget: Budget, dictionary: pa.StringArray, codes: Ints, length: int) -> pa.StringArray:
     """As `dictionary.take`, of texts of as many bytes each: a copy of rows of a table."""
-    _, offsets, joined = dictionary.buffers()
+    _, offsets, data = dictionary.buffers()
     first = int(np.frombuffer(offsets, np.int32)[dictionary.offset])
-    table = np.frombuffer(joined, np.uint8)[first : first + length * len(dictionary)].reshape(len(dictionary), length)
+    table = np.frombuffer(data, np.uint8)[first : first + length * len(dictionary)].reshape(len(dictionary), length)
     chars = budget.room.empty(length * len(codes), np.uint8).reshape(len(codes), length)
     np.take(table, codes, axis=0, out=chars, mode="clip")
     ends = budget.room.empty(len(codes) + 1, np.int32)
@@ -134,8 +135,8 @@ def write_list(writer: Writer, texts: pa.StringArray) -> None:
     starts, chars = text_chars(texts)
     writer.varint(_JOINED)
     write_ints(writer, np.diff(starts))
-    joined = chars[starts[0] : starts[-1]].tobytes()
-    writer.squeezed(joined, quick=len(joined) <= _SHORT_BYTES_MAX * len(texts))
+    together = chars[starts[0] : starts[-1]].tobytes()
+    writer.squeezed(together, quick=len(together) <= _SHORT_BYTES_MAX * len(texts))
 
 
 def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.StringArray:
@@ -154,24 +155,24 @@ def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.Stri
     reader.budget.pay_text(count * length)
     chars = np.empty((count, length), np.uint8)
     chars[:, : len(beginning)] = beginning
-    chars[:, len(beginning) :] = numbers[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10 + ord("0")
+    chars[:, len(beginning) :] = split(numbers, 10, width).T + np.uint8(ord("0"))
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(length)
     return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(chars))
 
 
 def _joined(reader: Reader, count: int, wanted: Ints | None) -> pa.StringArray:
     lengths = read_ints(reader, count)
-    joined = reader.squeezed()
-    if lengths.min() < 0 or lengths.max() > len(joined):
+    together = reader.squeezed()
+    if lengths.min() < 0 or lengths.max() > len(together):
         raise Corrupt("a text has an impossible length")
     ends = np.zeros(count + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
-    if ends[-1] != len(joined) or ends[-1] >= _TEXT_END_MAX:
-        raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(joined)} bytes")
+    if ends[-1] != len(together) or ends[-1] >= _TEXT_END_MAX:
+        raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(together)} bytes")
     if wanted is not None:
         spans = zip(ends.take(wanted).tolist(), ends.take(wanted + 1).tolist(), strict=True)
-        return pa.array([_utf8(joined[first:end]) for first, end in spans], pa.string())
-    texts = pa.StringArray.from_buffers(count, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(joined))
+        return pa.array([_utf8(together[first:end]) for first, end in spans], pa.string())
+    texts = pa.StringArray.from_buffers(count, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(together))
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as problem:
@@ -219,10 +220,10 @@ def _numbered(texts: pa.StringArray) -> _Numbered | None:
         return None
     rows = chars[starts[0] : starts[-1]].reshape(len(texts), -1)
     beginning, width = first[1].encode(), len(first[2])
-    digits = rows[:, len(beginning) :] - np.uint8(ord("0"))
+    digits = np.ascontiguousarray(rows[:, len(beginning) :].T) - np.uint8(ord("0"))
     if (digits > 9).any() or (rows[:, : len(beginning)] != np.frombuffer(beginning, np.uint8)).any():
         return None
-    return _Numbered(beginning, width, digits @ 10 ** np.arange(width - 1, -1, -1))
+    return _Numbered(beginning, width, joined(digits, 10))
 
 
 def text_chars(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.uint8]]:

@@ -133,8 +133,12 @@ def read_group(page: Reader, rows: int) -> GroupTopics:
     if how == _EACH:
         numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
         _check_numbers(numbers)
-        numbers, codes = np.unique(numbers, return_inverse=True)
-        return GroupTopics(Topics(numbers, _NO_TEXTS), codes)
+        by_number = _ascending(numbers)
+        ordered = numbers[by_number]
+        new = np.diff(ordered, prepend=-1) != 0
+        codes = np.empty(rows, np.int64)
+        codes[by_number] = np.cumsum(new) - 1
+        return GroupTopics(Topics(ordered[new], _NO_TEXTS), codes)
     topics = _read_sorted(page, rows)
     if how == _CODES:
         codes = read_ints(page, rows)
