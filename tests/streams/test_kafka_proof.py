@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from streams.errors import RetryLater
-from streams.logs.kafka import client
+from streams.errors import Corrupt, RetryLater
+from streams.logs.book import Location, Piece
+from streams.logs.kafka import client, fetching
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.keeper import Place
 from streams.logs.kafka.topics import KafkaTopics
+from streams.logs.kafka.transactions import Outgoing, Transactions
 from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import append_rows, numbers, rows
@@ -65,3 +67,52 @@ def test_a_record_without_an_offset_is_not_written(refused_first: Place, monkeyp
     assert append_rows(log, NOISE) == 0
     assert numbers(log) == list(range(ROWS))
     log.close()
+
+
+class LateAnswers(Consumer):
+    """Gives, first after each assignment, the last message of the one before."""
+
+    given: list[Message]
+    late: list[Message]
+
+    def __init__(self, settings: dict[str, str | int | bool]) -> None:
+        super().__init__(settings)
+        self.given, self.late = [], []
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self.late, self.given = self.given[-1:], []
+        super().assign(partitions)
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        if self.late:
+            return self.late.pop()
+        message = super().poll(timeout)
+        self.given += [] if message is None else [message]
+        return message
+
+
+def test_only_a_record_that_the_broker_goes_on_without_is_missing(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that was taken back is missing; a record is not, whatever comes late from another topic or further on."""
+    monkeypatch.setattr(fetching, "Consumer", LateAnswers)
+    where = place(kafka, tmp_path)
+    KafkaTopics(where.settings, where.names).make(["ships", "alerts"])
+    ships, alerts = map(where.names.topic, ("ships", "alerts"))
+    transactions = Transactions(where.settings)
+    transactions.connect()
+    transactions.write([Outgoing(ships, b"taken back", [])])
+    transactions.connect()
+    records = [Outgoing(ships, b"first", []), Outgoing(ships, b"second", []), Outgoing(alerts, b"alert", [])]
+    first, second, alert = transactions.write(records)
+    transactions.commit()
+    fetcher = fetching.Fetcher(where.settings)
+
+    def fetched(topic: str, at: int) -> bytes | Corrupt:
+        [(_, found)] = fetcher.fetch(topic, [Piece(0, 1, Location(0, at, 0), 0, 0, None)])
+        return found
+
+    for _ in range(3):
+        assert fetched(ships, second) == b"second"
+        assert fetched(ships, first) == b"first"
+        assert fetched(alerts, alert) == b"alert"
+        assert isinstance(fetched(ships, 0), Corrupt)
+    fetcher.close()

@@ -18,6 +18,8 @@ IDLE_MAX = 4
 """Consumers kept for the next who reads."""
 AHEAD_MAX = 16
 """A record so few offsets further on is read up to; one further away is gone to."""
+LOOKS = 2
+"""How often a record is looked for, each time from where it should be: what comes first may be left from an earlier look."""
 FETCH_BYTES = 1 << 20
 QUEUED_KBYTES = 4_096
 POLL_S = 0.5
@@ -89,18 +91,22 @@ class Fetcher:
                 consumer.close()
 
     def _at(self, consumer: Consumer, topic: str, at: int) -> bytes | Corrupt:
-        """The record's value; Corrupt when the topic goes on beyond it without it, or begins after it."""
+        """The record's value; Corrupt when the topic goes on beyond it without it, in two looks, or begins after it."""
         deadline_s = time.monotonic() + self._settings.answer_s
         missing = Corrupt(f"the Kafka topic {topic} has no record at {at} any more")
+        looks = 0
         while time.monotonic() < deadline_s:
             message = asked(lambda: consumer.poll(POLL_S), WHO)
-            if message is None:
+            if message is None or message.topic() not in (None, topic):
                 continue
-            problem, offset = message.error(), message.offset() or 0
-            if problem is None and offset >= at:
-                return message.value() or b"" if offset == at else missing
-            if problem is not None and problem.code() == KafkaError._PARTITION_EOF and offset > at:
-                return missing
+            problem, offset = message.error(), message.offset()
+            if problem is None and offset == at:
+                return message.value() or b""
+            if offset is not None and offset > at and (problem is None or problem.code() == KafkaError._PARTITION_EOF):
+                looks += 1
+                if looks == LOOKS:
+                    return missing
+                consumer.assign([TopicPartition(topic, 0, at)])
             if problem is not None and problem.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 first, _ = asked(lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), POLL_S), WHO) or (0, 0)
                 if at < first:
