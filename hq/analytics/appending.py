@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from streams.crash import commit_point
 from streams.errors import Misuse
 from streams.log import Append, Appended
 from streams.records import Record, to_batch
@@ -38,14 +39,17 @@ def pieces(stream: str, producer: str, batch: int, records: Sequence[Record]) ->
         yield append_piece(stream, producer, batch, piece, to_batch(records[first : first + PIECE_RECORDS_MAX]))
 
 
-def append_all(door: Door, appends: Iterable[Append], *, first_time: bool = False) -> int:
-    """All `appends` are in the log, each once; returns how many records were new. Several requests when there are many.
+def append_all(door: Door, appends: Iterable[Append], *, records_max: int = REQUEST_RECORDS_MAX, first_time: bool = False) -> int:
+    """All `appends` are in the log, each once; returns how many records were new. Several requests when they have more than
+    `records_max` records.
 
     `first_time`: none of them can have been tried before; Misuse is raised when the log has one all the same, since it then holds the
     results of other tables and would take no new ones.
     """
     new = 0
-    for request in _requests(appends):
+    for number, request in enumerate(_requests(appends, records_max)):
+        if number:
+            commit_point("analytics.requested")
         for answer in door.append(request):
             if answer.repeated and first_time:
                 raise Misuse(
@@ -56,11 +60,11 @@ def append_all(door: Door, appends: Iterable[Append], *, first_time: bool = Fals
     return new
 
 
-def _requests(appends: Iterable[Append]) -> Iterator[list[Append]]:
+def _requests(appends: Iterable[Append], records_max: int) -> Iterator[list[Append]]:
     request: list[Append] = []
     records = 0
     for append in appends:
-        if request and records + append.records.num_rows > REQUEST_RECORDS_MAX:
+        if request and records + append.records.num_rows > records_max:
             yield request
             request, records = [], 0
         request.append(append)

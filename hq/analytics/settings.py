@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr
 
+from hq.analytics.appending import REQUEST_RECORDS_MAX
 from hq.running import WorkSettings
 from hq.spark import SparkSettings
 from streams.words import NODE_PATTERN
@@ -21,9 +22,10 @@ class AnalyticsSettings(WorkSettings):
     `log_dir`: the folder of headquarters' log. `tables_dir`: where its Delta tables are (a folder, or an object store's URL);
     `checkpoint_dir` belongs to them: move or delete both or neither. `scratch_dir`: where Spark may spill. `door`: the node's URL
     (`http://host:port`), and `token`: what local processes show there. `clock`: "wall", or the URL of the fleet's clock. `places`: node
-    name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch. `trigger_ms`: micro-batches
-    begin at most so often; `settle_interval_s`: how often hourly aggregates and the table of states are brought up to date;
-    `compact_interval_s`: how often small files are joined. Intervals are of the wall's clock. `health_port` 0: any free one.
+    name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch; `request_records_max`: of one
+    request at the door. `trigger_ms`: micro-batches begin at most so often; `settle_interval_s`: how often hourly aggregates and the table
+    of states are brought up to date; `compact_interval_s`: how often small files are joined. Intervals are of the wall's clock.
+    `health_port` 0: any free one.
     """
 
     log_dir: Path
@@ -36,6 +38,7 @@ class AnalyticsSettings(WorkSettings):
     places: dict[NodeName, Place] = Field(default={})
     spark: SparkSettings = SparkSettings()
     records_max: int = Field(default=100_000, ge=1)
+    request_records_max: int = Field(default=REQUEST_RECORDS_MAX, ge=1)
     trigger_ms: int = Field(default=1_000, ge=0)
     settle_interval_s: float = Field(default=30.0, gt=0)
     compact_interval_s: float = Field(default=900.0, gt=0)

@@ -8,7 +8,7 @@ Spark itself commits before them, in its checkpoint, what the micro-batch reads 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from hq.telling import failure
 from hq.wide import WIDE
 from streams.clock import Clock
 from streams.crash import commit_point
+from streams.log import Append
 from streams.records import ORDER_AT
 
 DAY_MS = 86_400_000
@@ -127,14 +128,14 @@ class Steps:
             seen = overview(rows)
         with self._timed("states"):
             states = state_records(self._standing.fold_in(rows, batch), self._settings.places)
-            append_all(self._door, pieces("states", "analytics.states", batch, states), first_time=first_time)
+            self._append(pieces("states", "analytics.states", batch, states), first_time=first_time)
         commit_point("analytics.states")
         with self._timed("customers"):
             self._give(rows, memory.rights, seen, batch, first_time)
         commit_point("analytics.customers")
         with self._timed("alerts"):
             alerts = alert_records(memory.watch.judge(rows, seen.entries))
-            append_all(self._door, pieces("alerts", "analytics.alerts", batch, alerts), first_time=first_time)
+            self._append(pieces("alerts", "analytics.alerts", batch, alerts), first_time=first_time)
         commit_point("analytics.alerts")
         self._tell(seen, batch)
 
@@ -163,7 +164,7 @@ class Steps:
             append_piece(customer_stream(customer), "analytics.customers", batch, piece, records)
             for customer, piece, records in customers_appends(given, PIECE_RECORDS_MAX)
         )
-        self._progress.metrics.count("customers_records", append_all(self._door, appends, first_time=first_time))
+        self._progress.metrics.count("customers_records", self._append(appends, first_time=first_time))
 
     def _tell(self, seen: Overview, batch: int) -> None:
         now_ms = self._clock.now_ms()
@@ -173,16 +174,19 @@ class Steps:
         ]
         self._progress.metrics.count("records", seen.count)
         self._progress.done(batch, positions_after(self._settings.checkpoint_dir, batch), seen.newest_at_ms)
-        append_all(self._door, [*refused, *pieces("metrics", "analytics.metrics", batch, [self._progress.record(now_ms)])])
+        self._append([*refused, *pieces("metrics", "analytics.metrics", batch, [self._progress.record(now_ms)])])
         commit_point("analytics.metrics")
 
     def _tell_hours(self) -> None:
         """The hours settled last are in the stream `hours`, once. Before others are settled, since then these can not be told apart."""
         if (changed := changed_hours(self._aside, self._root)) is not None:
             settled, hours = changed
-            append_all(self._door, pieces("hours", "analytics.hours", settled, hour_records(hours)))
+            self._append(pieces("hours", "analytics.hours", settled, hour_records(hours)))
         self._hours_told = True
         commit_point("analytics.hours_stream")
+
+    def _append(self, appends: Iterable[Append], *, first_time: bool = False) -> int:
+        return append_all(self._door, appends, records_max=self._settings.request_records_max, first_time=first_time)
 
     @contextmanager
     def _timed(self, step: str) -> Iterator[None]:

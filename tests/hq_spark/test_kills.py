@@ -40,16 +40,17 @@ from tests.hq_spark.fleet import (
 )
 from tests.node.points import ANALYTICS
 
-FIRST = {"analytics.begun", "analytics.hours", "analytics.state", "analytics.optimized"}
+FIRST = {"analytics.begun", "analytics.requested", "analytics.hours", "analytics.state", "analytics.optimized"}
 COMPACTING = ("analytics.optimized", "analytics.vacuumed")
 PASSAGES = tuple(f"{point}:{1 if point in FIRST else 2}" for point in ANALYTICS)
 """Each start begins with the micro-batch that the last kill cut short, then takes the next: so `:2` is reached in a new one; and
-with the hours settled last, told once more before others are settled. The first one finds what Spark is to read, and no history."""
+with the hours settled last, told once more before others are settled. A request has one append here, so that a step that gives to
+both customers makes two, with `analytics.requested` between them. The first one finds what Spark is to read, and no history."""
 DRIVER = [sys.executable, "-m", "tests.hq_spark.driver"]
 START_S = 400
-BEARS_UNTIL_MS = {2: NOON_MS + 2 * HOUR_MS, 4: NOON_MS + 5 * HOUR_MS}
-"""In these phases the booking comes, late, and is made longer."""
-JUMPS = {3: 35.0, 4: -35.0}
+BEARS_UNTIL_MS = {2: NOON_MS + 2 * HOUR_MS, 3: NOON_MS + 5 * HOUR_MS, 5: NOON_MS + 8 * HOUR_MS}
+"""In these phases the booking comes, late, and is made longer: killed while both customers are given theirs, before, and after."""
+JUMPS = {4: 35.0, 5: -35.0}
 """In these phases a box says its latitude: no ship runs so far in two hours."""
 
 
@@ -135,7 +136,7 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
         far = (1 << 63) - 1
         spans = {
             DUCKS: [(BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, far)],
-            BEARS: [(BOXES[2], NOON_MS, BEARS_UNTIL_MS[4])],
+            BEARS: [(BOXES[2], NOON_MS, BEARS_UNTIL_MS[5])],
         }
         truth.check_customers(node.log, kept, spans)
         truth.check_states(node.log, kept)
@@ -169,6 +170,7 @@ def _write_settings(file: Path, url: str, compact_interval_s: float = 900.0) -> 
         token=SecretStr(TOKEN),
         places=PLACES,
         spark=SparkSettings(master="local[1]", driver_memory="1g", shuffle_partitions=1),
+        request_records_max=1,
         trigger_ms=200,
         settle_interval_s=3.0,
         compact_interval_s=compact_interval_s,

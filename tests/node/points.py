@@ -13,6 +13,7 @@ NODES = {"ship": (*SENSED, *KEPT), "port": (*SENSED, *KEPT), "headquarters": (*F
 ANALYTICS = (
     "analytics.begun",
     "analytics.history",
+    "analytics.requested",
     "analytics.states",
     "analytics.customers",
     "analytics.alerts",
