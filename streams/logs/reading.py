@@ -26,6 +26,7 @@ from streams.logs.book import Line, LineKey, Lines, Piece
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Hash, may_hold, topic_hash
+from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC, Batch
 from streams.retention.kept import shown
 from streams.words import Origin, Position
@@ -81,14 +82,20 @@ class IndexedReader(ABC):
         return self._view()[2]
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
-        """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole."""
-        last = None
-        for piece, block in self._stored((stream, origin), first, end):
+        """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole.
+
+        Raises IndexDamaged when offsets that are held are not found, or RetryLater where the index is built anew then.
+        """
+        key, builds, last = (stream, origin), self._builds, None
+        left = self._line(key).ledger.held.within(first, end)
+        for piece, block in self._stored(key, first, end):
+            left.remove(max(first, piece.first), min(end, piece.end))
             if self._codec.knows(block.codec):
                 yield self._codec.cut(block, max(first, piece.first), min(end, piece.end))
             elif piece.location != last:
                 yield block
             last = piece.location
+        self._check_none_missing(key, left, builds)
 
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
         """The rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
@@ -97,18 +104,13 @@ class IndexedReader(ABC):
         unknown codec.
         """
         key, builds = (stream, origin), self._builds
-        held = self._line(key).ledger.held.within(first, end)
-        found = held.copy()
+        left = self._line(key).ledger.held.within(first, end)
         for records in coalesced(self._rows(key, first, end), READ_RECORDS_MAX):
             offsets = records.column(OFFSET)
             for low, high in _runs(offsets.to_numpy()):
-                found.remove(low, high)
+                left.remove(low, high)
             yield Batch(stream, origin, records)
-        still_held = self._line(key).ledger.held
-        if missing := found.common(still_held):
-            problem = IndexDamaged(f"{stream}:{origin} holds {missing}, but no block has them", hint=REBUILT)
-            self._mend_index(builds, problem)
-            raise RetryLater("the log's index was damaged, and is built anew", hint="read it again") from problem
+        self._check_none_missing(key, left, builds)
 
     def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
         """What this copy holds from offset `first` on, ascending, told without reading any block."""
@@ -153,6 +155,13 @@ class IndexedReader(ABC):
             if rows is not None:
                 found.append(Batch(stream, origin, rows))
         return found
+
+    def _check_none_missing(self, key: LineKey, left: RangeSet, builds: int) -> None:
+        """None of what a reading left is held still: a copy never gives less than it says that it holds."""
+        if missing := left.common(self._line(key).ledger.held):
+            problem = IndexDamaged(f"{key[0]}:{key[1]} holds {missing}, but no block has them", hint=REBUILT)
+            self._mend_index(builds, problem)
+            raise RetryLater("the log's index was damaged, and is built anew", hint="read it again") from problem
 
     def _lines(self) -> Lines:
         return self._view()[1]

@@ -1,7 +1,8 @@
-"""Goal: only what the broker proves counts: a record is written when it has an offset, and missing when the broker goes on without it."""
+"""Goal: only what the broker proves counts: what is written, what is missing, and what a damaged index should have told."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streams.errors import Corrupt, RetryLater
 from streams.logs.book import Location, Piece
+from streams.logs.index import INDEX_NAME
 from streams.logs.kafka import client, fetching
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.keeper import Place
@@ -116,3 +118,22 @@ def test_only_a_record_that_the_broker_goes_on_without_is_missing(kafka: Kafka, 
         assert fetched(alerts, alert) == b"alert"
         assert isinstance(fetched(ships, 0), Corrupt)
     fetcher.close()
+
+
+def test_an_index_that_lost_pieces_is_built_anew_from_the_broker(kafka: Kafka, tmp_path: Path) -> None:
+    """Whoever reads meanwhile is told to come again, and then has everything, under the same origin; the log goes on."""
+    where = place(kafka, tmp_path)
+    log = open_kafka_log(where)
+    for start in range(0, 30, 10):
+        append_rows(log, rows(10, start=start))
+    before, origin = log.ledger("containers"), log.origin
+    with sqlite3.connect(where.folder / INDEX_NAME) as other:
+        other.execute("DELETE FROM pieces WHERE first = 10")
+    other.close()
+    with pytest.raises(RetryLater, match="built anew"):
+        list(log.blocks("containers", origin, 0, 30))
+    assert numbers(log) == list(range(30))
+    assert (log.ledger("containers"), log.origin) == (before, origin)
+    assert append_rows(log, rows(10, start=30)) == 30
+    assert numbers(log) == list(range(40))
+    log.close()

@@ -78,13 +78,20 @@ def test_an_index_damaged_under_a_running_log_is_built_anew(written: tuple[Path,
     log.close()
 
 
-def test_rows_that_vanish_from_the_index_are_found_again(written: tuple[Path, FileLog]) -> None:
+def told_blocks(log: FileLog) -> None:
+    """All blocks of this log's own readings, as a peer asks for them."""
+    list(log.blocks("containers", log.origin, 0, log.ledger("containers")[log.origin].end()))
+
+
+@pytest.mark.parametrize("read", [numbers, told_blocks])
+def test_rows_that_vanish_from_the_index_are_found_again(written: tuple[Path, FileLog], read: Callable[[FileLog], object]) -> None:
+    """Nobody is given less than the ledger says: neither who reads rows, nor a peer who takes blocks."""
     folder, copy = written
     log = reopened(folder)
     with sqlite3.connect(folder / "log" / "index.sqlite") as other:
         other.execute("DELETE FROM pieces WHERE first = 30")
     other.close()
     with pytest.raises(RetryLater):
-        numbers(log)
+        read(log)
     assert content(log, ["containers"]) == content(copy, ["containers"])
     log.close()
