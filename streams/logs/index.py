@@ -21,6 +21,8 @@ from streams.logs.frames import LineState, Opening, Produced
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
+SCHEMA_VERSION = 4
+"""Another one whenever the tables, or the filters of topics in them, are made otherwise: with older filters rows would not be found."""
 PIECES_PAGE = 512
 BUSY_S = 30.0
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -170,6 +172,9 @@ class IndexReader:
         return self._line_ids[key]
 
     def _load(self) -> Book:
+        [(version,)] = self._execute("PRAGMA user_version")
+        if version != SCHEMA_VERSION:
+            raise IndexDamaged(f"the index is of version {version}, not {SCHEMA_VERSION}", hint=REBUILT)
         book, others = Book(), 0
         for row in self._execute("SELECT id, stream, origin, state, sum FROM lines"):
             _, stream, origin, state = _verified(row)

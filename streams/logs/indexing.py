@@ -12,11 +12,22 @@ import msgspec
 
 from streams.logs.book import Book, Change, Line, LineKey, Location, Piece, state_of
 from streams.logs.disk import Disk
-from streams.logs.index import BUSY_S, MARK, PIECE_COLUMNS, REBUILT, UNREADABLE, IndexDamaged, IndexReader, mark_of, piece_of, summed
+from streams.logs.index import (
+    BUSY_S,
+    MARK,
+    PIECE_COLUMNS,
+    REBUILT,
+    SCHEMA_VERSION,
+    UNREADABLE,
+    IndexDamaged,
+    IndexReader,
+    mark_of,
+    piece_of,
+    summed,
+)
 from streams.logs.segments import disk_refused
 from streams.ranges import RangeSet
 
-SCHEMA_VERSION = 4
 SCHEMA = """
 CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, others INTEGER, sum INTEGER);
 CREATE TABLE lines (id INTEGER PRIMARY KEY, stream TEXT, origin TEXT, state BLOB, sum INTEGER, UNIQUE (stream, origin));

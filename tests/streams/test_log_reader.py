@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.logs.files import FileLogReader
+from streams.logs.index import SCHEMA_VERSION, IndexDamaged
 from streams.logs.indexing import remove_index
 from streams.words import Position
 from tests.streams.logkit import append_rows, numbers, open_log, rows
@@ -88,3 +91,19 @@ def test_a_reader_notices_an_index_built_anew(tmp_path: Path) -> None:
 def test_a_reader_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileLogReader(tmp_path / "log", BlockCodec())
+
+
+def test_a_reader_of_an_index_of_another_version_says_so(tmp_path: Path) -> None:
+    """Its filters of topics may have been made otherwise: rows that are there would not be found, and nobody would know."""
+    log = open_log(tmp_path)
+    append_rows(log, rows(10))
+    log.close()
+    with closing(sqlite3.connect(tmp_path / "log" / "index.sqlite")) as index:
+        index.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+    reader = FileLogReader(tmp_path / "log", BlockCodec())
+    with pytest.raises(IndexDamaged, match=f"of version {SCHEMA_VERSION - 1}, not {SCHEMA_VERSION}"):
+        reader.latest("containers", "box-1")
+    reader.close()
+    log = open_log(tmp_path)
+    assert len(log.latest("containers", "box-1")) == 1, "its own process builds it anew"
+    log.close()
