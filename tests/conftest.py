@@ -16,6 +16,18 @@ ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract.py")
 """Parts of the names of files whose tests share the one Kafka."""
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`@pytest.mark.cases("seed", quick, long)`: a test for each of `quick`, and for each of `long` marked as torture.
+
+    Those are thousands: where torture is left out they are not even made, since that alone would take each worker half as long as all
+    else it collects.
+    """
+    wanted = metafunc.config.option.markexpr != "not torture"
+    for mark in metafunc.definition.iter_markers("cases"):
+        name, quick, long = mark.args
+        metafunc.parametrize(name, [*quick, *(pytest.param(case, marks=pytest.mark.torture) for case in long if wanted)])
+
+
 def together(file: str) -> str:
     """What must be run by one worker, in one go: a file; those of the one voyage; those of the one Kafka."""
     if file.startswith("tests/e2e/"):

@@ -315,7 +315,7 @@ def killed(merged: tuple[Path, FileLog], tmp_path: Path) -> tuple[Path, FileLog,
 FLIPS = 50
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(1, 200))])
+@pytest.mark.cases("seed", range(1), range(1, 200))
 def test_bits_anywhere_in_every_file(killed: tuple[Path, FileLog, Origin], tmp_path: Path, seed: int) -> None:
     """Segments, merged files, index, write-ahead log and its memory, marker: the k-th flip in the k-th file, at any place."""
     folder, copy, old = killed

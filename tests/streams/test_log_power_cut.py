@@ -21,7 +21,6 @@ from tests.streams.logkit import content, open_log, rows
 
 STREAMS = ("containers", "events")
 LIVES = 4
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(12, 2_000))]
 Coordinates = tuple[str, Origin, int]
 
 
@@ -168,7 +167,7 @@ def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("lies", [False, True], ids=["sqlite-synced", "sqlite-lied-to"])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.cases("seed", range(12), range(12, 2_000))
 def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, lies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With SQLite's files as its syncs leave them, and with a disk that takes those syncs for nothing: the segments alone count."""
     ship = Ship(tmp_path, random.Random(seed), lies)

@@ -61,7 +61,7 @@ GRAPHS = [
 ]
 
 
-@pytest.mark.parametrize("seed", [*range(40), *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(40, 4_000))])
+@pytest.mark.cases("seed", range(40), range(40, 4_000))
 def test_converges_through_cuts_and_crashes(seed: int) -> None:
     world = World(seed)
     chance = random.Random(seed)
