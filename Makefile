@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+# What Python compiled is kept, wherever that is switched off: else each of the hundreds of processes of a test run compiles our code anew.
+export PYTHONDONTWRITEBYTECODE =
 # Names, versions and hashes only, for every platform: no address of where they came from.
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
