@@ -25,6 +25,14 @@ def utc(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def minutes(span_ms: int) -> str:
+    """A span of time as people write it: `90 s`, `15 min`, `26 h 5 min`."""
+    if span_ms < 120_000:
+        return f"{span_ms / 1000:g} s"
+    hours, rest = divmod(round(span_ms / 60_000), 60)
+    return " ".join([f"{hours:,} h"] * bool(hours) + [f"{rest} min"] * bool(rest))
+
+
 def read_at_ms(text: str) -> int:
     """A time as people write it, in UTC unless it says otherwise, as UTC ms. Raises Misuse for what is none."""
     try:

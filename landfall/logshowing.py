@@ -21,6 +21,8 @@ from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_O
 from streams.retention.kept import MARK, window_h
 
 _PLACE = ("stream", "origin", "offset")
+LAST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, UTC."""
 
 
 class Format(StrEnum):
@@ -76,7 +78,8 @@ def write(tables: Tables, format_: Format, output: Path | None) -> int:
 
 def _write_table(tables: Tables, format_: Format, output: Path | None) -> int:
     """Two passages: the columns of all rows first, then the rows."""
-    schema = pa.unify_schemas([table.schema for table in tables()] or [pa.schema([])], promote_options="permissive")
+    columns = pa.unify_schemas([table.schema for table in tables()] or [pa.schema([])], promote_options="permissive")
+    schema = pa.schema([_with_unit(field) for field in columns])
     sink = pa.PythonFile(sys.stdout.buffer, mode="w") if output is None else pa.OSFile(str(output), "wb")
     rows = 0
     with sink, csv.CSVWriter(sink, schema) if format_ is Format.CSV else parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
@@ -87,6 +90,12 @@ def _write_table(tables: Tables, format_: Format, output: Path | None) -> int:
                 writer.write_batch(part)
             rows += table.num_rows
     return rows
+
+
+def _with_unit(field: pa.Field) -> pa.Field:
+    """The column, with the unit of its numbers where they have one: Parquet keeps it, as the field's metadata `unit`."""
+    unit = "ms since 1970-01-01 UTC" if field.name.endswith("_at_ms") else SIGNALS[field.name].unit if field.name in SIGNALS else ""
+    return field.with_metadata({"unit": unit}) if unit else field
 
 
 def _json_line(row: Mapping[str, Any]) -> str:
@@ -108,7 +117,23 @@ def _text_line(row: Mapping[str, Any]) -> str:
         origin = f"{row[SOURCE_STREAM]}:{row[SOURCE_ORIGIN]}:{row[SOURCE_OFFSET]}"
         parts.append(f"(kept of {origin}: the rest of its {hours:g} h is thinned)")
     body = {name: value for name, value in json.loads(row.get(BODY) or "{}").items() if name != MARK}
-    return "  ".join([*parts, *([json.dumps(body, ensure_ascii=False)] if body else [])])
+    return "  ".join([*parts, *([_told(body)] if body else [])])
+
+
+def _told(value: Any, name: str = "") -> str:
+    """A body's value as people read it: without what is null, times in UTC, texts without quotes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_printable(key)}: {_told(one, key)}" for key, one in value.items() if one is not None) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_told(one, name) for one in value) + "]"
+    if name.endswith("_at_ms") or name == "at_ms":
+        return utc(value) if isinstance(value, int) and 0 <= value <= LAST_MS else str(value)
+    return _printable(value) if isinstance(value, str) else _valued(name, value)
+
+
+def _printable(text: str) -> str:
+    """A text as it is, unless it would do something to a terminal: a payload may be anybody's."""
+    return text if text.isprintable() else json.dumps(text)
 
 
 def _is_signal(name: str) -> bool:

@@ -33,23 +33,28 @@ Since = Annotated[str | None, typer.Option("--since", help="From this time on (U
 Until = Annotated[str | None, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
 
 Stream = Annotated[str, typer.Argument(help="Its name, as `landfall stream ls` shows it: containers, alerts, customers/duckworks.")]
+OptionalStream = Annotated[str | None, typer.Argument(help="Its name; every stream, if none is given.")]
 Topic = Annotated[str, typer.Argument(help="A container's number, or a ship's `<imo>.location` or `<imo>.environment`.")]
 
 log_app = typer.Typer(help="Look into a node's log: what it holds, its records, all that is known of one container.", no_args_is_help=True)
 
 
 @log_app.command("ls")
-def list_origins(stream: Stream, folder: Folder) -> None:
-    """What this copy knows of one stream, per origin: what is held, gone and wanted, its floor, what it takes, and its times."""
+def list_origins(folder: Folder, stream: OptionalStream = None) -> None:
+    """What this copy knows of a stream, per origin: what is held, gone and wanted, its floor, what it takes, its times. Of all, if none is
+    named.
+    """
     log = opened(folder)
-    table = Table("origin", "next offset", "held", "gone", "wanted", "floor", "stored", "from", "to", box=None, header_style="bold")
-    for origin, ledger in sorted(log.ledger(known_stream(log, stream)).items()):
-        _, *amounts = counts([ledger])
-        spans = list(log.spans(stream, origin))
-        times = (utc(min(s.order_first_ms for s in spans)), utc(max(s.order_last_ms for s in spans))) if spans else ("", "")
-        stored = f"{sum(span.stored_bytes for span in spans):,} B"
-        numbers = [f"{number:,}" for number in (ledger.next_offset(), *amounts, ledger.floor)]
-        table.add_row(str(origin), *numbers, stored, *times)
+    columns = ("origin", "next offset", "held", "gone", "wanted", "floor", "stored", "from", "to")
+    table = Table("stream", *columns, box=None, header_style="bold")
+    for name in log.streams() if stream is None else [known_stream(log, stream)]:
+        for origin, ledger in sorted(log.ledger(name).items()):
+            _, *amounts = counts([ledger])
+            spans = list(log.spans(name, origin))
+            times = (utc(min(s.order_first_ms for s in spans)), utc(max(s.order_last_ms for s in spans))) if spans else ("", "")
+            stored = f"{sum(span.stored_bytes for span in spans):,} B"
+            numbers = [f"{number:,}" for number in (ledger.next_offset(), *amounts, ledger.floor)]
+            table.add_row(name, str(origin), *numbers, stored, *times)
     Console(width=None if Console().is_terminal else 200).print(table)
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import known_stream, opened
 from landfall.logtools import AsJson, Folder, Stream, Topic, log_app
-from landfall.proofwords import finding_words, verdict_json, verdict_words
+from landfall.proofwords import completeness_words, finding_words, verdict_json, verdict_words
 from streams.codec import BlockCodec
 from streams.derived import HEADS
 from streams.errors import Corrupt, Misuse
@@ -87,7 +87,8 @@ def write_proof(
     data = make(copy, claim, sections, registry_trust(log)).to_bytes()
     out.write_bytes(data)
     keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
-    Console().print(f"{out}: {len(data):,} bytes, signed by {' '.join(keys)}", markup=False, highlight=False, soft_wrap=True)
+    told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
+    Console().print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 @log_app.command("gaps")
@@ -107,8 +108,10 @@ def list_gaps(stream: Stream, folder: Folder, as_json: AsJson = False) -> None:
 
 
 @log_app.command("completeness")
-def tell_completeness(topic: Topic, folder: Folder, since: Since, until: Until, interval_min: IntervalMin = None) -> None:
-    """Of a container's readings in this copy: expected, held, missing, late, the longest silence; as JSON. Not proven: see `proof`."""
+def tell_completeness(
+    topic: Topic, folder: Folder, since: Since, until: Until, interval_min: IntervalMin = None, as_json: AsJson = False
+) -> None:
+    """Of a container's readings in this copy: expected, held, missing, late, the longest silence. Not proven: see `proof`."""
     log = opened(folder)
     streams = [one for one in READINGS if one in log.streams() and one != "events"]
     rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
@@ -118,7 +121,8 @@ def tell_completeness(topic: Topic, folder: Folder, since: Since, until: Until, 
         found = completeness(readings, read_at_ms(since), read_at_ms(until), None if interval_min is None else round(interval_min * 60_000))
     except ValueError as problem:
         raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
-    sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
+    for line in [json.dumps(found.to_json())] if as_json else completeness_words(found):
+        sys.stdout.write(line + "\n")
 
 
 @proof_app.command("check")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from landfall.lognumbers import utc
+from landfall.lognumbers import minutes, utc
 from streams.proof.checking import Finding, SectionFinding
+from streams.proof.completeness import Completeness
 from streams.proof.keys import key_text
 from streams.proof.verifying import Doubt, Verdict
 
@@ -59,18 +60,26 @@ def finding_words(finding: Finding) -> Iterator[str]:
     for section in finding.sections:
         yield from _section_words(section)
     if finding.completeness is not None:
-        told = finding.completeness.to_json()
-        silence = told.pop("longest_silence")
-        yield "Counted from the records shown: " + ", ".join(
-            f"{name} {value}" for name, value in told.items() if not name.endswith("at_ms")
-        )
-        yield f"  longest silence {utc(silence['since_at_ms'])} to {utc(silence['until_at_ms'])}"
+        yield "Counted from the records shown:"
+        yield from (f"  {line}" for line in completeness_words(finding.completeness))
     yield "What this does not show:"
     yield "  - that a sensor measured rightly, or that a clock on board was right"
     yield "  - what reached an origin after it signed last, and what other ships or quays recorded"
     yield "  - what else is in the runs shown: other topics' names and records, and this one's outside the span, are not in the file"
     if any(section.not_shown for section in finding.sections):
         yield "  - anything of the runs not shown; why they are not, and what of them was thinned, is the word of who made the file"
+
+
+def completeness_words(found: Completeness) -> Iterator[str]:
+    """How much of what should have been reported is there, and the longest silence."""
+    if found.interval_ms is None:
+        yield f"{found.held:,} readings held; how often there should be one is not known"
+    else:
+        counted = {"held": found.held, "thinned": found.thinned, "missing": found.missing, "late": found.late}
+        told = ", ".join(f"{count or 0:,} {name}" for name, count in counted.items())
+        yield f"{found.expected or 0:,} readings expected, one every {minutes(found.interval_ms)}: {told}"
+    since, until = found.longest_silence
+    yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}"
 
 
 def _section_words(section: SectionFinding) -> Iterator[str]:

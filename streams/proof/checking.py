@@ -143,7 +143,9 @@ class _Checker:
             self._say("its runs do not lead to the head that its origin signed")
 
     def _say(self, problem: str) -> None:
-        self._problems.append(f"{self._section.stream} of {self._section.origin}: {problem}")
+        told = f"{self._section.stream} of {self._section.origin}: {problem}"
+        if told not in self._problems:
+            self._problems.append(told)
 
     def _statement(self, body: dict[str, Any], origin: Origin) -> Statement:
         statement = Statement.from_body(self._section.stream, origin, body_text(body))

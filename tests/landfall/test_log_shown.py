@@ -50,7 +50,16 @@ def test_text_has_times_and_units(log: FileLog, tmp_path: Path) -> None:
         "  received 2026-05-01 00:00:00Z"
     )
     assert "humidity_pct=81 % RH" in lines[2]
-    assert lines[2].endswith('{"odd": [1]}')
+    assert lines[2].endswith("{odd: [1]}")
+
+
+def test_a_body_is_told_in_words(log: FileLog, tmp_path: Path) -> None:
+    """Times as times, texts as they are, nothing of what is null; and nothing that a hostile payload could do to a terminal."""
+    body = {"at_ms": AT_MS, "title": "Box overboard", "by": None, "lost": [1.5, True], "slot": {"from_at_ms": AT_MS, "x\x1b": "\x1b[2J"}}
+    log.append([Append("alerts", to_batch([Record(NUMBER, body=body)]))])
+    told = landfall("log", "cat", "alerts", "--folder", tmp_path).stdout
+    at = "2026-04-30 23:58:20Z"
+    assert told.endswith(f'{{at_ms: {at}, lost: [1.5, yes], slot: {{from_at_ms: {at}, "x\\u001b": "\\u001b[2J"}}, title: Box overboard}}\n')
 
 
 def test_json_csv_and_parquet_have_every_column(log: FileLog, tmp_path: Path) -> None:
@@ -64,7 +73,10 @@ def test_json_csv_and_parquet_have_every_column(log: FileLog, tmp_path: Path) ->
     out = tmp_path / "out.parquet"
     done = landfall("log", "export", "containers", "-f", tmp_path, "--output", out, "--topic", NUMBER, "--since", "2026-04-30T23:59:00")
     assert done.stdout == f"{out}: 1 records\n"
-    assert parquet.read_table(out).column("humidity_pct").to_pylist() == [81.0]
+    table = parquet.read_table(out)
+    assert table.column("humidity_pct").to_pylist() == [81.0]
+    units = {field.name: field.metadata[b"unit"].decode() for field in table.schema if field.metadata and b"unit" in field.metadata}
+    assert (units["humidity_pct"], units["received_at_ms"]) == ("% RH", "ms since 1970-01-01 UTC")
     done = landfall("log", "cat", "containers", "-f", tmp_path, "--format", "parquet")
     assert (done.returncode, "Parquet goes into a file" in done.stderr) == (2, True)
 

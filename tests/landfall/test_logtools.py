@@ -44,6 +44,8 @@ def test_streams_and_origins_are_listed(folder: Path, capsys: pytest.CaptureFixt
     code, out, _ = run(capsys, "log", "ls", "containers", "--folder", str(folder / "log"))
     assert code == 0
     assert "tokyo@" in out
+    code, out, _ = run(capsys, "log", "ls", "--folder", str(folder))
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["containers", "events"], "of all, when none is named"
 
 
 def test_records_are_shown_as_text_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,12 +73,13 @@ def test_a_proof_goes_from_one_to_another(folder: Path, tmp_path: Path, capsys: 
         code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key)
         assert code == 0
         assert "PROVEN: 29 records of MSKU1234565 from 2026-05-01 00:00:00Z until 2026-05-01 08:00:00Z" in out
-        assert "expected 32, held 29, thinned 0, missing 3" in out
+        assert "32 readings expected, one every 15 min: 29 held, 0 thinned, 3 missing" in out
         assert "does not show" in out
     code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(STRANGER.public))
     assert code == 1
     assert out.startswith("NOT PROVEN")
     code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json")
+    assert out.count("no key of") == 1, "each problem once"
     assert code == 1
     assert "no key of ship-a was given" in out
     (tmp_path / "claim.json").write_bytes((tmp_path / "claim.json").read_bytes().replace(b'"return_c":4.5', b'"return_c":3.5', 1))
@@ -99,7 +100,7 @@ def test_that_nothing_was_heard_is_proven_too(folder: Path, tmp_path: Path, caps
     code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
     assert code == 0
     assert "0 records, 1 runs in which it does not appear" in out
-    assert "missing 24" in out
+    assert "24 missing" in out
 
 
 def test_gaps_and_completeness_are_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,8 +117,12 @@ def test_gaps_and_completeness_are_told(folder: Path, tmp_path: Path, capsys: py
     assert "wanted" in out
     _, out, _ = run(capsys, "log", "gaps", "containers", "-f", folder)
     assert "nothing" in out
-    _, out, _ = run(capsys, "log", "completeness", BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-01T08:00")
+    _, out, _ = run(capsys, "log", "completeness", BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-01T08:00", "--json")
     assert json.loads(out)["missing"] == 3
+    _, out, _ = run(capsys, "log", "completeness", BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-01T08:00")
+    assert "expected, one every 15 min" in out
+    assert "3 missing" in out
+    assert "longest silence" in out
 
 
 @pytest.mark.parametrize(
