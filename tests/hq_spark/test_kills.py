@@ -41,6 +41,7 @@ from tests.hq_spark.fleet import (
 from tests.node.points import ANALYTICS
 
 FIRST = {"analytics.begun", "analytics.requested", "analytics.hours", "analytics.state", "analytics.optimized"}
+SETTLING = ("analytics.hours", "analytics.state")
 COMPACTING = ("analytics.optimized", "analytics.vacuumed")
 PASSAGES = tuple(f"{point}:{1 if point in FIRST else 2}" for point in ANALYTICS)
 """Each start begins with the micro-batch that the last kill cut short, then takes the next: so `:2` is reached in a new one; and
@@ -119,19 +120,19 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
     end, settings = NOON_MS + 2 * HOUR_MS, tmp_path / "settings.json"
     with headquarters(tmp_path / "hq") as node:
-        _write_settings(settings, node.url)
+        write_settings(settings, node.url)
         append(node, "registry", [booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))])
         with drivers(settings) as in_turn:
             for phase, passage in enumerate(PASSAGES):
                 voyage(phase, ship, quay, node)
                 if phase in BEARS_UNTIL_MS:
                     append(node, "registry", [booking("BEAR-1", phase, BEARS, (BOXES[2], NOON_MS, BEARS_UNTIL_MS[phase]))])
-                if passage.startswith(COMPACTING):
-                    _write_settings(settings, node.url, compact_interval_s=1.0)
+                write_settings(settings, node.url, (passage,))
                 one = next(in_turn)
                 one.begin()
                 assert one.process.wait(START_S) == -signal.SIGKILL, f"{passage} was not reached"
             voyage(len(PASSAGES), ship, quay, node)
+            write_settings(settings, node.url)
             kept = live_on(next(in_turn), node, str(tmp_path / "tables"))
         far = (1 << 63) - 1
         spans = {
@@ -159,7 +160,9 @@ def live_on(last: Driver, node: Node, tables: str) -> dict[Coordinates, StoredRe
     return kept
 
 
-def _write_settings(file: Path, url: str, compact_interval_s: float = 900.0) -> None:
+def write_settings(file: Path, url: str, passages: tuple[str, ...] = SETTLING + COMPACTING) -> None:
+    """The analytics settle and compact at once where one of `passages` is part of that; else much later than they live: it is much work."""
+    settling, compacting = (any(passage.startswith(points) for passage in passages) for points in (SETTLING, COMPACTING))
     folder = file.parent
     settings = AnalyticsSettings(
         log_dir=folder / "hq" / "log",
@@ -172,7 +175,7 @@ def _write_settings(file: Path, url: str, compact_interval_s: float = 900.0) -> 
         spark=SparkSettings(master="local[1]", driver_memory="1g", shuffle_partitions=1),
         request_records_max=1,
         trigger_ms=200,
-        settle_interval_s=3.0,
-        compact_interval_s=compact_interval_s,
+        settle_interval_s=3.0 if settling else 900.0,
+        compact_interval_s=1.0 if compacting else 900.0,
     )
     file.write_text(settings.model_dump_json().replace("**********", TOKEN))

@@ -9,7 +9,7 @@ import pytest
 from tests.fanout.kafka import Kafka
 from tests.hq_spark import truth
 from tests.hq_spark.fleet import BOXES, DUCKS, HOUR_MS, NOON_MS, Place, append, booking, headquarters
-from tests.hq_spark.test_kills import Driver, _write_settings, live_on, voyage
+from tests.hq_spark.test_kills import Driver, live_on, voyage, write_settings
 from tests.streams.kafkakit import place
 
 
@@ -19,7 +19,7 @@ def test_spark_reads_and_appends_to_a_log_in_a_kafka(kafka: Kafka, tmp_path: Pat
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
     log = place(kafka, tmp_path / "hq", "hq", gather_ms=5).settings
     with headquarters(tmp_path / "hq", log) as node:
-        _write_settings(tmp_path / "settings.json", node.url, compact_interval_s=1.0)
+        write_settings(tmp_path / "settings.json", node.url)
         end = NOON_MS + 2 * HOUR_MS
         append(node, "registry", [booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))])
         analytics = Driver(tmp_path / "settings.json", None)
