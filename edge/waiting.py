@@ -16,7 +16,7 @@ from streams.log import Append, Log
 from streams.node.node import Node
 from streams.policy import Peer
 from streams.ranges import RangeSet
-from streams.records import Record, to_batch
+from streams.records import ORDER_AT, Record, to_batch
 from streams.retention import known
 from streams.words import Origin
 
@@ -31,8 +31,9 @@ Streams = dict[str, dict[str, int]]
 def waiting(log: Log, definitions: Definitions, durable: Durable) -> Streams:
     """Per stream that goes ashore: how many of this node's own records are not in `durable`, and since when (order time, UTC ms).
 
-    Streams of which nothing waits are left out, and so is what is derived of others. `since_at_ms` is of the span
-    the first of them lies in, as the log stores it: it may be somewhat too early.
+    Streams of which nothing waits are left out, and so is what is derived of others. `since_at_ms` is the order time of the first record
+    that waits, of the earliest one where a node's generations each have some; that of later ones may be earlier, as devices tell late.
+    Raises RetryLater, as the log does, and Misuse where the first block that waits is of an unknown codec version.
     """
     found: Streams = {}
     for stream in log.streams():
@@ -41,9 +42,9 @@ def waiting(log: Log, definitions: Definitions, durable: Durable) -> Streams:
         records, since_ms = 0, []
         for origin, one in log.ledger(stream).items():
             lacked = one.held.without(durable.get(stream, {}).get(origin, ())) if origin.node == log.node else None
-            if lacked and (span := next(log.spans(stream, origin, lacked.first()), None)):
+            if lacked and (first := next(log.run(stream, origin, lacked.first(), lacked.first() + 1), None)):
                 records += lacked.count()
-                since_ms.append(span.order_first_ms)
+                since_ms.append(first.records.column(ORDER_AT)[0].as_py())
         if records:
             found[stream] = {"records": records, "since_at_ms": min(since_ms)}
     return found

@@ -8,13 +8,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from edge.waiting import TellingWaiting, waiting
 from streams.derived import WAITING
 from streams.errors import Corrupt, RetryLater
-from streams.log import Append, Log, Span
+from streams.log import Append, Log
 from streams.node.node import Node
 from streams.ranges import RangeSet
-from streams.records import Record, to_batch
+from streams.records import Batch, Record, to_batch
 from streams.words import Position
 from tests.node.fleet import SINCE_AT_MS, address, readings, started, until
 
@@ -93,13 +95,29 @@ async def test_a_log_that_can_not_be_read_now_is_read_the_next_time(tmp_path: Pa
 
 
 async def test_what_went_while_it_was_counted_does_not_wait(tmp_path: Path) -> None:
-    """The ledger named it, and before its span was asked for, it was gone."""
+    """The ledger named it, and before its first record was asked for, it was gone."""
     ship = await started("ship-a", tmp_path)
     await ship.append([readings(0, 7)])
 
-    def spans(*_: object) -> Iterator[Span]:
+    def run(*_: object) -> Iterator[Batch]:
         return iter(())
 
-    assert waiting(cast(Log, Before(ship.log, spans=spans)), ship.definitions, {}) == {}
+    assert waiting(cast(Log, Before(ship.log, run=run)), ship.definitions, {}) == {}
     assert waiting(ship.log, ship.definitions, {})["containers"]["records"] == 7
+    await ship.stop()
+
+
+@pytest.mark.parametrize("commits", [1, 64])
+async def test_it_waits_since_the_time_of_the_first_record_that_really_waits(tmp_path: Path, commits: int) -> None:
+    """A block whose beginning is ashore: one commit's, and one merged of 64. What a port has of it does not wait, nor does its time."""
+    ship = await started("ship-a", tmp_path)
+    each = 64 // commits
+    for at in range(commits):
+        await ship.append([readings(at * each, each)])
+    log = ship.log
+    await until(lambda: next(log.spans("containers", log.origin)).end == 64)
+    for ashore, first in (([(0, 31)], 31), ([(1, 7), (9, 64)], 0), ([(0, 7), (9, 64)], 7)):
+        durable = {"containers": {log.origin: RangeSet(ashore)}}
+        told = {"records": 64 - RangeSet(ashore).count(), "since_at_ms": SINCE_AT_MS + 1000 * first}
+        assert waiting(log, ship.definitions, durable)["containers"] == told
     await ship.stop()
