@@ -49,20 +49,29 @@ SETTINGS = "Every setting: docs/settings.md. Working examples, once a demo ran: 
 def demo(
     folder: Annotated[Path, typer.Option("--folder", help="Where the demo keeps all its data.")] = Path("landfall-demo"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; else it goes on where the last one stopped.")] = False,
-    boxes: Annotated[int, typer.Option("--boxes", help="How many containers; belongs to a folder for good.")] = 2_000,
+    boxes: Annotated[
+        int | None,
+        typer.Option("--boxes", help="How many containers; belongs to a folder until --fresh.", show_default="the folder's, else 2000"),
+    ] = None,
     speed: Annotated[float, typer.Option("--speed", help="Fleet time per wall time of a fresh demo.")] = 4_000.0,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed, the same readings; belongs to a folder for good.")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", help="The same seed, the same readings; belongs to a folder until --fresh.", show_default="the folder's, else 1"
+        ),
+    ] = None,
     first_port: Annotated[
         int | None,
         typer.Option("--first-port", min=1024, max=65_000, help="Use the ports from here on, the pages' first."),
     ] = None,
 ) -> None:
     """The whole fleet on this machine: two ships, three ports, headquarters, Spark, the pages, and a voyage that loses some ducks."""
-    from landfall.demo.fleet import Doors, Fleet, Story
-    from landfall.demo.run import run_demo
+    from landfall.demo.fleet import Doors, Fleet
+    from landfall.demo.run import run_demo, story_told
 
     doors = Doors() if first_port is None else Doors.beginning_at(first_port)
-    run_demo(Fleet(folder.resolve(), Story(seed=seed, boxes=boxes, speed=speed), doors), fresh=fresh)
+    story = story_told(folder.resolve(), speed, fresh=fresh, seed=seed, boxes=boxes)
+    run_demo(Fleet(folder.resolve(), story, doors), fresh=fresh)
 
 
 app.add_typer(ship_app, name="ship", rich_help_panel=NODES, epilog=SETTINGS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from sim.arrays import HOUR_MS, MINUTE_MS
+from streams.tables import SettingsTable
 
 BEGINS_AT_MS = 1_777_593_600_000
 """2026-05-01T00:00:00Z: when the story begins."""
@@ -17,11 +19,7 @@ BOXES_MIN, BOXES_MAX = 40, 20_000
 """Fewer boxes can not play every part of the story; more would need more ships."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Cadence(_Frozen):
+class Cadence(SettingsTable):
     """How often things report, in ms: boxes; dry boxes at sea, `dry_at_sea_every` times as seldom; ships, and ships that roll hard."""
 
     report_ms: int = Field(default=HOUR_MS, gt=0)
@@ -39,7 +37,7 @@ CADENCES: dict[str, Cadence] = {
 """`demo`: DOMAIN.md 6, dry boxes at sea every 2 h. `short`: the same story with a tenth of the readings per box, for end-to-end tests."""
 
 
-class IntakeDoor(_Frozen):
+class IntakeDoor(SettingsTable):
     """An MQTT intake: `at` is `ship/<IMO number>` or `quay/<UN/LOCODE>`; with `tls_ca` (a PEM file) the connection is TLS."""
 
     at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5})$")
@@ -50,7 +48,7 @@ class IntakeDoor(_Frozen):
     tls_ca: Path | None = None
 
 
-class ApiDoor(_Frozen):
+class ApiDoor(SettingsTable):
     """Headquarters' API and the booking clerk's login; `url` without the trailing `/api`."""
 
     url: str
@@ -58,7 +56,7 @@ class ApiDoor(_Frozen):
     password: SecretStr
 
 
-class MetricsDoor(_Frozen):
+class MetricsDoor(SettingsTable):
     """The door of the node through which the simulator tells how it fares (`http://host:port`), and the token to show there."""
 
     url: str = Field(pattern=r"^https?://[^/]+$")
@@ -66,7 +64,7 @@ class MetricsDoor(_Frozen):
     every_s: float = Field(default=10.0, gt=0)
 
 
-class SimSettings(_Frozen):
+class SimSettings(SettingsTable):
     """All the simulator needs. `data` is its own folder: progress and the ground truth, which no other process reads."""
 
     data: Path
@@ -86,7 +84,8 @@ class SimSettings(_Frozen):
 
     def story(self) -> str:
         """What makes the story what it is, in words: how far it has come means something to this very story alone."""
-        return f"seed {self.seed}, {self.boxes} boxes, {self.cadence}, from {self.begins_at_ms}"
+        begins = datetime.fromtimestamp(self.begins_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        return f"seed {self.seed}, {self.boxes} boxes, {self.cadence}, from {begins}"
 
     @property
     def progress(self) -> Path:
@@ -94,7 +93,7 @@ class SimSettings(_Frozen):
         return self.data / "progress.json"
 
 
-class ReplaySettings(_Frozen):
+class ReplaySettings(SettingsTable):
     """A replay of recorded readings through one intake. `speed` 0: as fast as acknowledgements allow."""
 
     intake: IntakeDoor

@@ -179,7 +179,7 @@ def _drop_what_is_left(connection: Connection) -> None:
 
 
 def _to_json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _sqlite_path(url: URL) -> Path | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
 import threading
 import time
+import tomllib
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from rich.table import Table
 
 from landfall.demo import ports
 from landfall.demo.accounts import PEOPLE, add_accounts
-from landfall.demo.fleet import SIM, Fleet, Secrets, programs, sim_settings, write_settings
+from landfall.demo.fleet import SIM, Doors, Fleet, Secrets, Story, programs, sim_settings, write_settings
 from landfall.demo.processes import SEE_LOG, Program, Supervisor
 from landfall.simtools import CLOCK_URL
 from sim.progress import load_progress
@@ -32,6 +34,7 @@ WATCH_EVERY_S = 0.5
 CONTROL_TIMEOUT_S = 10.0
 FREE_GB_MIN = 2.0
 GB = 1_000_000_000
+FOLDER = Path("landfall-demo")
 OURS = "landfall-demo.txt"
 _OURS_TEXT = "This folder holds the data of a Landfall demo; `landfall demo --fresh` deletes it.\n"
 
@@ -90,9 +93,11 @@ class Demo:
 
     def stop(self) -> None:
         """Ask every process to end and wait for it."""
-        if self.supervisor.running:
-            self._console.print("\nstopping, what is under way is finished first …")
-        self.supervisor.stop()
+        try:
+            if self.supervisor.running:
+                self._console.print("\nstopping, what is under way is finished first …")
+        finally:
+            self.supervisor.stop()
 
 
 def run_demo(fleet: Fleet, *, fresh: bool) -> None:
@@ -113,7 +118,8 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
         except RetryLater:
             if not told.is_set():
                 raise
-    console.print(f"stopped. `{as_typed()} demo` goes on where this stopped; `{as_typed()} demo --fresh` begins anew.", markup=False)
+    again = again_as_typed(fleet)
+    console.print(f"stopped. `{again}` goes on where this stopped; `{again} --fresh` begins anew.", markup=False, soft_wrap=True)
 
 
 def held(simulator: Program) -> Program:
@@ -133,6 +139,19 @@ def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
     disk = next(place for place in (folder, *folder.parents) if place.exists())
     if (free_gb := shutil.disk_usage(disk).free / GB) < FREE_GB_MIN:
         yield f"Only {free_gb:.1f} GB are free where {folder} is to lie; {FREE_GB_MIN:.0f} GB are needed.\n  Free some, or use --folder."
+
+
+def story_told(folder: Path, speed: float, *, fresh: bool, seed: int | None = None, boxes: int | None = None) -> Story:
+    """The story with what is told of it; what is None is, unless it begins afresh, as in `folder`, else as usual."""
+    usual = Story() if fresh else _story_of(folder)
+    return Story(usual.seed if seed is None else seed, usual.boxes if boxes is None else boxes, speed=speed)
+
+
+def _story_of(folder: Path) -> Story:
+    with suppress(OSError, ValueError, KeyError):
+        table = tomllib.loads((Fleet(folder).settings_folder / f"{SIM}.toml").read_text())
+        return Story(int(table["seed"]), int(table["boxes"]))
+    return Story()
 
 
 def unplayable(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
@@ -162,14 +181,30 @@ def as_typed() -> str:
     return os.path.relpath(here) if here.is_relative_to(Path.cwd()) else str(here)
 
 
+def again_as_typed(fleet: Fleet) -> str:
+    """What is to be typed here to go on with this fleet; its story is known to its folder."""
+    words = [as_typed(), "demo"]
+    if fleet.folder != FOLDER.resolve():
+        words += ["--folder", os.path.relpath(fleet.folder) if fleet.folder.is_relative_to(Path.cwd()) else str(fleet.folder)]
+    if fleet.doors != Doors():
+        words += ["--first-port", str(fleet.doors.pages)]
+    return shlex.join(words)
+
+
 def prepare(folder: Path, *, fresh: bool) -> None:
-    """Make the folder, empty when `fresh`. Raises Misuse rather than delete a folder that is not a demo's."""
+    """Make the folder, empty when `fresh`. Raises Misuse rather than delete a folder that is not a demo's.
+
+    That it is a demo's stands in it at every instant: whatever ends the deleting, the next start can go on with it.
+    """
     if is_foreign(folder):
         raise Misuse(f"{folder} holds something that is no demo's", hint="name another folder with --folder")
-    if fresh and folder.exists():
-        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / OURS).write_text(_OURS_TEXT)
+    for entry in folder.iterdir() if fresh else ():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != OURS:
+            entry.unlink()
 
 
 def is_foreign(folder: Path) -> bool:
@@ -194,9 +229,9 @@ def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, instead of what they do otherwise."""
+    """An event that SIGINT, SIGTERM and a terminal that is closed set, instead of what they do otherwise."""
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield stop
     finally:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,7 +26,7 @@ from landfall.demo import run
 from landfall.demo.accounts import PEOPLE
 from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, sim_settings, write_settings
 from landfall.demo.ports import ALL
-from landfall.demo.run import hindrances, prepare, run_demo, unplayable
+from landfall.demo.run import OURS, hindrances, is_foreign, prepare, run_demo, story_told, unplayable
 from sim.clock import Setting
 from sim.progress import Progress, save_progress
 from sim.settings import BEGINS_AT_MS, SimSettings
@@ -49,7 +50,7 @@ class Demo:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        words = ["demo", "--folder", str(self.fleet.folder), "--boxes", "40", "--first-port", str(self.fleet.doors.pages), *more]
+        words = ["demo", "--folder", str(self.fleet.folder), "--first-port", str(self.fleet.doors.pages), *more]
         with self._screen.open("wb") as screen:
             command = [sys.executable, "-m", "landfall", *words]
             self._process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=screen, stderr=screen)
@@ -60,10 +61,10 @@ class Demo:
     def ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None
 
-    def interrupt(self) -> int:
-        """Ctrl-C; the exit code."""
+    def end(self, told: signal.Signals) -> int:
+        """It is told so by a signal; the exit code."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(told)
         return self._process.wait(90)
 
     def at_work(self) -> dict[int, str]:
@@ -123,7 +124,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 def test_the_whole_life_of_a_demo(demo: Demo) -> None:
     """Start, look, Ctrl-C; a plain start goes on; --fresh begins anew; each of those is stopped while it still starts."""
-    demo.start()
+    demo.start("--boxes", "40")
     until(lambda: demo.ended() or "✓ sim" in demo.screen(), "the clock", demo.screen)
     told, shown = demo.clock(), demo.screen()
     assert told is not None, shown
@@ -157,16 +158,17 @@ def test_the_whole_life_of_a_demo(demo: Demo) -> None:
     assert demo.origins() == origins
     assert Accounts(accounts_file(demo.fleet)).get("mira") is not None
 
-    demo.start("--fresh")
+    demo.start("--boxes", "40", "--fresh")
     assert demo.fleet_at_ms() < reached_ms
-    ends_with(demo)
+    ends_with(demo, signal.SIGHUP)
     assert Accounts(accounts_file(demo.fleet)).get("mira") is None
 
 
-def ends_with(demo: Demo) -> None:
-    """Ctrl-C ends it with code 0 and a word on how to go on; no process of it is left, no port is held."""
-    assert demo.interrupt() == 0, demo.screen()
-    assert "landfall demo` goes on where this stopped" in demo.screen()
+def ends_with(demo: Demo, told: signal.Signals = signal.SIGINT) -> None:
+    """Ctrl-C, or a terminal that is closed, ends it with code 0 and a word on how to go on; no process of it is left, no port is held."""
+    assert demo.end(told) == 0, demo.screen()
+    again = f"demo --folder {demo.fleet.folder} --first-port {demo.fleet.doors.pages}"
+    assert f"{again}` goes on where this stopped" in demo.screen()
     assert demo.at_work() == {}
     assert all(is_free(port) for port in demo.fleet.doors.all())
     logs = {file.name: file.read_text(errors="replace") for file in (demo.fleet.folder / "logs").glob("*.log")}
@@ -200,6 +202,45 @@ def test_a_plain_start_with_another_story_than_the_one_under_way_does_not_begin(
     other = replace(fleet, story=Story(seed=2, boxes=40))
     assert "the story under way is seed 1, 40 boxes" in "".join(unplayable(other, fresh=False))
     assert list(unplayable(other, fresh=True)) == []
+
+
+def test_a_plain_start_goes_on_with_the_story_of_the_folder(tmp_path: Path) -> None:
+    """Whoever once chose a seed or a number of boxes does not have to say so again; a fresh start is as usual."""
+    assert story_told(tmp_path, 9.0, fresh=False) == Story(speed=9.0)
+    fleet = Fleet(tmp_path, Story(seed=3, boxes=40))
+    write_settings(fleet)
+    assert story_told(tmp_path, 9.0, fresh=False) == Story(seed=3, boxes=40, speed=9.0)
+    assert story_told(tmp_path, 9.0, fresh=False, boxes=50) == Story(seed=3, boxes=50, speed=9.0)
+    assert story_told(tmp_path, 9.0, fresh=True) == Story(speed=9.0)
+    (fleet.settings_folder / "sim.toml").write_bytes(b"\xff")
+    assert story_told(tmp_path, 9.0, fresh=False) == Story(speed=9.0)
+
+
+def test_whatever_ends_a_fresh_start_while_it_deletes_the_next_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the folder is a demo's stands in it as long as anything else does."""
+    folder = tmp_path / "demo"
+    prepare(folder, fresh=False)
+    for name in "abcdefgh":
+        (folder / name).mkdir()
+        (folder / name / "data").touch()
+    (folder / "elsewhere").symlink_to(tmp_path)
+    real, deleted = shutil.rmtree, list[Path]()
+
+    def interrupted(path: Path) -> None:
+        real(path)
+        deleted.append(path)
+        assert not is_foreign(folder)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        for _ in "abcdefgh":
+            with pytest.raises(KeyboardInterrupt):
+                prepare(folder, fresh=True)
+    prepare(folder, fresh=True)
+    assert [file.name for file in folder.iterdir()] == [OURS]
+    assert len(deleted) == len("abcdefgh")
+    assert tmp_path.exists()
 
 
 @pytest.mark.parametrize("left", [b"", b'{"jwt": "abc', b"\xff\xfe", b'["jwt"]', b'{"jwt": 1}'])

@@ -106,7 +106,7 @@ def holds_the_truth(node: Stand, settings: SimSettings) -> None:
 
 
 def fleet_at_ms(settings: SimSettings) -> int:
-    progress = load_progress(settings.data / "progress.json", f"seed {settings.seed}, {settings.boxes} boxes, short, from {BEGINS_AT_MS}")
+    progress = load_progress(settings.progress, settings.story())
     assert progress is not None
     return progress.fleet_at_ms
 
