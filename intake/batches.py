@@ -14,7 +14,6 @@ from cargo.identity import identities
 from cargo.readings import Readings, read_payloads
 from intake.arrivals import Outcome, Publish
 from intake.decoding import Decoder, decoded
-from intake.packets import KEPT_BYTES_MAX
 from intake.routes import Route, Routes
 from streams.clock import EARLY_MS_MAX
 from streams.records import GIVEN, LATE_MS_MAX, Record, body_text, to_batch
@@ -92,13 +91,14 @@ def _decode(found: dict[str, list[Arrived]], number: int, message: Publish, deco
 
 
 def exception_record(process: str, message: Publish, outcome: Outcome, reason: str, now_ms: int) -> Record:
-    """The record of a message that was not taken as a reading: at most 4 KiB of its payload, and the SHA-256 of all of it."""
+    """The record of a message that was not taken as a reading: all of its payload that came in, and the length and
+    SHA-256 of the whole, which an oversized one's payload is only the beginning of."""
     whole = not message.payload_sha256
     body = {
         "reason": reason,
         "outcome": outcome.name.lower(),
         "mqtt_topic": message.topic.decode("utf-8", "backslashreplace")[:MQTT_TOPIC_CHARS_MAX],
-        "payload_base64": base64.b64encode(message.payload[:KEPT_BYTES_MAX]).decode(),
+        "payload_base64": base64.b64encode(message.payload).decode(),
         "payload_bytes": len(message.payload) if whole else message.payload_bytes,
         "payload_sha256": hashlib.sha256(message.payload).hexdigest() if whole else message.payload_sha256,
         "at_ms": now_ms,

@@ -6,7 +6,7 @@ MQTT 3.1.1 and 5, QoS 0 and 1. A PUBACK goes out only once the reading, or its r
 |---|---|---|
 | QoS 2 | CONNACK says Maximum QoS 1; a PUBLISH: DISCONNECT 0x9B; a will: CONNACK 0x9B | connection closed; a will: CONNACK 1 |
 | SUBSCRIBE | SUBACK 0x87 for each filter | SUBACK 0x80 for each filter |
-| payload longer than `packet_bytes_max` | read past, kept in `exceptions` (4 KiB, SHA-256), then PUBACK 0x97 | the same, PUBACK |
+| payload longer than `packet_bytes_max` | read past, in `exceptions` (4 KiB, length, SHA-256), then PUBACK 0x97 | the same, PUBACK |
 | topic this gateway may not publish to | in `exceptions`, PUBACK 0x87 | the same, PUBACK |
 | topic that is none of ours; no JSON object; nothing possible in it | in `exceptions`, PUBACK 0x90; 0x99; 0x99 | the same, PUBACK |
 | wrong login, unknown version | CONNACK 0x86, 0x84 | CONNACK 4, 1 |

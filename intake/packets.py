@@ -14,8 +14,8 @@ import msgspec
 
 from intake.arrivals import Outcome, Publish
 
-KEPT_BYTES_MAX = 4_096
-"""Of an oversized payload this much is kept, as `exceptions` keeps of any."""
+BEGINNING_BYTES_MAX = 4_096
+"""Of an oversized payload, which is never taken whole, this much is kept."""
 TOPIC_BYTES_MAX = 1_024
 _PUBLISH_HEAD_BYTES_MAX = 2 + TOPIC_BYTES_MAX + 2 + 4 + 2_048
 _LENGTH_BYTES_MAX = 4
@@ -186,7 +186,7 @@ class _Oversized:
 
     def take(self, data: bytes) -> None:
         self._sha256.update(data)
-        self._kept += data[: KEPT_BYTES_MAX - len(self._kept)]
+        self._kept += data[: BEGINNING_BYTES_MAX - len(self._kept)]
         self.left -= len(data)
         self.at = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from cargo.identifiers import make_container
+from intake.settings import EndpointSettings
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
 from tests.edge.test_kill import subscribed
@@ -24,12 +26,14 @@ NOW_MS = START_MS + 24 * HOUR_MS
 BOX = make_container("DUCU", 1)
 WRONG_DIGIT = BOX[:-1] + str((int(BOX[-1]) + 1) % 10)
 LOCATION = f"landfall/ships/{SHIP}/location"
-KEPT_BYTES = 4_096
+PACKET_BYTES_MAX = EndpointSettings().packet_bytes_max
+BEGINNING_BYTES = 4_096
 HUGE = b'{"device": "T9", "note": "' + b"x" * 10_000_000 + b'"}'
 
 BROKEN: tuple[tuple[str, bytes, str], ...] = (
     (f"landfall/containers/{BOX}/reading", b'{"device": "T1", "at": 17', "malformed"),
     (f"landfall/containers/{BOX}/reading", b'{"device": "T2", "at": %d, "return_c": "warm"}' % START_MS, "bad_value"),
+    (f"landfall/containers/{BOX}/reading", random.Random(3).randbytes(PACKET_BYTES_MAX - 100), "malformed"),
     (f"landfall/containers/{BOX}/reading", HUGE, "oversized"),
     (LOCATION, b'{"device": "GPS-1", "at": %d, "latitude_deg": 91.0, "longitude_deg": 140.0}' % START_MS, "bad_value"),
 )
@@ -90,7 +94,10 @@ def test_each_has_its_outcome_and_the_ship_goes_on(tmp_path: Path, way: str) -> 
         found = {(body["mqtt_topic"], body["outcome"], body["payload_bytes"], body["payload_sha256"]) for body in told}
         assert found == {(topic, outcome, len(payload), hashlib.sha256(payload).hexdigest()) for topic, payload, outcome in BROKEN}
         kept = {body["payload_sha256"]: base64.b64decode(body["payload_base64"]) for body in told}
-        assert kept == {hashlib.sha256(payload).hexdigest(): payload[:KEPT_BYTES] for _, payload, _ in BROKEN}
+        assert kept == {
+            hashlib.sha256(payload).hexdigest(): payload[:BEGINNING_BYTES] if outcome == "oversized" else payload
+            for _, payload, outcome in BROKEN
+        }
         assert all(body["reason"] for body in told)
         rows = process.rows("containers") + process.rows("ships")
         odd = {row["device"]: (row["topic"], row["signals"], row["body"]) for row in rows if row["device"] != "GOOD"}
