@@ -46,8 +46,20 @@ def stack(place: Mapping[str, Any], per_block: int) -> list[Block]:
     return drawn
 
 
+def owner_of(group: Mapping[str, Any]) -> str:
+    """Whose a group of boxes is, in words: a customer's name, or that they have no booking; just boxes where the viewer is not told."""
+    return (group["name"] or "No booking now") if group["owner_told"] else "Containers"
+
+
+def explained(places: Sequence[Mapping[str, Any]], counted: str) -> str:
+    """What a block is, under the legend; `counted`: how many boxes one stands for, in words."""
+    is_told = all(group["owner_told"] for place in places for group in place["groups"])
+    of, whose = (" of one customer", "") if is_told else ("", " Whose a box is, your account is not told.")
+    return f"One block is up to {counted}{of}: above a ship aboard, below a port on its quay.{whose}"
+
+
 def legend(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Whose colour is whose: `customer, name, colour, boxes` over all places, the most boxes first; boxes nobody has booked last."""
+    """Whose colour is whose: `customer, name, colour, boxes` over all places, the most boxes first; boxes without one last."""
     owners: dict[str, dict[str, Any]] = {}
     for place in places:
         for group in place["groups"]:
@@ -55,7 +67,7 @@ def legend(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 continue
             known = owners.setdefault(
                 group["customer"] or "",
-                {"customer": group["customer"], "name": group["name"] or "No booking now", "colour": group["colour"], "boxes": 0},
+                {"customer": group["customer"], "name": owner_of(group), "colour": group["colour"], "boxes": 0},
             )
             known["boxes"] += group["boxes"]
     return sorted(owners.values(), key=lambda one: (one["customer"] is None, -one["boxes"], one["name"]))

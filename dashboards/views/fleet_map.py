@@ -66,7 +66,7 @@ def _legend(told: Answer) -> str:
         for owner in blocks.legend(told["places"])
     )
     boxes = words.counted(blocks.boxes_per_block(_located(told)), "box", "boxes")
-    note = f"One block is up to {boxes} of one customer: above a ship aboard, below a port on its quay. Places {parts.as_of(told)}."
+    note = f"{blocks.explained(told['places'], boxes)} Places {parts.as_of(told)}."
     return f'<div class="lf-legend">{owners}</div><p class="lf-note">{escape(note)} Point at anything for more.</p>'
 
 

@@ -80,9 +80,10 @@ class Sight:
         return self.viewer.role != "customer"
 
     def containers(self) -> Rows:
-        """`number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, booking, customer, until_at_ms`, one row a container.
+        """`number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, owner_told, booking, customer, until_at_ms`.
 
-        `signals`: `{name: {"value", "at_ms"}}`; `until_at_ms`: end of the customer's right, when there is one.
+        One row a container. `signals`: `{name: {"value", "at_ms"}}`; `owner_told`: whether the viewer may know whose it is, so that no
+        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one.
         """
         if self.is_staff or self.viewer.role == "crew":
             return self._fleet_containers()
@@ -233,6 +234,7 @@ class Sight:
         rows = _of(
             *(known.c.container.label("number"), s.place_kind, s.place_id, s.latitude_deg, s.longitude_deg, s.at_ms),
             s.body["signals"].label("signals"),
+            _whether(not crew).label("owner_told"),
             *(_null(String).label("booking"), _null(String).label("customer")) if crew else (booked.c.booking, booked.c.customer),
             _null(BigInteger).label("until_at_ms"),
         )
@@ -250,7 +252,14 @@ class Sight:
                 c.signals["latitude_deg"]["value"].as_float().label("latitude_deg"),
                 c.signals["longitude_deg"]["value"].as_float().label("longitude_deg"),
             ),
-            *(c.last_at_ms.label("at_ms"), c.signals, span.c.booking, span.c.customer, span.c.until_at_ms),
+            *(
+                c.last_at_ms.label("at_ms"),
+                c.signals,
+                _whether(True).label("owner_told"),
+                span.c.booking,
+                span.c.customer,
+                span.c.until_at_ms,
+            ),
         )
         return rows.select_from(span).outerjoin(c, and_(c.customer == span.c.customer, c.container == span.c.container))
 

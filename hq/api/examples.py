@@ -70,6 +70,7 @@ _CONTAINER: Fields = {
     "position": None,
     "at_ms": _AT - 600_000,
     "age_ms": 600_000,
+    "owner_told": True,
     "booking": "BK-2041",
     "customer": "duckworks",
     "until_at_ms": None,
@@ -103,7 +104,7 @@ _INCIDENT: Fields = {
     "changed_at_ms": _AT,
     "position": {"latitude_deg": -33.9, "longitude_deg": 151.3},
 }
-_GROUP = {"customer": "duckworks", "name": "Duckworks", "colour": [240, 200, 40], "ended": False, "boxes": 40}
+_GROUP = {"owner_told": True, "customer": "duckworks", "name": "Duckworks", "colour": [240, 200, 40], "ended": False, "boxes": 40}
 _RECORD: Fields = {
     "kind": "reading",
     "at_ms": _AT - 600_000,

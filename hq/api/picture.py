@@ -50,7 +50,7 @@ def port_drawn(row: Mapping[str, Any]) -> Fields:
 def places_drawn(groups: Rows, ships: Sequence[Fields], ports: Sequence[Fields], customers: Mapping[str, Fields]) -> list[Fields]:
     """Boxes by place, and there by customer: `{"place", "latitude_deg", "longitude_deg", "boxes", "groups"}`; place null: not heard of yet.
 
-    `groups`: rows `place_kind, place_id, customer, ended, boxes`.
+    `groups`: rows `place_kind, place_id, owner_told, customer, ended, boxes`.
     """
     where = {("ship", ship["imo"]): ship["position"] for ship in ships} | {("quay", port["locode"]): port for port in ports}
     places: dict[tuple[str | None, str | None], list[Mapping[str, Any]]] = {}
@@ -72,9 +72,11 @@ def places_drawn(groups: Rows, ships: Sequence[Fields], ports: Sequence[Fields],
 
 
 def group_drawn(row: Mapping[str, Any], customers: Mapping[str, Fields]) -> Fields:
-    """Boxes of one customer at one place; `ended`: as it stood when the customer's right ended."""
+    """Boxes of one customer at one place; `owner_told`: whether the viewer is told whose; `ended`: as it stood when
+    the customer's right ended."""
     customer = customers.get(row["customer"] or "", {})
     return {
+        "owner_told": bool(row["owner_told"]),
         "customer": row["customer"],
         "name": customer.get("name"),
         "colour": customer.get("colour", GREY),

@@ -33,6 +33,7 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
         "position": {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if located else None,
         "at_ms": at_ms,
         "age_ms": None if at_ms is None else now_at_ms - at_ms,
+        "owner_told": bool(row["owner_told"]),
         "booking": row["booking"],
         "customer": row["customer"],
         "until_at_ms": until_at_ms,

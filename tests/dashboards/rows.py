@@ -20,9 +20,10 @@ def port(locode: str = "SGSIN", name: str = "Singapore", longitude: float = 103.
     return {"locode": locode, "name": name, "latitude_deg": latitude, "longitude_deg": longitude, "radius_nm": 15.0}
 
 
-def group(customer: str | None, boxes: int, ended: bool = False) -> Row:
+def group(customer: str | None, boxes: int, ended: bool = False, told: bool = True) -> Row:
     colour = [255, 205, 40] if customer == "duckworks" else [64, 145, 255]
-    return {"customer": customer, "name": customer and customer.title(), "colour": colour, "ended": ended, "boxes": boxes}
+    known: Row = {"owner_told": told, "customer": customer, "name": customer and customer.title()}
+    return {**known, "colour": colour, "ended": ended, "boxes": boxes}
 
 
 def place(kind: str | None, identity: str, *groups: Row) -> Row:
@@ -76,6 +77,7 @@ def container(number: str = "BBLU1000088", **more: Any) -> Row:
         "position": None,
         "at_ms": NOW_MS - HOUR_MS,
         "age_ms": HOUR_MS,
+        "owner_told": True,
         "booking": "BB1",
         "customer": "duckworks",
         "until_at_ms": None,

@@ -79,6 +79,21 @@ def test_the_legend_counts_boxes() -> None:
     assert [(owner["name"], owner["boxes"]) for owner in owners] == [("Duckworks", 430), ("Merlion", 3), ("No booking now", 12)]
 
 
+def test_whose_boxes_are_is_not_claimed_where_the_viewer_is_not_told() -> None:
+    """A crew's boxes are containers, not boxes without a booking: in the legend, under it and under the pointer."""
+    aboard = place("ship", "9999010", group(None, 43, told=False))
+    assert [(owner["name"], owner["boxes"]) for owner in blocks.legend([aboard])] == [("Containers", 43)]
+    found = json.dumps([drawn(a_map(places=[aboard])), blocks.explained([aboard], "1 box")])
+    assert "43 Containers" in found
+    assert "your account is not told" in found
+    assert "booking" not in found
+    assert "customer" not in found
+    staff = json.dumps([drawn(a_map(places=[QUAY])), blocks.explained([QUAY], "1 box")])
+    assert "12 No booking now" in staff
+    assert "of one customer: above" in staff
+    assert "not told" not in staff
+
+
 def test_the_lost_lie_where_they_fell() -> None:
     """With number, slot, basis and age; labels do not lie on each other; one without a position is not drawn anywhere."""
     (row,) = marks.lost_rows([lost("BBLU1000088", position()), lost("BBLU1000093", None)], NOW_MS)

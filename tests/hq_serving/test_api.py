@@ -184,7 +184,13 @@ def test_crew_sees_its_ship_and_no_customer(client: httpx.Client) -> None:
     crew = log_in(client, "crew")
     boxes = get(client, "containers", crew)["items"]
     assert {one["number"] for one in boxes} == {*DUCKS[:4], *FOREIGN[:3]}
-    assert {(one["customer"], one["booking"]) for one in boxes} == {(None, None)}
+    assert {(one["customer"], one["booking"], one["owner_told"]) for one in boxes} == {(None, None, False)}
+    assert [(one["owner_told"], one["customer"]) for one in get(client, "map", crew)["places"][0]["groups"]] == [(False, None)]
+    assert not get(client, f"containers/{DUCKS[0]}", crew)["container"]["owner_told"]
+    for username in ("mira", "donald"):
+        headers = log_in(client, username)
+        assert all(one["owner_told"] for one in get(client, "containers", headers)["items"])
+        assert all(one["owner_told"] for place in get(client, "map", headers)["places"] for one in place["groups"])
     assert [one["imo"] for one in get(client, "fleet", crew)["ships"]] == [SHIP]
     assert get(client, "bookings", crew)["items"] == []
     get(client, f"containers/{DUCKS[4]}", crew, 404)

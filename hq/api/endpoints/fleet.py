@@ -81,7 +81,7 @@ def _groups(look: Look, lost: list[str]) -> list[Fields]:
     """Boxes by place, customer and whether the customer's right has ended; those overboard are nowhere."""
     own = look.sight.containers().subquery()
     ended = case((own.c.until_at_ms <= look.now_at_ms, 1), else_=0).label("ended")
-    boxes = select(own.c.place_kind, own.c.place_id, own.c.customer, ended).where(own.c.number.not_in(lost)).subquery()
+    boxes = select(own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer, ended).where(own.c.number.not_in(lost)).subquery()
     return look.rows(select(boxes, func.count().label("boxes")).group_by(*boxes.c))
 
 
