@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from cargo.identifiers import is_imo, is_locode
 from cargo.outcome import Place
 from cargo.registry import Entry, Port
 from cargo.state import WatchSettings
 from intake.settings import EndpointSettings, IntakeSettings
-from streams.node.settings import NodeName, NodeSettings, PeerAddress
+from streams.node.settings import ROLES_WITH_IDENTITY, NodeName, NodeSettings, PeerAddress, stranger, uncertified, unproven
 from streams.policy import LinkClass
+from streams.tables import Place as At
+from streams.tables import Problem, SettingsTable, between, unfit
 
 WAITING_EVERY_S = 900.0
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+def _locode(text: str) -> str:
+    if not is_locode(text):
+        raise unfit(f"{text!r} is no UN/LOCODE", 'write the port\'s five characters, like "JPTYO"')
+    return text
 
 
-class ShoreNode(_Settings):
+class ShoreNode(SettingsTable):
     """A node ashore to dial: its name, the URL of its door (`https://host:port` by certificates) and, at `http://`, the token to show."""
 
     node: NodeName
     url: str = Field(pattern=r"^https?://[^/]+$")
     token: SecretStr | None = None
 
-    @model_validator(mode="after")
-    def _proven(self) -> Self:
-        self.address("lan")
-        return self
+    @between
+    def _is_proven(self) -> Iterator[Problem]:
+        yield from unproven(self.url, self.token)
 
     def address(self, link: LinkClass) -> PeerAddress:
         """The same for a link of this class."""
@@ -41,25 +45,18 @@ class ShoreNode(_Settings):
 class PortOfCall(ShoreNode):
     """A port where the ship may lie: its UN/LOCODE, name, centre and radius (nautical miles), and its node."""
 
-    locode: str
+    locode: Annotated[str, AfterValidator(_locode)]
     name: str
-    latitude_deg: float
-    longitude_deg: float
-    radius_nm: float = 10.0
-
-    @model_validator(mode="after")
-    def _on_earth(self) -> Self:
-        if not is_locode(self.locode):
-            raise ValueError(f"{self.locode!r} is no UN/LOCODE")
-        self.port()
-        return self
+    latitude_deg: float = Field(ge=-90, le=90, allow_inf_nan=False)
+    longitude_deg: float = Field(ge=-180, le=180, allow_inf_nan=False)
+    radius_nm: float = Field(default=10.0, gt=0, le=100, allow_inf_nan=False)
 
     def port(self) -> Port:
         """The port as the watch knows it."""
         return Port(self.locode, self.name, self.latitude_deg, self.longitude_deg, self.radius_nm)
 
 
-class WatchPatience(_Settings):
+class WatchPatience(SettingsTable):
     """How long the watch waits, in fleet time: out of order by up to `lateness_ms` changes nothing; intervals: until habits are known."""
 
     lateness_ms: Annotated[int, Field(ge=0)] = 10_000
@@ -69,7 +66,7 @@ class WatchPatience(_Settings):
     muster_every_ms: Annotated[int, Field(ge=60_000)] = 6 * 60 * 60_000
 
 
-class ShipSettings(_Settings):
+class ShipSettings(SettingsTable):
     """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`.
 
     `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
@@ -82,17 +79,36 @@ class ShipSettings(_Settings):
     watch: WatchPatience = WatchPatience()
     waiting_every_s: Annotated[float, Field(gt=0)] = WAITING_EVERY_S
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.node.role != "ship" or not is_imo(self.node.identity):
-            raise ValueError(f"a ship's node has role 'ship' and its IMO number as identity, not {self.node.role!r} {self.node.identity!r}")
-        shores = (*self.ports, *([self.headquarters] if self.headquarters else []))
-        if self.node.tls is None and (secured := sorted(shore.node for shore in shores if shore.url.startswith("https:"))):
-            raise ValueError(f"https:// is dialled with a certificate of the ship's own, so set node.tls: {secured}")
-        dialled = {shore.node for shore in shores}
-        if strangers := sorted(dialled - {peer.node for peer in self.node.known}):
-            raise ValueError(f"nodes to dial must be among node.known, which tells what they are: {strangers}")
-        return self
+    @between
+    def _is_a_ship(self) -> Iterator[Problem]:
+        if self.node.role != "ship":
+            yield Problem(("node", "role"), f"a ship's node is no {self.node.role}", "write role 'ship'")
+
+    @between
+    def _says_which_ship_she_is(self) -> Iterator[Problem]:
+        identity = self.node.identity
+        if not is_imo(identity) and (identity or self.node.role not in ROLES_WITH_IDENTITY):
+            yield Problem(("node", "identity"), f"a ship's is her IMO number, not {identity!r}", "write its seven digits")
+
+    @between
+    def _knows_whom_she_dials(self) -> Iterator[Problem]:
+        names = {peer.node for peer in self.node.known}
+        for where, shore in self._shores():
+            if shore.is_sound("node") and shore.node not in names:
+                yield stranger((*where, "node"), shore.node)
+
+    @between
+    def _has_a_certificate_to_dial_with(self) -> Iterator[Problem]:
+        secured = [one.node for _, one in self._shores() if one.is_sound("node", "url") and one.url.startswith("https:")]
+        if self.node.tls is None and secured:
+            yield uncertified(("node", "tls"), secured)
+
+    def _shores(self) -> Iterator[tuple[At, ShoreNode]]:
+        """Whom she may dial, with where they stand."""
+        if self.is_sound("ports"):
+            yield from ((("ports", number), port) for number, port in enumerate(self.ports))
+        if self.is_sound("headquarters") and self.headquarters:
+            yield ("headquarters",), self.headquarters
 
     def watch_settings(self) -> WatchSettings:
         """The watch of this ship."""

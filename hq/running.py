@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from hq.clock import following
 from hq.health import serve_health
@@ -20,20 +20,19 @@ from streams.clock import Clock, FleetClock
 from streams.errors import RetryLater
 from streams.link.door import AppendDoor
 from streams.metrics import Metrics
+from streams.tables import SettingsTable
 
 RETRY_S_FIRST, RETRY_S_MAX = 0.5, 5.0
 log = logging.getLogger(__name__)
 
 
-class TellingSettings(BaseModel):
+class TellingSettings(SettingsTable):
     """What a process is told so that it can tell of itself.
 
     `door`: the URL of its node (`http://host:port`), and `token` what local processes show there: metrics and failures go through it;
     without a door they are not sent. `metrics_every_s` is of the wall's clock. `clock`: "wall", or the URL of a clock that serves the
     fleet's time as JSON.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     door: str | None = Field(default=None, pattern=r"^https?://[^/]+$")
     token: SecretStr = SecretStr("")

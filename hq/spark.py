@@ -7,11 +7,12 @@ import os
 import sys
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from pyspark.sql import SparkSession
 
 from hq.java import java_home, spark_jars
 from hq.source import LandfallSource
+from streams.tables import SettingsTable
 
 told = logging.getLogger("landfall.spark")
 
@@ -23,11 +24,9 @@ JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 large machine may want Java's default compilers and collector: set `java_options` to nothing."""
 
 
-class SparkSettings(BaseModel):
+class SparkSettings(SettingsTable):
     """Where Spark runs. `master`: `local[2]` or a cluster's; `shuffle_partitions`: about as many as there are cores; `ui_port`
     None: no pages."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     master: str = "local[2]"
     driver_memory: str = Field(default="2g", pattern=r"^\d+[mg]$")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders import find_decoder
 from intake.routes import SUBSCRIPTIONS, topic_pattern
+from streams.tables import Problem, SettingsTable, between
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: as base64 in `exceptions` it fits a block of 8 MiB, however little it compresses."""
 _Port = Annotated[int, Field(ge=0, le=65_535)]
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _checked(filters: tuple[str, ...]) -> tuple[str, ...]:
@@ -33,7 +31,7 @@ def _known(decoder: str) -> str:
 _Filters = Annotated[tuple[str, ...], AfterValidator(_checked)]
 
 
-class GatewayLogin(_Settings):
+class GatewayLogin(SettingsTable):
     """A gateway's login: its name, its password (as it is, or as an argon2 hash) and the MQTT topic filters it may publish to."""
 
     username: str = Field(min_length=1, max_length=100)
@@ -41,14 +39,15 @@ class GatewayLogin(_Settings):
     password_argon2: str | None = None
     publish: _Filters = ("landfall/#",)
 
-    @model_validator(mode="after")
-    def _one_password(self) -> Self:
-        if (self.password is None) == (self.password_argon2 is None):
-            raise ValueError(f"gateway {self.username!r} needs either password or password_argon2")
-        return self
+    @between
+    def _has_one_password(self) -> Iterator[Problem]:
+        if self.password is None and self.password_argon2 is None:
+            yield Problem(("password",), "a gateway needs one, and there is none", "write either password or password_argon2")
+        elif self.password is not None and self.password_argon2 is not None:
+            yield Problem(("password_argon2",), "there is a password already", "leave one of the two")
 
 
-class TopicDecoder(_Settings):
+class TopicDecoder(SettingsTable):
     """Messages on MQTT topics that match the filter `topic` are others' payloads: `decoder` is the name of one that comes along
     (`dcsa-tnt-3`), or `module:function` of one of your own (docs/payloads.md). Topics of our own are never decoded."""
 
@@ -56,7 +55,7 @@ class TopicDecoder(_Settings):
     decoder: Annotated[str, AfterValidator(_known)]
 
 
-class PipelineSettings(_Settings):
+class PipelineSettings(SettingsTable):
     """How much waits at once, how far back repeats are known, and whose payloads are decoded; of several filters that match, the first."""
 
     batch_readings_max: int = Field(default=4_096, ge=1)
@@ -67,7 +66,7 @@ class PipelineSettings(_Settings):
     decoders: tuple[TopicDecoder, ...] = ()
 
 
-class EndpointSettings(_Settings):
+class EndpointSettings(SettingsTable):
     """The node's own MQTT door. Port 0 takes any free one.
 
     `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
@@ -86,16 +85,25 @@ class EndpointSettings(_Settings):
     connect_within_ms: int = Field(default=10_000, ge=1)
     unread_bytes_max: int = Field(default=1 << 20, ge=1_024)
 
-    @model_validator(mode="after")
-    def _whole_tls(self) -> Self:
+    @between
+    def _has_certificate_and_key(self) -> Iterator[Problem]:
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("tls_certificate and tls_key go together")
-        if len({login.username for login in self.logins}) != len(self.logins):
-            raise ValueError("two gateways have the same username")
-        return self
+            missing, there = ("tls_certificate", "tls_key") if self.tls_certificate is None else ("tls_key", "tls_certificate")
+            yield Problem((missing,), f"it goes together with {there}, and is missing", f"write it, or take {there} out")
+
+    @between
+    def _tells_gateways_apart(self) -> Iterator[Problem]:
+        names: set[str] = set()
+        for number, login in enumerate(self.logins):
+            if login.is_sound("username"):
+                if login.username in names:
+                    yield Problem(
+                        ("logins", number, "username"), f"{login.username!r} is another gateway's already", "write one of its own"
+                    )
+                names.add(login.username)
 
 
-class BrokerSettings(_Settings):
+class BrokerSettings(SettingsTable):
     """A broker to subscribe at. `client_id` names the persistent session there: one per node, and never changed."""
 
     host: str = "127.0.0.1"
@@ -111,7 +119,7 @@ class BrokerSettings(_Settings):
     reconnect_ms_max: int = Field(default=10_000, ge=1)
 
 
-class IntakeSettings(_Settings):
+class IntakeSettings(SettingsTable):
     """What takes a node's sensors in: the endpoint, a broker's subscription, both, or (a node without sensors) neither."""
 
     endpoint: EndpointSettings | None = None

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
 from cargo.identifiers import is_locode
 from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.settings import IntakeSettings
 from streams.node import NodeSettings
+from streams.tables import Problem, SettingsTable, between
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class QuayPatience(_Settings):
+class QuayPatience(SettingsTable):
     """How long the quay's watch waits, in fleet time: out of order by up to `lateness_ms` changes nothing; the interval: until habits are
     known.
     """
@@ -27,22 +25,29 @@ class QuayPatience(_Settings):
     quay_interval_ms: Annotated[int, Field(ge=1_000)] = 60 * 60_000
 
 
-class PortSettings(_Settings):
+class PortSettings(SettingsTable):
     """One node ashore. A port's `node.role` is port and `node.identity` its UN/LOCODE; headquarters' role is hq, and it has no quay."""
 
     node: NodeSettings
     intake: IntakeSettings = IntakeSettings()
     watch: QuayPatience = QuayPatience()
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    @between
+    def _is_ashore(self) -> Iterator[Problem]:
         if self.node.role not in ("port", "hq"):
-            raise ValueError(f"a node ashore has role 'port' or 'hq', not {self.node.role!r}")
+            yield Problem(("node", "role"), f"a node ashore is no {self.node.role}", "write role 'port' or 'hq'")
+
+    @between
+    def _says_which_port_it_is(self) -> Iterator[Problem]:
         if self.node.role == "port" and not is_locode(self.node.identity):
-            raise ValueError(f"a port's identity is its UN/LOCODE, such as JPTYO, not {self.node.identity!r}")
-        if self.node.role == "hq" and (self.intake.endpoint or self.intake.broker):
-            raise ValueError("headquarters has no quay: sensors report to a port's node")
-        return self
+            yield Problem(("node", "identity"), f"a port's is its UN/LOCODE, not {self.node.identity!r}", 'write it, like "JPTYO"')
+
+    @between
+    def _has_a_quay_or_is_headquarters(self) -> Iterator[Problem]:
+        if self.node.role == "hq":
+            for name in ("endpoint", "broker"):
+                if self.intake.is_sound(name) and getattr(self.intake, name):
+                    yield Problem(("intake", name), "headquarters has no quay", "take it out: sensors report to a port's node")
 
     def watch_settings(self) -> WatchSettings:
         """The same for cargo's watch. For a port alone."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from hq.fanout.routes import check_pattern
 from hq.running import WorkSettings
 from streams.logs.kafka.settings import USER_PATTERN, KafkaAccess, check_addresses
+from streams.tables import Problem, SettingsTable, between
 
 _Port = Annotated[int, Field(ge=0, le=65_535)]
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+_OWN_USERNAME = "write a username of its own"
 
 
 def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -24,7 +23,7 @@ def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return patterns
 
 
-class KafkaReader(_Settings):
+class KafkaReader(SettingsTable):
     """Someone who may read: a login, made in the Kafka when it is not there, and the streams: names, or beginnings of names and a `*`.
 
     Its consumers' group ids must begin with the username and a dot.
@@ -55,15 +54,23 @@ class FanoutSettings(WorkSettings):
     poll_interval_s: float = Field(0.1, gt=0, le=10)
     transaction_records_max: int = Field(10_000, ge=1, le=50_000)
 
-    @model_validator(mode="after")
-    def _one_login_each(self) -> Self:
-        names = [self.kafka.username, *(reader.username for reader in self.readers)]
-        if len(set(names)) != len(names):
-            raise ValueError("each reader needs a username of its own, and not the fan-out's")
-        return self
+    @between
+    def _tells_readers_apart(self) -> Iterator[Problem]:
+        names: set[str] = set()
+        for number, reader in enumerate(self.readers):
+            if reader.is_sound("username"):
+                if reader.username in names:
+                    yield Problem(("readers", number, "username"), f"{reader.username!r} is another reader's already", _OWN_USERNAME)
+                names.add(reader.username)
+
+    @between
+    def _keeps_its_login_to_itself(self) -> Iterator[Problem]:
+        for number, reader in enumerate(self.readers):
+            if reader.is_sound("username") and reader.username == self.kafka.username:
+                yield Problem(("readers", number, "username"), f"{reader.username!r} is the fan-out itself", _OWN_USERNAME)
 
 
-class KafkaDoorTls(_Settings):
+class KafkaDoorTls(SettingsTable):
     """PEM files: a door's certificate, good for its advertised host, its key (PKCS #8, not encrypted), and the authority that signed it."""
 
     authority: Path
@@ -71,7 +78,7 @@ class KafkaDoorTls(_Settings):
     key: Path
 
 
-class KafkaDoor(_Settings):
+class KafkaDoor(SettingsTable):
     """Where the broker listens for clients, over TLS or not, and the address it tells them to come back to. 0 is no port here."""
 
     host: str = "127.0.0.1"
@@ -80,7 +87,7 @@ class KafkaDoor(_Settings):
     tls: KafkaDoorTls | None = None
 
 
-class KafkaBrokerSettings(_Settings):
+class KafkaBrokerSettings(SettingsTable):
     """Settings of `landfall broker`: one Kafka broker for development, alone, on this machine.
 
     `folder` is its own; `username` and `password` are its super user, settled when the folder is first used. `doors` take clients with

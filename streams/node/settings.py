@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr
 
 from streams.budget import Budget
 from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
+from streams.tables import Place, Problem, SettingsTable, between
 from streams.words import NODE_PATTERN
 
 NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$")]
 METRICS_EVERY_S = 10.0
 RETENTION_EVERY_S = 60.0
 RESERVE_BYTES = 16 << 20
+ROLES_WITH_IDENTITY = ("ship", "customer")
 
 _POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, "lan": LAN}
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class KnownPeer(_Settings):
+class KnownPeer(SettingsTable):
     """A node this one knows: what it is (`identity`: a ship's IMO number, a customer's id) and, if it may come to us with one, its token.
 
     With `node.tls` it may come with its certificate, whether it has a token or not.
@@ -42,7 +41,13 @@ class KnownPeer(_Settings):
         return Peer(self.node, self.role, self.identity)
 
 
-class PeerAddress(_Settings):
+def unproven(url: str, token: SecretStr | None) -> Iterator[Problem]:
+    """The problem with dialling `url` so, if there is one: who we are is proven by a token, or by a certificate over TLS."""
+    if token is None and not url.startswith("https:"):
+        yield Problem(("token",), f"{url} wants a token, for certificates go with https:// alone", "write the one that is known there")
+
+
+class PeerAddress(SettingsTable):
     """A peer to dial: its node name, the URL of its door, the class of the link and the token to show.
 
     `https://host:port` is its TLS door: both show their certificates, and a token is not needed. `http://host:port` wants the token.
@@ -53,18 +58,16 @@ class PeerAddress(_Settings):
     link: LinkClass = "lan"
     token: SecretStr | None = None
 
-    @model_validator(mode="after")
-    def _proven(self) -> PeerAddress:
-        if self.token is None and not self.url.startswith("https:"):
-            raise ValueError(f"'{self.node}' at {self.url} wants a token; certificates go with https:// alone")
-        return self
+    @between
+    def _is_proven(self) -> Iterator[Problem]:
+        yield from unproven(self.url, self.token)
 
     def shown_token(self) -> str | None:
         """The token to show there, if any."""
         return self.token.get_secret_value() if self.token else None
 
 
-class LinkSettings(_Settings):
+class LinkSettings(SettingsTable):
     """One class of link, where it is otherwise than by default: docs/links.md.
 
     `streams`: what it carries, by pattern (`!` in front: not these). `rate_bit_s`: kept below. `budget_bytes_per_day` (UTC, counted by who
@@ -79,14 +82,18 @@ class LinkSettings(_Settings):
     overhead_percent: float = Field(default=0.0, ge=0, le=1_000)
     price_per_mb: float = Field(default=0.0, ge=0)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> LinkSettings:
-        if self.budget_bytes_per_day is None:
-            if self.alerts_reserve_bytes or self.overhead_percent or self.price_per_mb:
-                raise ValueError("a reserve, an overhead and a price belong to a budget: set budget_bytes_per_day")
-        elif self.budget_bytes_per_day - self.alerts_reserve_bytes < OPENING_BYTES:
-            raise ValueError(f"a day's budget beside the reserve for alerts is at least {OPENING_BYTES} bytes, or no link is ever opened")
-        return self
+    @between
+    def _has_the_budget_it_speaks_of(self) -> Iterator[Problem]:
+        parts = ("alerts_reserve_bytes", "overhead_percent", "price_per_mb")
+        if self.budget_bytes_per_day is None and (given := [name for name in parts if self.is_sound(name) and getattr(self, name)]):
+            what = f"there is no budget for {' and '.join(given)}"
+            yield Problem(("budget_bytes_per_day",), what, f"write how many bytes a day may take, or take out {' and '.join(given)}")
+
+    @between
+    def _can_open_a_link(self) -> Iterator[Problem]:
+        if self.budget_bytes_per_day is not None and self.budget_bytes_per_day - self.alerts_reserve_bytes < OPENING_BYTES:
+            what = f"beside the reserve for alerts it is at least {OPENING_BYTES} bytes, or no link is ever opened"
+            yield Problem(("budget_bytes_per_day",), what, f"write {self.alerts_reserve_bytes + OPENING_BYTES} or more, or reserve less")
 
     def budget(self) -> Budget | None:
         """The budget, if there is one."""
@@ -95,7 +102,7 @@ class LinkSettings(_Settings):
         return Budget(self.budget_bytes_per_day, self.alerts_reserve_bytes, self.overhead_percent, self.price_per_mb)
 
 
-class TlsSettings(_Settings):
+class TlsSettings(SettingsTable):
     """A node's door for peers and readers elsewhere, over TLS 1.3, beside the plain one for this machine: docs/links.md.
 
     `authority`: who signs the nodes' certificates; `certificate` and `key`: this node's own, all PEM. `port` 0: any free one.
@@ -112,7 +119,18 @@ class TlsSettings(_Settings):
         return TlsFiles(self.authority, self.certificate, self.key)
 
 
-class NodeSettings(_Settings):
+def stranger(where: Place, node: str) -> Problem:
+    """`node` is to be dialled, but not known."""
+    return Problem(where, f"{node!r} is to be dialled, but is not among node.known", "write a [[node.known]] that tells its role")
+
+
+def uncertified(where: Place, nodes: list[str]) -> Problem:
+    """`nodes` are to be dialled over TLS, but there is no certificate to show."""
+    named = ", ".join(map(repr, sorted(nodes)))
+    return Problem(where, f"{named} at https:// wants a certificate of this node's own", "write the table [node.tls], or use http://")
+
+
+class NodeSettings(SettingsTable):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
     `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
@@ -133,7 +151,7 @@ class NodeSettings(_Settings):
     tls: TlsSettings | None = None
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
-    links: dict[LinkClass, LinkSettings] = {}
+    links: dict[LinkClass, LinkSettings] = Field(default={})
     log: LogSettings = FileLogSettings()
     clock: str = "wall"
     metrics_every_s: float = Field(default=METRICS_EVERY_S, gt=0)
@@ -141,18 +159,38 @@ class NodeSettings(_Settings):
     disk_budget_bytes: int | None = Field(default=None, gt=0)
     reserve_bytes: int = Field(default=RESERVE_BYTES, ge=0)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> NodeSettings:
-        names = [peer.node for peer in self.known]
-        if twice := {name for name in names if names.count(name) > 1} | ({self.node} & set(names)):
-            raise ValueError(f"each node is known once, and never itself: {sorted(twice)}")
-        if strangers := {address.node for address in self.peers} - set(names):
-            raise ValueError(f"a peer to dial must be among the known ones, which tell its role: {sorted(strangers)}")
-        if self.tls is None and (secured := [address.node for address in self.peers if address.url.startswith("https:")]):
-            raise ValueError(f"https:// is dialled with a certificate of this node's own, so set its table tls: {secured}")
-        if self.role in ("ship", "customer") and not self.identity:
-            raise ValueError(f"a {self.role} needs its identity: a ship's IMO number, a customer's id")
-        return self
+    @between
+    def _knows_each_once(self) -> Iterator[Problem]:
+        names: set[str] = set()
+        for number, peer in enumerate(self.known):
+            if peer.is_sound("node"):
+                if peer.node in names:
+                    yield Problem(("known", number, "node"), f"{peer.node!r} is known already", "leave one table of each node")
+                names.add(peer.node)
+
+    @between
+    def _is_not_among_the_known(self) -> Iterator[Problem]:
+        for number, peer in enumerate(self.known):
+            if peer.is_sound("node") and peer.node == self.node:
+                yield Problem(("known", number, "node"), f"{peer.node!r} is this node itself", "take its table out")
+
+    @between
+    def _knows_whom_it_dials(self) -> Iterator[Problem]:
+        names = {peer.node for peer in self.known}
+        for number, address in enumerate(self.peers):
+            if address.is_sound("node") and address.node not in names:
+                yield stranger(("peers", number, "node"), address.node)
+
+    @between
+    def _has_a_certificate_to_dial_with(self) -> Iterator[Problem]:
+        secured = [one.node for one in self.peers if one.is_sound("node", "url") and one.url.startswith("https:")]
+        if self.tls is None and secured:
+            yield uncertified(("tls",), secured)
+
+    @between
+    def _says_who_it_is(self) -> Iterator[Problem]:
+        if self.role in ROLES_WITH_IDENTITY and not self.identity:
+            yield Problem(("identity",), f"a {self.role} needs its identity", "write a ship's IMO number, or a customer's id")
 
     def me(self) -> Peer:
         """This node as its peers know it."""

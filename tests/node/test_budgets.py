@@ -142,7 +142,7 @@ async def test_overhead_counts_and_other_classes_are_free(tmp_path: Path) -> Non
 
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for given, why in (
-        ({"price_per_mb": 5}, "belong to a budget"),
+        ({"price_per_mb": 5}, "there is no budget for price_per_mb"),
         ({"budget_bytes_per_day": 1_000}, "or no link is ever opened"),
         ({"budget_bytes_per_day": BUDGET, "alerts_reserve_bytes": BUDGET}, "or no link is ever opened"),
     ):

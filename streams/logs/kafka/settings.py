@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
+
+from streams.tables import Problem, SettingsTable, between, unfit
 
 USER_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
 _ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
@@ -15,14 +18,18 @@ _ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
 def check_addresses(text: str) -> str:
     """`text` itself, when it is `host:port,host:port`. Raises ValueError otherwise."""
     if not all(_ADDRESS_PATTERN.fullmatch(one) for one in text.split(",")):
-        raise ValueError(f"brokers are written host:port,host:port, not {text!r}")
+        raise unfit(f"{text!r} are no brokers' addresses", "write host:port,host:port")
     return text
 
 
-class KafkaAccess(BaseModel):
-    """How to reach a Kafka: `brokers` as `host:port,host:port`, a SCRAM-SHA-512 login, and `tls_ca`, a PEM file, where they speak TLS."""
+def _own_prefix(text: str) -> str:
+    if text == "landfall":
+        raise unfit("`landfall.…` are the fan-out's Kafka topics", "write another prefix")
+    return text
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class KafkaAccess(SettingsTable):
+    """How to reach a Kafka: `brokers` as `host:port,host:port`, a SCRAM-SHA-512 login, and `tls_ca`, a PEM file, where they speak TLS."""
 
     brokers: Annotated[str, AfterValidator(check_addresses)]
     username: str = Field(pattern=USER_PATTERN)
@@ -40,7 +47,7 @@ class KafkaLogSettings(KafkaAccess):
     """
 
     kind: Literal["kafka"]
-    prefix: str = Field("", pattern=r"^[A-Za-z0-9-]{0,80}$")
+    prefix: Annotated[str, AfterValidator(_own_prefix)] = Field("", pattern=r"^[A-Za-z0-9-]{0,80}$")
     replication: int = Field(3, ge=1, le=7)
     min_insync: int = Field(2, ge=1, le=7)
     gather_ms: int = Field(20, ge=0, le=1_000)
@@ -48,19 +55,15 @@ class KafkaLogSettings(KafkaAccess):
     answer_s: float = Field(20.0, ge=1, le=600)
     standby_s: float | None = Field(None, ge=0)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    @between
+    def _has_enough_copies(self) -> Iterator[Problem]:
         if self.min_insync > self.replication:
-            raise ValueError(f"{self.min_insync} of {self.replication} copies can not have a block: min_insync is at most replication")
-        if self.prefix == "landfall":
-            raise ValueError("`landfall.…` are the fan-out's Kafka topics: a log needs another prefix")
-        return self
+            what = f"{self.min_insync} of {self.replication} copies can not have a block"
+            yield Problem(("min_insync",), what, f"write {self.replication} or less, or raise replication")
 
 
-class FileLogSettings(BaseModel):
+class FileLogSettings(SettingsTable):
     """A node's log in its own files, in the node's folder."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["files"] = "files"
 

@@ -1,0 +1,76 @@
+"""What every table of settings is: frozen, without unknown keys, and telling all that does not fit together in it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+MISFIT = "misfit"
+"""The type of pydantic's error for what does not fit together."""
+UNFIT = "unfit"
+"""The same for one value that is wrong, where `unfit` says what to do."""
+_SAID = "{what}; {hint}"
+_MARK = "_checks_between_settings"
+Check = TypeVar("Check", bound=Callable[[Any], Iterator["Problem"]])
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Settings that do not fit together: where to mend it (keys and indices, from the table that says so), what is wrong, what to do."""
+
+    where: Place
+    what: str
+    hint: str
+
+
+def between(check: Check) -> Check:
+    """Makes a method of a SettingsTable a check: it yields a Problem for each thing that does not fit together.
+
+    Each kind of problem is a check of its own: of a table that is wrong elsewhere a check may ask only what is right, and ends where it
+    asks for more (AttributeError). Of tables in a list it takes those that `is_sound`.
+    """
+    setattr(check, _MARK, True)
+    return check
+
+
+def unfit(what: str, hint: str) -> ValueError:
+    """For the validator of one setting to raise: what is wrong, and what to do."""
+    return PydanticCustomError(UNFIT, _SAID, {"what": what, "hint": hint})
+
+
+class SettingsTable(BaseModel):
+    """A table of settings. Making one raises pydantic's ValidationError: with all values that are wrong, else with all that do not fit
+    together. `landfall.configuration` tells both together. No input stands in the error's text, since it may be a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    def is_sound(self, *names: str) -> bool:
+        """Whether these settings of the table are right: always, except while what is wrong in a configuration is being found."""
+        return all(hasattr(self, name) for name in names)
+
+    def problems(self) -> Iterator[Problem]:
+        """What does not fit together in this table, as far as what it holds is right."""
+        for kind in reversed(type(self).__mro__):
+            for check in vars(kind).values():
+                if isinstance(check, FunctionType) and hasattr(check, _MARK):
+                    try:
+                        yield from check(self)
+                    except AttributeError as missing:
+                        if not (isinstance(missing.obj, SettingsTable) and missing.name in type(missing.obj).model_fields):
+                            raise
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        lines: list[InitErrorDetails] = [
+            {"type": PydanticCustomError(MISFIT, _SAID, {"what": one.what, "hint": one.hint}), "loc": one.where, "input": None}
+            for one in self.problems()
+        ]
+        if lines:
+            raise ValidationError.from_exception_data(type(self).__name__, lines, hide_input=True)
+        return self
