@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from landfall.drafts import Draft
 from landfall.fields import BETWEEN, PREFIX, annotation_at, as_written, in_words, is_secret, kinds_in, models_in, variables
 from streams.crash import CRASH_VARIABLE
 from streams.errors import Misuse
+from streams.tables import MISFIT, UNFIT, Place, SettingsTable
 
 SYNTAX_PROBLEMS_MAX = 20
 NEAR_MIN = 0.7
 """How alike two names are when one may be meant by the other, 0 to 1."""
-Settings = TypeVar("Settings", bound=BaseModel)
-Kinds = Callable[[], Iterable[type[BaseModel]]]
-Place = tuple[str | int, ...]
+_OWN_LINE = re.compile(r"\s*[\w.\"'-]+\s*=")
+"""A line with a setting of its own: what does not begin so may be part of a list, or the head of what follows."""
+Settings = TypeVar("Settings", bound=SettingsTable)
+Kinds = Callable[[], Iterable[type[SettingsTable]]]
 
 
 def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str] | None = None, others: Kinds = tuple) -> Settings:
@@ -31,19 +34,19 @@ def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str]
     A variable's value is read as TOML when it reads as such (`8080`, `true`, `["a"]`), else as text. One that is a setting of `others`,
     the settings of all processes, is left to them. Raises Misuse with a line for every problem there is: where, what, and what to do.
     """
-    draft = _Draft(kind, path)
-    draft.read_file()
-    draft.read_environment(os.environ if environment is None else environment, others)
-    settings = draft.checked()
-    if settings is None or draft.problems:
-        many = f"{len(draft.problems)} problem{'s' if len(draft.problems) > 1 else ''} in the settings"
-        lines = "\n".join(f"  {problem}" for problem in draft.problems)
+    reading = _Reading(kind, path)
+    reading.read_file()
+    reading.read_environment(os.environ if environment is None else environment, others)
+    settings = reading.checked()
+    if settings is None or reading.problems:
+        many = f"{len(reading.problems)} problem{'s' if len(reading.problems) > 1 else ''} in the settings"
+        lines = "\n".join(f"  {problem}" for problem in reading.problems)
         raise Misuse(f"{many}:\n{lines}\n", hint="docs/settings.md lists every setting")
     return settings
 
 
 @dataclass(slots=True)
-class _Draft(Generic[Settings]):
+class _Reading(Generic[Settings]):
     """Settings in the making: their values, which variable each comes from, and what is wrong so far, in sentences."""
 
     kind: type[Settings]
@@ -96,8 +99,20 @@ class _Draft(Generic[Settings]):
         try:
             return self.kind.model_validate(self.values)
         except ValidationError as problems:
-            self.problems += [told for problem in problems.errors(include_url=False) for told in self._told(problem)]
+            of_one = [problem for problem in problems.errors(include_url=False) if problem["type"] != MISFIT]
+            self.problems += [told for problem in of_one for told in self._told(problem)]
+            self.problems += self._between(of_one)
             return None
+
+    def _between(self, of_one: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What does not fit together, as far as what is wrong with single settings (`of_one`) and with lines lets it be known."""
+        if all(_OWN_LINE.match(line) for line in self.unread):
+            unknown = [problem["loc"] for problem in of_one if problem["type"] == "extra_forbidden"]
+            meant = ((*as_written(self.kind, place[:-1]), _near_setting(self.kind, place) or "") for place in unknown)
+            wrong = (as_written(self.kind, problem["loc"]) for problem in of_one)
+            draft = Draft(frozenset(wrong), frozenset(meant), all_read=not self.unread)
+            for problem in draft.problems(self.kind, self.values):
+                yield f"{self._where(problem.where)}: {problem.what}; {problem.hint}"
 
     def _put(self, keys: tuple[str, ...], value: Any, name: str) -> None:
         inner = self.values
@@ -127,7 +142,7 @@ class _Draft(Generic[Settings]):
         return variable or ": ".join(part for part in (str(self.path) if self.path else "", written) if part) or "the settings"
 
 
-def _sentence(kind: type[BaseModel], place: Place, problem: Mapping[str, Any], given: str, by_variable: bool) -> str:
+def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any], given: str, by_variable: bool) -> str:
     """What is wrong at `place` and what to do about it; `given`: what is there, as far as it may be shown."""
     wanted, written = annotation_at(kind, place), _written(kind, problem)
     match problem["type"]:
@@ -139,12 +154,13 @@ def _sentence(kind: type[BaseModel], place: Place, problem: Mapping[str, Any], g
             reach = "" if any(isinstance(key, int) for key in written) else f" or set {_variable(written)}{BETWEEN + '…' if table else ''}"
             return f" is missing; write {write}{reach}"
         case "extra_forbidden":
-            tables = models_in(annotation_at(kind, place[:-1]))
-            near = _near(str(place[-1]), (name for table in tables for name in table.model_fields))
+            near = _near_setting(kind, place)
             return f": there is no such setting; {_meant(_variable((*written[:-1], near)) if near and by_variable else near)}"
         case "union_tag_not_found" | "union_tag_invalid":
             tag = problem["ctx"].get("tag")
             return f" is {'missing' if tag is None else repr(tag)}; write one of {', '.join(map(repr, kinds_in(wanted, written[-1])))}"
+        case _ if problem["type"] == UNFIT:
+            return f": {problem['msg']}"
         case "value_error":
             return f": {problem['msg'].removeprefix('Value error, ')}; mend it"
     said = problem["msg"].partition(", unable to parse")[0]
@@ -155,7 +171,7 @@ def _sentence(kind: type[BaseModel], place: Place, problem: Mapping[str, Any], g
     return f"{given}{said}; write {_example(problem, wanted)}"
 
 
-def _written(kind: type[BaseModel], problem: Mapping[str, Any]) -> Place:
+def _written(kind: type[SettingsTable], problem: Mapping[str, Any]) -> Place:
     """Where to mend the problem, as a file has it."""
     place = as_written(kind, problem["loc"])
     return (*place, problem["ctx"]["discriminator"].strip("'")) if problem["type"].startswith("union_tag") else place
@@ -163,6 +179,12 @@ def _written(kind: type[BaseModel], problem: Mapping[str, Any]) -> Place:
 
 def _near(name: str, names: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(names), 1, NEAR_MIN)), None)
+
+
+def _near_setting(kind: type[SettingsTable], place: Place) -> str | None:
+    """The setting that is meant, it seems, by an unknown key there."""
+    tables = models_in(annotation_at(kind, place[:-1]))
+    return _near(str(place[-1]), (name for table in tables for name in table.model_fields))
 
 
 def _meant(near: str | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from streams.tables import SettingsTable
 
 PREFIX = "LANDFALL_"
 BETWEEN = "__"
@@ -27,29 +27,29 @@ def in_words(annotation: Any) -> str:
     return {type(None): "None", Ellipsis: "..."}.get(annotation) or str(annotation.__name__)
 
 
-def models_in(annotation: Any) -> list[type[BaseModel]]:
+def models_in(annotation: Any) -> list[type[SettingsTable]]:
     """The tables that a setting of this type holds."""
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+    if inspect.isclass(annotation) and issubclass(annotation, SettingsTable):
         return [annotation]
     return [inner for part in get_args(annotation) for inner in models_in(part)]
 
 
-def kinds_in(annotation: Any, chosen_by: str | int) -> dict[str | int, type[BaseModel]]:
+def kinds_in(annotation: Any, chosen_by: str | int) -> dict[str | int, type[SettingsTable]]:
     """The tables that a setting of this type may be, by what their key `chosen_by` says."""
     return {name: model for model in models_in(annotation) for name in get_args(model.model_fields[str(chosen_by)].annotation)}
 
 
-def annotation_at(kind: type[BaseModel], place: Sequence[str | int]) -> Any:
+def annotation_at(kind: type[SettingsTable], place: Sequence[str | int]) -> Any:
     """The type of what lies at `place` (keys and indices, kinds chosen) in settings of `kind`; None where nothing does."""
     return [kind, *(annotation for _, annotation, _ in _on_the_way(kind, place))][-1]
 
 
-def as_written(kind: type[BaseModel], place: Sequence[str | int]) -> tuple[str | int, ...]:
+def as_written(kind: type[SettingsTable], place: Sequence[str | int]) -> tuple[str | int, ...]:
     """`place` as a file has it: without the names of kinds, which pydantic puts after a table that is one of several."""
     return tuple(key for key, _, is_kind in _on_the_way(kind, place) if not is_kind)
 
 
-def _on_the_way(kind: type[BaseModel], place: Sequence[str | int]) -> Iterator[tuple[str | int, Any, bool]]:
+def _on_the_way(kind: type[SettingsTable], place: Sequence[str | int]) -> Iterator[tuple[str | int, Any, bool]]:
     """Each key of `place`, the type of what lies there, and whether the key is the name of one of several kinds of table."""
     annotation: Any = kind
     chosen_by: str | None = None
@@ -67,7 +67,7 @@ def _on_the_way(kind: type[BaseModel], place: Sequence[str | int]) -> Iterator[t
         yield key, annotation, False
 
 
-def is_secret(kind: type[BaseModel], place: Sequence[str | int]) -> bool:
+def is_secret(kind: type[SettingsTable], place: Sequence[str | int]) -> bool:
     """Whether what lies there is for nobody to see: a secret, something that holds one, or something unknown that is named like one."""
     annotation = annotation_at(kind, place)
     inside = [annotation, *(field.annotation for model in models_in(annotation) for field in model.model_fields.values())]
@@ -75,7 +75,7 @@ def is_secret(kind: type[BaseModel], place: Sequence[str | int]) -> bool:
     return named or any("SecretStr" in in_words(one) for one in inside if one is not None)
 
 
-def variables(kind: type[BaseModel], before: str = PREFIX) -> Iterator[str]:
+def variables(kind: type[SettingsTable], before: str = PREFIX) -> Iterator[str]:
     """The environment variables that settings of `kind` hear: `LANDFALL_PORT`, `LANDFALL_NODE__PORT`; into lists they do not reach."""
     for name, field in kind.model_fields.items():
         yield f"{before}{name.upper()}"

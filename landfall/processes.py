@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from landfall.configuration import load
 from landfall.logging import to_stderr
+from streams.tables import SettingsTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +48,13 @@ def run_process(name: str, config: Path | None, **more: Any) -> Any:
     return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
 
 
-def settings_of(name: str, config: Path | None) -> BaseModel:
+def settings_of(name: str, config: Path | None) -> SettingsTable:
     """The settings of the process `name` from file and environment. Raises Misuse with every problem of theirs."""
-    kind: type[BaseModel] = found(PROCESSES[name].settings)
+    kind: type[SettingsTable] = found(PROCESSES[name].settings)
     return load(kind, config, others=settings_kinds)
 
 
-def settings_kinds() -> Iterator[type[BaseModel]]:
+def settings_kinds() -> Iterator[type[SettingsTable]]:
     """The settings of every process."""
     for process in PROCESSES.values():
         yield found(process.settings)

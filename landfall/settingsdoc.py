@@ -6,11 +6,11 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from landfall.fields import in_words, models_in
 from landfall.processes import PROCESSES, found
+from streams.tables import SettingsTable
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 _HEAD = """# Settings
@@ -23,10 +23,10 @@ This page is written by `python -m landfall.settingsdoc`; a test holds it to the
 
 def page() -> str:
     """The whole page, in Markdown."""
-    tables: dict[str, type[BaseModel]] = {}
+    tables: dict[str, type[SettingsTable]] = {}
     parts = [_HEAD]
     for name, process in PROCESSES.items():
-        kind: type[BaseModel] = found(process.settings)
+        kind: type[SettingsTable] = found(process.settings)
         parts.append(f"## `landfall {name}`\n\n{_told(kind)}\n\n{_table(kind, tables)}\n")
     parts.append("# Tables within\n")
     done: set[str] = set()
@@ -37,7 +37,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _table(kind: type[BaseModel], tables: dict[str, type[BaseModel]]) -> str:
+def _table(kind: type[SettingsTable], tables: dict[str, type[SettingsTable]]) -> str:
     rows = ["| setting | type | default |", "|---|---|---|"]
     for name, field in kind.model_fields.items():
         for inner in models_in(field.annotation):
@@ -54,12 +54,12 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     default = field.get_default(call_default_factory=True)
-    if isinstance(default, BaseModel):
+    if isinstance(default, SettingsTable):
         return f"see {type(default).__name__}"
     return f"`{default!r}`".replace("|", "\\|")
 
 
-def _told(kind: type[BaseModel]) -> str:
+def _told(kind: type[SettingsTable]) -> str:
     return inspect.cleandoc(kind.__doc__ or "")
 
 

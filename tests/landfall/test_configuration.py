@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr
 
 from landfall.configuration import load
 from landfall.processes import PROCESSES, settings_kinds
 from streams.errors import Misuse
+from streams.tables import Problem, SettingsTable, between
 
 
-class Door(BaseModel):
+class Door(SettingsTable):
     """A nested table."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     port: int = Field(ge=1, le=65_535)
     token: SecretStr = SecretStr("none")
 
 
-class Kiosk(BaseModel):
+class Kiosk(SettingsTable):
     """Settings of some process."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     speed: float = 1.0
     door: Door
     more: tuple[Door, ...] = ()
 
 
-class Stall(BaseModel):
+class Stall(SettingsTable):
     """Settings of another one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     awning: str = ""
 
-    @model_validator(mode="after")
-    def _never(self) -> Stall:
-        raise ValueError("a stall has no such awning")
+    @between
+    def _never(self) -> Iterator[Problem]:
+        yield Problem((), "a stall has no such awning", "take it down")
 
 
-def problems(file: Path | None, variables: Mapping[str, str] | None = None, kind: type[BaseModel] = Kiosk) -> list[str]:
+def problems(file: Path | None, variables: Mapping[str, str] | None = None, kind: type[SettingsTable] = Kiosk) -> list[str]:
     """What is told, a line each."""
     with pytest.raises(Misuse) as told:
         load(kind, file, variables or {}, lambda: (Kiosk, Stall))
@@ -118,7 +116,7 @@ def test_a_variable_that_asks_for_a_table_inside_a_value_is_named(tmp_path: Path
 
 
 def test_what_a_process_says_of_its_settings_as_a_whole_is_told(tmp_path: Path) -> None:
-    assert "the settings: a stall has no such awning; mend it" in problems(None, kind=Stall)
+    assert "the settings: a stall has no such awning; take it down" in problems(None, kind=Stall)
 
 
 @pytest.mark.parametrize("name", PROCESSES)
@@ -129,26 +127,23 @@ def test_every_process_tells_what_it_misses(name: str) -> None:
         load(kind, None, {"LANDFALL_HEALTH_PROT": "1"}, settings_kinds)
 
 
-class Crate(BaseModel):
+class Crate(SettingsTable):
     """One kind of box."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Literal["crate"]
     slats: int = Field(ge=1)
 
 
-class Barrel(BaseModel):
+class Barrel(SettingsTable):
     """Another."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Literal["barrel"]
     staves: int = Field(ge=1)
 
 
-class Cellar(BaseModel):
+class Cellar(SettingsTable):
     """Settings with a table that is one of several kinds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = ""
     box: Annotated[Crate | Barrel, Field(discriminator="kind")]
 
