@@ -65,6 +65,7 @@ def muster_tile(counts: Answer) -> Tile:
     unheard = boxes - accounted - lost
     notes = [f"{words.number(lost)} overboard"] if lost else []
     notes += [f"{words.number(unheard)} not heard yet"] if unheard else []
+    notes += [f"{words.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
     tone = "alert" if lost else "good" if not unheard else "plain"
     return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes) or "every box", tone)
 

@@ -72,6 +72,14 @@ SIGNALS: dict[str, str] = {
 BASES: dict[str, str] = {"ACTUAL": "measured", "ESTIMATED": "estimated from the ship's track", "DISCOVERED": "where it was discovered"}
 
 
+def number_problem(container: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """What is wrong with a container's number, as the text, tone and hint of a banner; None when it is right."""
+    if not container["number_problem"]:
+        return None
+    hint = "What its sensors told is kept and shown; it counts as no container of the fleet. See to its tracker's setting."
+    return f"No right container number: {container['number_problem']}.", "warning", hint
+
+
 def span(duration_ms: float) -> str:
     """A duration in its two largest units: `12 s`, `4 min 5 s`, `3 h 12 min`, `2 d 4 h`. Negative ones count as none."""
     left = max(0, int(duration_ms))

@@ -51,6 +51,8 @@ def _live(number: str) -> None:
         fleet = session.ask("/map")
         names, now = tables.names_of(fleet, told, timeline), told["clock"]["now_at_ms"]
         lost = {box["container"]: box for box in fleet["lost"]}
+        if wrong := words.number_problem(told["container"]):
+            st.html(markup.banner(*wrong))
         st.html(markup.strip(_tiles(told, lost, names, now)))
         wide, side = st.columns([2.15, 1], gap="medium")
         with wide:

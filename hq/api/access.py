@@ -91,6 +91,13 @@ class Sight:
             return self._own_containers()
         return self._fleet_containers().where(false())
 
+    def unlisted(self) -> Rows:
+        """`number, place_kind, place_id` of the viewer's containers that only sensors have named: no booking, no custody."""
+        s, own = m.ContainerState, self.containers().subquery()
+        listed = select(m.BookingContainer.container).union(select(m.Custody.id))
+        named = _of(s.container.label("number"), s.place_kind, s.place_id).where(s.container.in_(select(own.c.number)))
+        return named.where(s.container.not_in(listed))
+
     def readings(self, number: str) -> Rows:
         """`order_at_ms, stream, origin, offset, kind, device, device_at_ms, received_at_ms, signals, body` of one container's readings."""
         if self.viewer.role == "customer":

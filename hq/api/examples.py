@@ -66,6 +66,7 @@ _ALERT: Fields = {
 }
 _CONTAINER: Fields = {
     "number": _BOX,
+    "number_problem": None,
     "place": _PLACE,
     "position": None,
     "at_ms": _AT - 600_000,
@@ -168,7 +169,7 @@ _HULL = {
     },
 }
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
-_COUNTS = {"boxes": 2000, "lost": 7, "open_alerts": 8, "on_ship": 1400, "on_quay": 593}
+_COUNTS = {"boxes": 2000, "lost": 7, "open_alerts": 8, "misread": 0, "on_ship": 1400, "on_quay": 593}
 
 EXAMPLES: dict[tuple[str, str], Fields] = {
     ("get", "/api/clock"): {"clock": _FRAME["clock"]},

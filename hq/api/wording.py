@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from cargo.identifiers import check_container
 from cargo.lost import GONE_STATES
 
 Fields = dict[str, Any]
@@ -29,6 +30,7 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
     located = row["latitude_deg"] is not None and row["longitude_deg"] is not None
     return {
         "number": row["number"],
+        "number_problem": check_container(row["number"]).problem or None,
         "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
         "position": {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if located else None,
         "at_ms": at_ms,

@@ -73,6 +73,7 @@ def alert(alert_id: str = "a-1", topic: str = "BBLU1000088", severity: str = "CR
 def container(number: str = "BBLU1000088", **more: Any) -> Row:
     known: Row = {
         "number": number,
+        "number_problem": None,
         "place": {"kind": "ship", "id": "9999010"},
         "position": None,
         "at_ms": NOW_MS - HOUR_MS,
@@ -92,7 +93,7 @@ def signals(**values: Any) -> Row:
 
 
 def fleet(**more: Any) -> Row:
-    counts = {"boxes": 2000, "lost": 7, "open_alerts": 9, "on_ship": 1500, "on_quay": 493}
+    counts = {"boxes": 2000, "lost": 7, "open_alerts": 9, "misread": 0, "on_ship": 1500, "on_quay": 493}
     clock = {"now_at_ms": NOW_MS, "speed": 4000.0}
     known: Row = {"clock": clock, "as_of_at_ms": NOW_MS - 5_000, "ships": [ship()], "ports": [port()], "counts": counts}
     return {**known, **more}

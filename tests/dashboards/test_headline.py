@@ -14,10 +14,12 @@ def tile(name: str, told: Any = None) -> Any:
 
 def test_the_muster() -> None:
     assert (tile("Accounted for").value, tile("Accounted for").note) == ("1,993 of 2,000", "7 overboard")
-    whole = headline.muster_tile({"boxes": 5, "lost": 0, "on_ship": 2, "on_quay": 3})
+    whole = headline.muster_tile({"boxes": 5, "lost": 0, "misread": 0, "on_ship": 2, "on_quay": 3})
     assert (whole.note, whole.tone) == ("every box", "good")
-    assert headline.muster_tile({"boxes": 0, "lost": 0, "on_ship": 0, "on_quay": 0}).note == "no box is known yet"
-    assert headline.muster_tile({"boxes": 6, "lost": 0, "on_ship": 2, "on_quay": 3}).note == "1 not heard yet"
+    assert headline.muster_tile({"boxes": 0, "lost": 0, "misread": 0, "on_ship": 0, "on_quay": 0}).note == "no box is known yet"
+    assert headline.muster_tile({"boxes": 6, "lost": 0, "misread": 0, "on_ship": 2, "on_quay": 3}).note == "1 not heard yet"
+    misread = headline.muster_tile({"boxes": 5, "lost": 0, "misread": 1, "on_ship": 2, "on_quay": 3})
+    assert (misread.value, misread.note, misread.tone) == ("5 of 5", "1 wrong number heard, not counted", "good")
 
 
 def test_everything_has_its_age() -> None:
@@ -43,7 +45,7 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     broken = headline.still_since(status({**age(600_000, 2_000), "well": False})) or ""
     assert "since 18 May 2026, 06:34 UTC (fleet)." in broken
     assert headline.own_tiles(fleet())[1].note == "1,500 aboard ships · 493 on quays · 7 overboard"
-    waiting = fleet(counts={"boxes": 5, "lost": 0, "open_alerts": 0, "on_ship": 2, "on_quay": 0})
+    waiting = fleet(counts={"boxes": 5, "lost": 0, "misread": 0, "open_alerts": 0, "on_ship": 2, "on_quay": 0})
     assert headline.own_tiles(waiting)[1].note == "2 aboard ships · 0 on quays · 3 not heard yet"
 
 

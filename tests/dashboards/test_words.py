@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards import words
+from dashboards import markup, words
+from tests.dashboards.rows import container
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,12 @@ def test_positions_have_one_form(latitude: float, longitude: float) -> None:
         assert len(degrees) == width
         assert float(rest[:-2]) < 60
         assert rest[-2] == "′"
+
+
+def test_a_wrong_check_digit_is_told() -> None:
+    """The banner on a container's page; none where the number is right."""
+    assert words.number_problem(container()) is None
+    told = words.number_problem(container(number_problem="the check digit of BBLU100008 is 8, not 9"))
+    assert told is not None
+    assert told[0] == "No right container number: the check digit of BBLU100008 is 8, not 9."
+    assert "counts as no container" in markup.banner(*told)

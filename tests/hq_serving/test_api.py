@@ -110,8 +110,34 @@ def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:
 def test_the_fleet_counts(client: httpx.Client, staff: Headers) -> None:
     """Every box is counted once: aboard, on a quay or lost."""
     body = get(client, "fleet", staff)
-    assert body["counts"] == {"boxes": 12, "lost": 2, "open_alerts": 3, "on_ship": 5, "on_quay": 5}
+    assert body["counts"] == {"boxes": 12, "lost": 2, "open_alerts": 3, "misread": 0, "on_ship": 5, "on_quay": 5}
     assert {ship["imo"]: ship["boxes"] for ship in body["ships"]} == {SHIP: 5, OTHER_SHIP: 0}
+
+
+def test_a_wrong_check_digit_makes_no_box_of_the_fleet(tmp_path: Path) -> None:
+    """Its readings are kept and shown with what is wrong, on its page; in no count, of the fleet, a ship or a quay, is there a box more."""
+    wrong = f"{DUCKS[0][:10]}{(int(DUCKS[0][10]) + 1) % 10}"
+    fleet = Fleet(tmp_path)
+    fill(fleet)
+    for node, place in (("ship-one", ("ship", SHIP)), ("singapore", ("quay", "SGSIN"))):
+        number = wrong if node == "ship-one" else f"{DUCKS[1][:10]}{(int(DUCKS[1][10]) + 1) % 10}"
+        fleet.readings(node, [number])
+        fleet.state("container", number, place, return_c=4.5)
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as one:
+        staff, crew = log_in(one, "mira"), log_in(one, "crew")
+        body = get(one, "fleet", staff)
+        assert body["counts"] == {"boxes": 12, "lost": 2, "open_alerts": 3, "misread": 2, "on_ship": 5, "on_quay": 5}
+        assert {ship["imo"]: ship["boxes"] for ship in body["ships"]} == {SHIP: 5, OTHER_SHIP: 0}
+        assert (get(one, "fleet", crew)["counts"]["boxes"], get(one, "fleet", crew)["counts"]["misread"]) == (7, 1)
+        assert get(one, "fleet", log_in(one, "donald"))["counts"]["misread"] == 0
+        assert sum(place["boxes"] for place in get(one, "map", staff)["places"]) == 10
+        assert get(one, "ports/SGSIN", staff)["on_quay"]["count"] == 4
+        found = get(one, f"containers/{wrong}", staff)["container"]
+        assert found["number_problem"] == f"the check digit of {wrong[:10]} is {DUCKS[0][10]}, not {wrong[10]}"
+        assert len(get(one, f"containers/{wrong}/timeline", staff)["items"]) == 3
+        assert get(one, f"containers/{DUCKS[0]}", staff)["container"]["number_problem"] is None
+    fleet.close()
 
 
 def test_a_container_is_found_and_followed(client: httpx.Client, staff: Headers) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 from fastapi import APIRouter
 from sqlalchemy import case, func, select
 
+from cargo.identifiers import is_container
 from hq.api.picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
 from hq.api.services import Asking, Look
 from hq.api.wording import CLOSED_STATES, LOST_STATUSES, alert_told, position_told
@@ -14,6 +18,8 @@ from hq.api.wording import CLOSED_STATES, LOST_STATUSES, alert_told, position_to
 router = APIRouter()
 MAP_ALERTS_MAX = 100
 LOST_MAX = 1_000
+Places = Counter[tuple[str | None, str | None]]
+_is_right = lru_cache(maxsize=1 << 16)(is_container)
 
 
 @router.get("/fleet")
@@ -22,8 +28,11 @@ def fleet(ask: Asking) -> dict[str, Any]:
     with ask.look() as look:
         ships = _ships(look)
         lost = _lost(look, _customers(look))
-        groups = _groups(look, [one["container"] for one in lost])
+        overboard = [one["container"] for one in lost]
+        misread = _misread(look, overboard)
+        groups = _groups(look, overboard, misread)
         counts = {"boxes": sum(row["boxes"] for row in groups) + len(lost), "lost": len(lost), "open_alerts": _open_alerts(look)}
+        counts["misread"] = misread.total()
         for kind in ("ship", "quay"):
             counts[f"on_{kind}"] = sum(row["boxes"] for row in groups if row["place_kind"] == kind)
         for ship in ships:
@@ -41,7 +50,8 @@ def map_(ask: Asking) -> dict[str, Any]:
         ships = _ships(look)
         ports = [port_drawn(row) for row in look.rows(look.sight.ports())]
         lost = _lost(look, customers)
-        places = places_drawn(_groups(look, [one["container"] for one in lost]), ships, ports, customers)
+        overboard = [one["container"] for one in lost]
+        places = places_drawn(_groups(look, overboard, _misread(look, overboard)), ships, ports, customers)
         alerts = look.sight.alerts().subquery()
         newest = select(alerts).where(alerts.c.state.not_in(CLOSED_STATES)).order_by(alerts.c.raised_at_ms.desc(), alerts.c.alert_id)
         return look.framed(
@@ -77,12 +87,22 @@ def _heard_at_ms(look: Look, ship: str) -> int | None:
     return newest[0]["order_at_ms"] if newest else None
 
 
-def _groups(look: Look, lost: list[str]) -> list[Fields]:
-    """Boxes by place, customer and whether the customer's right has ended; those overboard are nowhere."""
+def _groups(look: Look, lost: list[str], misread: Places) -> list[Fields]:
+    """Boxes by place, customer and whether the customer's right has ended; none overboard, none misread."""
     own = look.sight.containers().subquery()
     ended = case((own.c.until_at_ms <= look.now_at_ms, 1), else_=0).label("ended")
     boxes = select(own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer, ended).where(own.c.number.not_in(lost)).subquery()
-    return look.rows(select(boxes, func.count().label("boxes")).group_by(*boxes.c))
+    groups = look.rows(select(boxes, func.count().label("boxes")).group_by(*boxes.c))
+    for group in groups:
+        if group["customer"] is None:
+            group["boxes"] -= misread[group["place_kind"], group["place_id"]]
+    return [group for group in groups if group["boxes"]]
+
+
+def _misread(look: Look, lost: Collection[str]) -> Places:
+    """By place, numbers with a wrong check digit: sensors name them, no paper can, so they stand for boxes that are counted already."""
+    unlisted = look.rows(look.sight.unlisted())
+    return Counter((one["place_kind"], one["place_id"]) for one in unlisted if not _is_right(one["number"]) and one["number"] not in lost)
 
 
 def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import select
 
+from cargo.identifiers import is_container
 from hq.api.access import Right
 from hq.api.errors import not_found
 from hq.api.picture import port_drawn
@@ -37,7 +38,7 @@ def port(ask: Asking, locode: str) -> Fields:
         return look.framed(
             port=port_drawn(known[0]),
             due_in=due_in(lists, locode, look.now_at_ms),
-            on_quay=named(row["number"] for row in look.rows(quay)),
+            on_quay=named(row["number"] for row in look.rows(quay) if is_container(row["number"])),
             calls=[_call(look, row) for row in here[:CALLS_MAX]],
         )
 
