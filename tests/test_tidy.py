@@ -62,7 +62,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "uvicorn": ("hq",),
 }
 # Libraries that compute and touch nothing outside: used like the language itself.
-EVERYWHERE = {"msgspec", "numpy", "orjson", "pandas", "pyarrow", "pydantic", "xxhash", "zstandard"}
+EVERYWHERE = {"msgspec", "numpy", "orjson", "pandas", "pyarrow", "pydantic", "pydantic_core", "xxhash", "zstandard"}
 
 # Written in pieces, so that this file does not hold what it forbids.
 FORBIDDEN_WORDS = {

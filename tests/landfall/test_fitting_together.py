@@ -191,7 +191,8 @@ folder = "f"
 token = "t"
 port = -1
 known = [{ node = "tokyo", role = "port" }, { node = "hq", role = "hq" }, { node = "hq", role = "hq", identity = 1 }]
-peers = [{ node = "hq", url = "https://10.0.0.2:1" }, { node = 7, url = "https://10.0.0.3:1" }]
+peers = [{ node = "hq", url = "https://10.0.0.2:1" },
+  { node = 7, url = "https://10.0.0.3:1" }, { node = "oslo", url = "http://10.0.0.4:1", token = "" }]
 """
 
 
@@ -202,6 +203,7 @@ def test_what_is_right_of_a_list_is_judged_though_another_of_it_is_wrong(tmp_pat
         "node.peers[1].node is 7 and should be a valid string",
         "node.known[2].node: 'hq' is known already",
         "node.known[0].node: 'tokyo' is this node itself",
+        "node.peers[2].node: 'oslo' is to be dialled, but is not among node.known",
         "node.tls: 'hq' at https:// wants a certificate of this node's own",
         "node.identity: a ship needs its identity",
         "node.role: a node ashore is no ship",
@@ -240,6 +242,9 @@ def test_what_is_made_in_code_raises_for_all_that_does_not_fit_and_shows_no_secr
         )
     assert [one["loc"] for one in raised.value.errors()] == [("known", 0, "node"), ("peers", 0, "node"), ("tls",), ("identity",)]
     assert "quack-quack" not in str(raised.value)
+    with pytest.raises(ValidationError, match="valid string") as raised:
+        KnownPeer.model_validate({"node": "hq", "role": "hq", "token": 987654321})
+    assert "987654321" not in str(raised.value)
     with pytest.raises(ValidationError, match="write either password or password_argon2"):
         EndpointSettings(logins=(GatewayLogin(username="bay-1"),))
     with pytest.raises(ValidationError, match="leave one of the two"):
