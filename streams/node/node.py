@@ -85,6 +85,7 @@ class Node:
         self._committer: GroupCommitter | None = None
         self._links: Links | None = None
         self._store: Store | None = None
+        self._watch: Watch | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._started_s = self.clock.monotonic_s()
         self._runner: web.AppRunner | None = None
@@ -188,7 +189,8 @@ class Node:
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         copy = Copy(self._log, BlockCodec())
-        self._begin("checking", partial(keep_checking, Checking(self._log, copy, Watch(copy), self.links.distrust, self.report)))
+        self._watch = Watch(copy)
+        self._begin("checking", partial(keep_checking, Checking(self._log, copy, self._watch, self.links.distrust, self.report)))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():
@@ -294,3 +296,6 @@ class Node:
 
     def _damaged(self, damage: Damage) -> None:
         self.report("stored bytes do not verify", damage.cure, damage=str(damage))
+        if self._watch is not None:
+            for stream, origin, first, _ in damage.offsets:
+                self._watch.lost(stream, origin, first)

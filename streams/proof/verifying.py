@@ -145,19 +145,28 @@ def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
     return verdict
 
 
-def judge(copy: Copy, verdict: Verdict, signed: Signed, held: RangeSet) -> None:
-    """Hold these offsets against what was signed. A run is judged by what of it is among them."""
-    for run in _runs(copy, verdict.stream, verdict.origin, held):
+def judge(copy: Copy, verdict: Verdict, signed: Signed, held: RangeSet, begun: Run | None = None) -> Run | None:
+    """Hold these offsets against what was signed. A run is judged by what of it is among them.
+
+    Returns the last run if it has no hole: given back as `begun`, the rows read of it, which must be among `held` and the same as then, are
+    not read again.
+    """
+    run = begun
+    for run in _runs(copy, verdict.stream, verdict.origin, held, begun):
         _judge(verdict, signed, run)
+    return run if run is not None and not run.beyond else None
 
 
 @dataclass(slots=True)
-class _Run:
-    """What is held of one run: the rows from its first offset on without a hole, and what comes behind the first hole."""
+class Run:
+    """What is held of one run: the rows from its first offset on without a hole, and what comes behind the first hole. `kept`: the
+    statements that its rows were found to keep.
+    """
 
     number: int
     rows: list[Entry] = field(default_factory=list)
     beyond: list[Doubt] = field(default_factory=list)
+    kept: set[Mark] = field(default_factory=set)
 
     @property
     def first(self) -> int:
@@ -168,10 +177,10 @@ class _Run:
         return self.first + len(self.rows)
 
 
-def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet) -> Iterator[_Run]:
-    """Every run of which anything is held, read once."""
-    run: _Run | None = None
-    for first, end in held:
+def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet, begun: Run | None) -> Iterator[Run]:
+    """Every run of which anything is held, read once; the first one further than `begun`."""
+    run = begun
+    for first, end in held if begun is None else held.within(begun.end, held.end()):
         at = first
         for part in copy.rows(stream, origin, first, end):
             piece = [] if isinstance(part, Unread) else entries(part)
@@ -181,7 +190,7 @@ def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet) -> Iterator[_
                 if run is None or run.number != at // RUN:
                     if run is not None:
                         yield run
-                    run = _Run(at // RUN)
+                    run = Run(at // RUN)
                 upto = min(part_end, (at // RUN + 1) * RUN)
                 if isinstance(part, Unread):
                     run.beyond.append(Doubt(at, upto, part.why))
@@ -194,7 +203,7 @@ def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet) -> Iterator[_
         yield run
 
 
-def _judge(verdict: Verdict, signed: Signed, run: _Run) -> None:
+def _judge(verdict: Verdict, signed: Signed, run: Run) -> None:
     marks = [mark for mark in sorted(signed.tails.get(run.number, [])) if mark[0] <= run.end]
     why = UNSIGNED if not run.beyond else PARTLY_HELD
     if len(run.rows) == RUN:
@@ -216,13 +225,13 @@ def _judge(verdict: Verdict, signed: Signed, run: _Run) -> None:
         verdict.unproven.append(Doubt(judged, run.end, why))
 
 
-def _differing(run: _Run, proven: int, mark: Mark, sums: bytes | None) -> tuple[int, ...]:
+def _differing(run: Run, proven: int, mark: Mark, sums: bytes | None) -> tuple[int, ...]:
     """The offsets that differ from what was signed up to `mark`; none when the sums do not tell."""
     places = located(run.rows[: mark[0] - run.first], sums) if sums is not None else []
     return tuple(run.first + place for place in places) or ((proven,) if mark[0] - proven == 1 and sums is None else ())
 
 
-def _held_to(run: _Run, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
+def _held_to(run: Run, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
     """How far the rows are what was signed; then, unless that is all, the first mark they do not keep, and why."""
     few = marks[::-1][:: len(marks) // MARKS_MAX + 1][::-1]
     kept = [_kept(run, mark) for mark in few]
@@ -238,6 +247,8 @@ def _held_to(run: _Run, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
     raise AssertionError(f"a mark of run {run.number} is kept at one time and not at another")
 
 
-def _kept(run: _Run, mark: Mark) -> bool:
+def _kept(run: Run, mark: Mark) -> bool:
     end, root = mark
-    return Tree(run.rows[: end - run.first]).root() == root
+    if mark not in run.kept and Tree(run.rows[: end - run.first]).root() == root:
+        run.kept.add(mark)
+    return mark in run.kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,12 +12,14 @@ from streams.proof.reading import Copy
 from streams.proof.signing import SIGNED_AT_ONCE
 from streams.proof.statements import Said, Statement, statements
 from streams.proof.trust import REGISTRY, Trust, registry_trust
-from streams.proof.verifying import Signed, Verdict, gather, judge
+from streams.proof.verifying import Run, Signed, Verdict, gather, judge
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
 
 ROWS_A_STEP_MAX = 50_000
 """Records held against their signatures in one step: ingest has the machine first."""
+OPEN_RUNS_MAX = 64
+"""So many open runs, those that grew last, stay in memory (up to some 0.5 MB each), so that what comes to them is all that is read."""
 DOUBTED_MAX = 1_024
 """Of one (stream, origin), so many statements that are not believed are asked for again; further ones are told of and stay."""
 
@@ -38,7 +41,7 @@ class _Watched:
 
 
 class Watch:
-    """Judges each run once, as soon as it is here and signed, the open one again as it grows. One step at a time.
+    """Judges each run once, as soon as it is here and signed, the open one further as it grows. One step at a time.
 
     It keeps nothing on disk: after a restart it begins at each floor again, a step at a time.
     """
@@ -46,6 +49,8 @@ class Watch:
     def __init__(self, copy: Copy) -> None:
         self._copy = copy
         self._watched: dict[tuple[str, Origin], _Watched] = {}
+        self._open: dict[tuple[str, Origin], Run] = {}
+        self._brought_anew: deque[tuple[str, Origin, int]] = deque()
         self._trust = Trust()
         self._trusted_at: tuple[Position, int] | None = None
 
@@ -54,6 +59,8 @@ class Watch:
 
         Raises what reading the log raises.
         """
+        while self._brought_anew:
+            self.again(*self._brought_anew.popleft())
         found: list[Verdict] = []
         trust, rows = self._known_keys(), 0
         for stream, origin, seen in self._changed():
@@ -65,8 +72,13 @@ class Watch:
                 found.append(verdict)
         return found
 
+    def lost(self, stream: str, origin: Origin, first: int) -> None:
+        """Offset `first`, which was held, is not held any more, and will be brought anew. May be called from any thread at any time."""
+        self._brought_anew.append((stream, origin, first))
+
     def again(self, stream: str, origin: Origin, first: int) -> None:
         """What is held from offset `first` on is other than it was: it is judged anew, and told anew."""
+        self._open.pop((stream, origin), None)
         old = self._watched.get((stream, origin))
         if old is not None:
             told = {doubt for doubt in old.told if doubt[1] <= first}
@@ -114,7 +126,7 @@ class Watch:
         ledger = self._copy.log.ledger(stream).get(origin)
         held = ledger.held.within(first, end) if ledger else None
         if held:
-            judge(self._copy, verdict, watched.signed, held)
+            self._judge_on(verdict, watched, held)
         if end >= seen[0]:
             watched.seen = seen
         while watched.run < min(end, seen[0]) // RUN and any(run > watched.run for run in watched.signed.heads):
@@ -129,6 +141,16 @@ class Watch:
                 watched.told.add(key)
                 verdict.broken.append(doubt)
         return verdict, held.count() if held else 0
+
+    def _judge_on(self, verdict: Verdict, watched: _Watched, held: RangeSet) -> None:
+        key = (verdict.stream, verdict.origin)
+        begun = self._open.pop(key, None)
+        if begun is not None and (begun.number != watched.run or held.within(begun.first, begun.end).count() != len(begun.rows)):
+            begun = None
+        if (run := judge(self._copy, verdict, watched.signed, held, begun)) is not None:
+            self._open[key] = run
+        if len(self._open) > OPEN_RUNS_MAX:
+            del self._open[next(iter(self._open))]
 
 
 def _read(watched: _Watched, said: Iterator[Said], trust: Trust) -> Iterator[Said]:

@@ -219,7 +219,12 @@ async def test_a_statement_that_a_relay_altered_is_set_aside_and_fetched_from_an
     hq.link([address("hq", "tokyo", liar.url), address("hq", "sydney", honest.url)])
     await until(lambda: hq.log.ledger("alerts.heads")[origin].held == RangeSet([(0, 3)]))
     assert content(hq.log, ["alerts.heads"]) == truth
-    told = [body for text in bodies(hq, "exceptions") if (body := json.loads(text))["reason"] == "a signature is not what it should be"]
-    assert [body["outcome"] for body in told] == [ASKED_AGAIN]
+
+    def told() -> list[str]:
+        said = [json.loads(text) for text in bodies(hq, "exceptions")]
+        return [body["outcome"] for body in said if body["reason"] == "a signature is not what it should be"]
+
+    await until(lambda: told() != [])
+    assert told() == [ASKED_AGAIN]
     for node in (hq, honest, liar):
         await node.stop()

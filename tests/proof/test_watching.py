@@ -5,8 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from streams.block import Block
+from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.log import PeerKnowsMore
 from streams.proof.chain import RUN
@@ -46,6 +49,64 @@ def test_an_altered_record_is_noticed_once(tmp_path: Path, monkeypatch: pytest.M
     ship.sign()
     copy_all(ship.log, port, ["containers", "containers.heads"])
     assert stepped(watch) == []
+    ship.log.close()
+    port.close()
+
+
+class CountingCodec(BlockCodec):
+    """The codec, and how many records of `containers` it has decoded."""
+
+    def __init__(self) -> None:
+        self.decoded = 0
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        records = super().decode(block)
+        self.decoded += records.num_rows if block.stream == "containers" else 0
+        return records
+
+
+def test_each_record_is_read_once_however_often_more_comes_to_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else an open run of thousands of small blocks would be read anew, every few seconds, at every node. Too many runs to keep are."""
+    ship, port, codec = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b"), CountingCodec()
+    watch = Watch(Copy(port, codec))
+    for number in range(40):
+        ship.append(rows(RUN // 16, number * RUN // 16))
+        if number % 3:
+            ship.sign()
+        copy_all(ship.log, port, ["containers", "containers.heads"])
+        assert watch.step() == []
+    assert codec.decoded == 40 * RUN // 16
+    monkeypatch.setattr("streams.proof.watching.OPEN_RUNS_MAX", 0)
+    for number in (40, 41):
+        ship.append(rows(1, number * RUN // 16))
+        ship.sign()
+        copy_all(ship.log, port, ["containers", "containers.heads"])
+        assert watch.step() == []
+    assert codec.decoded > 40 * RUN // 16 + RUN // 2
+    assert held_against(port, ship.log.origin).proven.count() == 40 * RUN // 16 + 2
+    ship.log.close()
+    port.close()
+
+
+@pytest.mark.parametrize("run", [0, 1])
+def test_what_is_lost_and_comes_anew_is_judged_anew(tmp_path: Path, run: int) -> None:
+    """Bytes on the disk spoil, whose records were found to be as signed; the peer that brings them once more alters one. `run`: whether
+    that is a closed run or the open one."""
+    ship, port = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
+    origin = ship.log.origin
+    for start in range(0, RUN + 500, 500):
+        ship.append(rows(500, start))
+        ship.sign()
+    copy_all(ship.log, port, ["containers", "containers.heads"])
+    watch = Watch(Copy(port, CODEC))
+    assert stepped(watch) == []
+    first = run * RUN + 100
+    port.set_aside("containers", origin, first, first + 200, "spoilt")
+    watch.lost("containers", origin, first)
+    port.admit(forged(list(ship.log.blocks("containers", origin, first, first + 200)), first + 7, "return_c", 77.0))
+    [(stream, begin, end, why)] = stepped(watch)
+    assert (stream, why) == ("containers", ALTERED)
+    assert begin <= first + 7 < end
     ship.log.close()
     port.close()
 
