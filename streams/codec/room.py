@@ -6,6 +6,7 @@ longer than decoding. Columns that share a part take one fault for 2 MiB, where 
 
 from __future__ import annotations
 
+import mmap
 import threading
 from typing import Any
 
@@ -60,6 +61,12 @@ class Room:
 
 
 def _new_part() -> npt.NDArray[np.uint8]:
-    """Begins where a huge page does; what lies before is never touched, and takes no memory."""
-    whole = np.empty(PART_BYTES + _HUGE_BYTES, np.uint8)
+    """Begins where a huge page does; what lies before is never touched, and takes no memory.
+
+    Not from the heap, which would keep its room, and that of all arrays that are no longer, for the process once it is free.
+    """
+    pages = mmap.mmap(-1, PART_BYTES + _HUGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    whole = np.frombuffer(pages, np.uint8)
     return whole[-whole.__array_interface__["data"][0] % _HUGE_BYTES :][:PART_BYTES]

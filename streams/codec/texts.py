@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,19 @@ from streams.codec.digits import joined, split
 from streams.codec.numbers import read_ints, write_ints
 from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
+from streams.memory import release_arrow
 
 _PLAIN, _DICTIONARY, _BY_TOPIC, _OWN = 0, 1, 2, 3
 """Each row its own text; a dictionary and each row's place in it; each topic's place in it; each topic its own text."""
 _JOINED, _NUMBERED = 0, 1
-_NUMBERED_PATTERN = re.compile(r"(.*?)([0-9]{1,15})", re.DOTALL)
+_DIGITS_MAX = 15
+_ROWS_AT_ONCE = 16_384
+_NUMBERED_PATTERN = re.compile(rf"(.*?)([0-9]{{1,{_DIGITS_MAX}}})", re.DOTALL)
+_POWERS = 10 ** np.arange(1, _DIGITS_MAX + 1)
+"""A number has a digit more than there are of these not above it."""
 _TEXT_END_MAX = 1 << 31
+_RELEASED_TEXTS_MIN = 1 << 17
+"""What Arrow finds so many different texts with is 160 bytes for each, and not needed again soon."""
 _SHORT_BYTES_MAX = 24
 """Texts of so few bytes are names and numbers: what repeats in them is near."""
 
@@ -128,6 +136,14 @@ def _taken_alike(budget: Budget, dictionary: pa.StringArray, codes: Ints, length
     return pa.StringArray.from_buffers(len(codes), pa.py_buffer(ends), pa.py_buffer(chars))
 
 
+def dictionary_of(column: pa.StringArray) -> pa.DictionaryArray:
+    """The different texts of `column`, in the order in which they come, and each row's place among them."""
+    encoded = column.dictionary_encode()
+    if len(encoded.dictionary) >= _RELEASED_TEXTS_MIN:
+        release_arrow()
+    return encoded
+
+
 def write_list(writer: Writer, texts: pa.StringArray) -> None:
     """Texts whose count the reader knows: as numbers behind a common beginning (`TRK-00412`) where that is what they are, else joined."""
     if (numbered := _numbered(texts)) is not None:
@@ -144,20 +160,32 @@ def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.Stri
     if reader.below(2, "a kind of list") == _JOINED:
         return _joined(reader, count, wanted)
     prefix = _utf8(reader.sized())
-    width = reader.below(16, "a number's width")
+    width = reader.below(_DIGITS_MAX + 1, "a number's width")
     numbers = read_ints(reader, count)
-    if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**width):
-        raise Corrupt(f"a numbered text does not fit {width} digits")
+    if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**_DIGITS_MAX):
+        raise Corrupt(f"a numbered text does not fit {width} to {_DIGITS_MAX} digits")
     if wanted is not None:
         return pa.array([f"{prefix}{number:0{width}}" for number in numbers.take(wanted).tolist()], pa.string())
-    beginning = np.frombuffer(prefix.encode(), np.uint8)
-    length = len(beginning) + width
-    reader.budget.pay_text(count * length)
-    chars = np.empty((count, length), np.uint8)
-    chars[:, : len(beginning)] = beginning
-    chars[:, len(beginning) :] = split(numbers, 10, width).T + np.uint8(ord("0"))
-    ends = np.arange(count + 1, dtype=np.int32) * np.int32(length)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(chars))
+    return _numbered_texts(reader.budget, prefix.encode(), width, numbers)
+
+
+def _numbered_texts(budget: Budget, beginning: bytes, width: int, numbers: Ints) -> pa.StringArray:
+    digits = np.maximum(np.searchsorted(_POWERS, numbers, "right") + 1, width)
+    ends = np.zeros(len(numbers) + 1, np.int64)
+    np.cumsum(digits + len(beginning), out=ends[1:])
+    budget.pay_text(int(ends[-1]))
+    chars = np.empty(int(ends[-1]), np.uint8)
+    for rows, count in _alike(digits):
+        length = len(beginning) + count
+        alike = np.empty((len(rows), length), np.uint8)
+        alike[:, : len(beginning)] = np.frombuffer(beginning, np.uint8)
+        alike[:, len(beginning) :] = split(numbers[rows], 10, count).T + np.uint8(ord("0"))
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first == len(rows) - 1:
+            chars[ends[first] : ends[last + 1]] = alike.reshape(-1)
+        else:
+            chars[ends[rows][:, None] + np.arange(length)] = alike
+    return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(chars))
 
 
 def _joined(reader: Reader, count: int, wanted: Ints | None) -> pa.StringArray:
@@ -199,7 +227,7 @@ def _topics(codes: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """Texts that are all `beginning` and a number of `width` digits."""
+    """Texts that are all `beginning` and a number of `width` digits, or of more where the number has more."""
 
     beginning: bytes
     width: int
@@ -215,15 +243,43 @@ def _write_numbered(writer: Writer, numbered: _Numbered, numbers: Ints) -> None:
 
 def _numbered(texts: pa.StringArray) -> _Numbered | None:
     first = _NUMBERED_PATTERN.fullmatch(texts[0].as_py())
-    starts, chars = text_chars(texts)
-    if first is None or (np.diff(starts) != starts[1] - starts[0]).any():
+    if first is None:
         return None
-    rows = chars[starts[0] : starts[-1]].reshape(len(texts), -1)
-    beginning, width = first[1].encode(), len(first[2])
+    starts, chars = text_chars(texts)
+    beginning = first[1].encode()
+    digits = np.diff(starts) - len(beginning)
+    width = int(digits.min())
+    if width < 1 or digits.max() > _DIGITS_MAX:
+        return None
+    numbers = np.empty(len(texts), np.int64)
+    for rows, count in _alike(digits):
+        found = _numbers_behind(beginning, _rows_of(chars, starts[:-1][rows], len(beginning) + count))
+        if found is None or (count > width and found.min() < 10 ** (count - 1)):
+            return None
+        numbers[rows] = found
+    return _Numbered(beginning, width, numbers)
+
+
+def _alike(digits: Ints) -> Iterator[tuple[Ints, int]]:
+    """The rows of each count of digits, some thousand at a time."""
+    for count in np.flatnonzero(np.bincount(digits)).tolist():
+        rows = np.flatnonzero(digits == count)
+        yield from ((rows[at : at + _ROWS_AT_ONCE], count) for at in range(0, len(rows), _ROWS_AT_ONCE))
+
+
+def _rows_of(chars: npt.NDArray[np.uint8], starts: Ints, length: int) -> npt.NDArray[np.uint8]:
+    """A row of the table for each of the texts of `length` bytes that begin there."""
+    if starts[-1] - starts[0] == (len(starts) - 1) * length:
+        return chars[starts[0] : starts[-1] + length].reshape(len(starts), length)
+    return np.asarray(chars[starts[:, None] + np.arange(length)])
+
+
+def _numbers_behind(beginning: bytes, rows: npt.NDArray[np.uint8]) -> Ints | None:
+    """The numbers that these texts of one length have behind `beginning`; None when they are others."""
     digits = np.ascontiguousarray(rows[:, len(beginning) :].T) - np.uint8(ord("0"))
     if (digits > 9).any() or (rows[:, : len(beginning)] != np.frombuffer(beginning, np.uint8)).any():
         return None
-    return _Numbered(beginning, width, joined(digits, 10))
+    return joined(digits, 10)
 
 
 def text_chars(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.uint8]]:

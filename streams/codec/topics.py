@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from streams.codec.isonumbers import NUMBERS, SERIALS, packed, packed_one, unpacked
 from streams.codec.numbers import packed_ints, read_ints, write_ints
 from streams.codec.room import Room
-from streams.codec.texts import Owners, read_list, take, write_list
+from streams.codec.texts import Owners, dictionary_of, read_list, take, write_list
 from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 
@@ -93,7 +93,7 @@ class GroupTopics:
 
 def topics_of(column: pa.StringArray) -> tuple[Topics, Ints]:
     """The topics of a column, and every row's code."""
-    encoded = column.dictionary_encode()
+    encoded = dictionary_of(column)
     numbers, numbered = packed(encoded.dictionary)
     others = encoded.dictionary.filter(pa.array(~numbered))
     by_number = _ascending(numbers)

@@ -16,7 +16,7 @@ from streams.codec.names import write_name
 from streams.codec.neighbours import Measured, neighbours_of
 from streams.codec.pages import NEIGHBOUR_MAX, Kind, Packed, Unpacked, pack_columns
 from streams.codec.parallel import each
-from streams.codec.texts import TextWriter
+from streams.codec.texts import TextWriter, dictionary_of
 from streams.codec.times import BEHIND_RECEIVED, EITHER, EXACT, ITSELF, device_kind, order_kind, write_received
 from streams.codec.topics import Topics, topics_of, write_fences, write_group
 from streams.codec.wire import Bools, Ints, Values, Writer
@@ -129,7 +129,7 @@ def _column(name: str, column: pa.Array, order: Ints | None) -> _Column:
     kind = type_number(column.type)
     known = known_rows(column) if column.null_count else None
     if pa.types.is_string(column.type):
-        encoded = column.dictionary_encode()
+        encoded = dictionary_of(column)
         codes = encoded.indices.fill_null(0).to_numpy().astype(np.int64)
         if order is not None:
             codes, known = codes.take(order), None if known is None else known.take(order)

@@ -17,14 +17,19 @@ STREAM, ORIGIN = "stream", "origin"
 def coalesced(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order, in as few batches as their columns' types and `rows_max` allow."""
     waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        for at in range(0, batch.num_rows, rows_max):
-            part = batch.slice(at, rows_max)
-            if waiting and (sum(one.num_rows for one in waiting) + part.num_rows > rows_max or not agree(waiting, part)):
-                yield _taken(waiting)
-            waiting.append(part)
+    for part in _parts(batches, rows_max):
+        if waiting and (sum(one.num_rows for one in waiting) + part.num_rows > rows_max or not agree(waiting, part)):
+            yield _taken(waiting)
+        waiting.append(part)
+        del part  # what is given next is all that is kept in memory
     if waiting:
         yield _taken(waiting)
+
+
+def _parts(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for at in range(0, batch.num_rows, rows_max):
+            yield batch.slice(at, rows_max)
 
 
 def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -27,6 +27,7 @@ from streams.logs.segments import disk_refused, file_path, merged_numbers, read_
 from streams.logs.stamping import encoded
 from streams.logs.tables import INT64_MAX, coalesced
 from streams.logs.writing import LogWriter
+from streams.memory import release
 from streams.words import Origin
 
 HALF_DEAD_BYTES = 1 << 20
@@ -34,6 +35,9 @@ HALF_DEAD_BYTES = 1 << 20
 
 CHECKPOINT_COMMITS = 512
 """After so many commits SQLite's write-ahead log is brought to its database, so that no commit has to wait for that."""
+
+RELEASED_ROWS_MIN = 1 << 16
+"""A merge of so many rows gives back to the system what it took: the next one of its size comes many commits later."""
 
 Job = Callable[[], None]
 SetAside = Callable[[LineKey, Piece, Corrupt], None]
@@ -164,7 +168,8 @@ class FileUpkeep:
             self._hopeless[key, group[0].first] = len(group)
             return
         self._swap(key, group, self._merged.write(merged))
-        pa.default_memory_pool().release_unused()
+        if group[-1].end - group[0].first >= RELEASED_ROWS_MIN:
+            release()
 
     def _is_hopeless(self, key: LineKey, group: Sequence[Piece]) -> bool:
         """Whether it was tried and was no fewer blocks afterwards: again only when there is twice as much of it."""

@@ -21,8 +21,8 @@ from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 BEHIND_ROWS, COMMIT_ROWS, SIGNALS = 1_000_000, 50_000, 14
-MERGE_MIB_MAX = 400
-"""What the largest merge adds to the process: a block's rows twice, its columns, and what Arrow keeps at hand."""
+MERGE_MIB_MAX = 256
+"""What the largest merge adds to the process: a block's rows twice, or once and its columns."""
 
 
 class Watched(BlockCodec):
