@@ -78,8 +78,13 @@ def groups() -> pa.RecordBatch:
     )
 
 
-CASES = {"few": few, "many": many, "groups": groups}
-WRITTEN = {"few": "few", "many": "many-3", "groups": "groups-3"}
+def names() -> pa.RecordBatch:
+    """Numbered names of five digits and, where the numbers need them, of six and seven, in one group and in two."""
+    return to_batch([Record(f"{place * place}.location", f"TRK-{place * 7919 % 1_200_000:05}", NOW_MS + place) for place in range(5000)])
+
+
+CASES = {"few": few, "many": many, "groups": groups, "names": names}
+WRITTEN = {"few": "few", "many": "many-3", "groups": "groups-3", "names": "names"}
 """The file that holds what is written now: where the writer chooses otherwise among what the format offers, a file joins the others."""
 
 

@@ -20,6 +20,7 @@ from streams.codec import BlockCodec
 from streams.codec.block import cells_of
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.numbers import read_ints, write_ints
+from streams.codec.texts import read_list, write_list
 from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
 from streams.errors import Corrupt, Misuse
 from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
@@ -112,6 +113,30 @@ def test_any_whole_numbers_come_back(numbers: list[int]) -> None:
     reader = Reader(writer.to_bytes(), Budget())
     assert read_ints(reader, len(numbers)).tolist() == numbers
     reader.end()
+
+
+NAMES = st.tuples(st.sampled_from(["TRK-", "é", "", "T1"]), st.integers(0, 10**16) | st.integers(0, 1_200), st.integers(1, 6))
+
+
+@given(names=st.lists(NAMES.map(lambda name: f"{name[0]}{name[1]:0{name[2]}}"), min_size=1, max_size=20), data=st.data())
+def test_any_numbered_names_come_back(names: list[str], data: st.DataObject) -> None:
+    """Of one beginning or several, of one width or several, padded or not, beyond 15 digits too."""
+    alike = [name for name in names if name[:1] == names[0][:1]]
+    for texts in (names, alike):
+        writer = Writer()
+        write_list(writer, pa.array(texts, pa.string()))
+        reader = Reader(writer.to_bytes(), Budget())
+        assert read_list(reader, len(texts)).to_pylist() == texts
+        reader.end()
+        wanted = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1))
+        assert read_list(Reader(writer.to_bytes(), Budget()), len(texts), np.array(wanted)).to_pylist() == [texts[at] for at in wanted]
+
+
+def test_names_whose_numbers_need_more_digits_than_most_are_still_numbers() -> None:
+    names = [f"TRK-{number * 7919 % 1_200_000:05}" for number in range(4096)]
+    writer = Writer()
+    write_list(writer, pa.array(names))
+    assert len(writer) < 4096 * 21 / 8 + 64, "21 bits each and no text"
 
 
 def test_nine_hundred_signals_come_back() -> None:
