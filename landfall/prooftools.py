@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from landfall.givenkeys import Keys, given_trust, trust_among
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import known_stream, opened
 from landfall.logtools import AsJson, Folder, Stream, Topic, log_app
@@ -24,22 +24,18 @@ from streams.proof.checking import check
 from streams.proof.completeness import Reported, completeness
 from streams.proof.form import ProofFile
 from streams.proof.gaps import gaps
-from streams.proof.keys import key_from_text, key_text
+from streams.proof.keys import key_text
 from streams.proof.making import Claim, make, signed_by_origins
 from streams.proof.reading import Copy
 from streams.proof.signing import NEVER_SIGNED
 from streams.proof.statements import last_statement
-from streams.proof.trust import GIVEN, IN_REGISTRY, OWN_WORD, Trust, registry_trust
+from streams.proof.trust import IN_REGISTRY, OWN_WORD, registry_trust
 from streams.proof.verifying import verify
 from streams.records import DEVICE, ORDER_AT, RECEIVED_AT
 from streams.words import Origin
 
 proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
 
-Keys = Annotated[
-    list[str] | None,
-    typer.Option("--key", "-k", help="A node's public key: NODE=ed25519:…, or ed25519:… alone, or a file of such lines. May be repeated."),
-]
 Streams = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
 Since = Annotated[str, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
 Until = Annotated[str, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
@@ -51,9 +47,10 @@ READINGS = ("containers", "containers.kept", "ships", "events")
 def verify_log(folder: Folder, stream: Streams = None, key: Keys = None, as_json: AsJson = False) -> None:
     """Hold every record of this copy against what its origins signed. Ends with 1 at the first that is not so, and says where."""
     log = opened(folder)
-    trust = given_trust(key) if key else registry_trust(log)
     chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if _is_signed(one)]
-    verdicts = [verify(Copy(log, BlockCodec()), one, origin, trust) for one in chosen for origin in sorted(log.ledger(one))]
+    lines = [(one, origin) for one in chosen for origin in sorted(log.ledger(one))]
+    trust = trust_among(key or [], {origin.node for _, origin in lines}).before(registry_trust(log))
+    verdicts = [verify(Copy(log, BlockCodec()), one, origin, trust) for one, origin in lines]
     for verdict in verdicts:
         for line in [json.dumps(verdict_json(verdict))] if as_json else verdict_words(verdict):
             sys.stdout.write(line + "\n")
@@ -158,24 +155,6 @@ def signed_keys(log: LogReader) -> dict[str, set[str]]:
             for text in _keys_of(log, stream, origin):
                 found.setdefault(origin.node, set()).add(text)
     return found
-
-
-def given_trust(keys: Sequence[str], nodes: Sequence[str] = ()) -> Trust:
-    """The keys that a person gives; one without a node's name counts for each of `nodes`. Raises Misuse."""
-    found: dict[str, set[bytes]] = {}
-    for line in _lines(keys):
-        node, named, text = line.rpartition("=")
-        for one in [node] if named else nodes:
-            found.setdefault(one, set()).add(key_from_text(text))
-    return Trust({node: frozenset(public) for node, public in found.items()}, GIVEN)
-
-
-def _lines(keys: Sequence[str]) -> Iterator[str]:
-    for key in keys:
-        path = Path(key)
-        for line in path.read_text().splitlines() if path.is_file() else [key]:
-            if told := line.partition("#")[0].strip():
-                yield told
 
 
 def _nodes_in(data: bytes) -> list[str]:

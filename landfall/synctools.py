@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from landfall.givenkeys import trust_among
 from landfall.logopening import opened
 from landfall.processes import settings_of
-from landfall.prooftools import given_trust, signed_keys
+from landfall.prooftools import signed_keys
 from streams.codec import BlockCodec
 from streams.definitions import Definitions
 from streams.errors import Misuse, RetryLater
@@ -170,11 +171,11 @@ def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
 
 def _signers(settings: NodeSettings, log: LogReader, given: Sequence[str]) -> dict[bytes, Terms]:
     """Whose key is whose among the known nodes: as given, else as the registry pins it, else as the node has signed with it before."""
-    told, pinned = given_trust(given), registry_trust(log)
+    told = trust_among(given, {peer.node for peer in settings.known}).before(registry_trust(log))
     signed = signed_keys(log)
     signers = {}
     for peer in settings.known:
-        keys = told.keys.get(peer.node) or pinned.keys.get(peer.node) or {key_from_text(text) for text in signed.get(peer.node, ())}
+        keys = told.keys.get(peer.node) or {key_from_text(text) for text in signed.get(peer.node, ())}
         signers.update({public: _terms(settings, log, peer.node) for public in keys})
     return signers
 

@@ -21,14 +21,23 @@ GIVEN = "the key that was given"
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Public keys by node, and where they are from. Of a node that is not named, only its own word is known."""
+    """Public keys by node, and where they are from: `elsewhere` says it where it is not `source`.
+
+    Of a node that is not named, only its own word is known.
+    """
 
     keys: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
     source: str = OWN_WORD
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, node: str) -> str:
         """Where the keys of `node` are from."""
-        return self.source if node in self.keys else OWN_WORD
+        return self.elsewhere.get(node, self.source) if node in self.keys else OWN_WORD
+
+    def before(self, other: Trust) -> Trust:
+        """These keys, and those that `other` has of nodes that are not named here."""
+        added = {node: other.of(node) for node in other.keys if node not in self.keys}
+        return Trust({**other.keys, **self.keys}, self.source, {**self.elsewhere, **added})
 
     def problem(self, statement: Statement) -> str | None:
         """Why the statement is not to be believed; None when it is."""
@@ -37,7 +46,7 @@ class Trust:
             return f"the signature of {statement} is not of that key"
         if node in self.keys and statement.key not in self.keys[node]:
             known = ", ".join(sorted(map(key_text, self.keys[node])))
-            return f"{statement} is not signed with a key of {node}, which by {self.source} are {known}"
+            return f"{statement} is not signed with a key of {node}, which by {self.of(node)} are {known}"
         return None
 
 
