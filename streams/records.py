@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,9 @@ STAMPED = pa.schema(
 """Columns the origin's log adds, for good: offset, monotone received time and order time, the times in UTC ms."""
 
 RESERVED = frozenset([*GIVEN.names, *SOURCE.names, *STAMPED.names])
+PLACES = frozenset(["stream", "origin", "coordinates"])
+"""Names under which the log says beside a record where it stands: no column of a record has one."""
+SIGNAL_CHARS_MAX = 100
 SIGNAL_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
 LATE_MS_MAX = 180 * 86_400_000
 
@@ -61,8 +65,8 @@ class Record:
 
     def __post_init__(self) -> None:
         check_topic(self.topic)
-        if reserved := RESERVED.intersection(self.signals):
-            raise ValueError(f"signals can not be called {sorted(reserved)}: the log uses these names")
+        for name in self.signals:
+            check_signal(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +115,28 @@ def to_batch(records: Sequence[Record]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
+@lru_cache(maxsize=4_096)
+def check_signal(name: str) -> str:
+    """`name` itself, when a signal may be called so: 1 to 100 printable characters, none of the log's own names. Raises ValueError."""
+    if name in RESERVED or name in PLACES:
+        raise ValueError(f"a signal can not be called {name!r}: the log uses this name")
+    if not 0 < len(name) <= SIGNAL_CHARS_MAX or not name.isprintable():
+        raise ValueError(f"a signal's name is 1 to {SIGNAL_CHARS_MAX} printable characters, not {name[:SIGNAL_CHARS_MAX]!r}")
+    return name
+
+
 def check_given(records: pa.RecordBatch) -> pa.RecordBatch:
-    """`records` itself, when an appender may give it: the GIVEN columns, signals of the four types, nothing stamped. Raises ValueError."""
+    """`records` itself, when an appender may give it: the GIVEN columns, SOURCE columns or none, well named signals of the four types.
+
+    Raises ValueError.
+    """
     for wanted in GIVEN:
         if wanted.name not in records.schema.names or records.schema.field(wanted.name).type != wanted.type:
             raise ValueError(f"records to append need a column {wanted.name!r} of type {wanted.type}")
     for column in records.schema:
         if column.name in STAMPED.names:
             raise ValueError(f"the log itself stamps {column.name!r}: records to append must not bring it")
-        if column.name not in RESERVED and column.type not in SIGNAL_TYPES:
+        if column.name not in RESERVED and check_signal(column.name) and column.type not in SIGNAL_TYPES:
             raise ValueError(f"signal {column.name!r} is {column.type}: a signal is bool, int64, float64 or string")
     if records.column(TOPIC).null_count:
         raise ValueError("every record has a topic")

@@ -17,7 +17,7 @@ from streams.codec.reading import read_rows, read_topic_rows, read_topics
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse
-from streams.records import OFFSET, ORDER_AT, STAMPED
+from streams.records import OFFSET, ORDER_AT, RESERVED, STAMPED, check_signal
 from streams.words import Origin
 
 CODEC = 2
@@ -116,6 +116,11 @@ def _check(records: pa.RecordBatch) -> int:
     for field in records.schema:
         if field.type not in TYPES:
             raise Misuse(f"column {field.name!r} is {field.type}: a block holds bool, int64, float64 and string")
+        if field.name not in RESERVED:
+            try:
+                check_signal(field.name)
+            except ValueError as problem:
+                raise Misuse(str(problem)) from problem
         if field.name in STAMPED.names and records.column(field.name).null_count:
             raise Misuse(f"column {field.name!r} has rows without a value")
     offsets = records.column(OFFSET).to_numpy(zero_copy_only=False)

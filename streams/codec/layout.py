@@ -12,6 +12,7 @@ from streams.codec.pages import Kind, PackedColumn
 from streams.codec.times import DEVICE_ELSE_RECEIVED, EITHER, RECEIVED
 from streams.codec.wire import COLUMNS_MAX, Reader
 from streams.errors import Corrupt
+from streams.records import RESERVED, check_signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class Named:
         kind, decimals = number % HAS_NULLS, number // DECIMALS
         if name in ELSEWHERE or (decimals and kind != FLOAT):
             raise Corrupt(f"column {name!r} of a block is none that a block has")
+        if name not in RESERVED:
+            try:
+                check_signal(name)
+            except ValueError as problem:
+                raise Corrupt(f"a column of a block can not be: {problem}") from problem
         return cls(name, kind, bool(number // HAS_NULLS % 2), decimals)
 
     @property

@@ -31,6 +31,7 @@ from tests.streams.test_codec_golden import few, groups, many
 CODEC = BlockCodec()
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+SIGNAL_NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=20)
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.bool_(): st.booleans(),
     pa.int64(): INT64 | st.integers(-50, 50),
@@ -63,7 +64,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
     if draw(st.booleans()):
         columns[ORDER_AT] = columns[DEVICE_AT].fill_null(0)
     for number, kind in enumerate(draw(st.lists(st.sampled_from(list(VALUES)), max_size=6))):
-        columns[draw(TEXT) + f"_{number}"] = column(kind, VALUES[kind])
+        columns[draw(SIGNAL_NAMES) + f"_{number}"] = column(kind, VALUES[kind])
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 

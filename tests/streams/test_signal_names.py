@@ -1,0 +1,58 @@
+"""Goal: no record, one's own or a hostile peer's, has a signal under a name that reading it could take for the log's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from streams.block import Block
+from streams.codec import BlockCodec
+from streams.codec.block import CODEC
+from streams.codec.groups import GROUP_ROWS
+from streams.codec.writing import write_payload
+from streams.errors import Corrupt, Misuse
+from streams.log import Append
+from streams.logs.files import FileLog
+from streams.records import ORDER_AT, Record, to_batch
+from tests.streams.logkit import NOW_MS, SHIP, append_rows, open_log, rows, stamped
+
+BOX = "MSKU1234565"
+WRONG = ["stream", "origin", "coordinates", "", "a" * 101, "x\x1b[2J", "one\ntwo"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[FileLog]:
+    log = open_log(tmp_path, "port-b")
+    append_rows(log, to_batch([Record(BOX, "TRK-1", NOW_MS, {"return_c": 4.0})]))
+    yield log
+    log.close()
+
+
+def named(name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, whose signal `return_c` has another name."""
+    return batch.rename_columns([name if one == "return_c" else one for one in batch.schema.names])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_such_a_name_is_refused_where_it_would_come_in(log: FileLog, name: str) -> None:
+    signals: dict[str, Any] = {name: "x"}
+    with pytest.raises(ValueError, match="signal"):
+        Record(BOX, signals=signals)
+    with pytest.raises(Misuse, match=r"containers: a signal"):
+        log.append([Append("containers", named(name, rows(3)))])
+    with pytest.raises(Misuse, match="a signal"):
+        BlockCodec().encode("containers", SHIP, named(name, stamped(rows(3))))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_block_with_such_a_name_is_refused_and_history_goes_on(log: FileLog, name: str) -> None:
+    records = named(name, stamped(to_batch([Record(BOX, "TRK-1", NOW_MS, {"return_c": 4.0})])))
+    at_ms = records.column(ORDER_AT)[0].as_py()
+    hostile = Block("containers", SHIP, 0, 1, at_ms, at_ms, CODEC, write_payload(records, at_ms, GROUP_ROWS))
+    with pytest.raises(Corrupt, match="a column of a block can not be"):
+        log.admit([hostile])
+    assert log.history(BOX).rows.num_rows == 1
