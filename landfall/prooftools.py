@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -16,12 +17,13 @@ from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import known_stream, opened
 from landfall.logtools import AsJson, Folder, Stream, Topic, log_app
 from landfall.proofwords import completeness_words, finding_words, verdict_json, verdict_words
+from landfall.writingout import writing
 from streams.codec import BlockCodec
-from streams.derived import HEADS
+from streams.derived import HEADS, KEPT
 from streams.errors import Corrupt, Misuse
 from streams.log import LogReader
 from streams.proof.checking import check
-from streams.proof.completeness import Reported, completeness
+from streams.proof.completeness import Reported, Span, completeness
 from streams.proof.form import ProofFile
 from streams.proof.gaps import gaps
 from streams.proof.keys import key_text
@@ -31,7 +33,9 @@ from streams.proof.signing import NEVER_SIGNED
 from streams.proof.statements import last_statement
 from streams.proof.trust import IN_REGISTRY, OWN_WORD, registry_trust
 from streams.proof.verifying import verify
-from streams.records import DEVICE, ORDER_AT, RECEIVED_AT
+from streams.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
+from streams.retention.keepers import HOUR_MS
+from streams.retention.kept import window_h
 from streams.words import Origin
 
 proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
@@ -40,6 +44,8 @@ Streams = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This 
 Since = Annotated[str, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
 Until = Annotated[str, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
 IntervalMin = Annotated[float | None, typer.Option("--interval-min", help="How often it should report; else learned from its readings.")]
+INTERVAL_MIN_MAX = 527_040
+"""A year."""
 READINGS = ("containers", "containers.kept", "ships", "events")
 
 
@@ -72,9 +78,9 @@ def write_proof(
     """Write one file that shows a container's records over a span of time, and that none is left out, to whoever has the key."""
     log = opened(folder)
     copy = Copy(log, BlockCodec())
-    claim = Claim(topic, read_at_ms(since), read_at_ms(until), None if interval_min is None else round(interval_min * 60_000))
+    claim = Claim(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
     streams = stream or [one for one in READINGS if one in log.streams()]
-    named = [(one, Origin.parse(text)) for text in origin or () for one in streams]
+    named = [(one, _origin(text)) for text in origin or () for one in streams]
     sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
     if not sections:
         raise Misuse(
@@ -82,7 +88,8 @@ def write_proof(
             hint="to show that there was nothing, name whose log with --origin; see `landfall log ls`",
         )
     data = make(copy, claim, sections, registry_trust(log)).to_bytes()
-    out.write_bytes(data)
+    with writing(out):
+        out.write_bytes(data)
     keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
     told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
     Console().print(told, markup=False, highlight=False, soft_wrap=True)
@@ -112,10 +119,9 @@ def tell_completeness(
     log = opened(folder)
     streams = [one for one in READINGS if one in log.streams() and one != "events"]
     rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
-    times = (rows.column(name).to_pylist() for name in (ORDER_AT, RECEIVED_AT, DEVICE))
-    readings = [Reported(*one) for one in zip(*times, strict=True)]
+    readings, thinned = _reported(rows)
     try:
-        found = completeness(readings, read_at_ms(since), read_at_ms(until), None if interval_min is None else round(interval_min * 60_000))
+        found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
     except ValueError as problem:
         raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
     for line in [json.dumps(found.to_json())] if as_json else completeness_words(found):
@@ -145,6 +151,36 @@ def show_keys(folder: Folder) -> None:
     pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
     for node, text in sorted(own | pinned):
         sys.stdout.write(f"{node}={text}  # {IN_REGISTRY if (node, text) in pinned else OWN_WORD}\n")
+
+
+def _origin(text: str) -> Origin:
+    try:
+        return Origin.parse(text)
+    except ValueError:
+        raise Misuse(f"{text!r} is no origin", hint="it is like ship-a@19d3f2b1c00, as `landfall log ls` shows it") from None
+
+
+def _interval_ms(interval_min: float | None) -> int | None:
+    if interval_min is not None and not 0 < interval_min <= INTERVAL_MIN_MAX:
+        raise Misuse(f"{interval_min} minutes are no interval", hint=f"--interval-min is above 0 and at most {INTERVAL_MIN_MAX:,}")
+    return None if interval_min is None else round(interval_min * 60_000)
+
+
+def _reported(rows: pa.Table) -> tuple[list[Reported], list[Span]]:
+    """The readings in a history's rows, and the times over which thinning took others: within each window between the first and the last
+    that it kept. When a kept one had been received is not known any more: it is not late.
+    """
+    readings: list[Reported] = []
+    windows: dict[tuple[str, int, int], list[int]] = {}
+    names = ("stream", ORDER_AT, RECEIVED_AT, DEVICE, BODY, SOURCE_ORIGIN)
+    columns = (rows.column(name).to_pylist() if name in rows.schema.names else [None] * rows.num_rows for name in names)
+    for stream, at_ms, received_at_ms, device, body, source in zip(*columns, strict=True):
+        hours = window_h(body) if stream.endswith(KEPT) else None
+        readings.append(Reported(at_ms, received_at_ms if hours is None else at_ms, device))
+        if hours is not None:
+            window_ms = max(1, round(hours * HOUR_MS))
+            windows.setdefault((source, window_ms, at_ms // window_ms), []).append(at_ms)
+    return readings, [(min(times), max(times)) for times in windows.values()]
 
 
 def signed_keys(log: LogReader) -> dict[str, set[str]]:

@@ -63,7 +63,7 @@ def make(copy: Copy, claim: Claim, of: Sequence[tuple[str, Origin]], trust: Trus
     try:
         held = completeness(readings, claim.since_at_ms, claim.until_at_ms, claim.interval_ms, thinned)
     except ValueError as problem:
-        raise Misuse(str(problem), hint="say with --interval how often it should report, or ask for a shorter span") from problem
+        raise Misuse(str(problem), hint="say with --interval-min how often it should report, or ask for a shorter span") from problem
     span = (claim.since_at_ms, claim.until_at_ms)
     return ProofFile(FORMAT, claim.topic, *span, claim.interval_ms, sections, held.to_json()).sealed()
 

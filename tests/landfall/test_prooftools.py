@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 
 from landfall.cli import main
+from landfall.lognumbers import utc
 from streams.log import Append
 from streams.proof.keys import key_text
-from streams.records import Record, to_batch
+from streams.records import ORDER_AT, Record, to_batch
+from streams.retention.thinning import Thinning
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged
+from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
 from tests.streams.logkit import NOW_MS, open_log
 
 BOX = "MSKU1234565"
 MINUTE = 60_000
+MAY = ("--since", "2026-05-01", "--until", "2026-05-02")
 
 
 @pytest.fixture
@@ -130,6 +134,8 @@ def test_gaps_and_completeness_are_told(folder: Path, tmp_path: Path, capsys: py
     [
         (("log", "proof", BOX, "-f", "{}", "--since", "May", "--until", "2026-05-02", "--out", "x"), "is no time"),
         (("log", "proof", BOX, "-f", "{}", "--since", "2026-05-02", "--until", "2026-05-01", "--out", "x"), "ends after it begins"),
+        (("log", "proof", BOX, "-f", "{}", *MAY, "--out", "{}/none/x"), "can not be written: No such file or directory"),
+        (("log", "proof", BOX, "-f", "{}", *MAY, "--out", "x", "--origin", "nonsense"), "'nonsense' is no origin"),
         (("log", "verify", "-f", "{}", "--key", "ship-a=ed25519:short"), "is no public key"),
         (("proof", "check", "{}/nothing"), "can not be read"),
     ],
@@ -138,3 +144,35 @@ def test_what_is_wrong_is_told(folder: Path, capsys: pytest.CaptureFixture[str],
     code, _, err = run(capsys, *(word.format(folder) for word in arguments))
     assert code == 2
     assert told in " ".join(err.split())
+
+
+def test_what_is_thinned_is_told_apart_from_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = ship_log(tmp_path, 2)
+    hours = log.history(box(1)).rows.column(ORDER_AT).to_pylist()
+    span = ("--since", utc(hours[0]), "--until", utc(hours[-1] + MINUTE))
+    assert Thinning(log, "containers", none_ashore, no_excursions).step(1 << 62)
+    kept = log.history(box(1)).rows.num_rows
+    log.close()
+    code, out, _ = run(capsys, "log", "completeness", box(1), "-f", tmp_path, *span, "--interval-min", "1", "--json")
+    found = json.loads(out)
+    assert (code, found["held"], found["missing"]) == (0, kept, 0)
+    assert found["thinned"] == len(hours) - kept > 0
+    assert found["late"] == sum(stream == "containers" for stream in log_streams(tmp_path)), "of kept ones it is not known"
+
+
+def log_streams(folder: Path) -> list[str]:
+    """The stream of each row of the first box's history."""
+    log = open_log(folder)
+    try:
+        streams: list[str] = log.history(box(1)).rows.column("stream").to_pylist()
+        return streams
+    finally:
+        log.close()
+
+
+@pytest.mark.parametrize("minutes", ["nan", "inf", "-1", "1e300"])
+def test_an_interval_is_a_likely_one(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], minutes: str) -> None:
+    ask = (BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-02", "--interval-min", minutes)
+    for command in (("completeness", *ask), ("proof", *ask, "--out", tmp_path / "claim.json")):
+        code, _, err = run(capsys, "log", *command)
+        assert (code, "--interval-min is above 0" in " ".join(err.split())) == (2, True)
