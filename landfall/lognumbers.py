@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from streams.errors import Misuse
 from streams.ledger import OriginLedger
 
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The first millisecond of the year 1 and the last of the year 9999, UTC."""
+
 
 def counts(ledgers: Collection[OriginLedger]) -> tuple[int, int, int, int]:
     """Origins, and over all of them the records held, gone and wanted (of those heard of)."""
@@ -21,7 +24,9 @@ def counts(ledgers: Collection[OriginLedger]) -> tuple[int, int, int, int]:
 
 
 def utc(at_ms: int) -> str:
-    """UTC milliseconds as people write them: `2026-05-01 04:00:00Z`."""
+    """UTC milliseconds as people write them: `2026-05-01 04:00:00Z`; outside the years 1 to 9999 as the number it is."""
+    if not FIRST_MS <= at_ms <= LAST_MS:
+        return f"{at_ms} ms"
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
@@ -40,3 +45,8 @@ def read_at_ms(text: str) -> int:
     except ValueError:
         raise Misuse(f"{text!r} is no time", hint="write it like 2026-05-01T04:00:00") from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def printable(text: str) -> str:
+    """A line for a terminal, which nothing in it does anything to: it may quote anybody's words."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

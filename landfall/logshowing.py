@@ -14,15 +14,13 @@ import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
 from cargo.signals import SIGNALS
-from landfall.lognumbers import utc
+from landfall.lognumbers import LAST_MS, utc
 from streams.errors import Misuse
 from streams.log import READ_RECORDS_MAX
 from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
 from streams.retention.kept import MARK, window_h
 
 _PLACE = ("stream", "origin", "offset")
-LAST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, UTC."""
 
 
 class Format(StrEnum):
@@ -107,15 +105,15 @@ def _json_line(row: Mapping[str, Any]) -> str:
 
 
 def _text_line(row: Mapping[str, Any]) -> str:
-    parts = [utc(row["order_at_ms"]), _coordinates(row), str(row["topic"])]
+    parts = [utc(row["order_at_ms"]), _coordinates(row), _printable(row["topic"])]
     if row.get("device"):
-        parts.append(f"device={row['device']}")
-    parts += [f"{name}={_valued(name, value)}" for name, value in row.items() if _is_signal(name) and value is not None]
+        parts.append(f"device={_printable(row['device'])}")
+    parts += [f"{_printable(name)}={_valued(name, value)}" for name, value in row.items() if _is_signal(name) and value is not None]
     if row["order_at_ms"] != row[RECEIVED_AT]:
         parts.append(f"received {utc(row[RECEIVED_AT])}")
     if (hours := window_h(row.get(BODY))) is not None:
         origin = f"{row[SOURCE_STREAM]}:{row[SOURCE_ORIGIN]}:{row[SOURCE_OFFSET]}"
-        parts.append(f"(kept of {origin}: the rest of its {hours:g} h is thinned)")
+        parts.append(f"(kept of {_printable(origin)}: the rest of its {hours:g} h is thinned)")
     body = {name: value for name, value in json.loads(row.get(BODY) or "{}").items() if name != MARK}
     return "  ".join([*parts, *([_told(body)] if body else [])])
 
@@ -128,12 +126,12 @@ def _told(value: Any, name: str = "") -> str:
         return "[" + ", ".join(_told(one, name) for one in value) + "]"
     if name.endswith("_at_ms") or name == "at_ms":
         return utc(value) if isinstance(value, int) and 0 <= value <= LAST_MS else str(value)
-    return _printable(value) if isinstance(value, str) else _valued(name, value)
+    return _valued(name, value)
 
 
 def _printable(text: str) -> str:
-    """A text as it is, unless it would do something to a terminal: a payload may be anybody's."""
-    return text if text.isprintable() else json.dumps(text)
+    """A text as it is, unless it would do something to a terminal or be taken for more than one: a payload may be anybody's."""
+    return text if text.isprintable() and "  " not in text else json.dumps(text)
 
 
 def _is_signal(name: str) -> bool:
@@ -147,6 +145,8 @@ def _coordinates(row: Mapping[str, Any]) -> str:
 def _valued(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str):
+        return _printable(value)
     unit = SIGNALS[name].unit if name in SIGNALS else ""
     told = f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 and name not in ("latitude_deg", "longitude_deg") else str(value)
     return f"{told} {unit}".rstrip()

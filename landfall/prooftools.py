@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from landfall.givenkeys import Keys, given_trust, trust_among
-from landfall.lognumbers import read_at_ms, utc
+from landfall.lognumbers import printable, read_at_ms, utc
 from landfall.logopening import known_stream, opened
 from landfall.logtools import AsJson, Folder, Stream, Topic, log_app
 from landfall.proofwords import completeness_words, finding_words, verdict_json, verdict_words
@@ -59,7 +59,7 @@ def verify_log(folder: Folder, stream: Streams = None, key: Keys = None, as_json
     verdicts = [verify(Copy(log, BlockCodec()), one, origin, trust) for one, origin in lines]
     for verdict in verdicts:
         for line in [json.dumps(verdict_json(verdict))] if as_json else verdict_words(verdict):
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(printable(line) + "\n")
     if not all(verdict.holds for verdict in verdicts):
         raise typer.Exit(1)
 
@@ -125,7 +125,7 @@ def tell_completeness(
     except ValueError as problem:
         raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
     for line in [json.dumps(found.to_json())] if as_json else completeness_words(found):
-        sys.stdout.write(line + "\n")
+        sys.stdout.write(printable(line) + "\n")
 
 
 @proof_app.command("check")
@@ -137,7 +137,7 @@ def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="What 
         raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the proof file") from problem
     finding = check(data, given_trust(key or [], _nodes_in(data)))
     for line in finding_words(finding):
-        sys.stdout.write(line + "\n")
+        sys.stdout.write(printable(line) + "\n")
     if not finding.holds:
         raise typer.Exit(1)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -19,7 +19,8 @@ from streams.proof.tree import Leaf, Path
 from streams.records import Value, body_text
 
 FORMAT = 1
-Cell = bool | int | float | str | dict[str, str]
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Cell = bool | Int64 | float | str | dict[str, str]
 
 
 class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +30,7 @@ class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PathForm(_Form, frozen=True):
     """A leaf's way to the root: its number, and what stands beside it, from the bottom."""
 
-    index: int
+    index: Int64
     beside: list[str]
 
     @classmethod
@@ -63,16 +64,16 @@ class ShownRow(_Form, frozen=True, tag="shown"):
 class WithheldRow(_Form, frozen=True, tag="withheld"):
     """A record of the topic outside the span of time: when it was, and its digest."""
 
-    order_at_ms: int
+    order_at_ms: Int64
     digest: str
 
 
 class Present(_Form, frozen=True, tag="present"):
     """A run with records of the topic: all of them, by offset."""
 
-    run: int
+    run: Int64
     root: str
-    leaves: int
+    leaves: Int64
     path: PathForm
     rows: list[ShownRow | WithheldRow]
 
@@ -80,9 +81,9 @@ class Present(_Form, frozen=True, tag="present"):
 class Absent(_Form, frozen=True, tag="absent"):
     """A run without a record of the topic: the leaves between which its own would stand."""
 
-    run: int
+    run: Int64
     root: str
-    leaves: int
+    leaves: Int64
     left: NeighbourForm | None
     right: NeighbourForm | None
 
@@ -90,11 +91,11 @@ class Absent(_Form, frozen=True, tag="absent"):
 class NotShown(_Form, frozen=True, tag="not_shown"):
     """A run whose records the copy that made the proof did not have whole: its root alone, and the copy's word on why and from when."""
 
-    run: int
+    run: Int64
     root: str
     why: str
-    since_at_ms: int
-    until_at_ms: int
+    since_at_ms: Int64
+    until_at_ms: Int64
 
 
 class Section(_Form, frozen=True):
@@ -113,11 +114,11 @@ class Section(_Form, frozen=True):
 class ProofFile(_Form, frozen=True):
     """A claim on one topic and one span of time (order time, UTC ms, the end not included), and what shows it."""
 
-    landfall_proof: int
+    landfall_proof: Int64
     topic: str
-    since_at_ms: int
-    until_at_ms: int
-    interval_ms: int | None
+    since_at_ms: Int64
+    until_at_ms: Int64
+    interval_ms: Int64 | None
     sections: list[Section]
     completeness: dict[str, Any]
     digest: str = ""

@@ -62,6 +62,18 @@ def test_a_body_is_told_in_words(log: FileLog, tmp_path: Path) -> None:
     assert told.endswith(f'{{at_ms: {at}, lost: [1.5, yes], slot: {{from_at_ms: {at}, "x\\u001b": "\\u001b[2J"}}, title: Box overboard}}\n')
 
 
+def test_a_text_is_one_text_and_does_nothing_to_the_terminal(log: FileLog, tmp_path: Path) -> None:
+    """Neither a signal's value nor a device's name ends its line, clears the screen, or is taken for more than the one field it is."""
+    evil = "x\x1b[2J\n2026-05-01 00:00:00Z  containers:forged:0"
+    log.append([Append("containers", to_batch([Record("MSKU7654321", evil, AT_MS, {"gateway": evil, "place": "quay  return_c=99"})]))])
+    for words in (("cat", "containers"), ("tail", "containers"), ("history", "MSKU7654321")):
+        told = landfall("log", *words, "-f", tmp_path).stdout
+        assert "\x1b" not in told
+        [line] = [line for line in told.splitlines() if "forged" in line]
+        assert f"device={json.dumps(evil)}  gateway={json.dumps(evil)}" in line
+        assert 'place="quay  return_c=99"' in line
+
+
 def test_json_csv_and_parquet_have_every_column(log: FileLog, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in landfall("log", "cat", "containers", "-f", tmp_path, "--format", "json").stdout.splitlines()]
     assert [row.get("return_c") for row in rows] == [4.25, -18.0, None]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from landfall.cli import main
 from landfall.lognumbers import utc
+from streams.codec import BlockCodec
 from streams.log import Append
 from streams.proof.keys import key_text
+from streams.proof.making import Claim, make
+from streams.proof.reading import Copy
+from streams.proof.trust import Trust
 from streams.records import ORDER_AT, Record, to_batch
 from streams.retention.thinning import Thinning
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged
@@ -176,3 +181,20 @@ def test_an_interval_is_a_likely_one(folder: Path, tmp_path: Path, capsys: pytes
     for command in (("completeness", *ask), ("proof", *ask, "--out", tmp_path / "claim.json")):
         code, _, err = run(capsys, "log", *command)
         assert (code, "--interval-min is above 0" in " ".join(err.split())) == (2, True)
+
+
+def test_a_hostile_proof_file_is_told_of_and_does_nothing_to_the_terminal(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = open_log(folder)
+    far = Claim(BOX, NOW_MS, 10**17, 10**13)
+    proof = make(Copy(log, BlockCodec()), far, [("containers", log.origin)], Trust())
+    log.close()
+    (tmp_path / "far.json").write_bytes(proof.to_bytes())
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "far.json", "--key", key_text(KEY.public))
+    assert (code, f"until {10**17} ms" in out) == (0, True)
+    end = {**proof.sections[0].end, "head": "\x1b[2J\nPROVEN"}
+    section = msgspec.structs.replace(proof.sections[0], stream="containers\x1b[2J\nPROVEN", end=end)
+    (tmp_path / "far.json").write_bytes(msgspec.structs.replace(proof, sections=[section]).sealed().to_bytes())
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "far.json", "--key", key_text(KEY.public))
+    assert (code, "\x1b" in out, "\nPROVEN" in out) == (1, False, False)

@@ -24,7 +24,7 @@ from streams.proof.reading import Copy, Unread
 from streams.proof.text import from_text, to_text
 from streams.proof.tree import Leaf, Tree, digest_of_rows, entry_bytes, topic_key
 from streams.proof.trust import Trust
-from streams.records import Record, Value, to_batch
+from streams.records import Record, Value, body_text, to_batch
 from streams.words import Origin
 from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, trust
 from tests.streams.logkit import NOW_MS, open_log
@@ -206,6 +206,17 @@ def test_whoever_writes_the_digest_anew_is_found_out_by_the_signatures(small: by
             altered += 1
             assert check(forgery, trust()).problems, f"{path} may be {other!r}"
     assert altered > 60
+
+
+def test_numbers_that_nothing_is_counted_in_are_found_and_raise_nothing(small: bytes) -> None:
+    altered = 0
+    for path, value in values(json.loads(small)):
+        for other in (1 << 70, -(1 << 70), 10**17, -(10**17)) if type(value) is int else ():
+            copy = json.loads(small)
+            put(copy, path, other)
+            altered += 1
+            assert check(body_text(copy).encode() + b"\n", trust()).problems, f"{path} may be {other}"
+    assert altered > 20
 
 
 def forge(data: bytes, change: Callable[[Any], None]) -> Finding:
