@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -10,16 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
 from cargo.signals import SIGNALS
 from landfall.lognumbers import LAST_MS, utc
+from landfall.writingout import writing
 from streams.errors import Misuse
 from streams.log import READ_RECORDS_MAX
 from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
 from streams.retention.kept import MARK, window_h
 
+EXACT_MAX = 1 << 53
+"""Up to here, and down to as much less than nothing, every whole number is a 64-bit float."""
 _PLACE = ("stream", "origin", "offset")
 
 
@@ -54,12 +59,18 @@ def limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]
 
 
 def write(tables: Tables, format_: Format, output: Path | None) -> int:
-    """Every row in that format, to `output` or standard output; how many there were. Raises Misuse when Parquet has no file to go to."""
+    """Every row in that format, to `output` or standard output; how many there were. Raises Misuse when Parquet has no
+    file to go to, or `output` can not be written.
+    """
     if format_ is Format.PARQUET and output is None:
         raise Misuse("Parquet goes into a file", hint="name one with --output")
-    if format_ in (Format.CSV, Format.PARQUET):
-        return _write_table(tables, format_, output)
-    line = _json_line if format_ is Format.JSON else _text_line
+    with writing(output):
+        if format_ in (Format.CSV, Format.PARQUET):
+            return _write_table(tables, format_, output)
+        return _write_lines(tables, _json_line if format_ is Format.JSON else _text_line, output)
+
+
+def _write_lines(tables: Tables, line: Callable[[Mapping[str, Any]], str], output: Path | None) -> int:
     rows = 0
     sink = sys.stdout if output is None else output.open("w", encoding="utf-8")
     try:
@@ -76,8 +87,7 @@ def write(tables: Tables, format_: Format, output: Path | None) -> int:
 
 def _write_table(tables: Tables, format_: Format, output: Path | None) -> int:
     """Two passages: the columns of all rows first, then the rows."""
-    columns = pa.unify_schemas([table.schema for table in tables()] or [pa.schema([])], promote_options="permissive")
-    schema = pa.schema([_with_unit(field) for field in columns])
+    schema = _schema_of(tables())
     sink = pa.PythonFile(sys.stdout.buffer, mode="w") if output is None else pa.OSFile(str(output), "wb")
     rows = 0
     with sink, csv.CSVWriter(sink, schema) if format_ is Format.CSV else parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
@@ -88,6 +98,25 @@ def _write_table(tables: Tables, format_: Format, output: Path | None) -> int:
                 writer.write_batch(part)
             rows += table.num_rows
     return rows
+
+
+def _schema_of(tables: Iterator[pa.Table]) -> pa.Schema:
+    """The columns of all rows, with their units. One of several types is float64 where that tells all of its numbers exactly, else text."""
+    types: dict[str, set[pa.DataType]] = {}
+    inexact = set()
+    for table in tables:
+        for field in table.schema:
+            types.setdefault(field.name, set()).add(field.type)
+            if field.type == pa.int64() and not _exact_as_float(table.column(field.name)):
+                inexact.add(field.name)
+    numbers = {pa.int64(), pa.float64()}
+    joined = {name: pa.float64() if kinds <= numbers and name not in inexact else pa.string() for name, kinds in types.items()}
+    return pa.schema([_with_unit(pa.field(name, kinds.pop() if len(kinds) == 1 else joined[name])) for name, kinds in types.items()])
+
+
+def _exact_as_float(column: pa.ChunkedArray) -> bool:
+    low, high = pc.min_max(column).as_py().values()
+    return low is None or -EXACT_MAX <= low <= high <= EXACT_MAX
 
 
 def _with_unit(field: pa.Field) -> pa.Field:
@@ -101,7 +130,18 @@ def _json_line(row: Mapping[str, Any]) -> str:
     told = {"coordinates": _coordinates(row), **known}
     if row.get(BODY) is not None:
         told["body"] = json.loads(row[BODY])
-    return json.dumps(told, ensure_ascii=False)
+    return json.dumps(_finite(told), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """The value with words for the numbers that JSON has none for: "NaN", "Infinity", "-Infinity"."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _text_line(row: Mapping[str, Any]) -> str:

@@ -16,10 +16,11 @@ from rich.table import Table
 
 from landfall.lognumbers import counts, read_at_ms, utc
 from landfall.logopening import known_stream, opened
-from landfall.logshowing import Format, limited, table_of, write
+from landfall.logshowing import Format, Tables, limited, table_of, write
 from streams.errors import Misuse
 from streams.log import LogReader
-from streams.records import ORDER_AT, TOPIC
+from streams.logs.tables import merged
+from streams.records import OFFSET, ORDER_AT
 from streams.words import Position
 
 FOLLOW_EVERY_S = 0.5
@@ -63,7 +64,8 @@ def cat(stream: Stream, folder: Folder, limit: Limit = 1_000, format_: How = For
     """The records of a stream, in offset order within each origin, from the first this copy holds up to the first hole."""
     log = opened(folder)
     known_stream(log, stream)
-    write(lambda: limited(_from_floor(log, stream), limit), format_, output)
+    held = rows_of(log, stream)
+    write(lambda: limited(held(), limit), format_, output)
 
 
 @log_app.command("tail")
@@ -123,7 +125,8 @@ def export(
     chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
     if chosen is None:
         raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
-    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in _from_floor(log, stream, topics)), chosen, output)
+    held = rows_of(log, stream, topics)
+    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held()), chosen, output)
     typer.echo(f"{output}: {rows:,} records")
 
 
@@ -132,9 +135,16 @@ def at_ms(text: str | None) -> int | None:
     return None if text is None else read_at_ms(text)
 
 
-def _from_floor(log: LogReader, stream: str, topics: list[str] | None = None) -> Iterator[pa.Table]:
-    floors = Position({origin: ledger.floor for origin, ledger in log.ledger(stream).items()})
-    return (table_of(batch) for batch in log.read(stream, floors, topics))
+def rows_of(log: LogReader, stream: str, topics: list[str] | None = None) -> Tables:
+    """The same rows each time, however the log grows meanwhile: up to where this copy of the stream stands now."""
+    floors, end = Position({origin: ledger.floor for origin, ledger in log.ledger(stream).items()}), log.position(stream)
+
+    def tables() -> Iterator[pa.Table]:
+        for batch in log.read(stream, floors, topics):
+            table = table_of(batch)
+            yield table.filter(pc.less(table.column(OFFSET), end[batch.origin]))
+
+    return tables
 
 
 def _read(log: LogReader, stream: str, position: Position) -> Iterator[pa.Table]:
@@ -143,14 +153,12 @@ def _read(log: LogReader, stream: str, position: Position) -> Iterator[pa.Table]
 
 def _last(log: LogReader, stream: str, limit: int) -> pa.Table:
     """The last `limit` records that this copy holds, whatever their origin, by order time."""
-    tables = [
-        table_of(batch)
+    batches = [
+        batch
         for origin, ledger in log.ledger(stream).items()
         for batch in log.run(stream, origin, max(0, ledger.held.end() - limit), ledger.held.end())
     ]
-    if not tables or limit == 0:
-        return pa.table({TOPIC: pa.array([], pa.string())})
-    rows = pa.concat_tables(tables, promote_options="permissive").sort_by([(ORDER_AT, "ascending"), ("origin", "ascending")])
+    rows = merged(batches)
     return rows.slice(max(0, rows.num_rows - limit))
 
 

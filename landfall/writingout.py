@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,5 @@ def writing(path: Path | None) -> Iterator[None]:
         raise
     except OSError as problem:
         what = "standard output" if path is None else str(path)
-        raise Misuse(
-            f"{what} can not be written: {problem.strerror or problem}", hint="name a file in a folder that is there, on a disk with room"
-        ) from problem
+        why = os.strerror(problem.errno) if problem.errno else str(problem)
+        raise Misuse(f"{what} can not be written: {why}", hint="name a file in a folder that is there, on a disk with room") from problem

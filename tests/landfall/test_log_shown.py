@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,12 +13,15 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from landfall.logshowing import Format, write
+from landfall.logtools import rows_of
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.logs.files import FileLog
-from streams.records import Record, to_batch
+from streams.records import Record, Value, to_batch
 from streams.retention.thinning import Thinning
+from tests.landfall.commands import run
 from tests.node.process import ROOT
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
 
@@ -91,6 +95,50 @@ def test_json_csv_and_parquet_have_every_column(log: FileLog, tmp_path: Path) ->
     assert (units["humidity_pct"], units["received_at_ms"]) == ("% RH", "ms since 1970-01-01 UTC")
     done = landfall("log", "cat", "containers", "-f", tmp_path, "--format", "parquet")
     assert (done.returncode, "Parquet goes into a file" in done.stderr) == (2, True)
+
+
+def test_a_signal_of_several_types_goes_into_one_column(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    large = (1 << 53) + 1
+    odds: list[dict[str, Value]] = [{"seal": 5, "count": 1, "wide": large}, {"seal": "A5", "count": 1.5, "wide": 0.5}]
+    for odd in odds:
+        log.append([Append("events", to_batch([Record(NUMBER, signals=odd)]))])
+    for name in ("cat", "export"):
+        out = tmp_path / f"{name}.csv"
+        assert run(capsys, "log", name, "events", "-f", tmp_path, "--format", "csv", "-o", out)[0] == 0
+        rows = list(csv.DictReader(out.read_text().splitlines()))
+        assert [(row["seal"], row["count"], row["wide"]) for row in rows] == [("5", "1", str(large)), ("A5", "1.5", "0.5")]
+    assert run(capsys, "log", "export", "events", "-f", tmp_path, "-o", tmp_path / "events.parquet")[0] == 0
+    table = parquet.read_table(tmp_path / "events.parquet")
+    assert [table.column(name).to_pylist() for name in ("seal", "count", "wide")] == [["5", "A5"], [1.0, 1.5], [str(large), "0.5"]]
+    code, out_, _ = run(capsys, "log", "tail", "events", "-f", tmp_path)
+    assert (code, "seal=A5" in out_) == (0, True)
+
+
+def test_json_is_json_whatever_the_number(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (math.nan, math.inf, -math.inf):
+        log.append([Append("events", to_batch([Record(NUMBER, signals={"return_c": number})]))])
+    _, out, _ = run(capsys, "log", "cat", "events", "-f", tmp_path, "--format", "json")
+    assert [json.loads(line, parse_constant=pytest.fail)["return_c"] for line in out.splitlines()] == ["NaN", "Infinity", "-Infinity"]
+
+
+def test_an_export_ends_where_the_log_stood_though_it_grows(log: FileLog, tmp_path: Path) -> None:
+    """Between the passage that finds the columns and the one that writes the rows comes a record with a column of its own."""
+    held = rows_of(log, "containers")
+    assert sum(table.num_rows for table in held()) == 3
+    log.append([Append("containers", to_batch([Record(NUMBER, signals={"setpoint_c": -18.0})]))])
+    assert write(held, Format.CSV, tmp_path / "out.csv") == 3
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row["offset"] for row in rows] == ["0", "1", "2"]
+    assert write(rows_of(log, "containers"), Format.CSV, tmp_path / "out.csv") == 4
+    assert "setpoint_c" in (tmp_path / "out.csv").read_text()
+
+
+def test_where_nothing_can_be_written_is_told(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for format_ in ("text", "json", "csv", "parquet"):
+        for name in ("cat", "export"):
+            ask = ("containers", "-f", tmp_path, "--format", format_, "-o", tmp_path / "none" / "out")
+            code, _, err = run(capsys, "log", name, *ask)
+            assert (code, "out can not be written: No such file or directory" in err) == (2, True), err
 
 
 def test_tail_shows_the_last_and_follows(log: FileLog, tmp_path: Path) -> None:
