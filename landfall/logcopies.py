@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from landfall.logopening import no_index
 from landfall.logtools import Folder
 from streams.codec import BlockCodec
 from streams.errors import Misuse
@@ -32,6 +33,8 @@ def add_copies(app: typer.Typer) -> None:
 def check(folder: Folder) -> None:
     """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is.
 
+    Without its index, the files alone.
+
     Of a log in a Kafka every block is fetched from the brokers and verified.
     """
     findings = _damage(_log_in(folder, kafka_too=True))
@@ -40,18 +43,22 @@ def check(folder: Folder) -> None:
 
 def backup(target: Annotated[Path, typer.Argument(help="A folder to make: the backup.")], folder: Folder) -> None:
     """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
-    made = copy(_log_in(folder), target)
+    log = _log_in(folder)
+    if not (log / INDEX_NAME).exists():
+        raise no_index(log)
+    made = copy(log, target)
     typer.echo(f"{target}: {made.node}'s log up to commit {made.commit:,}, {made.files:,} files, {made.bytes:,} bytes")
 
 
 def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder) -> None:
     """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
     check_backup(source)
-    _refuse_kafka(folder / "log")
+    home = folder.absolute().parent if folder.name == "log" else folder
+    _refuse_kafka(home / "log")
     if _damage(source):
         raise Misuse(f"{source} is damaged", hint="take another backup, or fetch everything from a peer: an empty folder will do")
-    aside = put_back(source, folder)
-    typer.echo(f"{folder / 'log'} is restored" + (f"; the log that was there lies in {aside}" if aside else ""))
+    aside = put_back(source, home)
+    typer.echo(f"{home / 'log'} is restored" + (f"; the log that was there lies in {aside}" if aside else ""))
 
 
 def _damage(log: Path) -> list[Finding]:
@@ -71,7 +78,7 @@ def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:
     for place in (folder, folder / "log"):
         if not kafka_too:
             _refuse_kafka(place)
-        if (place / INDEX_NAME).exists() and ((place / SEGMENTS).exists() or in_kafka(place)):
+        if (place / SEGMENTS).exists() or in_kafka(place):
             return place
     raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder")
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from streams.codec import BlockCodec
 from streams.errors import Misuse
+from streams.logs.index import REBUILT
 from streams.logs.kinds import AnyReader, open_reader
+from streams.logs.segments import SEGMENTS
 from streams.words import check_stream
 
 
@@ -16,8 +18,14 @@ def opened(folder: Path) -> AnyReader:
         try:
             return open_reader(place, BlockCodec())
         except FileNotFoundError:
-            continue
+            if (place / SEGMENTS).exists():
+                raise no_index(place) from None
     raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder, as in its settings")
+
+
+def no_index(log: Path) -> Misuse:
+    """What is to be done where a log's files are there, and its index is not."""
+    return Misuse(f"the index of the log in {log} is missing", hint=f"{REBUILT}; `landfall log check` looks at the files without it")
 
 
 def known_stream(log: AnyReader, stream: str) -> str:

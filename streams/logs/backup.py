@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from streams.errors import Misuse, RetryLater
 from streams.logs.disowned import DISOWNED_NAME
-from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
+from streams.logs.marker import marked_node
 from streams.logs.opening import lock_folder
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
 
@@ -32,18 +34,35 @@ class Copied:
 def backup(log: Path, target: Path) -> Copied:
     """`target` (which must not exist) becomes a copy of the log in folder `log` as one commit left it, durable, without marker and key.
 
-    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists, RetryLater when the log changes too fast.
+    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists, RetryLater when the log
+    changes too fast or the disk refuses it, IndexDamaged; then there is no `target`.
     """
     if target.exists():
         raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
-    _make_folder(target)
+    made = None
+    try:
+        _make_folder(target)
+        made = _copied(log, target)
+    except (OSError, sqlite3.OperationalError) as problem:
+        hint = "make room or name another disk; `landfall log check` says whether the log itself is whole"
+        raise RetryLater(f"the log in {log} can not be copied to {target}: {problem}", hint=hint) from problem
+    except sqlite3.Error as problem:
+        raise IndexDamaged(f"the index of the log in {log} does not read: {problem}", hint=REBUILT) from problem
+    finally:
+        if made is None:
+            shutil.rmtree(target, ignore_errors=True)  # half a backup is none, and would be in the way of the next
+    return made
+
+
+def _copied(log: Path, target: Path) -> Copied:
     for _ in range(ATTEMPTS_MAX):
         with ExitStack() as stack:
             size = _copy_index(log / INDEX_NAME, target / INDEX_NAME)
             with closing(IndexReader.open(target / INDEX_NAME)) as index:
-                (commit, last, end), book = index.mark(), index.load()
+                (commit, last, end), book, holding = index.mark(), index.load(), index.files()
             try:
-                files = {n: stack.enter_context(file_path(log, n).open("rb", buffering=0)) for n in _numbers(log) if n <= last}
+                numbers = sorted(holding | {n for n in _numbers(log) if n <= last})
+                files = {n: stack.enter_context(file_path(log, n).open("rb", buffering=0)) for n in numbers}
             except FileNotFoundError:
                 continue  # freed between the index and now: what has taken its place is in the next index
             for number, file in files.items():
@@ -57,9 +76,11 @@ def backup(log: Path, target: Path) -> Copied:
 def restore(source: Path, home: Path) -> Path | None:
     """The log of the node whose folder is `home` becomes what `source`, a backup, holds; returns where the log that was there lies now.
 
-    The node's marker goes, so that it opens a new generation when it starts. Raises Misuse when `source` is no backup, or the node runs.
+    The node's marker goes, so that it opens a new generation when it starts. Raises Misuse when `source` is no backup, or another node's,
+    `home` is no node's folder, or the node runs.
     """
     check_backup(source)
+    _check_home(source, home)
     log, aside = home / "log", None
     if log.exists():
         os.close(lock_folder(log))  # raises Misuse while a node writes it
@@ -81,6 +102,27 @@ def check_backup(source: Path) -> None:
     """Raises Misuse when the folder `source` can not be a backup."""
     if not (source / INDEX_NAME).exists():
         raise Misuse(f"{source} is no backup of a log", hint="name a folder that `landfall log backup` made")
+
+
+def _check_home(source: Path, home: Path) -> None:
+    """Raises Misuse when `home` is the folder of a log, or another node's than the backup's."""
+    if (home / INDEX_NAME).exists() or (home / SEGMENTS).exists():
+        raise Misuse(f"{home} is a log's folder", hint=f"name the node's folder, in which its log lies: {home.absolute().parent}")
+    node = _node_of(source)
+    for known in (marked_node(home / "marker"), _node_of(home / "log")):
+        if None not in (known, node) and known != node:
+            raise Misuse(f"the backup {source} is {node}'s, and {home} is {known}'s", hint=f"name the folder of {node}, or a new one")
+
+
+def _node_of(log: Path) -> str | None:
+    """Whose log it is; None when its index can not say so."""
+    if not (log / INDEX_NAME).exists():
+        return None
+    try:
+        with closing(IndexReader.open(log / INDEX_NAME)) as index:
+            return index.load().openings[-1].node
+    except (IndexDamaged, IndexError, *UNREADABLE):
+        return None
 
 
 def _copy_folder(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from streams.block import Block, Codec
 from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.logs.frames import FoundFrame, Hole, find_frames
-from streams.logs.index import INDEX_NAME, UNREADABLE, IndexDamaged, IndexReader
+from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
 from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
 from streams.ranges import RangeSet
@@ -37,9 +37,13 @@ class Tally:
 def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along.
 
-    Of a log in a Kafka that is its index, and every block that the brokers have of it. Raises RetryLater when they do not answer.
+    Of a log in a Kafka that is its index, and every block that the brokers have of it. Raises RetryLater when they do not answer. Where the
+    index does not read, the files are looked at all the same, and nothing is held against it.
     """
+    mark: tuple[int, int, int] | None = None
     try:
+        if not (log / INDEX_NAME).exists():
+            raise IndexDamaged("it is missing", hint=REBUILT)
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark = index.mark()
             for (told,) in index.rows("PRAGMA quick_check"):
@@ -47,12 +51,17 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
                     yield Finding("the index", str(told))
     except (IndexDamaged, *UNREADABLE) as problem:
         yield Finding("the index", str(problem))
-        return
+    seen = mark or (0, max(segment_numbers(log), default=0), 0)
     for number in () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log)):
         try:
-            yield from _check_file(log, number, codec, mark, tally)
+            yield from _check_file(log, number, codec, seen, tally)
         except FileNotFoundError:
             continue  # freed meanwhile: what it held is elsewhere now
+    if mark is not None:
+        yield from _check_lines(log, codec, tally)
+
+
+def _check_lines(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     try:
         with closing(open_reader(log, codec)) as reader:
             for stream in reader.streams():

@@ -42,3 +42,11 @@ class Marker:
         if commit < seen.commit:
             return f"the log ends at commit {commit}, but the marker has seen {seen.commit}"
         return None
+
+
+def marked_node(path: Path) -> str | None:
+    """The node that the marker at `path` names; None when there is none, or it does not read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Seen).node
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from streams.clock import StillClock
+from streams.logs import backup as backups
 from streams.logs.backup import backup, restore
 from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.segments import file_path, segment_numbers
+from tests.landfall.commands import run
 from tests.landfall.test_log_shown import landfall
+from tests.node.process import ROOT
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
 
 SMALL = FileLogOptions(WriteLimits(segment_bytes=6_000))
@@ -58,6 +63,32 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
     done = landfall("log", "check", "-f", tmp_path)
     assert done.returncode == 1
     assert "the index" in done.stdout
+
+
+@pytest.mark.parametrize("harm", ["deleted", "garbage", "emptied"])
+def test_without_an_index_the_segments_are_checked_all_the_same(tmp_path: Path, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log = open_log(tmp_path, options=SMALL)
+    for start in range(0, 200, 10):
+        append_rows(log, rows(10, start=start))
+    log.close()
+    index = tmp_path / "log" / "index.sqlite"
+    if harm == "deleted":
+        index.unlink()
+    else:
+        index.write_bytes(b"no database" * 1000 if harm == "garbage" else b"")
+    code, out, _ = run(capsys, "log", "check", "-f", tmp_path)
+    assert (code, "damaged: the index: " in out) == (1, True)
+    assert ("1 damaged; " in out, " 20 blocks, " in out) == (True, True), "what is whole is not called damaged"
+    path = file_path(tmp_path / "log", segment_numbers(tmp_path / "log")[0])
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    code, out, _ = run(capsys, "log", "check", "-f", tmp_path)
+    assert (code, f"damaged: {path.name} bytes " in out) == (1, True)
+    for words in (("cat", "containers"), ("history", "MSKU1234565"), ("backup", tmp_path / "copy")):
+        code, _, err = run(capsys, "log", *words, "-f", tmp_path)
+        assert (code, "index" in err, "starts" in err, "there is no log" in err) == (2, True, True, False), err
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_backup_comes_back_as_a_new_generation_and_peers_give_the_rest(tmp_path: Path) -> None:
@@ -116,6 +147,66 @@ def test_a_backup_under_way_is_one_commit_however_the_log_grows(tmp_path: Path) 
         assert len(found) - len(numbers(copy, "ships")) in (0, 5)
         copy.close()
         shutil.rmtree(tmp_path / "other")
+
+
+def test_a_backup_has_what_was_freed_while_it_was_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the copy of the index and that of the files upkeep merges what these held, and frees them."""
+    log = open_log(tmp_path / "node", options=SMALL)
+    for start in range(0, 2000, 10):
+        append_rows(log, rows(10, start=start))
+    upkeep, copy_index = log.upkeep, backups._copy_index
+
+    def copied(source: Path, target: Path) -> int:
+        size = copy_index(source, target)
+        while upkeep.step():
+            pass
+        return size
+
+    monkeypatch.setattr(backups, "_copy_index", copied)
+    before = len(segment_numbers(tmp_path / "node" / "log"))
+    backup(tmp_path / "node" / "log", tmp_path / "copy")
+    assert len(segment_numbers(tmp_path / "node" / "log")) < before
+    log.close()
+    monkeypatch.undo()
+    restore(tmp_path / "copy", tmp_path / "other")
+    copy = open_log(tmp_path / "other", clock=StillClock(NOW_MS + 1000))
+    assert numbers(copy) == list(range(2000))
+    copy.close()
+
+
+def test_a_backup_that_does_not_fit_leaves_nothing_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = open_log(tmp_path / "node")
+    append_rows(log, rows(3_000))
+    log.close()
+    words = [sys.executable, "-m", "landfall", "log", "backup", str(tmp_path / "copy"), "-f", str(tmp_path / "node")]
+    done = subprocess.run(["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "can not be copied to" in " ".join(done.stderr.split())) == (2, True), done
+    assert not (tmp_path / "copy").exists()
+    assert run(capsys, "log", "backup", tmp_path / "copy", "-f", tmp_path / "node")[0] == 0
+
+
+def test_a_backup_goes_to_its_own_node_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for node in ("ship-a", "port-b"):
+        log = open_log(tmp_path / node, node)
+        append_rows(log, rows(5))
+        log.close()
+    assert run(capsys, "log", "backup", tmp_path / "copy", "-f", tmp_path / "ship-a")[0] == 0
+    for lost in ("nothing", "marker", "log/index.sqlite"):
+        (tmp_path / "port-b" / lost).unlink(missing_ok=True)
+        if lost == "log/index.sqlite":
+            open_log(tmp_path / "port-b", "port-b").close()
+            (tmp_path / "port-b" / lost).unlink()
+        code, _, err = run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "port-b")
+        assert (code, "is ship-a's, and" in err, "is port-b's" in err) == (2, True, True), err
+    for folder in ("ship-a", "ship-a/log", "new", "new2/log"):
+        assert run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / folder)[0] == 0
+        assert not (tmp_path / "ship-a" / "log" / "log").exists()
+    for folder in ("new", "new2"):
+        log = open_log(tmp_path / folder, "ship-a")
+        assert numbers(log) == list(range(5))
+        log.close()
+    code, _, err = run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "copy")
+    assert (code, "is a log's folder" in err) == (2, True)
 
 
 def test_what_can_not_be_is_told(tmp_path: Path) -> None:
