@@ -108,7 +108,8 @@ def list_gaps(stream: Stream, folder: Folder, as_json: AsJson = False) -> None:
         since, until = ("?" if one is None else utc(one) for one in (gap.since_at_ms, gap.until_at_ms))
         table.add_row(str(gap.origin), f"{gap.first:,}", f"{gap.end - 1:,}", f"{gap.count:,}", gap.why.replace("_", " "), since, until)
     if not as_json:
-        Console().print(table if table.row_count else "nothing that this copy has heard of is missing")
+        told = table if table.row_count else "nothing that this copy has heard of is missing"
+        Console(width=None if Console().is_terminal else 200).print(told)
 
 
 @log_app.command("completeness")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -183,9 +184,12 @@ def _number(field: str, text: str) -> float | int | None:
     if text == NONE:
         return None
     try:
-        return int(text) if text.isdecimal() else float(text)
+        number = int(text) if text.isdecimal() else float(text)
     except ValueError:
-        raise Misuse(f"{field} is a number or `{NONE}`, not {text!r}", hint="mend it and try again") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise Misuse(f"{field} is a number or `{NONE}`, not {text!r}", hint=f"write {field}={NONE} where there is to be no limit")
+    return number
 
 
 def _standing(client: httpx.Client) -> dict[str, dict[str, Any]]:

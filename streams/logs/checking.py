@@ -51,8 +51,9 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
                     yield Finding("the index", str(told))
     except (IndexDamaged, *UNREADABLE) as problem:
         yield Finding("the index", str(problem))
-    seen = mark or (0, max(segment_numbers(log), default=0), 0)
-    for number in () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log)):
+    files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))
+    seen = mark or (0, max(files, default=0), 0)
+    for number in files:
         try:
             yield from _check_file(log, number, codec, seen, tally)
         except FileNotFoundError:

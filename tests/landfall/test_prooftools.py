@@ -20,7 +20,7 @@ from streams.records import ORDER_AT, Record, to_batch
 from streams.retention.thinning import Thinning
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
-from tests.streams.logkit import NOW_MS, open_log
+from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
 BOX = "MSKU1234565"
 MINUTE = 60_000
@@ -198,3 +198,14 @@ def test_a_hostile_proof_file_is_told_of_and_does_nothing_to_the_terminal(
     (tmp_path / "far.json").write_bytes(msgspec.structs.replace(proof, sections=[section]).sealed().to_bytes())
     code, out, _ = run(capsys, "proof", "check", tmp_path / "far.json", "--key", key_text(KEY.public))
     assert (code, "\x1b" in out, "\nPROVEN" in out) == (1, False, False)
+
+
+def test_an_origin_is_told_whole_where_no_terminal_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "ship-" + "9" * 58
+    log = open_log(tmp_path, name)
+    append_rows(log, rows(20))
+    log.trim("containers", log.origin, 10)
+    log.close()
+    _, out, _ = run(capsys, "log", "gaps", "containers", "-f", tmp_path)
+    assert str(log.origin) in out
+    assert "below floor" in out

@@ -18,6 +18,7 @@ from streams.node import Node
 from streams.retention.runs import RUN
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
+from tests.landfall.commands import run
 from tests.landfall.test_log_shown import landfall
 from tests.node.fleet import address, readings, settings, until
 
@@ -96,3 +97,12 @@ async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp
 
 def floor(node: Node, stream: str, origin_of: Node) -> int:
     return node.log.ledger(stream).get(origin_of.log.origin, OriginLedger()).floor
+
+
+@pytest.mark.parametrize("setting", ["age_days=nan", "age_days=inf", "bytes=-inf", "patience_s=1e999", "age_days=soon"])
+def test_a_setting_that_is_no_number_is_told_before_anybody_is_asked(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ("--api", "http://127.0.0.1:9", "--username", "ada", "--password", "secret")
+    for command in ("create", "set"):
+        code, _, err = run(capsys, "stream", command, "customers/x", setting, *at)
+        field, _, text = setting.partition("=")
+        assert (code, f"{field} is a number or `none`, not '{text}'" in err) == (2, True), err
