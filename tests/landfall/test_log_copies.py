@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from streams.clock import StillClock
+from streams.codec import BlockCodec
 from streams.logs import backup as backups
 from streams.logs.backup import backup, restore
+from streams.logs.checking import Tally, check
 from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.segments import file_path, segment_numbers
 from tests.landfall.commands import run
@@ -168,6 +170,7 @@ def test_a_backup_has_what_was_freed_while_it_was_taken(tmp_path: Path, monkeypa
     assert len(segment_numbers(tmp_path / "node" / "log")) < before
     log.close()
     monkeypatch.undo()
+    assert list(check(tmp_path / "copy", BlockCodec(), Tally())) == [], "else `landfall log restore` does not take it"
     restore(tmp_path / "copy", tmp_path / "other")
     copy = open_log(tmp_path / "other", clock=StillClock(NOW_MS + 1000))
     assert numbers(copy) == list(range(2000))
