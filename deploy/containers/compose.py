@@ -27,8 +27,9 @@ class Compose:
     def __init__(self, engine: str | None) -> None:
         """`engine`: a command such as `podman-compose`; the first that is there when None. Raises Unwell when there is none."""
         found = engine or next((one for one in ENGINES if shutil.which(one.split()[0])), None)
-        if found is None:
-            raise Unwell(f"none of {', '.join(ENGINES)} is there: install one, or name yours with --engine")
+        if found is None or shutil.which(found.split()[0]) is None:
+            missing = f"{found.split()[0]} is not" if found else f"none of {', '.join(ENGINES)} is"
+            raise Unwell(f"{missing} there: install one, or name yours with --engine")
         self._all = () if "podman" in found else ("--all",)
         """What lists ended containers too: podman-compose does so unasked, and knows no word for it."""
         self._command = (*found.split(), "--project-name", PROJECT, "--file", str(ROOT / "docker-compose.yml"))

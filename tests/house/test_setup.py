@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from deploy.containers.compose import Compose, Unwell
 from deploy.setup import __main__ as setup
 from deploy.setup import checks, debian, packages, places
 from deploy.setup.progress import StepFailed, run
@@ -156,3 +157,8 @@ def test_another_lock_means_installing_again(steps_done: list[str], monkeypatch:
     lock.write_text("other==1.0\n")
     monkeypatch.setattr(packages, "RUN_LOCK", lock)
     assert not packages.are_ready(for_tests=False)
+
+
+def test_a_compose_that_is_not_there_is_named() -> None:
+    with pytest.raises(Unwell, match="nowhere-compose is not there: install one, or name yours with --engine"):
+        Compose("nowhere-compose")
