@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=None if arguments is None else list(arguments), prog_name="landfall")
     except LandfallError as problem:
         console = Console(stderr=True)
-        console.print(f"landfall: {problem.args[0].rstrip()}", style="red", markup=False, highlight=False)
+        console.print(f"landfall: {problem.args[0].rstrip()}", style="red", markup=False, highlight=False, soft_wrap=True)
         if problem.hint:
-            console.print(f"→ {problem.hint}", markup=False, highlight=False)
+            console.print(f"→ {problem.hint}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
