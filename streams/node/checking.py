@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from streams.session import Key
 _log = logging.getLogger("landfall.node")
 
 CHECKED_EVERY_S = 5.0
+RESTS = 5.0
+"""So many times as long as it worked, checking rests at least: what comes in has the machine first."""
 ASKED_AGAIN = "not believed; set aside, and asked for again from another peer"
 
 
@@ -39,7 +42,8 @@ class Checking:
 
 
 async def keep_checking(checking: Checking) -> None:
-    """Every CHECKED_EVERY_S of wall time, hold what came in against what its origins signed; what is not so is reported. Until cancelled.
+    """Every CHECKED_EVERY_S of wall time, more seldom when it is much work, hold what came in against what its origins signed; what is not
+    so is reported. Until cancelled.
 
     Records of others that are not what was signed, and statements of theirs that are not to be believed, are set aside and asked for again,
     from another peer than brought them. Where the origin signed two contents, what is held stays: who wrote the other appends it again
@@ -48,6 +52,7 @@ async def keep_checking(checking: Checking) -> None:
     report = checking.report
     told = ""
     while True:
+        began_s = time.monotonic()
         try:
             for verdict in await asyncio.to_thread(checking.watch.step):
                 _report(verdict, checking)
@@ -63,7 +68,7 @@ async def keep_checking(checking: Checking) -> None:
             if str(problem) != told:
                 report("records could not be held against what their origins signed", "tried again", problem=str(problem))
             told = str(problem)
-        await asyncio.sleep(CHECKED_EVERY_S)
+        await asyncio.sleep(max(CHECKED_EVERY_S, RESTS * (time.monotonic() - began_s)))
 
 
 def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:

@@ -189,7 +189,7 @@ class Node:
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         copy = Copy(self._log, BlockCodec())
-        self._watch = Watch(copy)
+        self._watch = Watch(copy, lambda: self.log.origin)
         self._begin("checking", partial(keep_checking, Checking(self._log, copy, self._watch, self.links.distrust, self.report)))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from streams.derived import HEADS
@@ -46,8 +46,9 @@ class Watch:
     It keeps nothing on disk: after a restart it begins at each floor again, a step at a time.
     """
 
-    def __init__(self, copy: Copy) -> None:
-        self._copy = copy
+    def __init__(self, copy: Copy, own: Callable[[], Origin | None] = lambda: None) -> None:
+        """`own`: under which origin this process appends. It signs those rows as it writes them, so that they are not looked at."""
+        self._copy, self._own = copy, own
         self._watched: dict[tuple[str, Origin], _Watched] = {}
         self._open: dict[tuple[str, Origin], Run] = {}
         self._brought_anew: deque[tuple[str, Origin, int]] = deque()
@@ -124,7 +125,7 @@ class Watch:
         verdict.unbelieved = {at: told for at, told in unbelieved if (at, told) not in watched.doubted}
         first, end = watched.run * RUN, max(watched.run + 1, watched.run + rows_max // RUN) * RUN
         ledger = self._copy.log.ledger(stream).get(origin)
-        held = ledger.held.within(first, end) if ledger else None
+        held = ledger.held.within(first, end) if ledger and origin != self._own() else None
         if held:
             self._judge_on(verdict, watched, held)
         if end >= seen[0]:
