@@ -12,6 +12,7 @@ from rich.console import Console
 
 from landfall.bayplantools import bayplan_app
 from landfall.certtools import certs_app
+from landfall.demo import FOLDER
 from landfall.fleettools import fleet_app
 from landfall.logcopies import add_copies
 from landfall.logtools import log_app
@@ -47,7 +48,7 @@ SETTINGS = "Every setting: docs/settings.md. Working examples, once a demo ran: 
 
 @app.command(rich_help_panel=DEMO)
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", help="Where the demo keeps all its data.")] = Path("landfall-demo"),
+    folder: Annotated[Path, typer.Option("--folder", help="Where the demo keeps all its data.")] = FOLDER,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; else it goes on where the last one stopped.")] = False,
     boxes: Annotated[
         int | None,

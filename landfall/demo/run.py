@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from landfall.demo import ports
+from landfall.demo import FOLDER, ports
 from landfall.demo.accounts import PEOPLE, add_accounts
 from landfall.demo.fleet import SIM, Doors, Fleet, Secrets, Story, programs, sim_settings, write_settings
 from landfall.demo.processes import SEE_LOG, Program, Supervisor
@@ -34,7 +34,6 @@ WATCH_EVERY_S = 0.5
 CONTROL_TIMEOUT_S = 10.0
 FREE_GB_MIN = 2.0
 GB = 1_000_000_000
-FOLDER = Path("landfall-demo")
 OURS = "landfall-demo.txt"
 _OURS_TEXT = "This folder holds the data of a Landfall demo; `landfall demo --fresh` deletes it.\n"
 
@@ -148,7 +147,7 @@ def story_told(folder: Path, speed: float, *, fresh: bool, seed: int | None = No
 
 
 def _story_of(folder: Path) -> Story:
-    with suppress(OSError, ValueError, KeyError):
+    with suppress(OSError, ValueError, KeyError, TypeError):
         table = tomllib.loads((Fleet(folder).settings_folder / f"{SIM}.toml").read_text())
         return Story(int(table["seed"]), int(table["boxes"]))
     return Story()

@@ -212,8 +212,9 @@ def test_a_plain_start_goes_on_with_the_story_of_the_folder(tmp_path: Path) -> N
     assert story_told(tmp_path, 9.0, fresh=False) == Story(seed=3, boxes=40, speed=9.0)
     assert story_told(tmp_path, 9.0, fresh=False, boxes=50) == Story(seed=3, boxes=50, speed=9.0)
     assert story_told(tmp_path, 9.0, fresh=True) == Story(speed=9.0)
-    (fleet.settings_folder / "sim.toml").write_bytes(b"\xff")
-    assert story_told(tmp_path, 9.0, fresh=False) == Story(speed=9.0)
+    for broken in (b"\xff", b"seed = [1]\nboxes = 40\n", b"seed = 1\n"):
+        (fleet.settings_folder / "sim.toml").write_bytes(broken)
+        assert story_told(tmp_path, 9.0, fresh=False) == Story(speed=9.0)
 
 
 def test_whatever_ends_a_fresh_start_while_it_deletes_the_next_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
