@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from streams.proof.chain import RUN
 from streams.proof.forks import append_again
 from streams.proof.keys import key_text
 from streams.proof.reading import Copy
-from streams.proof.statements import last_statement
+from streams.proof.statements import Statement, last_statement
 from streams.proof.verifying import ALTERED, FORKED
 from streams.proof.watching import Watch
 from streams.ranges import RangeSet
@@ -86,6 +87,29 @@ def test_each_record_is_read_once_however_often_more_comes_to_its_run(tmp_path: 
     assert held_against(port, ship.log.origin).proven.count() == 40 * RUN // 16 + 2
     ship.log.close()
     port.close()
+
+
+def test_what_a_node_writes_itself_is_not_read_again_and_a_fork_of_it_is_noticed(tmp_path: Path) -> None:
+    """It signs those rows as it writes them. Of them only what is signed is looked at: two statements that contradict each other."""
+    one, other, codec = SigningNode(tmp_path / "one"), SigningNode(tmp_path / "other"), CountingCodec()
+    own = one.log.origin
+    watch = Watch(Copy(one.log, codec), lambda: one.log.origin)
+    one.append(rows(5))
+    one.sign()
+    other.append(rows(7))
+    other.sign()
+    copy_all(other.log, one.log, ["containers", "containers.heads"])
+    assert stepped(watch) == []
+    assert codec.decoded == 7
+    held = all_blocks(one.log, "containers.heads", own)[0]
+    true = Statement.from_body("containers", own, CODEC.decode(held).column(BODY)[0].as_py())
+    assert true.tail is not None
+    contrary = replace(true, tail=bytes(len(true.tail))).by(KEY)
+    append_rows(one.log, to_batch([Record("containers", body=contrary.body())]), "containers.heads")
+    assert stepped(watch) == [("containers", 0, 5, FORKED)]
+    assert codec.decoded == 7
+    one.log.close()
+    other.log.close()
 
 
 @pytest.mark.parametrize("run", [0, 1])
