@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders import find_decoder
 from intake.routes import SUBSCRIPTIONS, topic_pattern
-from streams.tables import Problem, SettingsTable, between
+from streams.tables import Problem, SettingsTable, between, repeated
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: as base64 in `exceptions` it fits a block of 8 MiB, however little it compresses."""
@@ -93,14 +93,8 @@ class EndpointSettings(SettingsTable):
 
     @between
     def _tells_gateways_apart(self) -> Iterator[Problem]:
-        names: set[str] = set()
-        for number, login in enumerate(self.logins):
-            if login.is_sound("username"):
-                if login.username in names:
-                    yield Problem(
-                        ("logins", number, "username"), f"{login.username!r} is another gateway's already", "write one of its own"
-                    )
-                names.add(login.username)
+        for number, username in repeated(self.logins, "username"):
+            yield Problem(("logins", number, "username"), f"{username!r} is another gateway's already", "write one of its own")
 
 
 class BrokerSettings(SettingsTable):

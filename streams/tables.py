@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Self, TypeVar
@@ -42,6 +42,17 @@ def between(check: Check) -> Check:
 def unfit(what: str, hint: str) -> ValueError:
     """For the validator of one setting to raise: what is wrong, and what to do."""
     return PydanticCustomError(UNFIT, _SAID, {"what": what, "hint": hint})
+
+
+def repeated(tables: Iterable[SettingsTable], name: str) -> Iterator[tuple[int, Any]]:
+    """Of tables in a list, number and value of each setting `name` that a table before it has too. One that is wrong does not count."""
+    seen = set[Any]()
+    for number, table in enumerate(tables):
+        if table.is_sound(name):
+            value = getattr(table, name)
+            if value in seen:
+                yield number, value
+            seen.add(value)
 
 
 class SettingsTable(BaseModel):

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from hq.fanout.routes import check_pattern
 from hq.running import WorkSettings
 from streams.logs.kafka.settings import USER_PATTERN, KafkaAccess, check_addresses
-from streams.tables import Problem, SettingsTable, between
+from streams.tables import Problem, SettingsTable, between, repeated
 
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _OWN_USERNAME = "write a username of its own"
@@ -56,12 +56,8 @@ class FanoutSettings(WorkSettings):
 
     @between
     def _tells_readers_apart(self) -> Iterator[Problem]:
-        names: set[str] = set()
-        for number, reader in enumerate(self.readers):
-            if reader.is_sound("username"):
-                if reader.username in names:
-                    yield Problem(("readers", number, "username"), f"{reader.username!r} is another reader's already", _OWN_USERNAME)
-                names.add(reader.username)
+        for number, username in repeated(self.readers, "username"):
+            yield Problem(("readers", number, "username"), f"{username!r} is another reader's already", _OWN_USERNAME)
 
     @between
     def _keeps_its_login_to_itself(self) -> Iterator[Problem]:

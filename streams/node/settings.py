@@ -13,7 +13,7 @@ from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
-from streams.tables import Place, Problem, SettingsTable, between
+from streams.tables import Place, Problem, SettingsTable, between, repeated
 from streams.words import NODE_PATTERN
 
 NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$")]
@@ -161,12 +161,8 @@ class NodeSettings(SettingsTable):
 
     @between
     def _knows_each_once(self) -> Iterator[Problem]:
-        names: set[str] = set()
-        for number, peer in enumerate(self.known):
-            if peer.is_sound("node"):
-                if peer.node in names:
-                    yield Problem(("known", number, "node"), f"{peer.node!r} is known already", "leave one table of each node")
-                names.add(peer.node)
+        for number, node in repeated(self.known, "node"):
+            yield Problem(("known", number, "node"), f"{node!r} is known already", "leave one table of each node")
 
     @between
     def _is_not_among_the_known(self) -> Iterator[Problem]:
