@@ -16,9 +16,11 @@ from bench.machine import machine
 SHORT = {
     "codec": ("1000", "24"),
     "log": ("1000", "24"),
+    "stored": ("1000", "24"),
     "reading": ("1000", "24"),
     "topics": ("2000000", "200000"),
     "kafka": ("1000", "24"),
+    "standby": ("1",),
     "proof": ("1000", "24"),
     "mqtt": ("100000",),
     "link": ("2000", "60"),

@@ -78,19 +78,25 @@ class Underway:
 
     def cpu_s(self) -> dict[str, float]:
         """Process → CPU seconds used so far by it and its children that live."""
-        leaders, used = dict[int, str](), dict[int, float]()
+        leaders, parents, used = dict[int, str](), dict[int, int](), dict[int, float]()
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = stat.read_text().rpartition(")")[2].split()
                 words = stat.with_name("cmdline").read_text().split("\0")
             except OSError:
                 continue  # it ended meanwhile
-            session = int(fields[3])
-            used[session] = used.get(session, 0.0) + sum(map(int, fields[11:15])) / CLOCK_TICKS_S
-            if int(fields[1]) == self.process.pid:
+            process = int(stat.parent.name)
+            parents[process], used[process] = int(fields[1]), sum(map(int, fields[11:15])) / CLOCK_TICKS_S
+            if parents[process] == self.process.pid:
                 settings = (Path(word).stem for word in words if word.startswith(str(self.fleet.settings_folder)))
-                leaders[session] = next(settings, "dashboards")  # the pages have become Streamlit's process
-        return {name: used[session] for session, name in leaders.items()}
+                leaders[process] = next(settings, "dashboards")  # the pages have become Streamlit's process
+        shares = dict.fromkeys(leaders.values(), 0.0)
+        for process, seconds in used.items():
+            while process in parents and process not in leaders:
+                process = parents[process]
+            if process in leaders:
+                shares[leaders[process]] += seconds
+        return shares
 
 
 def until(what: str, condition: Callable[[], bool], deadline_s: float, every_s: float = 0.1) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import xxhash
@@ -48,12 +50,16 @@ def identities(
 
 
 def core_body(body: str) -> str | None:
-    """The body's text less `flags`, which depend on when it was received; None when nothing else is in it."""
+    """The body's text less `flags`, which depend on when it was received; None when nothing else is in it. A body that is no JSON object is
+    its own whole text."""
     if '"flags"' not in body:
         return body
-    fields = json.loads(body)
-    fields.pop("flags", None)
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if fields else None
+    try:
+        fields = msgspec.json.decode(body, type=dict[str, Any])
+        fields.pop("flags", None)
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if fields else None
+    except (msgspec.MsgspecError, RecursionError):
+        return body
 
 
 def _cut(words: bytes) -> list[bytes]:

@@ -261,12 +261,12 @@ class _RawEntry(msgspec.Struct):
 def parse_value(kind: str, value: Any) -> RegistryValue:
     """The typed value of a registry record's `value` (a JSON object already read). Raises Unreadable, naming field and reason.
 
-    Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `_need_plain`.
+    Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `need_plain`.
     """
     if kind not in Entry.TYPES:
         raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
     try:
-        _need_plain(value)
+        need_plain(value)
         return msgspec.convert(value, Entry.TYPES[kind])  # type: ignore[no-any-return]
     except (msgspec.ValidationError, ValueError) as problem:
         raise Unreadable(f"this {kind} does not read: {problem}") from problem
@@ -278,7 +278,7 @@ def parse_entry(text: str | bytes) -> Entry:
         raw = msgspec.json.decode(text, type=_RawEntry)
         if raw.type not in Entry.TYPES:
             raise Unreadable(f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
-        _need_plain([raw.id, raw.by, msgspec.json.decode(raw.value)])
+        need_plain([raw.id, raw.by, msgspec.json.decode(raw.value)])
         value = msgspec.json.decode(raw.value, type=Entry.TYPES[raw.type])
     except RecursionError as problem:
         raise Unreadable(f"a registry record nests deeper than {NESTING_MAX}") from problem
@@ -298,7 +298,7 @@ def _need(right: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-def _need_plain(value: Any, nesting_left: int = NESTING_MAX) -> None:
+def need_plain(value: Any, nesting_left: int = NESTING_MAX) -> None:
     """Raises ValueError unless `value` is JSON that every store takes: finite numbers of 64 bits, texts of printable characters, tabs and
     line ends up to TEXT_CHARS_MAX, objects and lists no deeper than NESTING_MAX."""
     kind = type(value)
@@ -314,7 +314,7 @@ def _need_plain(value: Any, nesting_left: int = NESTING_MAX) -> None:
     elif kind is dict or kind is list:
         _need(nesting_left > 0, f"a value nests no deeper than {NESTING_MAX}")
         for one in [*value.keys(), *value.values()] if kind is dict else value:
-            _need_plain(one, nesting_left - 1)
+            need_plain(one, nesting_left - 1)
 
 
 def _need_container(number: str) -> None:

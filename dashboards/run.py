@@ -20,6 +20,7 @@ from dashboards.settings import DashboardSettings
 from dashboards.theme import THEME
 from hq.running import running
 from hq.telling import Teller
+from streams.listening import bound
 from streams.metrics import Metrics
 
 PROCESS = "dashboards"
@@ -28,7 +29,9 @@ log = logging.getLogger(__name__)
 
 
 def run_dashboards(settings: DashboardSettings) -> None:
-    """Serve the pages until SIGTERM or SIGINT. Ends the process with code 1 when the port is taken."""
+    """Serve the pages until SIGTERM or SIGINT. Raises Misuse when their address can not be had."""
+    with bound("the pages", settings.host, settings.port):
+        pass  # Streamlit takes it later, by itself, and has no words for an address that can not be had
     with running(Metrics(PROCESS), settings) as under_way:
         begin(settings, under_way.metrics)
         sys.argv = [str(SCRIPT)]  # Streamlit takes what runs for its script, and the script's folder for its own

@@ -118,11 +118,21 @@ def container_rows(items: Iterable[Row], lost: Mapping[str, Row], alarmed: Mappi
                 "heard": words.ago(item["age_ms"]),
                 "control": f"{words.measured(value, '°C')} {air}" if value is not None else words.NOTHING,
                 "setpoint": words.measured(signal(item, "setpoint_c"), "°C"),
-                "booking": item["booking"] or words.NOTHING,
+                "booking": booking_cell(item),
                 "alert": words.counted(alarmed[item["number"]], "open alert") if item["number"] in alarmed else "",
             }
         )
     return rows
+
+
+def booking_cell(item: Row) -> str:
+    """The booking a container is in; where it was found by another, first that one, and how it stands."""
+    found, booking = item.get("found_by"), item["booking"]
+    if found is None or found["booking"] == booking:
+        return booking or words.NOTHING
+    stands = "ended" if found["ended"] else "now" if found["begun"] else "not begun"
+    other = f" · {booking} {'ended' if item['ended'] else 'now'}" if booking else ""
+    return f"{found['booking']} {stands}{other}"
 
 
 def alarmed_of(alerts: Iterable[Row]) -> dict[str, int]:

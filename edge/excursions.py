@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cargo.alertbody import read_alert
+from cargo.errors import Unreadable
+from streams.bodies import Bodies
 from streams.log import Log
 from streams.ranges import RangeSet
-from streams.records import BODY, TOPIC
 
 BEFORE_MS = 3_600_000
 """Readings before an alert that tell how it came about."""
@@ -19,11 +20,14 @@ _ENDS = ("cleared", "retracted")
 
 
 class AroundAlerts:
-    """Per container the times around its alerts: from an hour before it was raised until it was cleared, or a day after its last change."""
+    """Per container the times around its alerts: from an hour before it was raised until it was cleared, or a day after its last change.
+
+    For a record that does not read nothing is kept.
+    """
 
     def __init__(self, log: Callable[[], Log]) -> None:
         self._log = log
-        self._read: dict[Any, int] = {}
+        self._news: Bodies | None = None
         self._spans: dict[str, RangeSet] = {}
         self._raised: dict[str, int] = {}
 
@@ -34,16 +38,15 @@ class AroundAlerts:
         return {topic: spans for topic, spans in met.items() if spans}
 
     def _catch_up(self) -> None:
-        log = self._log()
-        for origin, ledger in log.ledger(ALERTS).items():
-            for batch in log.run(ALERTS, origin, self._read.get(origin, 0), ledger.end()):
-                for topic, body in zip(*(batch.records.column(name).to_pylist() for name in (TOPIC, BODY)), strict=True):
-                    self._take(topic, json.loads(body or "{}"))
-            self._read[origin] = ledger.end()
+        self._news = self._news or Bodies(self._log(), ALERTS)
+        for topic, body in self._news.news():
+            self._take(topic, body)
 
     def _take(self, topic: str, body: Mapping[str, Any]) -> None:
-        match body:
-            case {"alert_id": str(alert), "state": str(state), "at_ms": int(at_ms)}:
-                raised = self._raised.setdefault(alert, at_ms)
-                until = at_ms if state in _ENDS else at_ms + OPEN_MS
-                self._spans.setdefault(topic, RangeSet()).add(max(0, raised - BEFORE_MS), until + 1)
+        try:
+            alert = read_alert(body)
+        except Unreadable:
+            return  # the loss reports, which read the same, tell of it
+        raised = self._raised[alert.alert_id] = min(self._raised.get(alert.alert_id, alert.at_ms), alert.at_ms)
+        until = alert.at_ms if alert.state in _ENDS else alert.at_ms + OPEN_MS
+        self._spans.setdefault(topic, RangeSet()).add(max(0, raised - BEFORE_MS), until + 1)

@@ -12,10 +12,13 @@ from edge.settings import PortOfCall, ShoreNode
 from streams.log import LogReader
 from streams.node.node import Node
 from streams.node.settings import PeerAddress
+from streams.records import ORDER_AT
 
 LEAVE_FACTOR = 1.1
 """A port is left when she is this much further out than its radius: a ship on the edge does not flap."""
 SHIPS = "ships"
+LOOK_S = 0.5
+"""So long rests the look at where she is: at thousands of times the fleet's speed she moves at every commit."""
 AUTO, NONE, SATELLITE = "auto", "none", "satellite"
 _log = logging.getLogger(__name__)
 
@@ -33,10 +36,10 @@ def last_position(log: LogReader, imo: str) -> Whereabouts | None:
     """Where the ship's own last location reading says she is; None before there is one."""
     newest: Whereabouts | None = None
     for batch in log.latest(SHIPS, f"{imo}.location"):
-        for row in batch.rows():
-            latitude, longitude = row.record.signals.get("latitude_deg"), row.record.signals.get("longitude_deg")
-            if isinstance(latitude, float) and isinstance(longitude, float) and (newest is None or row.order_at_ms > newest.at_ms):
-                newest = Whereabouts(latitude, longitude, row.order_at_ms)
+        for row in batch.records.to_pylist():
+            latitude, longitude, at_ms = row.get("latitude_deg"), row.get("longitude_deg"), row[ORDER_AT]
+            if isinstance(latitude, float) and isinstance(longitude, float) and (newest is None or at_ms > newest.at_ms):
+                newest = Whereabouts(latitude, longitude, at_ms)
     return newest
 
 
@@ -91,6 +94,7 @@ class LinkChoice:
                     kept = wanted
                     _log.info("links now: %s", ", ".join(f"{one.node} ({one.link})" for one in wanted) or "none")
                     self._node.link([*self._node.settings.peers, *wanted])
+                await asyncio.sleep(LOOK_S)
         finally:
             unsubscribe()
 

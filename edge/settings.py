@@ -14,8 +14,8 @@ from cargo.state import WatchSettings
 from intake.settings import EndpointSettings, IntakeSettings
 from streams.node.settings import ROLES_WITH_IDENTITY, NodeName, NodeSettings, PeerAddress, stranger, uncertified, unproven
 from streams.policy import LinkClass
+from streams.tables import DoorUrl, Problem, SettingsTable, between, unfit
 from streams.tables import Place as At
-from streams.tables import Problem, SettingsTable, between, unfit
 
 WAITING_EVERY_S = 900.0
 
@@ -30,7 +30,7 @@ class ShoreNode(SettingsTable):
     """A node ashore to dial: its name, the URL of its door (`https://host:port` by certificates) and, at `http://`, the token to show."""
 
     node: NodeName
-    url: str = Field(pattern=r"^https?://[^/]+$")
+    url: DoorUrl
     token: SecretStr | None = None
 
     @between

@@ -1,10 +1,12 @@
-"""The process of a ship's node: log and sync, the sensors' way in, the watch, and the choice of links."""
+"""The process of a ship's node: log and sync, the sensors' way in, the watch, its loss reports, and the choice of links."""
 
 from __future__ import annotations
 
 from edge.console import Console
 from edge.excursions import AroundAlerts
 from edge.linking import LinkChoice
+from edge.reportdoor import ReportDoor
+from edge.reporting import LossReports
 from edge.settings import ShipSettings
 from edge.waiting import TellingWaiting
 from intake.serving import Intake
@@ -24,7 +26,9 @@ async def run_ship(settings: ShipSettings) -> None:
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters)
     telling = TellingWaiting(node, settings.waiting_every_s)
+    reports = LossReports(node, watching)
     Console(node, intake, watching, links, telling)
+    ReportDoor(node, reports)
 
     async def take_in() -> None:
         await intake.run(node, node.log, settings.node.node)
@@ -35,6 +39,7 @@ async def run_ship(settings: ShipSettings) -> None:
     node.add_background("intake", take_in)
     node.needs("the sensors' endpoint", lambda: intake.listens)
     node.add_background("watch", watch)
+    node.add_background("loss reports", reports.run)
     node.add_background("links of the ship", links.run)
     node.add_background("what waits", telling.run)
     await node.start()

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from streams.listening import listening
+
 Health = Callable[[], tuple[bool, dict[str, Any]]]
 """Whether the process is well, and what it says of itself (a JSON object)."""
 
@@ -17,9 +19,10 @@ Health = Callable[[], tuple[bool, dict[str, Any]]]
 def serve_health(host: str, port: int, health: Health) -> Iterator[int]:
     """While the block runs, `GET /healthz` on `host:port` answers 200 when `health` says so, else 503, with its object; gives the port.
 
-    Port 0 lets the system choose. Raises OSError when the port is taken.
+    Port 0 lets the system choose. Raises Misuse when the address can not be had.
     """
-    server = ThreadingHTTPServer((host, port), _handler(health))
+    with listening("/healthz", host, port):
+        server = ThreadingHTTPServer((host, port), _handler(health))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
     thread.start()
     try:

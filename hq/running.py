@@ -20,7 +20,7 @@ from streams.clock import Clock, FleetClock
 from streams.errors import RetryLater
 from streams.link.door import AppendDoor
 from streams.metrics import Metrics
-from streams.tables import SettingsTable
+from streams.tables import DoorUrl, SettingsTable
 
 RETRY_S_FIRST, RETRY_S_MAX = 0.5, 5.0
 log = logging.getLogger(__name__)
@@ -34,10 +34,10 @@ class TellingSettings(SettingsTable):
     fleet's time as JSON.
     """
 
-    door: str | None = Field(default=None, pattern=r"^https?://[^/]+$")
+    door: DoorUrl | None = None
     token: SecretStr = SecretStr("")
     metrics_every_s: float = Field(default=10.0, gt=0)
-    clock: str = Field(default="wall", pattern=r"^(wall|https?://.+)$")
+    clock: str = Field(default="wall", pattern=r"^(wall|https?://.+)$", examples=["wall", "http://127.0.0.1:8790/clock"])
 
 
 class WorkSettings(TellingSettings):

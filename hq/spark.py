@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pyspark.sql import SparkSession
 
 from hq.java import java_home, spark_jars
 from hq.source import LandfallSource
+from hq.sparkhome import kept_classes, spark_home
 from streams.tables import SettingsTable
 
 told = logging.getLogger("landfall.spark")
@@ -29,28 +35,46 @@ class SparkSettings(SettingsTable):
     None: no pages."""
 
     master: str = "local[2]"
-    driver_memory: str = Field(default="2g", pattern=r"^\d+[mg]$")
+    driver_memory: str = Field(default="2g", pattern=r"^\d+[mg]$", examples=["512m", "2g"])
     shuffle_partitions: int = Field(default=2, ge=1)
     java_options: str = JAVA_OPTIONS
     ui_port: int | None = Field(default=None, ge=0, le=65_535)
-    log_level: str = Field(default="ERROR", pattern=r"^(OFF|FATAL|ERROR|WARN|INFO|DEBUG)$")
+    log_level: Literal["OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG"] = "ERROR"
 
 
 def start_spark(settings: SparkSettings, scratch: Path) -> SparkSession:
     """A session with Delta and the `landfall` source. Takes seconds; one per process. `scratch`: where Spark may spill.
 
-    Sets JAVA_HOME and PYSPARK_PYTHON for the processes that Spark starts.
+    Sets JAVA_HOME, SPARK_HOME and PYSPARK_PYTHON for the processes that Spark starts.
     """
-    os.environ["JAVA_HOME"] = str(java_home())
+    java, home = java_home(), spark_home()
+    os.environ["JAVA_HOME"], os.environ["SPARK_HOME"] = str(java), str(home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder: SparkSession.Builder = SparkSession.builder
-    for name, value in _configuration(settings, scratch).items():
+    for name, value in _configuration(settings, scratch, kept_classes(home, java)).items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with end_put_off():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(settings.log_level)
     spark.dataSource.register(LandfallSource)
     _end_quietly(spark)
     return spark
+
+
+@contextmanager
+def end_put_off() -> Iterator[None]:
+    """Who is asked to end meanwhile ends after the block: Java is started by a fork, and Python lets no exception out of its hooks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        for number in asked[:1]:
+            signal.raise_signal(number)
 
 
 def _end_quietly(spark: SparkSession) -> None:
@@ -60,13 +84,14 @@ def _end_quietly(spark: SparkSession) -> None:
         server.handle_error = lambda *_: told.debug("PySpark's accumulators", exc_info=True)
 
 
-def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
+def _configuration(settings: SparkSettings, scratch: Path, classes: Path) -> dict[str, str]:
+    shared = f'"-XX:SharedArchiveFile={classes}"' if classes.is_file() else ""
     return {
         "spark.app.name": "landfall analytics",
         "spark.master": settings.master,
         "spark.jars": ",".join(str(jar) for jar in spark_jars()),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"{DRIVER_STACK} {settings.java_options}".strip(),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, (DRIVER_STACK, shared, settings.java_options))),
         "spark.driver.host": "127.0.0.1" if settings.master.startswith("local") else "0.0.0.0",
         "spark.scheduler.mode": "FAIR",
         "spark.local.dir": str(scratch),

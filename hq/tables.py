@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -65,9 +66,10 @@ class Table:
     def files(self, root: str) -> list[str]:
         """The Parquet files of its latest version; none when there is no table yet."""
         try:
-            return DeltaTable(self.path(root)).file_uris()
+            files = DeltaTable(self.path(root)).file_uris()
         except TableNotFoundError:
             return []
+        return [unquote(file) for file in files] if is_local(root) else files  # a path is given as it stands in an address
 
 
 HISTORY = Table(

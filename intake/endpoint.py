@@ -30,7 +30,7 @@ from intake.packets import Reason
 from intake.pipeline import Pipeline
 from intake.settings import EndpointSettings
 from streams.clock import Clock
-from streams.errors import Misuse
+from streams.listening import listening
 from streams.metrics import Metrics
 
 SWEEP_EVERY_S = 0.5
@@ -61,18 +61,15 @@ class Endpoint:
         return port
 
     async def __aenter__(self) -> Endpoint:
-        """Listen. Raises Misuse when the port is taken."""
+        """Listen. Raises Misuse when the address can not be had."""
         loop = asyncio.get_running_loop()
         tls = None
         if self.settings.tls_certificate is not None:
             tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             tls.load_cert_chain(self.settings.tls_certificate, self.settings.tls_key)
         host, port = self.settings.host, self.settings.port
-        try:
+        with listening("the MQTT endpoint", host, port):
             self._server = await loop.create_server(lambda: Connection(self), host, port, ssl=tls, backlog=1_024)
-        except OSError as problem:
-            hint = "give the endpoint another port, or stop what listens there"
-            raise Misuse(f"the MQTT endpoint can not listen on {host}:{port}: {problem.strerror}", hint=hint) from problem
         self._sweeper = loop.create_task(self._sweep())
         _log.info("MQTT endpoint listens on %s:%d", self.settings.host, self.port)
         return self

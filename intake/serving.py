@@ -43,7 +43,7 @@ class Intake:
     async def run(self, sink: Sink, log: LogReader, node: str) -> None:
         """Take sensors in until cancelled; the endpoint listens once the window of repeats is rebuilt from the log.
 
-        Raises Misuse when the endpoint's port is taken.
+        Raises Misuse when the endpoint's address can not be had.
         """
         settings = self._settings
         pipeline = await asyncio.to_thread(self._pipeline, sink, log, node)

@@ -19,6 +19,7 @@ from landfall.logtools import log_app
 from landfall.payloadtools import payload_app
 from landfall.processes import run_process
 from landfall.prooftools import proof_app
+from landfall.reporttools import report_app
 from landfall.searchtools import write_search_area
 from landfall.shiptools import ship_app
 from landfall.simtools import sim_app
@@ -130,6 +131,7 @@ app.add_typer(certs_app, name="certs", rich_help_panel=LOOKING)
 app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
 app.add_typer(bayplan_app, name="bayplan", rich_help_panel=LOOKING)
 app.add_typer(payload_app, name="payload", rich_help_panel=LOOKING)
+app.add_typer(report_app, name="report", rich_help_panel=LOOKING)
 app.command("search-area", rich_help_panel=LOOKING)(write_search_area)
 
 

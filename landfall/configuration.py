@@ -11,15 +11,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from landfall.drafts import Draft
-from landfall.fields import BETWEEN, PREFIX, annotation_at, as_written, in_words, is_secret, kinds_in, models_in, variables
+from landfall.fields import BETWEEN, PREFIX, annotation_at, as_written, examples_of, in_words, is_secret, kinds_in, models_in, variables
 from streams.crash import CRASH_VARIABLE
 from streams.errors import Misuse
 from streams.tables import MISFIT, UNFIT, Place, SettingsTable
 
 SYNTAX_PROBLEMS_MAX = 20
+_MAKES_SECRET = "python3 -c 'import secrets; print(secrets.token_hex(32))'"
 NEAR_MIN = 0.7
 """How alike two names are when one may be meant by the other, 0 to 1."""
 _OWN_LINE = re.compile(r"\s*[\w.\"'-]+\s*=")
@@ -161,6 +162,12 @@ def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any
             return f" is {'missing' if tag is None else repr(tag)}; write one of {', '.join(map(repr, kinds_in(wanted, written[-1])))}"
         case _ if problem["type"] == UNFIT:
             return f": {problem['msg']}"
+        case "string_pattern_mismatch":
+            like = " or ".join(f'"{example}"' for example in examples_of(kind, problem["ctx"]["pattern"]))
+            return f"{given}{' and' if given else ''} should be of another form; write one like {like}"
+        case "too_short" if wanted is SecretStr:
+            least, there = problem["ctx"]["min_length"], problem["ctx"]["actual_length"]
+            return f" has {there} characters and should have at least {least}; write a longer one, like what `{_MAKES_SECRET}` prints"
         case "value_error":
             return f": {problem['msg'].removeprefix('Value error, ')}; mend it"
     said = problem["msg"].partition(", unable to parse")[0]
@@ -212,7 +219,6 @@ _EXAMPLES = {
     "int": "a whole number without quotes, like 8080",
     "float": "a number without quotes, like 2.5",
     "bool": "true or false",
-    "string_pattern": "it in that form",
     "string_too": "a text of that length",
     "string": 'a text in quotes, like "tokyo"',
     "url": 'an address in quotes, like "http://127.0.0.1:8770"',

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+
 from streams.tables import SettingsTable
 
 PREFIX = "LANDFALL_"
@@ -73,6 +75,18 @@ def is_secret(kind: type[SettingsTable], place: Sequence[str | int]) -> bool:
     inside = [annotation, *(field.annotation for model in models_in(annotation) for field in model.model_fields.values())]
     named = any(word in str(place[-1]) for word in ("password", "token", "secret", "key")) if place else False
     return named or any("SecretStr" in in_words(one) for one in inside if one is not None)
+
+
+def examples_of(annotation: Any, pattern: str) -> list[str]:
+    """What settings of this type that have this `pattern` give as examples of it."""
+    inside = [field for field in get_args(annotation)[1:] if isinstance(field, FieldInfo)] if get_origin(annotation) is Annotated else []
+    for model in models_in(annotation):
+        inside += model.model_fields.values()
+    for field in inside:
+        if any(getattr(constraint, "pattern", None) == pattern for constraint in field.metadata):
+            return [str(example) for example in field.examples or ()]
+    deeper = [field.annotation for model in models_in(annotation) for field in model.model_fields.values()]
+    return next((found for part in (*deeper, *get_args(annotation)) if (found := examples_of(part, pattern))), [])
 
 
 def variables(kind: type[SettingsTable], before: str = PREFIX) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from rich.console import Console
 
 from landfall.logopening import no_index
-from landfall.logtools import Folder
+from landfall.logtools import AsJson, Folder
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.backup import backup as copy
@@ -30,14 +31,14 @@ def add_copies(app: typer.Typer) -> None:
         app.command(command.__name__)(command)
 
 
-def check(folder: Folder) -> None:
+def check(folder: Folder, as_json: AsJson = False) -> None:
     """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is.
 
     Without its index, the files alone.
 
     Of a log in a Kafka every block is fetched from the brokers and verified.
     """
-    findings = _damage(_log_in(folder, kafka_too=True))
+    findings = _damage(_log_in(folder, kafka_too=True), as_json=as_json)
     raise typer.Exit(DAMAGED if findings else 0)
 
 
@@ -61,12 +62,18 @@ def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: F
     typer.echo(f"{home / 'log'} is restored" + (f"; the log that was there lies in {aside}" if aside else ""))
 
 
-def _damage(log: Path) -> list[Finding]:
+def _damage(log: Path, *, as_json: bool = False) -> list[Finding]:
     tally, findings = Tally(), []
     console = Console(highlight=False, soft_wrap=True)
     for finding in find_damage(log, BlockCodec(), tally):
         findings.append(finding)
+        if as_json:
+            typer.echo(json.dumps({"where": finding.where, "what": finding.what}))
+            continue
         console.print(f"damaged: {finding.where}: {finding.what}", style="red", markup=False)
+    if as_json:
+        typer.echo(json.dumps({"damaged": len(findings), "frames": tally.frames, "blocks": tally.blocks, "records": tally.records}))
+        return findings
     frames = "" if in_kafka(log) else f"{tally.frames:,} frames, "
     looked_at = f"{frames}{tally.blocks:,} blocks, {tally.records:,} records"
     console.print(f"{len(findings)} damaged; {looked_at}" if findings else f"all is well: {looked_at}", markup=False)

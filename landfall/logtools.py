@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -14,13 +15,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from landfall.logheld import Held
 from landfall.lognumbers import counts, read_at_ms, utc
 from landfall.logopening import known_stream, opened
-from landfall.logshowing import Format, Tables, limited, table_of, write
+from landfall.logshowing import Format, limited, table_of, write
 from streams.errors import Misuse
 from streams.log import LogReader
 from streams.logs.tables import merged
-from streams.records import OFFSET, ORDER_AT
+from streams.records import ORDER_AT
 from streams.words import Position
 
 FOLLOW_EVERY_S = 0.5
@@ -30,6 +32,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this m
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 How = Annotated[Format, typer.Option("--format", help="text with units and times; JSON lines, CSV or Parquet with all columns.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, in place of the screen.")]
+PastHoles = Annotated[bool, typer.Option("--past-holes", help="Go on past offsets that this copy lacks: all that it holds.")]
 Since = Annotated[str | None, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
 Until = Annotated[str | None, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
 
@@ -41,7 +44,7 @@ log_app = typer.Typer(help="Look into a node's log: what it holds, its records, 
 
 
 @log_app.command("ls")
-def list_origins(folder: Folder, stream: OptionalStream = None) -> None:
+def list_origins(folder: Folder, stream: OptionalStream = None, as_json: AsJson = False) -> None:
     """What this copy knows of a stream, per origin: what is held, gone and wanted, its floor, what it takes, its times. Of all, if none is
     named.
     """
@@ -50,22 +53,37 @@ def list_origins(folder: Folder, stream: OptionalStream = None) -> None:
     table = Table("stream", *columns, box=None, header_style="bold")
     for name in log.streams() if stream is None else [known_stream(log, stream)]:
         for origin, ledger in sorted(log.ledger(name).items()):
-            _, *amounts = counts([ledger])
+            _, held, gone, wanted = counts([ledger])
             spans = list(log.spans(name, origin))
-            times = (utc(min(s.order_first_ms for s in spans)), utc(max(s.order_last_ms for s in spans))) if spans else ("", "")
-            stored = f"{sum(span.stored_bytes for span in spans):,} B"
-            numbers = [f"{number:,}" for number in (ledger.next_offset(), *amounts, ledger.floor)]
-            table.add_row(name, str(origin), *numbers, stored, *times)
-    Console(width=None if Console().is_terminal else 200).print(table)
+            stored = sum(span.stored_bytes for span in spans)
+            first_ms, last_ms = (min(s.order_first_ms for s in spans), max(s.order_last_ms for s in spans)) if spans else (None, None)
+            if as_json:
+                numbers = {"next_offset": ledger.next_offset(), "held": held, "gone": gone, "wanted": wanted, "floor": ledger.floor}
+                times = {"order_first_ms": first_ms, "order_last_ms": last_ms}
+                typer.echo(json.dumps({"stream": name, "origin": str(origin), **numbers, "stored_bytes": stored, **times}))
+            told = [f"{number:,}" for number in (ledger.next_offset(), held, gone, wanted, ledger.floor)]
+            table.add_row(name, str(origin), *told, f"{stored:,} B", *("" if one is None else utc(one) for one in (first_ms, last_ms)))
+    if not as_json:
+        Console(width=None if Console().is_terminal else 200).print(table)
 
 
 @log_app.command("cat")
-def cat(stream: Stream, folder: Folder, limit: Limit = 1_000, format_: How = Format.TEXT, output: Output = None) -> None:
-    """The records of a stream, in offset order within each origin, from the first this copy holds up to the first hole."""
+def cat(
+    stream: Stream,
+    folder: Folder,
+    limit: Limit = 1_000,
+    format_: How = Format.TEXT,
+    output: Output = None,
+    past_holes: PastHoles = False,
+) -> None:
+    """The records of a stream, in offset order within each origin, from the first this copy holds up to the first hole.
+
+    Ends with 1 when records behind a hole were left out.
+    """
     log = opened(folder)
-    known_stream(log, stream)
-    held = rows_of(log, stream)
-    write(lambda: limited(held(), limit), format_, output)
+    held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
+    if write(lambda: limited(held.rows(), limit), format_, output) < limit:
+        _tell_holes(held)
 
 
 @log_app.command("tail")
@@ -118,16 +136,20 @@ def export(
     until: Until = None,
     topics: Annotated[list[str] | None, typer.Option("--topic", help="Only this topic; give it once for each.")] = None,
     format_: Annotated[Format | None, typer.Option("--format", help="json, csv or parquet.")] = None,
+    past_holes: PastHoles = False,
 ) -> None:
-    """Write a stream's records to a file, all that this copy holds up to the first hole, with every column as it is stored."""
+    """Write a stream's records to a file, all that this copy holds up to the first hole, with every column as it is stored.
+
+    Ends with 1 when records behind a hole were left out.
+    """
     log = opened(folder)
-    known_stream(log, stream)
+    held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
     chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
     if chosen is None:
         raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
-    held = rows_of(log, stream, topics)
-    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held()), chosen, output)
+    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held.rows(topics)), chosen, output)
     typer.echo(f"{output}: {rows:,} records")
+    _tell_holes(held)
 
 
 def at_ms(text: str | None) -> int | None:
@@ -135,16 +157,13 @@ def at_ms(text: str | None) -> int | None:
     return None if text is None else read_at_ms(text)
 
 
-def rows_of(log: LogReader, stream: str, topics: list[str] | None = None) -> Tables:
-    """The same rows each time, however the log grows meanwhile: up to where this copy of the stream stands now."""
-    floors, end = Position({origin: ledger.floor for origin, ledger in log.ledger(stream).items()}), log.position(stream)
-
-    def tables() -> Iterator[pa.Table]:
-        for batch in log.read(stream, floors, topics):
-            table = table_of(batch)
-            yield table.filter(pc.less(table.column(OFFSET), end[batch.origin]))
-
-    return tables
+def _tell_holes(held: Held) -> None:
+    """What is held behind holes is told, on standard error; the command ends with 1 when that was left out."""
+    sentences = held.left_out()
+    if sentences:
+        hint = f"`landfall log gaps {held.stream}` lists what is missing" + ("" if held.past_holes else "; --past-holes writes the rest")
+        Console(stderr=True).print("\n".join([*sentences, hint]), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(0 if held.past_holes else 1)
 
 
 def _read(log: LogReader, stream: str, position: Position) -> Iterator[pa.Table]:

@@ -14,15 +14,20 @@ from typing import Any
 
 from landfall.configuration import load
 from landfall.logging import to_stderr
+from streams.errors import RetryLater
 from streams.tables import SettingsTable
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process `landfall <name>`: its settings and its main function, each as `module:name`."""
+    """A process `landfall <name>`: its settings and its main function, each as `module:name`.
+
+    `ends`: it is a tool, whose work is done at some time; one that is asked to end before that has failed.
+    """
 
     settings: str
     run: str
+    ends: bool = False
 
 
 PROCESSES = {
@@ -35,13 +40,24 @@ PROCESSES = {
     "broker": Process("hq.fanout.settings:KafkaBrokerSettings", "hq.fanout.broker:run_broker"),
     "dashboards": Process("dashboards.settings:DashboardSettings", "dashboards.run:run_dashboards"),
     "sim run": Process("sim.settings:SimSettings", "sim.run:run_sim"),
-    "sim replay": Process("sim.settings:ReplaySettings", "sim.replay:replay"),
+    "sim replay": Process("sim.settings:ReplaySettings", "sim.replay:replay", ends=True),
 }
 
 
 def run_process(name: str, config: Path | None, **more: Any) -> Any:
-    """Run the process `name` until it ends or is asked to; what it answers. Raises Misuse for a bad configuration."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the process has a gentler way of its own
+    """Run the process `name` until it ends or is asked to; what it answers.
+
+    Raises Misuse for a bad configuration, RetryLater when a tool is asked to end before it is done.
+    """
+
+    def asked_to_end(*_: object) -> None:
+        if PROCESSES[name].ends:
+            raise RetryLater(
+                f"`landfall {name}` was asked to end before it was done", hint="run it again: what a node has it takes no second time"
+            )
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, asked_to_end)  # until the process has a gentler way of its own
     settings = settings_of(name, config)
     to_stderr(name)
     outcome = found(PROCESSES[name].run)(settings, **more)

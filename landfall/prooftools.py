@@ -29,10 +29,10 @@ from streams.proof.gaps import gaps
 from streams.proof.keys import key_text
 from streams.proof.making import Claim, make, signed_by_origins
 from streams.proof.reading import Copy
-from streams.proof.signing import NEVER_SIGNED
+from streams.proof.signing import is_signed
 from streams.proof.statements import last_statement
 from streams.proof.trust import IN_REGISTRY, OWN_WORD, registry_trust
-from streams.proof.verifying import verify
+from streams.proof.verifying import demand, verify
 from streams.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
 from streams.retention.keepers import HOUR_MS
 from streams.retention.kept import window_h
@@ -50,14 +50,27 @@ READINGS = ("containers", "containers.kept", "ships", "events")
 
 
 @log_app.command("verify")
-def verify_log(folder: Folder, stream: Streams = None, key: Keys = None, as_json: AsJson = False) -> None:
-    """Hold every record of this copy against what its origins signed. Ends with 1 at the first that is not so, and says where."""
+def verify_log(
+    folder: Folder,
+    stream: Streams = None,
+    key: Keys = None,
+    strict: Annotated[bool, typer.Option("--strict", help="What is held and not proven is wrong, too.")] = False,
+    until: Annotated[str | None, typer.Option("--until", help="With --strict: what was received before this time (UTC).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold every record of this copy against what its origins signed. Ends with 1 when any is not so, and says where."""
+    if until is not None and not strict:
+        raise Misuse("--until says of which records a proof is demanded", hint="give --strict too")
+    until_at_ms = None if until is None else read_at_ms(until)
     log = opened(folder)
-    chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if _is_signed(one)]
+    chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if is_signed(one)]
     lines = [(one, origin) for one in chosen for origin in sorted(log.ledger(one))]
     trust = trust_among(key or [], {origin.node for _, origin in lines}).before(registry_trust(log))
-    verdicts = [verify(Copy(log, BlockCodec()), one, origin, trust) for one, origin in lines]
+    copy = Copy(log, BlockCodec())
+    verdicts = [verify(copy, one, origin, trust) for one, origin in lines]
     for verdict in verdicts:
+        if strict:
+            demand(copy, verdict, until_at_ms)
         for line in [json.dumps(verdict_json(verdict))] if as_json else verdict_words(verdict):
             sys.stdout.write(printable(line) + "\n")
     if not all(verdict.holds for verdict in verdicts):
@@ -87,9 +100,13 @@ def write_proof(
             f"nothing of {topic!r} is held here in that time",
             hint="to show that there was nothing, name whose log with --origin; see `landfall log ls`",
         )
-    data = make(copy, claim, sections, registry_trust(log)).to_bytes()
+    proof = make(copy, claim, sections, registry_trust(log))
+    data = proof.to_bytes()
     with writing(out):
         out.write_bytes(data)
+    for one in proof.sections:
+        if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
+            typer.echo(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
     keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
     told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
     Console().print(told, markup=False, highlight=False, soft_wrap=True)
@@ -210,7 +227,3 @@ def _keys_of(log: LogReader, stream: str, origin: Origin) -> set[str]:
     except Corrupt:
         return set()
     return {key_text(last.key)} if last is not None and last.signed() else set()
-
-
-def _is_signed(stream: str) -> bool:
-    return not stream.endswith(HEADS) and stream not in NEVER_SIGNED

@@ -15,7 +15,8 @@ from streams.proof.verifying import Doubt, Verdict
 def verdict_words(verdict: Verdict) -> Iterator[str]:
     """One line on the whole, one for each thing wrong, one for each range that is unproven."""
     proven = verdict.proven.count()
-    what = "BROKEN" if verdict.broken else "NOT BELIEVED" if verdict.problems else "proven" if proven else "unproven"
+    wrong = {"BROKEN": verdict.broken, "NOT BELIEVED": verdict.problems, "NOT PROVEN": verdict.lacking}
+    what = next((word for word, found in wrong.items() if found), "proven" if proven else "unproven")
     when = "" if verdict.signed_at_ms is None else f"; signed up to offset {verdict.signed_end - 1:,} at {utc(verdict.signed_at_ms)}"
     yield f"{what:12}  {verdict.stream}:{verdict.origin}  {proven:,} records are what was signed{when}"
     if verdict.keys:
@@ -25,7 +26,7 @@ def verdict_words(verdict: Verdict) -> Iterator[str]:
     for problem in verdict.problems:
         yield f"    NOT BELIEVED: {problem}"
     for doubt in verdict.unproven:
-        yield f"    unproven: {_range(doubt)}, {doubt.why}"
+        yield f"    {'NOT PROVEN' if doubt in verdict.lacking else 'unproven'}: {_range(doubt)}, {doubt.why}"
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
@@ -37,6 +38,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "proven": list(verdict.proven),
         "broken": [{"first": one.first, "end": one.end, "why": one.why, "offsets": list(one.offsets)} for one in verdict.broken],
         "unproven": [{"first": one.first, "end": one.end, "why": one.why} for one in verdict.unproven],
+        "lacking": [{"first": one.first, "end": one.end, "why": one.why} for one in verdict.lacking],
         "problems": verdict.problems,
         "keys": sorted(map(key_text, verdict.keys)),
         "trust": verdict.trust,
@@ -55,12 +57,15 @@ def finding_words(finding: Finding) -> Iterator[str]:
     if proof is None:
         return
     rows = sum(len(section.rows) for section in finding.sections)
-    yield f"PROVEN: {rows:,} records of {proof.topic} from {utc(proof.since_at_ms)} until {utc(proof.until_at_ms)} are, to the byte,"
-    yield "what their origins recorded and signed, and no other that these origins had by then is left out of the runs shown."
+    signed = [section.end for section in finding.sections if section.end is not None]
+    short = any(end.at_ms < proof.until_at_ms for end in signed)
+    span = "on, as far as it is signed," if short else f"until {utc(proof.until_at_ms)}"
+    yield f"PROVEN: {rows:,} records of {proof.topic} from {utc(proof.since_at_ms)} {span} are, to the byte,"
+    yield "what their origins recorded and signed, and no other that these origins had when they signed last is left out of the runs shown."
     for section in finding.sections:
-        yield from _section_words(section)
+        yield from _section_words(section, proof.until_at_ms)
     if finding.completeness is not None:
-        yield "Counted from the records shown:"
+        yield "Counted from the records shown" + (", what nobody had signed yet as missing:" if short else ":")
         yield from (f"  {line}" for line in completeness_words(finding.completeness))
     yield "What this does not show:"
     yield "  - that a sensor measured rightly, or that a clock on board was right"
@@ -82,11 +87,13 @@ def completeness_words(found: Completeness) -> Iterator[str]:
     yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}"
 
 
-def _section_words(section: SectionFinding) -> Iterator[str]:
+def _section_words(section: SectionFinding, until_at_ms: int) -> Iterator[str]:
     if section.end is None:
         return
     yield f"  {section.stream} of {section.origin}: {len(section.rows):,} records, {section.absent:,} runs in which it does not appear"
     yield f"    signed at {utc(section.end.at_ms)} with {key_text(section.end.key)}, up to offset {section.end.end - 1:,}"
+    if section.end.at_ms < until_at_ms:
+        yield f"    NOT SHOWN: what it recorded from then until {utc(until_at_ms)}"
     for run in section.not_shown:
         yield f"    not shown: run {run.run:,} ({run.why})"
 

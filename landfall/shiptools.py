@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from landfall.asking import Asked
 from landfall.lognumbers import utc
 from landfall.processes import run_process, settings_of
-from streams.errors import Misuse, RetryLater
 
 TIMEOUT_S = 10.0
+HINT = "`landfall ship link --help` tells what there is"
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
 ]
@@ -39,7 +39,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
 ) -> None:
     """How the running ship fares: her links, what waits and since when, what was sent today and what it cost."""
-    told = _asked("GET", "/ship", config or context.obj)
+    told = ship_of(config or context.obj).answer("GET", "/ship", keys=("node", "ship", "position", "port", "link", "waiting"))
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return
@@ -57,23 +57,16 @@ def link(
     config: Config = None,
 ) -> None:
     """Which link the running ship keeps: by her position (auto), none, the satellite, or a port's; until her node ends."""
-    told = _asked("POST", "/ship/link", config or context.obj, {"link": wish})
+    told = ship_of(config or context.obj).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
     Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
 
 
-def _asked(method: str, path: str, config: Path | None, body: Any = None) -> dict[str, Any]:
-    """What the node of these settings answers. Raises RetryLater when it does not run, Misuse with its own sentence."""
+def ship_of(config: Path | None, hint: str = HINT) -> Asked:
+    """The door of the ship's node of these settings, to be asked; `hint`: what to do when it refuses."""
     settings: Any = settings_of("ship", config)
     node = settings.node
-    url, headers = f"http://{node.host}:{node.port}", {"Authorization": f"Bearer {node.token.get_secret_value()}"}
-    try:
-        answer = httpx.request(method, url + path, headers=headers, json=body, timeout=TIMEOUT_S, trust_env=False)
-    except httpx.HTTPError as problem:
-        raise RetryLater(f"'{node.node}' can not be reached at {url}: {problem}", hint="start it with `landfall ship`") from problem
-    told: dict[str, Any] = answer.json()
-    if answer.is_error:
-        raise Misuse(str(told.get("problem", answer.status_code)), hint="`landfall ship link --help` tells what there is")
-    return told
+    url, token = f"http://{node.host}:{node.port}", node.token.get_secret_value()
+    return Asked(f"'{node.node}'", url, start_it="start it with `landfall ship`", refused=hint, timeout_s=TIMEOUT_S, token=token)
 
 
 def _lines(told: dict[str, Any]) -> Iterator[str]:

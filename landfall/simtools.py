@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import typer
 from rich.console import Console
 
+from landfall.asking import Asked
 from landfall.demo import ports
 from landfall.lognumbers import utc
 from landfall.processes import run_process
-from streams.errors import Misuse, RetryLater
 
 CONTROL_TIMEOUT_S = 5.0
 Url = Annotated[str, typer.Option("--url", help="Where the simulator's clock is served.")]
@@ -44,49 +43,41 @@ def replay(
 @sim_app.command("clock")
 def clock(url: Url = CLOCK_URL) -> None:
     """Tell the fleet's time and how fast it runs."""
-    _tell(_answer("GET", f"{url}/clock"))
+    _tell(url, "GET", "/clock")
 
 
 @sim_app.command("start")
 def start(url: Url = CLOCK_URL) -> None:
     """Begin a story that is held; one that was paused stays paused."""
-    _tell(_answer("POST", f"{url}/control", {"action": "start"}))
+    _tell(url, "POST", "/control", {"action": "start"})
 
 
 @sim_app.command("pause")
 def pause(url: Url = CLOCK_URL) -> None:
     """Stop the fleet's time."""
-    _tell(_answer("POST", f"{url}/control", {"action": "pause"}))
+    _tell(url, "POST", "/control", {"action": "pause"})
 
 
 @sim_app.command("resume")
 def resume(url: Url = CLOCK_URL) -> None:
     """Let the fleet's time run again."""
-    _tell(_answer("POST", f"{url}/control", {"action": "resume"}))
+    _tell(url, "POST", "/control", {"action": "resume"})
 
 
 @sim_app.command("speed")
 def speed(times: Annotated[float, typer.Argument(help="Fleet time per wall time: 1 is real time.")], url: Url = CLOCK_URL) -> None:
     """Change how fast the fleet's time runs."""
-    _tell(_answer("POST", f"{url}/control", {"action": "speed", "speed": times}))
+    _tell(url, "POST", "/control", {"action": "speed", "speed": times})
 
 
 @sim_app.command("jump")
 def jump(chapter: Annotated[str, typer.Argument(help="A (Tokyo), B (Singapore) or C (off Sydney).")], url: Url = CLOCK_URL) -> None:
     """Run as fast as this machine can to just before a chapter of the story."""
-    _tell(_answer("POST", f"{url}/control", {"action": "jump", "chapter": chapter.upper()}))
+    _tell(url, "POST", "/control", {"action": "jump", "chapter": chapter.upper()})
 
 
-def _answer(method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    try:
-        answer = httpx.request(method, url, json=body, timeout=CONTROL_TIMEOUT_S, trust_env=False)
-    except httpx.HTTPError as problem:
-        raise RetryLater(f"no clock answers at {url}: {problem}", hint="is the demo running? give its clock's address with --url") from None
-    told: dict[str, Any] = answer.json()
-    if answer.is_error:
-        raise Misuse(told["error"], hint=told["hint"])
-    return told
-
-
-def _tell(view: dict[str, Any]) -> None:
+def _tell(url: str, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+    hint = "is the demo running? give its clock's address with --url"
+    clock = Asked("the fleet's clock", url, start_it=hint, refused=hint, timeout_s=CONTROL_TIMEOUT_S)
+    view = clock.answer(method, path, body, keys=("fleet_at_ms", "speed", "state"))
     Console().print(f"{utc(view['fleet_at_ms'])}  {view['speed']:g} x real time  {view['state']}", markup=False)

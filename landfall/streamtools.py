@@ -46,21 +46,24 @@ def create(name: Name, settings: Settings, api: Api, username: Username, passwor
     with headquarters(api, username, password) as client:
         if name in _standing(client):
             raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`")
-        _write(client, name, given)
+        _write(client, name, given, based_on=0)
 
 
 @stream_app.command("set")
 def set_(name: Name, settings: Settings, api: Api, username: Username, password: Password) -> None:
-    """Change how a stream is managed; what is not named stays as it was. Takes effect at every node, without restart."""
+    """Change how a stream is managed; what is not named stays as it was. Takes effect at every node, without restart.
+
+    Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
+    """
     given = _given(settings)
     with headquarters(api, username, password) as client:
         standing = _standing(client)
         if name not in standing:
             raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`")
-        before = standing[name]["value"]
+        version, before = standing[name]["version"], standing[name]["value"]
         if "retention" in given:
             given["retention"] = {**before.get("retention", {}), **given["retention"]}
-        _write(client, name, {**before, **given})
+        _write(client, name, {**before, **given}, based_on=version)
 
 
 @stream_app.command("show")
@@ -196,8 +199,8 @@ def _standing(client: httpx.Client) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in answer_of(client, "GET", "/api/registry/streams")["items"]}
 
 
-def _write(client: httpx.Client, name: str, value: Mapping[str, Any]) -> None:
-    entries = [{"type": TYPE, "id": name, "value": value}]
+def _write(client: httpx.Client, name: str, value: Mapping[str, Any], based_on: int) -> None:
+    entries = [{"type": TYPE, "id": name, "value": value, "based_on": based_on}]
     entry = answer_of(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
     what = "is set" if entry["written"] else "stood like this already"
     typer.echo(f"{name} {what}, version {entry['version']}")

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
+from itertools import takewhile
 
 import httpx
 
@@ -43,11 +44,11 @@ class Clerk:
         return self._papers[self.accepted].due_at_ms if self.accepted < len(self._papers) else NEVER_MS
 
     def run(self, now_ms: Callable[[], int], stop: threading.Event) -> None:
-        """Write every paper when it is due, until all are or `stop` is set. Raises Misuse when a paper or the login is wrong."""
+        """Write every paper when it is ready, until all are or `stop` is set. Raises Misuse when a paper or the login is wrong."""
         told = False
         with httpx.Client(base_url=self._door.url.rstrip("/"), timeout=TIMEOUT_S, trust_env=False) as client:
             while self.accepted < len(self._papers) and not stop.is_set():
-                batch = self._due(now_ms())
+                batch = self._ready(now_ms())
                 if not batch:
                     stop.wait(LOOK_S)
                     continue
@@ -61,10 +62,9 @@ class Clerk:
                     told = True
                     stop.wait(RETRY_S)
 
-    def _due(self, now_ms: int) -> Sequence[Paper]:
+    def _ready(self, now_ms: int) -> Sequence[Paper]:
         batch = self._papers[self.accepted : self.accepted + ENTRIES_MAX]
-        due = sum(1 for paper in batch if paper.due_at_ms <= now_ms)
-        return batch[:due]
+        return list(takewhile(lambda paper: paper.ready_at_ms <= now_ms, batch))
 
     def _write(self, client: httpx.Client, batch: Sequence[Paper]) -> None:
         if not self._token:

@@ -20,9 +20,9 @@ LANDING_S = 0.5
 """A jump slows down so that at no time it would arrive sooner: who asks the time that often does not overshoot."""
 JUMP_BEFORE_MS = 30 * SECOND_MS
 """A jump ends so long before its chapter begins."""
-LEAD_WALL_S = 0.5
+LEAD_WALL_S = 1.5
 LEAD_MS_MIN, LEAD_MS_MAX = 2 * SECOND_MS, 6 * HOUR_MS
-"""How far the clock may be ahead of what is acknowledged: half a second of the wall, within these bounds of fleet time."""
+"""How far the clock may be ahead of what is acknowledged: that of the wall, within these bounds of fleet time."""
 
 ClockState = Literal["running", "paused", "jumping", "waiting", "ended"]
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from cargo.registry import BookedContainer, Booking, Custody, Customer, LoadList, Port, RegistryValue, Ship, Story, Stowed
-from sim.arrays import HOUR_MS, NEVER_MS
+from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS
 from sim.places import PORTS
 from sim.stages import INTAKES, State
 from sim.story import chapters
@@ -21,14 +21,20 @@ from sim.world import World
 LOAD_LIST_BEFORE_MS = 6 * HOUR_MS
 """A port has a ship's load list so long before she arrives."""
 BOOKED_BEFORE_MS = 48 * HOUR_MS
+WRITING_MS = 15 * MINUTE_MS
+"""So long the clerk may take for a pile of boxes that changed hands: the fleet need not stand still for each."""
 END_PLANNED_AFTER_MS = 24 * HOUR_MS
 """So long after the boxes have sailed, their strippings are planned and the bookings' ends known: days before they come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """One registry entry, to be accepted before the fleet's time passes `due_at_ms` (UTC ms). `value`: plain JSON, right by `cargo`."""
+    """One registry entry: written from `ready_at_ms` on, to be accepted before the fleet's time passes `due_at_ms` (both UTC ms).
 
+    `value`: plain JSON, right by `cargo`.
+    """
+
+    ready_at_ms: int
     due_at_ms: int
     type: str
     id: str
@@ -38,7 +44,7 @@ class Paper:
 def paperwork(world: World, pile_ms: int = HOUR_MS) -> list[Paper]:
     """Every entry of the story, in the order in which it is written; what is due at one time is in the order of these lines.
 
-    Boxes that change hands pile up for `pile_ms` of fleet time before they are written down.
+    Boxes that change hands pile up for `pile_ms` of fleet time before they are written down, which may take WRITING_MS.
     """
     begins_at_ms = world.timeline.begins_at_ms
     papers = [
@@ -53,12 +59,12 @@ def paperwork(world: World, pile_ms: int = HOUR_MS) -> list[Paper]:
         *_custody(world, pile_ms),
         *_chapters(world),
     ]
-    in_time = (paper for paper in papers if paper.due_at_ms <= world.timeline.ends_at_ms)
+    in_time = (paper for paper in papers if paper.ready_at_ms <= world.timeline.ends_at_ms)
     return sorted(in_time, key=lambda paper: paper.due_at_ms)
 
 
-def _paper(due_at_ms: int, kind: str, identity: str, value: RegistryValue) -> Paper:
-    return Paper(due_at_ms, kind, identity, msgspec.to_builtins(value))
+def _paper(ready_at_ms: int, kind: str, identity: str, value: RegistryValue, writing_ms: int = 0) -> Paper:
+    return Paper(ready_at_ms, ready_at_ms + writing_ms, kind, identity, msgspec.to_builtins(value))
 
 
 def _ships(world: World) -> Iterator[Paper]:
@@ -149,8 +155,9 @@ def _custody(world: World, pile_ms: int) -> Iterator[Paper]:
         if stage.state in (State.QUAY, State.SHIP, State.ROAD):
             at = "delivered" if stage.state is State.ROAD else INTAKES[stage.place]
             first = stage.from_at_ms < begins_at_ms + HOUR_MS
-            due_at_ms = begins_at_ms if first else -(-stage.from_at_ms // pile_ms) * pile_ms
-            yield _paper(due_at_ms, "custody", world.boxes.numbers[stage.box], Custody(at, stage.from_at_ms))
+            piled_at_ms = begins_at_ms if first else -(-stage.from_at_ms // pile_ms) * pile_ms
+            writing_ms = 0 if first else max(0, min(WRITING_MS, world.timeline.ends_at_ms - piled_at_ms))
+            yield _paper(piled_at_ms, "custody", world.boxes.numbers[stage.box], Custody(at, stage.from_at_ms), writing_ms)
 
 
 def _chapters(world: World) -> Iterator[Paper]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from cargo.identifiers import make_container
 from streams.errors import Misuse
 
 COLUMNS = ("device", "Date", "Time_UTC", "Latitude", "Longitude", "Accuracy", "Temperature", "Humidity", "GForce", "Tilt", "Door", "Light")
-"""What the file must have; see the README beside it."""
+"""What the file must have: docs/simulator.md."""
 OWNER = "SCHU"
 _NUMBERS = {
     "Latitude": "latitude_deg",
@@ -44,21 +45,40 @@ def read_recorded(path: Path) -> list[Recorded]:
     """All rows in order of time, rows of one instant in the file's order; duplicates, gaps and sparse rows as they are.
 
     Each device is given a valid container number, in order of its name. An accuracy that is no number (`cellid`) tells where the position
-    came from, and is kept as `position_source`. Raises Misuse when the file is missing, lacks a column, or a row does not read.
+    came from, and is kept as `position_source`. Raises Misuse when the file is missing, lacks a column, or a line does not read.
     """
+    rows = dict(_rows(path))
+    devices = sorted({row["device"] for row in rows.values()})
+    containers = {device: make_container(OWNER, 100_001 + number) for number, device in enumerate(devices)}
+    recorded = [_recorded(row, containers[row["device"]], line, path) for line, row in rows.items()]
+    return sorted(recorded, key=lambda row: row.at_ms)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each row, and the number of the line on which it ends."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            table = csv.DictReader(file)
-            missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
-            if missing:
-                raise Misuse(f"{path} has no column {', '.join(missing)}", hint="give the CSV described in its README")
-            rows = list(table)
+        text = path.read_bytes().decode()
     except OSError as problem:
         raise Misuse(f"{path} can not be read: {problem.strerror}", hint="give the path of the recorded readings") from problem
-    devices = sorted({row["device"] for row in rows})
-    containers = {device: make_container(OWNER, 100_001 + number) for number, device in enumerate(devices)}
-    recorded = [_recorded(row, containers[row["device"]], number, path) for number, row in enumerate(rows, 2)]
-    return sorted(recorded, key=lambda row: row.at_ms)
+    except UnicodeDecodeError as problem:
+        line = problem.object.count(b"\n", 0, problem.start) + 1
+        raise Misuse(f"line {line} of {path} is not UTF-8", hint="save the file as UTF-8 text, and look at that line") from problem
+    table = csv.reader(io.StringIO(text, newline=""))
+    try:
+        names = next(table, [])
+        missing = [name for name in COLUMNS if name not in names]
+        if missing:
+            raise Misuse(f"{path} has no column {', '.join(missing)}", hint="give a CSV with the columns that docs/simulator.md lists")
+        for fields in filter(None, table):
+            if len(fields) != len(names):
+                raise _misread(path, table.line_num, f"it has {len(fields)} fields, and the first line names {len(names)}")
+            yield table.line_num, dict(zip(names, fields, strict=True))
+    except csv.Error as problem:
+        raise _misread(path, table.line_num, str(problem)) from problem
+
+
+def _misread(path: Path, line: int, why: str) -> Misuse:
+    return Misuse(f"line {line} of {path} does not read: {why}", hint="mend or remove that line")
 
 
 def _recorded(row: dict[str, str], container: str, line: int, path: Path) -> Recorded:
@@ -66,7 +86,7 @@ def _recorded(row: dict[str, str], container: str, line: int, path: Path) -> Rec
         at = datetime.strptime(f"{row['Date']} {row['Time_UTC']}", "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
         payload = dict(_payload(row, round(at.timestamp() * 1_000)))
     except ValueError as problem:
-        raise Misuse(f"line {line} of {path} does not read: {problem}", hint="mend or remove that line") from problem
+        raise _misread(path, line, str(problem)) from problem
     return Recorded(payload["at"], container, f"landfall/containers/{container}/reading", orjson.dumps(payload))
 
 

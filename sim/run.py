@@ -31,6 +31,7 @@ from sim.truth import Truth
 from sim.world import build_world
 from streams.clock import Clock, WallClock
 from streams.link.door import AppendDoor
+from streams.listening import listening
 from streams.metrics import Metrics
 
 TURN_S = 0.02
@@ -134,7 +135,7 @@ async def run_sim(settings: SimSettings, fresh: bool = False, hold: bool = False
 
     With `hold` the story waits where it is until the clock's door is told to start it.
 
-    Raises what ends it: Misuse for settings, a login or a paper that is wrong, OSError when the clock's port is taken.
+    Raises what ends it: Misuse for settings, a login or a paper that is wrong, and for an address of the clock that can not be had.
     """
     settings.data.mkdir(parents=True, exist_ok=True)
     simulation = Simulation(settings, fresh=fresh, hold=hold)
@@ -187,7 +188,8 @@ async def _served(clock: StoryClock, settings: SimSettings) -> AsyncIterator[Non
     runner = web.AppRunner(clock_door(clock), access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.clock_host, settings.clock_port).start()
+        with listening("the fleet's clock", settings.clock_host, settings.clock_port):
+            await web.TCPSite(runner, settings.clock_host, settings.clock_port).start()
         log.info("the fleet's clock answers at http://%s:%d/clock", settings.clock_host, settings.clock_port)
         yield
     finally:

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from sim.arrays import HOUR_MS, MINUTE_MS
-from streams.tables import SettingsTable
+from streams.tables import DoorUrl, SettingsTable
 
 BEGINS_AT_MS = 1_777_593_600_000
 """2026-05-01T00:00:00Z: when the story begins."""
@@ -40,7 +40,7 @@ CADENCES: dict[str, Cadence] = {
 class IntakeDoor(SettingsTable):
     """An MQTT intake: `at` is `ship/<IMO number>` or `quay/<UN/LOCODE>`; with `tls_ca` (a PEM file) the connection is TLS."""
 
-    at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5})$")
+    at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5})$", examples=["ship/9321483", "quay/JPTYO"])
     host: str = "127.0.0.1"
     port: int = Field(default=1883, gt=0, lt=65536)
     username: str = ""
@@ -59,7 +59,7 @@ class ApiDoor(SettingsTable):
 class MetricsDoor(SettingsTable):
     """The door of the node through which the simulator tells how it fares (`http://host:port`), and the token to show there."""
 
-    url: str = Field(pattern=r"^https?://[^/]+$")
+    url: DoorUrl
     token: SecretStr
     every_s: float = Field(default=10.0, gt=0)
 

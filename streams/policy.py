@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal
 
 from streams.derived import parent_of
@@ -25,7 +25,8 @@ class Lane(IntEnum):
     EXCEPTIONS = 5
 
 
-def carries(patterns: Collection[str], stream: str) -> bool:
+@lru_cache(maxsize=65_536)
+def carries(patterns: tuple[str, ...], stream: str) -> bool:
     """Whether `stream`, or the one it was made from, is among `patterns`, and itself not among those that begin with `!`."""
     refused = any(fnmatchcase(stream, pattern[1:]) for pattern in patterns if pattern.startswith("!"))
     return not refused and any(fnmatchcase(parent_of(stream), pattern) for pattern in patterns)
@@ -53,7 +54,7 @@ class LinkPolicy:
         return carries(self.streams, stream)
 
 
-SATELLITE = LinkPolicy("satellite", ("alerts", "ships", "aboard/*", "!ships.heads"))
+SATELLITE = LinkPolicy("satellite", ("alerts", "reports", "ships", "aboard/*", "!ships.heads"))
 PORT = LinkPolicy("port", ("*",))
 LAN = LinkPolicy("lan", ("*",))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from streams.clock import EARLY_MS_MAX
@@ -47,6 +48,7 @@ PLACES = frozenset(["stream", "origin", "coordinates"])
 SIGNAL_CHARS_MAX = 100
 SIGNAL_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
 LATE_MS_MAX = 180 * 86_400_000
+BODY_NESTING_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,22 @@ def body_text(body: Mapping[str, Any]) -> str:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def read_body(text: str | None) -> dict[str, Any]:
+    """The JSON object that a record's body is meant to be. For who must go on whatever others appended: a record that came by sync may hold
+    any text. Raises ValueError for none, for what is no JSON (as NaN, or half of a surrogate pair), no object, or nests deeper than
+    BODY_NESTING_MAX: what is given, `body_text` writes again.
+    """
+    if text is None:
+        raise ValueError("the record has no body")
+    try:
+        body = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise ValueError(f"the body is no JSON object: {problem}") from problem
+    if not _nests_within(body, BODY_NESTING_MAX):
+        raise ValueError(f"the body nests deeper than {BODY_NESTING_MAX}")
+    return body
+
+
 def signal_names(records: pa.RecordBatch) -> list[str]:
     """The names of the batch's signal columns, in column order."""
     return [name for name in records.schema.names if name not in RESERVED]
@@ -165,6 +183,12 @@ def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.concat_tables((pa.Table.from_batches([b]) for b in batches), promote_options="default").combine_chunks()
     parts = table.to_batches()
     return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _nests_within(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    return levels > 0 and all(_nests_within(one, levels - 1) for one in (value.values() if isinstance(value, dict) else value))
 
 
 def _known_field(name: str) -> pa.Field | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 MISFIT = "misfit"
@@ -18,6 +18,8 @@ _SAID = "{what}; {hint}"
 _MARK = "_checks_between_settings"
 Check = TypeVar("Check", bound=Callable[[Any], Iterator["Problem"]])
 Place = tuple[str | int, ...]
+DoorUrl = Annotated[str, Field(pattern=r"^https?://[^/]+$", examples=["http://127.0.0.1:8770"])]
+"""Where a node's door is. A setting with a pattern has `examples` of what fits it: who is told that it is wrong is told those."""
 
 
 @dataclass(frozen=True, slots=True)

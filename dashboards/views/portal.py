@@ -11,6 +11,7 @@ from dashboards import layers, markup, tables, words
 from dashboards.views import parts, session
 
 Answer = Mapping[str, Any]
+ALL_BOOKINGS = "All bookings"
 MAP_HEIGHT_PX, MAP_WIDTH_PX = 430, 900
 _BEAT, _CAMERA = "portal_beat", "portal_camera"
 
@@ -51,9 +52,9 @@ def _bookings() -> None:
         st.html(markup.table(COLUMNS, booking_rows(bookings, boxes["items"], tables.names_of(told, papers)), "No booking yet."))
         parts.heading("Containers", "choose one to open it")
         references = [booking["reference"] for booking in bookings]
-        chosen = st.selectbox("Booking", ["All bookings", *references], key="portal-booking", label_visibility="collapsed")
-        shown = [box for box in boxes["items"] if chosen in ("All bookings", box["booking"])]
-        parts.container_list(shown, told, tables.names_of(told, boxes), "portal-boxes")
+        chosen = st.selectbox("Booking", [ALL_BOOKINGS, *references], key="portal-booking", label_visibility="collapsed")
+        shown = boxes if chosen == ALL_BOOKINGS else session.ask_all("/containers", booking=chosen)
+        parts.container_list(shown["items"], told, tables.names_of(told, shown), "portal-boxes")
 
 
 COLUMNS = (

@@ -71,6 +71,15 @@ def make_tables(spark: SparkSession, root: str) -> None:
             spark.sql(table.create_sql(root))
 
 
+def query(settings: AnalyticsSettings, spark: SparkSession, steps: Steps) -> StreamingQuery:
+    """Spark's query, begun from the micro-batch that is not done: what is new in the log goes through `steps`."""
+    source = spark.readStream.format(FORMAT).option("folder", str(settings.log_dir)).option("streams", ",".join(STREAMS))
+    source = source.option("recordsMax", str(settings.records_max)).option("partitions", str(settings.spark.shuffle_partitions))
+    writer = source.load().writeStream.foreachBatch(steps.micro_batch).queryName(PROCESS)
+    writer = writer.option("checkpointLocation", str(settings.checkpoint_dir))
+    return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+
+
 class AnalyticsJob:
     """The job inside a process that has Spark already. `close` it at the end: the micro-batch under way is finished."""
 
@@ -90,7 +99,7 @@ class AnalyticsJob:
         with self._told():
             if self._query is not None:
                 self._query.stop()
-            self._query = self._begun()
+            self._query = query(self._settings, self._spark, self._steps)
             self._progress.running()
 
     def step(self) -> int:
@@ -115,16 +124,6 @@ class AnalyticsJob:
         self._steps.stop()
         if self._query is not None:
             self._query.stop()
-
-    def _begun(self) -> StreamingQuery:
-        settings = self._settings
-        source = self._spark.readStream.format(FORMAT).option("folder", str(settings.log_dir)).option("streams", ",".join(STREAMS))
-        source = source.option("recordsMax", str(settings.records_max)).option("partitions", str(settings.spark.shuffle_partitions))
-        writer = source.load().writeStream.foreachBatch(self._steps.micro_batch).queryName(PROCESS)
-        writer = writer.option("checkpointLocation", str(settings.checkpoint_dir)).trigger(
-            processingTime=f"{settings.trigger_ms} milliseconds"
-        )
-        return writer.start()
 
     @contextmanager
     def _told(self) -> Iterator[None]:

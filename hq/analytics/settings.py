@@ -10,10 +10,10 @@ from pydantic import Field, SecretStr
 from hq.analytics.appending import REQUEST_RECORDS_MAX
 from hq.running import WorkSettings
 from hq.spark import SparkSettings
-from streams.words import NODE_PATTERN
+from streams.node.settings import NodeName
+from streams.tables import DoorUrl
 
-NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$")]
-Place = Annotated[str, Field(pattern=r"^(ship/\d{7}|quay/[A-Z]{2}[A-Z2-9]{3})$")]
+Place = Annotated[str, Field(pattern=r"^(ship/\d{7}|quay/[A-Z]{2}[A-Z2-9]{3})$", examples=["ship/9321483", "quay/JPTYO"])]
 
 
 class AnalyticsSettings(WorkSettings):
@@ -32,7 +32,7 @@ class AnalyticsSettings(WorkSettings):
     tables_dir: str
     checkpoint_dir: Path
     scratch_dir: Path
-    door: str = Field(pattern=r"^https?://[^/]+$")
+    door: DoorUrl
     token: SecretStr
     metrics_every_s: float = Field(default=5.0, gt=0)
     places: dict[NodeName, Place] = Field(default={})

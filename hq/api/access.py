@@ -13,7 +13,7 @@ viewer's can be in no answer, no count and no bound. Default deny: a role nobody
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -25,6 +25,8 @@ from hq.api.accounts import Role
 from hq.serving import models as m
 
 Rows = Select[*tuple[Any, ...]]
+Which = Callable[[Any], ColumnElement[bool]]
+"""Whether a column's container is meant: so that a few are looked up, and not picked from all."""
 _STAFF: frozenset[Role] = frozenset({"operations", "clerk"})
 
 
@@ -37,13 +39,16 @@ class Right(StrEnum):
     SEE_PORTS = "see what a port expects"
     SEE_PROCESSES = "see how the processes fare"
     SEE_SEARCH_AREAS = "see where to search for lost boxes"
+    SEE_REPORTS = "see loss reports"
+    SEE_NOTICES = "see what owners are told of losses"
 
 
+_REPORTS = (Right.SEE_REPORTS, Right.SEE_NOTICES)
 _RIGHTS: dict[Role, frozenset[Right]] = {
     "operations": frozenset(Right),
-    "clerk": frozenset({Right.WRITE_REGISTRY, Right.SEE_PORTS, Right.SEE_PROCESSES, Right.SEE_SEARCH_AREAS}),
+    "clerk": frozenset({Right.WRITE_REGISTRY, Right.SEE_PORTS, Right.SEE_PROCESSES, Right.SEE_SEARCH_AREAS, *_REPORTS}),
     "crew": frozenset({Right.ACKNOWLEDGE}),
-    "customer": frozenset(),
+    "customer": frozenset({Right.SEE_NOTICES}),
 }
 
 
@@ -61,6 +66,11 @@ class Viewer:
         """Whether the viewer's role has the right."""
         return right in _RIGHTS.get(self.role, frozenset())
 
+    @property
+    def is_staff(self) -> bool:
+        """Whether the viewer sees the whole fleet."""
+        return self.role in _STAFF
+
 
 @dataclass(frozen=True, slots=True)
 class Sight:
@@ -72,7 +82,7 @@ class Sight:
     @property
     def is_staff(self) -> bool:
         """Whether the viewer sees the whole fleet."""
-        return self.viewer.role in _STAFF
+        return self.viewer.is_staff
 
     @property
     def reads_log(self) -> bool:
@@ -85,11 +95,21 @@ class Sight:
         One row a container. `signals`: `{name: {"value", "at_ms"}}`; `owner_told`: whether the viewer may know whose it is, so that no
         booking means that there is none; `until_at_ms`: end of the customer's right, when there is one.
         """
-        if self.is_staff or self.viewer.role == "crew":
-            return self._fleet_containers()
-        if self.viewer.role == "customer":
-            return self._own_containers()
-        return self._fleet_containers().where(false())
+        return self._containers(lambda _: true())
+
+    def booked(self, reference: str) -> Rows:
+        """As `containers`, those that bookings of this reference had, have or will have, with `found_booking, found_from_at_ms,
+        found_until_at_ms`: of several spans of a box the last begun, else the next.
+
+        Letters may be small or large, and outer blanks are none. A customer's own bookings alone count; a crew is told of none.
+        """
+        b = m.BookingContainer
+        mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
+        span = _one_span(and_(func.lower(func.trim(b.booking)) == func.lower(reference.strip()), mine), self.now_at_ms)
+        found = _of(span).cte("found")
+        own = self._containers(lambda number: number.in_(_of(found.c.container))).subquery()
+        told = (found.c[name].label(f"found_{name}") for name in ("booking", "from_at_ms", "until_at_ms"))
+        return _of(own, *told).join(found, found.c.container == own.c.number)
 
     def unlisted(self) -> Rows:
         """`number, place_kind, place_id` of the viewer's containers that only sensors have named: no booking, no custody."""
@@ -233,10 +253,19 @@ class Sight:
         a = m.StreamAge
         return _of(a.stream, a.records, a.received_at_ms).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
 
-    def _fleet_containers(self) -> Rows:
+    def _containers(self, which: Which) -> Rows:
+        if self.is_staff or self.viewer.role == "crew":
+            return self._fleet_containers(which)
+        if self.viewer.role == "customer":
+            return self._own_containers(which)
+        return self._fleet_containers(which).where(false())
+
+    def _fleet_containers(self, which: Which) -> Rows:
         s, b = m.ContainerState, m.BookingContainer
-        known = select(s.container).union(select(b.container), select(m.Custody.id)).subquery()
-        booked = _latest_span(and_(b.from_at_ms <= self.now_at_ms, or_(b.until_at_ms.is_(None), b.until_at_ms > self.now_at_ms)))
+        stated, *listed = (select(number).where(which(number)) for number in (s.container, b.container, m.Custody.id))
+        known = stated.union(*listed).subquery()
+        current = and_(b.from_at_ms <= self.now_at_ms, or_(b.until_at_ms.is_(None), b.until_at_ms > self.now_at_ms))
+        booked = _one_span(and_(current, which(b.container)), self.now_at_ms)
         crew = self.viewer.role == "crew"
         rows = _of(
             *(known.c.container.label("number"), s.place_kind, s.place_id, s.latitude_deg, s.longitude_deg, s.at_ms),
@@ -250,9 +279,10 @@ class Sight:
             return rows.where(s.place_kind == "ship", s.place_id == self.viewer.ship)
         return rows.outerjoin(booked, booked.c.container == known.c.container)
 
-    def _own_containers(self) -> Rows:
+    def _own_containers(self, which: Which) -> Rows:
         b, c = m.BookingContainer, m.CustomerContainer
-        span = _latest_span(and_(b.customer == self.viewer.customer, b.from_at_ms <= self.now_at_ms))
+        begun = and_(b.customer == self.viewer.customer, b.from_at_ms <= self.now_at_ms)
+        span = _one_span(and_(begun, which(b.container)), self.now_at_ms)
         rows = _of(
             *(span.c.container.label("number"), c.place_kind, c.place_id),
             *(
@@ -329,9 +359,10 @@ def _whether(right: bool) -> ColumnElement[bool]:
     return true() if right else false()
 
 
-def _latest_span(which: ColumnElement[bool]) -> Any:
-    """Of the spans that fulfil `which`, each container's latest: `container, booking, customer, until_at_ms`."""
+def _one_span(which: ColumnElement[bool], now_at_ms: int) -> Any:
+    """Of the spans that fulfil `which`, each container's last begun, else its next: its columns."""
     b = m.BookingContainer
-    rank = func.row_number().over(partition_by=b.container, order_by=(b.from_at_ms.desc(), b.booking)).label("rank")
-    ranked = select(b.container, b.booking, b.customer, b.until_at_ms, rank).where(which).subquery()
-    return _of(ranked.c.container, ranked.c.booking, ranked.c.customer, ranked.c.until_at_ms).where(ranked.c.rank == 1).subquery()
+    nearest = (b.from_at_ms > now_at_ms, func.abs(b.from_at_ms - now_at_ms), b.booking)
+    rank = func.row_number().over(partition_by=b.container, order_by=nearest).label("rank")
+    ranked = select(*b.__table__.c, rank).where(which).subquery()
+    return _of(*(ranked.c[one.key] for one in b.__table__.c)).where(ranked.c.rank == 1).subquery()

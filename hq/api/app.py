@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from hq.api.accounts import Accounts
-from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registry, searcharea, session, status
+from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
 from hq.api.errors import add_handlers
 from hq.api.examples import add_examples
 from hq.api.measuring import Measured
 from hq.api.reference import add_reference
 from hq.api.registrar import Registrar
+from hq.api.reports import ReportDesk
 from hq.api.services import Services
 from hq.api.settings import ApiSettings
 from hq.clock import following
@@ -24,6 +25,7 @@ from hq.running import teller_of
 from hq.serving.database import ServingReader
 from streams.clock import FleetClock
 from streams.link.door import AppendDoor
+from streams.listening import bound
 from streams.metrics import Metrics
 
 PROCESS = "api"
@@ -40,14 +42,16 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         with teller, closing(ServingReader(settings.database_url)) as reader:
-            registrar = Registrar(opened_log(settings.log), door, clock)
-            app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar)
+            log = opened_log(settings.log)
+            registrar = Registrar(log, door, clock)
+            desk = ReportDesk(log, registrar, settings.owners_told_from)
+            app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar, desk)
             yield
 
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Measured, metrics=metrics)
     add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
-    for part in (session, fleet, containers, alerts, bookings, ports, registry, searcharea, status):
+    for part in (session, fleet, containers, alerts, bookings, ports, registry, reports, searcharea, status):
         app.include_router(part.router, prefix="/api")
 
     add_examples(app)
@@ -61,13 +65,8 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
 
 
 def run_api(settings: ApiSettings) -> None:
-    """Serve until SIGTERM or SIGINT; what is being answered is finished first."""
-    with following(settings.clock) as clock:
-        uvicorn.run(
-            create_app(settings, clock),
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=STOP_S_MAX,
-        )
+    """Serve until SIGTERM or SIGINT; what is being answered is finished first. Raises Misuse when the address can not be had."""
+    with bound("the API", settings.host, settings.port) as door, following(settings.clock) as clock, suppress(KeyboardInterrupt):
+        app = create_app(settings, clock)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STOP_S_MAX)
+        uvicorn.Server(config).run([door])

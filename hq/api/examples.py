@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from cargo.lossform import Filled, as_json
 from cargo.searcharea import NOTE
 
 Fields = dict[str, Any]
@@ -168,6 +169,67 @@ _HULL = {
         "note": NOTE,
     },
 }
+_LOST_BOX: Fields = {
+    "container": _BOX,
+    "at_ms": _AT - 95_000,
+    "listed": f"{_IMO}/2",
+    "slot": "0740282",
+    "size_type": "45G1",
+    "empty": False,
+    "dangerous": "UNKNOWN",
+    "un_numbers": [],
+    "imdg_classes": [],
+    "cargo": "toy ducks",
+    "booking": "BK-2041",
+    "lost_at_ms": _AT - 95_000,
+    "lost_until_ms": _AT - 90_000,
+    "blow": True,
+    "latitude_deg": -33.9,
+    "longitude_deg": 151.3,
+    "posterior": 0.99,
+    "status": "PROBABLE_OVERBOARD",
+    "evidence": ["a shock of 6.1 g"],
+}
+_REPORT: Fields = {
+    "report_id": "77aa-1",
+    "incident_id": "77aa",
+    "ship": _IMO,
+    "kind": "INITIAL",
+    "number": 1,
+    "refers_to": None,
+    "state": "sent",
+    "revision": 1,
+    "digest": "3f2a91c0",
+    "written_at_ms": _AT - 80_000,
+    "written_by": "Mate Meyer",
+    "approved_by": "Master Moe",
+    "approved_at_ms": _AT - 60_000,
+    "sendings": [{"sent_at_ms": _AT - 50_000, "to": "COASTAL_STATE", "name": "RCC Australia", "means": "Inmarsat-C", "by": "Master Moe"}],
+    "lines": as_json({"number_lost": Filled(1, "RECKONED", "1 boxes with trackers, each by its own evidence")}),
+    "lost": [_LOST_BOX],
+    "at_risk": [],
+    "found": [],
+    "text": "LOSS OF FREIGHT CONTAINER(S) FROM A SHIP …",
+}
+_NOTICE: Fields = {
+    "notice_id": "b7e1",
+    "customer": "duckworks",
+    "ship": _IMO,
+    "ship_name": "Big Blue One",
+    "boxes": [
+        {
+            "container": _BOX,
+            "booking": "BK-2041",
+            "cargo": "toy ducks",
+            "became": "PROBABLY_LOST",
+            "lost_at_ms": _AT - 95_000,
+            "lost_until_ms": _AT - 90_000,
+            "latitude_deg": -33.9,
+            "longitude_deg": 151.3,
+        }
+    ],
+    "text": "Notice to duckworks: …",
+}
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
 _COUNTS = {"boxes": 2000, "lost": 7, "open_alerts": 8, "misread": 0, "on_ship": 1400, "on_quay": 593}
 
@@ -210,6 +272,13 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         },
         "area": {"type": "FeatureCollection", "note": NOTE, "features": [_SEGMENT, _HULL]},
     },
+    ("get", "/api/incidents/{incident_id}/reports"): {
+        "clock": _FRAME["clock"],
+        "as_of_at_ms": None,
+        "incident_id": "77aa",
+        "items": [_REPORT],
+    },
+    ("get", "/api/notices"): {"clock": _FRAME["clock"], "as_of_at_ms": None, "items": [_NOTICE]},
     ("get", "/api/bookings"): {**_FRAME, "items": [_BOOKING], "next": None, "names": _NAMES},
     ("get", "/api/bookings/{reference}"): {**_FRAME, "booking": _BOOKING, "names": _NAMES},
     ("get", "/api/ports/{locode}"): {

@@ -6,12 +6,13 @@ The node tells each ship what concerns her.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from cargo.bookings import Registry
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container
 from cargo.outcome import Made
@@ -32,11 +33,12 @@ ENTRIES_AT_ONCE_MAX = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An entry as it is given: type, id and value (a JSON object)."""
+    """An entry as it is given: type, id and value (a JSON object). `based_on`: the version it was made from, 0 for none; None: any."""
 
     type: str
     id: str
     value: Any
+    based_on: int | None = None
 
     @property
     def topic(self) -> str:
@@ -62,6 +64,10 @@ class Unacceptable(ValueError):
         self.problems = problems
 
 
+class Overtaken(Unacceptable):
+    """Of some entries another version stands than they were made from; nothing was written."""
+
+
 @dataclass(slots=True)
 class Registrar:
     """Writes the registry of the log that `reader` reads and `door` appends to. Safe from any thread; the only writer there is."""
@@ -77,12 +83,14 @@ class Registrar:
         """All of `wanted` stands in the registry, durable, when it returns; an entry whose value stands already gets no new version.
         Where one comes several times, the last counts.
 
-        Raises Unacceptable when any entry is not right (nothing is written), RetryLater when the node is away: the same again is safe.
+        Raises Unacceptable when any entry is not right, Overtaken when any is based on another version than stands and would change it
+        (nothing is written); RetryLater when the node is away: the same again is safe.
         """
         values = _checked(wanted)
         with self._lock:
             self._catch_up()
             self._check_shippers(wanted, values)
+            self._check_versions(wanted, values)
             entries = self._versions(wanted, values, by)
             if entries:
                 self._append(list(entries.values()))
@@ -98,6 +106,18 @@ class Registrar:
                 problems.append(_problem(index, one, reason))
         if problems:
             raise Unacceptable(problems)
+
+    def _check_versions(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]) -> None:
+        """Raises Overtaken for what somebody else changed since: written over it, that change would be lost."""
+        problems = []
+        for index, (one, value) in enumerate(zip(wanted, values, strict=True)):
+            known = self._standing.get(one.topic)
+            if one.based_on in (None, known.version if known else 0) or (known and known.value == value):
+                continue
+            stands = f"version {known.version} stands, by {known.by}" if known else "none stands"
+            problems.append(_problem(index, one, f"{one.id} is based on version {one.based_on}, but {stands}"))
+        if problems:
+            raise Overtaken(problems)
 
     def _versions(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue], by: str) -> dict[str, Entry]:
         """The new versions by topic: of entries that come several times the last, where it is not what stands."""
@@ -134,6 +154,12 @@ class Registrar:
             entry = self._standing.get(f"ship/{imo}")
         return entry.value if entry is not None and isinstance(entry.value, Ship) else None
 
+    def papers_of(self, numbers: Collection[str]) -> Registry:
+        """The bookings of these containers and every ship, as the registry stands now. Raises RetryLater when the log can not be read."""
+        with self._lock:
+            self._catch_up()
+            return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers))
+
     def acknowledge(self, made: Made, by: str) -> str:
         """The acknowledgement of an alert, appended to `alerts`; who did it. Raises RetryLater when the node is away."""
         self.door.append([Append("alerts", to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
@@ -162,6 +188,11 @@ class Registrar:
             raise
         for entry in entries:
             self._learn(entry)
+
+
+def _concerns(entry: Entry, numbers: Collection[str]) -> bool:
+    value = entry.value
+    return isinstance(value, Ship) or (isinstance(value, Booking) and any(box.container in numbers for box in value.containers))
 
 
 def _record(entry: Entry) -> Record:

@@ -17,6 +17,7 @@ from hq.api.access import Right, Rows, Sight, Viewer
 from hq.api.accounts import Accounts
 from hq.api.errors import ApiError, Rebuilding, not_for_you
 from hq.api.registrar import Registrar
+from hq.api.reports import ReportDesk
 from hq.api.settings import ApiSettings
 from hq.serving.database import ServingReader
 from hq.serving.freshness import Freshness, freshness
@@ -34,6 +35,7 @@ class Services:
     accounts: Accounts
     clock: FleetClock
     registrar: Registrar
+    reports: ReportDesk
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from pydantic import Field, HttpUrl, SecretStr
 
+from cargo.lossnotice import ToldFrom
 from hq.running import TellingSettings
+from hq.serving.address import DatabaseUrl
+from streams.tables import DoorUrl
 
 JWT_SECRET_CHARS_MIN = 32
 
@@ -18,12 +21,14 @@ class ApiSettings(TellingSettings):
     `log`, `door`, `token`: headquarters' log, its node's URL (`http://host:port`) and what local processes show there; the registry and
     acknowledgements are written through it. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON; `control`: the URL
     at which it is moved (none: it can not be). `token_lifetime_s` is of the wall's clock. `track_points_max`: of a ship's tail on the map.
+    `owners_told_from`: the carrier's policy, from when a loss report's notice reaches the owners: as soon as it is drafted, once the master
+    has approved it, or once it is sent.
     """
 
-    database_url: str = Field(pattern=r"^(sqlite|postgresql)")
+    database_url: DatabaseUrl
     accounts: Path
     log: Path
-    door: str = Field(pattern=r"^https?://[^/]+$")
+    door: DoorUrl
     token: SecretStr
     jwt_secret: SecretStr = Field(min_length=JWT_SECRET_CHARS_MIN)
     token_lifetime_s: int = Field(12 * 3600, ge=60)
@@ -31,3 +36,4 @@ class ApiSettings(TellingSettings):
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None
     track_points_max: int = Field(120, ge=0, le=5_000)
+    owners_told_from: ToldFrom = "drafted"

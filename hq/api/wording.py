@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from cargo.identifiers import check_container
 from cargo.lost import GONE_STATES
+from streams.records import read_body
 
 Fields = dict[str, Any]
 CLOSED_STATES = ("cleared", "retracted")
@@ -25,9 +25,10 @@ _OWN_WORDS = {
 
 
 def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
-    """One container in a list: where it is, how old that is, whose, and its last signals."""
+    """One container in a list: where it is, how old that is, whose, and its last signals; by which booking it was found, if by one."""
     at_ms, until_at_ms = row["at_ms"], row["until_at_ms"]
     located = row["latitude_deg"] is not None and row["longitude_deg"] is not None
+    found_by = {"found_by": _span_told(row, now_at_ms)} if "found_booking" in row else {}
     return {
         "number": row["number"],
         "number_problem": check_container(row["number"]).problem or None,
@@ -41,7 +42,15 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
         "until_at_ms": until_at_ms,
         "ended": until_at_ms is not None and until_at_ms <= now_at_ms,
         "signals": row["signals"] or {},
+        **found_by,
     }
+
+
+def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
+    from_at_ms, until_at_ms = row["found_from_at_ms"], row["found_until_at_ms"]
+    ended = until_at_ms is not None and until_at_ms <= now_at_ms
+    span = {"from_at_ms": from_at_ms, "until_at_ms": until_at_ms}
+    return {"booking": row["found_booking"], **span, "begun": from_at_ms <= now_at_ms, "ended": ended}
 
 
 def alert_told(row: Mapping[str, Any]) -> Fields:
@@ -74,7 +83,8 @@ def incident_told(row: Mapping[str, Any]) -> Fields:
 
 
 def record_told(row: Mapping[str, Any]) -> Fields:
-    """One record of a timeline: a reading with its signals, or an event or alert with its body."""
+    """One record of a timeline: a reading with its signals, or an event or alert with its body. A body that does not read is told as
+    none: the projector has told `exceptions` of it."""
     return {
         "kind": row["kind"],
         "at_ms": row["order_at_ms"],
@@ -82,8 +92,15 @@ def record_told(row: Mapping[str, Any]) -> Fields:
         "device": row["device"],
         "device_at_ms": row["device_at_ms"],
         "signals": row["signals"] or {},
-        "body": json.loads(row["body"]) if row["body"] else None,
+        "body": _body(row["body"]),
     }
+
+
+def _body(text: str | None) -> Fields | None:
+    try:
+        return read_body(text)
+    except ValueError:
+        return None
 
 
 def booking_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:

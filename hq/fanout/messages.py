@@ -22,6 +22,7 @@ from streams.records import (
     SOURCE_STREAM,
     TOPIC,
     Batch,
+    read_body,
     signal_names,
 )
 
@@ -42,7 +43,8 @@ def messages(batch: Batch) -> Iterator[Message]:
     (`device_at_ms`, `received_at_ms`, `order_at_ms`), `signals` (only those the row has), `body`.
 
     `source` names the coordinates of the record this one was made from, but not to customers: offsets of streams that all share would tell
-    how much others have there. A body longer than BODY_BYTES_MAX is left out: `body` is null and `body_left_out` has its length and digest.
+    how much others have there. A body that is longer than BODY_BYTES_MAX, or does not read (`streams.records.read_body`), is left out:
+    `body` is null and `body_left_out` has its length and digest.
     """
     signals = signal_names(batch.records)
     shared = not batch.stream.startswith(CUSTOMERS)
@@ -60,6 +62,14 @@ def _body(text: str | None) -> dict[str, Any]:
     if text is None:
         return {"body": None}
     whole = text.encode()
-    if len(whole) > BODY_BYTES_MAX:
-        return {"body": None, "body_left_out": {"bytes": len(whole), "sha256": hashlib.sha256(whole).hexdigest()}}
-    return {"body": orjson.Fragment(whole)}
+    if len(whole) <= BODY_BYTES_MAX and _reads(text):
+        return {"body": orjson.Fragment(whole)}
+    return {"body": None, "body_left_out": {"bytes": len(whole), "sha256": hashlib.sha256(whole).hexdigest()}}
+
+
+def _reads(text: str) -> bool:
+    try:
+        read_body(text)
+    except ValueError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from hq.fanout.routes import check_pattern
 from hq.running import WorkSettings
-from streams.logs.kafka.settings import USER_PATTERN, KafkaAccess, check_addresses
+from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses
 from streams.tables import Problem, SettingsTable, between, repeated
 
 _Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -29,7 +29,7 @@ class KafkaReader(SettingsTable):
     Its consumers' group ids must begin with the username and a dot.
     """
 
-    username: str = Field(pattern=USER_PATTERN)
+    username: UserName
     password: SecretStr
     streams: Annotated[tuple[str, ...], AfterValidator(_patterns)]
 
@@ -91,7 +91,7 @@ class KafkaBrokerSettings(SettingsTable):
     """
 
     folder: Path
-    username: str = Field("landfall", pattern=USER_PATTERN)
+    username: UserName = "landfall"
     password: SecretStr = Field(min_length=8)
     doors: tuple[KafkaDoor, ...] = Field((KafkaDoor(),), min_length=1)
     broker_port: int = Field(9094, ge=1, le=65_535)

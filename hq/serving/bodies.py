@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
-from cargo.registry import AtMs as FleetMs
+from cargo.registry import need_plain
+from streams.records import read_body
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 AtMs = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -27,56 +28,6 @@ class Event(msgspec.Struct, frozen=True):
     place: str | None = None
     ship: str | None = None
     node: str | None = None
-
-
-class Position(msgspec.Struct, frozen=True):
-    """Where an alert happened; `basis` is ACTUAL, ESTIMATED or DISCOVERED."""
-
-    latitude_deg: float
-    longitude_deg: float
-    basis: str | None = None
-    at_ms: AtMs | None = None
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """One piece of an alert's evidence; customers are told no weight and no detail."""
-
-    family: str
-    signal: str
-    at_ms: AtMs
-    weight: float | None = None
-    detail: str = ""
-
-
-class Cluster(msgspec.Struct, frozen=True):
-    """What belongs to an incident: boxes lost, boxes without tracker beside them, bays, and when the first and the last fell."""
-
-    containers: list[str] = []
-    at_risk: list[str] = []
-    bays: list[int] = []
-    from_at_ms: FleetMs | None = None
-    until_at_ms: FleetMs | None = None
-
-
-class Alert(msgspec.Struct, frozen=True):
-    """Of `alerts`: one step in an alert's life."""
-
-    alert_id: str
-    rule: str
-    severity: str
-    state: Literal["raised", "updated", "acknowledged", "cleared", "retracted"]
-    at_ms: FleetMs
-    title: str = ""
-    detail: str = ""
-    ship: str | None = None
-    incident_id: str | None = None
-    slot: str | None = None
-    status: str | None = None
-    position: Position | None = None
-    evidence: list[Evidence] = []
-    posterior: float | None = None
-    by: str | None = None
-    incident: Cluster | None = None
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -126,10 +77,10 @@ class WaitingBody(msgspec.Struct, frozen=True):
 
 
 def read(body: str | None, kind: type[Body]) -> Body:
-    """`body` as `kind`. Raises Unreadable when it is missing or of another shape."""
-    if body is None:
-        raise Unreadable("the record has no body")
+    """`body` as `kind`. Raises Unreadable when it is missing, of another shape, or holds what some store does not take."""
     try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as problem:
+        plain = read_body(body)
+        need_plain(plain)
+        return msgspec.convert(plain, kind)
+    except ValueError as problem:
         raise Unreadable(str(problem)) from problem

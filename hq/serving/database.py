@@ -14,12 +14,13 @@ import orjson
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
+from hq.serving.address import serving_url
 from hq.serving.models import Base
-from streams.errors import Misuse, RetryLater
+from streams.errors import RetryLater
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000
@@ -35,28 +36,23 @@ class DatabaseGone(RetryLater):
 def open_engine(database_url: str, *, read_only: bool) -> Engine:
     """An engine on `database_url`: SQLite in WAL mode with explicit transactions, or PostgreSQL through psycopg.
 
-    A read-only SQLite engine never makes the file. Raises Misuse for an address of another kind.
+    A read-only SQLite engine never makes the file. Raises Misuse for another address, see `serving_url`.
     """
-    url = make_url(database_url)
+    url = serving_url(database_url)
     if url.get_backend_name() == "sqlite":
         return _open_sqlite(url, read_only=read_only)
-    if url.get_backend_name() == "postgresql":
-        isolation = "REPEATABLE READ" if read_only else "READ COMMITTED"
-        return create_engine(
-            url.set(drivername="postgresql+psycopg"),
-            isolation_level=isolation,
-            pool_size=READERS_MAX if read_only else 1,
-            pool_pre_ping=True,
-            json_serializer=_to_json,
-            json_deserializer=orjson.loads,
-        )
-    raise Misuse(f"no serving database can be kept at {url.render_as_string()}", hint="use sqlite:///… or postgresql://…")
+    return create_engine(
+        url,
+        isolation_level="REPEATABLE READ" if read_only else "READ COMMITTED",
+        pool_size=READERS_MAX if read_only else 1,
+        pool_pre_ping=True,
+        json_serializer=_to_json,
+        json_deserializer=orjson.loads,
+    )
 
 
 def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
-    if not url.database or url.database == ":memory:":
-        raise Misuse("the serving database is a file, which several processes open", hint="use sqlite:////path/to/serving.db")
-    address = f"file:{url.database}?mode={'ro' if read_only else 'rwc'}"
+    address = f"{Path(url.database or '').absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
     engine = create_engine(
         url.set(database=address, query={"uri": "true"}),
         connect_args={"timeout": BUSY_MS_MAX / 1000, "check_same_thread": False},
@@ -83,7 +79,7 @@ class ServingDatabase:
     """The projector's door: makes the database when it is missing and brings its tables up to date. For one thread."""
 
     def __init__(self, database_url: str) -> None:
-        self._url = make_url(database_url)
+        self._url = serving_url(database_url)
         self._engine = open_engine(database_url, read_only=False)
         self._inode: int | None = None
 
@@ -133,7 +129,7 @@ class ServingReader:
     """The readers' door: a consistent snapshot a block. Safe from any thread; never makes, migrates or changes anything."""
 
     def __init__(self, database_url: str) -> None:
-        self._url = make_url(database_url)
+        self._url = serving_url(database_url)
         self._engine = open_engine(database_url, read_only=True)
         self._inode = _inode(self._url)
         self._lock = threading.Lock()
@@ -162,7 +158,7 @@ class ServingReader:
 def migrate(connection: Connection) -> None:
     """Bring the tables to this program's version with Alembic, and commit."""
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))  # a percent sign there begins an interpolation
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
     connection.commit()
@@ -205,7 +201,7 @@ def _raise_if_gone(problem: DBAPIError) -> None:
 
 
 def _make_postgres_database(url: URL) -> None:
-    server = create_engine(url.set(drivername="postgresql+psycopg", database="postgres"), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    server = create_engine(url.set(database="postgres"), isolation_level="AUTOCOMMIT", poolclass=NullPool)
     try:
         with server.connect() as connection:
             known = connection.execute(text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": url.database}).first()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, String
+from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, String, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -211,7 +211,11 @@ class BookingContainer(Base):
     from_at_ms: Mapped[int] = mapped_column(primary_key=True)
     until_at_ms: Mapped[int | None]
     customer: Mapped[str]
-    __table_args__ = (Index("booking_container_of_booking", "booking"), Index("booking_container_of_customer", "customer", "container"))
+    __table_args__ = (
+        Index("booking_container_of_booking", "booking"),
+        Index("booking_container_of_customer", "customer", "container"),
+        Index("booking_container_of_reference", text("lower(trim(booking))"), "customer", "container"),
+    )
 
 
 class LoadList(Registered, Base):

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from hq.running import WorkSettings
+from hq.serving.address import DatabaseUrl
 
 
 class ProjectorSettings(WorkSettings):
@@ -20,7 +21,7 @@ class ProjectorSettings(WorkSettings):
     """
 
     log: Path
-    database_url: str = Field(pattern=r"^(sqlite|postgresql)")
+    database_url: DatabaseUrl
     places: dict[str, str] = Field(default={})
     poll_interval_s: float = Field(0.2, gt=0, le=10)
     step_records_max: int = Field(20_000, ge=1, le=30_000)

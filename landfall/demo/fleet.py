@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from hq.serving.address import file_address
 from landfall.demo import ports
 from landfall.demo.processes import Program
 from sim.places import PORTS
@@ -374,7 +375,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 def database_url(fleet: Fleet) -> str:
     """The serving database: a file of the demo's own, unless the fleet names another."""
-    return fleet.database_url or f"sqlite:///{fleet.folder / 'serving' / 'serving.db'}"
+    return fleet.database_url or file_address(fleet.folder / "serving" / "serving.db")
 
 
 def accounts_file(fleet: Fleet) -> Path:

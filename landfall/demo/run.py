@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -34,6 +35,7 @@ WATCH_EVERY_S = 0.5
 CONTROL_TIMEOUT_S = 10.0
 FREE_GB_MIN = 2.0
 GB = 1_000_000_000
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 OURS = "landfall-demo.txt"
 _OURS_TEXT = "This folder holds the data of a Landfall demo; `landfall demo --fresh` deletes it.\n"
 
@@ -128,13 +130,15 @@ def held(simulator: Program) -> Program:
 
 def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
     """What would stop the demo later, each in a sentence with what to do: ports in use, a story that can not be played, or not here, a
-    foreign folder, too little disk.
+    foreign folder, one that Delta can not read, too little disk.
     """
     yield from ports.in_use(fleet.doors.all())
     yield from unplayable(fleet, fresh=fresh)
     folder = fleet.folder
     if is_foreign(folder):
         yield f"{folder} holds something that is no demo's.\n  Name another folder with --folder."
+    if escape := _ESCAPE.search(str(folder.absolute())):
+        yield f"Delta's library takes {escape.group()} in {folder.absolute()} for another letter.\n  Use another --folder."
     disk = next(place for place in (folder, *folder.parents) if place.exists())
     if (free_gb := shutil.disk_usage(disk).free / GB) < FREE_GB_MIN:
         yield f"Only {free_gb:.1f} GB are free where {folder} is to lie; {FREE_GB_MIN:.0f} GB are needed.\n  Free some, or use --folder."

@@ -1,4 +1,4 @@
-"""Records that are not what their origin signed: no index built anew takes them from the files in which their bytes may lie on."""
+"""Records that are not what their origin signed: no index built anew takes them from where their bytes may lie on, files or a Kafka."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import xxhash
 from streams.block import Block, Codec
 from streams.errors import Corrupt
 from streams.logs.book import LineKey
+from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.segments import disk_refused
 from streams.proof.canonical import row_digests
@@ -42,7 +43,7 @@ class Disowned:
 
     def __init__(self, folder: Path, disk: Disk, codec: Codec) -> None:
         self._path, self._disk, self._codec = folder / DISOWNED_NAME, disk, codec
-        self.damaged: str | None = None
+        self.damaged: Damage | None = None
         self._rows: dict[_Row, None] = {}
         self._offsets: dict[LineKey, RangeSet] = {}
         self._take(self._read())
@@ -82,7 +83,8 @@ class Disowned:
         except FileNotFoundError:
             return []
         except (Corrupt, struct.error, msgspec.MsgspecError) as problem:
-            self.damaged = f"{DISOWNED_NAME}: {problem}"
+            cure = "what was disowned may be held again until it is judged again"
+            self.damaged = Damage(0, 0, 0, f"{DISOWNED_NAME}: {problem}", cure=cure)
             return []
 
     def _keep(self, rows: Iterable[_Row]) -> None:

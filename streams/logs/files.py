@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streams.block import Block, Codec
+from streams.block import Codec
 from streams.clock import Clock
 from streams.log import Upkeep
 from streams.logs.aside import Aside
-from streams.logs.book import LineKey
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.disowned import Disowned
@@ -23,11 +22,8 @@ from streams.logs.levels import LEVELS, Level
 from streams.logs.marker import Marker
 from streams.logs.opening import LogFolder, lock_folder
 from streams.logs.segments import MERGED, SEGMENTS
-from streams.logs.stamping import NewBlock
 from streams.logs.upkeep import FileUpkeep, LogParts
 from streams.logs.writing import LogWriter, WriteLimits
-from streams.ranges import RangeSet
-from streams.words import Origin
 
 __all__ = ["Damage", "FileLog", "FileLogOptions", "FileLogReader", "WriteLimits"]
 
@@ -74,7 +70,7 @@ class FileLog(KeptLog, FileLogReader):
             undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:
-                aside.tell(Damage(0, 0, 0, self._disowned.damaged, cure="what was disowned may be held again until it is judged again"))
+                aside.tell(self._disowned.damaged)
             place = LogFolder(folder, options.disk, codec, aside, self._disowned)
             opened = place.open()
             opening = undo.enter_context(ExitStack())
@@ -91,22 +87,6 @@ class FileLog(KeptLog, FileLogReader):
             self._upkeep = FileUpkeep(parts, options.levels)
             self._enter(opened.doubt or self._writer.why_not_latest())
             undo.pop_all()
-
-    def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
-        """What is held of `first .. end - 1` is wanted again, its bytes aside; no index built anew takes it from the files.
-
-        Raises Misuse for records of this node's own, RetryLater when the disk is full.
-        """
-        with self._write_lock:
-            for block in self.blocks(stream, origin, first, end) if origin.node != self.node else ():
-                self._disowned.add(block)
-            return super().set_aside(stream, origin, first, end, why)
-
-    def _admit(self, blocks: Sequence[Block], ready: Mapping[int, list[NewBlock]]) -> dict[LineKey, RangeSet]:
-        for block in blocks:
-            if self._disowned.offsets((block.stream, block.origin)):
-                self._disowned.allow(block, self._new_offsets(block, {}))
-        return super()._admit(blocks, ready)
 
     @property
     def upkeep(self) -> Upkeep:

@@ -13,6 +13,7 @@ from streams.ledger import GoneReason
 from streams.log import Append, Appended, PeerKnowsMore, Witness
 from streams.logs.book import Book, Line, LineKey, Lines, Piece
 from streams.logs.damage import Damage
+from streams.logs.disowned import Disowned
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
 from streams.logs.reading import IndexedReader, clipped
@@ -62,9 +63,10 @@ class KeptLog(IndexedReader):
     """A node's log over its keeper. Safe from any thread; commits go one after another."""
 
     _keeper: LogKeeper
+    _disowned: Disowned
 
     def __init__(self, node: str, codec: Codec, clock: Clock, on_damage: Callable[[Damage], None], randbits: Randbits) -> None:
-        """Ready to be given its keeper, and then to be read."""
+        """Ready to be given its keeper and its list of what is disowned, and then to be read."""
         self._node, self._clock, self._on_damage, self._randbits = node, clock, on_damage, randbits
         self._encoding = codec
         self._write_lock = threading.RLock()
@@ -132,10 +134,15 @@ class KeptLog(IndexedReader):
         self._tell({stream} if raised else ())
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
-        """What is held of `first .. end - 1` is wanted again, its bytes aside. Raises Misuse for records of this node's own."""
+        """What is held of `first .. end - 1` is wanted again, its bytes aside; no index built anew takes it from where these still lie.
+
+        Raises Misuse for records of this node's own, RetryLater when the disk is full or Kafka does not answer.
+        """
         if origin.node == self._node:
             raise Misuse(f"{stream}:{origin} is this node's own", hint="what others hold of it may be another's, under the same name")
         with self._write_lock:
+            for block in self.blocks(stream, origin, first, end):
+                self._disowned.add(block)
             pieces = [clipped(piece, first, end) for piece in self._pieces((stream, origin), first, end)]
             for piece in pieces:
                 self._set_aside((stream, origin), piece, Corrupt(why))
@@ -189,6 +196,9 @@ class KeptLog(IndexedReader):
 
     def _admit(self, blocks: Sequence[Block], ready: Mapping[int, list[NewBlock]]) -> dict[LineKey, RangeSet]:
         self._keeper.ready()
+        for block in blocks:
+            if self._disowned.offsets((block.stream, block.origin)):
+                self._disowned.allow(block, self._new_offsets(block, {}))
         wanted: dict[LineKey, RangeSet] = {}
         stored: list[NewBlock] = []
         for place, block in enumerate(blocks):

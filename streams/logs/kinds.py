@@ -1,4 +1,7 @@
-"""Opening a log, or a reader of one, whichever kind it is."""
+"""Opening a log, or a reader of one, whichever kind it is.
+
+A Kafka's client is imported only for a log that is in one: it would be a quarter of what each of Spark's Python processes imports.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from streams.block import Codec
 from streams.clock import Clock
@@ -13,13 +17,15 @@ from streams.errors import Misuse
 from streams.logs.damage import Damage
 from streams.logs.filereading import FileLogReader
 from streams.logs.files import FileLog, FileLogOptions
-from streams.logs.kafka.keeper import KafkaLogOptions, Place
-from streams.logs.kafka.log import KafkaLog
-from streams.logs.kafka.reading import WHERE, KafkaLogReader
-from streams.logs.kafka.settings import FileLogSettings, KafkaLogSettings
+from streams.logs.kafka.names import WHERE
 
-AnyLog = FileLog | KafkaLog
-AnyReader = FileLogReader | KafkaLogReader
+if TYPE_CHECKING:
+    from streams.logs.kafka.log import KafkaLog
+    from streams.logs.kafka.reading import KafkaLogReader
+    from streams.logs.kafka.settings import FileLogSettings, KafkaLogSettings
+
+AnyLog: TypeAlias = "FileLog | KafkaLog"
+AnyReader: TypeAlias = "FileLogReader | KafkaLogReader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,10 @@ def open_log(
     Raises as FileLog and KafkaLog; Misuse when the folder holds a log of the other kind.
     """
     folder, marker = home / "log", home / "marker"
-    if isinstance(settings, KafkaLogSettings):
+    if settings.kind == "kafka":
+        from streams.logs.kafka.keeper import KafkaLogOptions, Place
+        from streams.logs.kafka.log import KafkaLog
+
         named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
         return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
     if in_kafka(folder):
@@ -48,7 +57,11 @@ def open_log(
 
 def open_reader(folder: Path, codec: Codec) -> AnyReader:
     """A reader of the log in `folder`, from any process. Raises FileNotFoundError when there is no log yet."""
-    return KafkaLogReader(folder, codec) if in_kafka(folder) else FileLogReader(folder, codec)
+    if not in_kafka(folder):
+        return FileLogReader(folder, codec)
+    from streams.logs.kafka.reading import KafkaLogReader
+
+    return KafkaLogReader(folder, codec)
 
 
 def in_kafka(folder: Path) -> bool:

@@ -25,7 +25,9 @@ from streams.clock import Clock, FleetClock, WallClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
+from streams.errors import LandfallError
 from streams.link.tls import serving
+from streams.listening import listening
 from streams.log import Append, Appended, Log, PeerKnowsMore
 from streams.logs.damage import Damage
 from streams.logs.kinds import AnyLog, LogOptions, open_log
@@ -179,9 +181,12 @@ class Node:
         store = self._store = self._make_links(self._log)
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, settings.host, settings.port).start()
+        with listening(f"the door of '{settings.node}'", settings.host, settings.port):
+            await web.TCPSite(self._runner, settings.host, settings.port).start()
         if tls := settings.tls:
-            await web.TCPSite(self._runner, tls.host, tls.port, ssl_context=serving(tls.files())).start()
+            context = serving(tls.files())
+            with listening(f"the TLS door of '{settings.node}'", tls.host, tls.port):
+                await web.TCPSite(self._runner, tls.host, tls.port, ssl_context=context).start()
         self._teller.appending(self.append)
         self._begin("store", store.run)
         self._begin("links", self.links.run)
@@ -280,7 +285,8 @@ class Node:
             if task.cancelled():
                 return
             problem = task.exception() or RuntimeError(f"background work '{name}' of node '{self.settings.node}' has ended by itself")
-            told.error("background work '%s' failed: the node stops", name, exc_info=problem)
+            unforeseen = None if isinstance(problem, LandfallError) else problem
+            told.error("background work '%s' failed: the node stops: %s", name, problem, exc_info=unforeseen)
             self.report(f"background work '{name}' failed", "the node stops", problem=str(problem))
             self._failure = self._failure or problem
             self._stopping.set()

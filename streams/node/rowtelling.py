@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streams.records import BODY, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
+from streams.records import BODY, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch, read_body
 
 _COORDINATES = ("stream", "origin", "offset")
 _PLAIN = ("topic", "device", "device_at_ms", "received_at_ms", "order_at_ms")
@@ -32,11 +32,15 @@ def table_lines(rows: pa.Table, limit: int) -> Iterator[str]:
 
 
 def row_line(row: Mapping[str, Any]) -> str:
-    """One row: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another record."""
+    """One row: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another record. A body
+    that does not read (`streams.records.read_body`) is null, and its text is in `body_text`."""
     told = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
     told["signals"] = {n: v for n, v in row.items() if n not in RESERVED and n not in _COORDINATES and v is not None}
     body = row.get(BODY)
-    told["body"] = None if body is None else json.loads(body)
+    try:
+        told["body"] = None if body is None else read_body(body)
+    except ValueError:
+        told |= {"body": None, "body_text": body}
     if row.get(SOURCE_OFFSET) is not None:
         told["source"] = {"stream": row[SOURCE_STREAM], "origin": row[SOURCE_ORIGIN], "offset": row[SOURCE_OFFSET]}
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"))

@@ -13,10 +13,10 @@ from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
-from streams.tables import Place, Problem, SettingsTable, between, repeated
+from streams.tables import DoorUrl, Place, Problem, SettingsTable, between, repeated
 from streams.words import NODE_PATTERN
 
-NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$")]
+NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$", examples=["tokyo"])]
 METRICS_EVERY_S = 10.0
 RETENTION_EVERY_S = 60.0
 RESERVE_BYTES = 16 << 20
@@ -54,7 +54,7 @@ class PeerAddress(SettingsTable):
     """
 
     node: NodeName
-    url: str = Field(pattern=r"^https?://[^/]+$")
+    url: DoorUrl
     link: LinkClass = "lan"
     token: SecretStr | None = None
 

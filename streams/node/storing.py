@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 import pyarrow as pa
@@ -38,12 +39,26 @@ class Store:
         self._codec = codec
         self._metrics = metrics
         self._report = report
+        self._loading: dict[Load, asyncio.Task[Loaded | None]] = {}
         self._waiting: list[_Waiting] = []
         self._more = asyncio.Event()
 
     async def load(self, load: Load) -> Loaded | None:
-        """The first block of what `load` asks for; None when nothing of it can be read."""
-        return await asyncio.to_thread(read_block, self._log, self._codec, load)
+        """The first block of what `load` asks for; None when nothing of it can be read.
+
+        Several sessions mostly ask for the same at once, each for its peer: it is read once for all of them.
+        """
+        what = replace(load, number=0)
+        reading = self._loading.get(what)
+        if reading is None:
+            reading = self._loading[what] = asyncio.create_task(asyncio.to_thread(read_block, self._log, self._codec, load))
+            reading.add_done_callback(partial(self._read, what))
+        return await asyncio.shield(reading)
+
+    def _read(self, what: Load, reading: asyncio.Task[Loaded | None]) -> None:
+        del self._loading[what]
+        if not reading.cancelled():
+            reading.exception()  # told to whoever still waits for it
 
     async def admit(self, admit: Admit) -> LandfallError | None:
         """Make the block durable, together with what else has come; None when it is, or why it can not be."""

@@ -1,4 +1,4 @@
-"""The log's upkeep in the background of its node: a step at a time, resting three times as long as each took."""
+"""The log's upkeep in the background of its node: a step at a time, resting eight times as long as each took."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streams.errors import RetryLater
 from streams.log import Upkeep
 from streams.metrics import Metrics
 
-REST_SHARE = 3.0
+REST_SHARE = 8.0
 REST_S_MIN = 0.02
 IDLE_S = 5.0
 """How long to wait where there was nothing to do, or no room to do it."""

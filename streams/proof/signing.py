@@ -113,8 +113,13 @@ class Signer:
         return begun
 
 
+def is_signed(stream: str) -> bool:
+    """Whether origins sign what they append to `stream`, at once or later: not their word to their operators, nor signatures themselves."""
+    return stream not in NEVER_SIGNED and not stream.endswith(HEADS)
+
+
 def _signed_later(stream: str) -> bool:
-    return stream not in SIGNED_AT_ONCE and stream not in NEVER_SIGNED and not stream.endswith(HEADS)
+    return is_signed(stream) and stream not in SIGNED_AT_ONCE
 
 
 def _take(chain: Chain, part: pa.RecordBatch | Unread) -> None:

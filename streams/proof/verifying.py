@@ -9,13 +9,16 @@ from streams.errors import Corrupt
 from streams.proof.chain import RUN, UNKNOWN, entries, first_head, next_head
 from streams.proof.locating import located
 from streams.proof.reading import Copy, Unread
+from streams.proof.signing import is_signed
 from streams.proof.statements import Said, Statement, statements
 from streams.proof.tree import Entry, Tree
 from streams.proof.trust import Trust
 from streams.ranges import RangeSet
+from streams.records import RECEIVED_AT
 from streams.words import Origin
 
 UNSIGNED = "not signed yet, or what was signed is not here"
+NEVER = "of a stream that is never signed"
 PARTLY_HELD = "not all of its run is held here"
 ALTERED = "not what the origin signed"
 FORKED = "its origin signed two different contents for these offsets"
@@ -44,7 +47,8 @@ class Verdict:
     `broken`: what is not; the first offset that differs is the first of the doubt's `offsets`; where more records differ than its origin's
     sums can tell, it lies in the range. `problems`: why statements are not believed; `unbelieved`: where these stand in `<stream>.heads`,
     each with what tells it from others.
-    `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from.
+    `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from. `lacking`: what of `unproven` must
+    not be so (`demand`).
     """
 
     stream: str
@@ -52,6 +56,7 @@ class Verdict:
     trust: str
     proven: RangeSet = field(default_factory=RangeSet)
     unproven: list[Doubt] = field(default_factory=list)
+    lacking: list[Doubt] = field(default_factory=list)
     broken: list[Doubt] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unbelieved: dict[int, bytes] = field(default_factory=dict)
@@ -61,8 +66,8 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing here contradicts what was signed. What is unproven does not."""
-        return not self.broken and not self.problems
+        """Whether nothing here contradicts what was signed, and nothing lacks a proof that was demanded. What else is unproven does not."""
+        return not self.broken and not self.problems and not self.lacking
 
 
 @dataclass(slots=True)
@@ -138,11 +143,23 @@ def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
     Runs that are gone or below the floor are in nobody's way: each run is held against its own root. Raises what reading the log raises.
     """
     verdict = Verdict(stream, origin, trust.of(origin.node))
-    signed = gather(verdict, statements(copy, stream, origin), trust)
     ledger = copy.log.ledger(stream).get(origin)
-    if ledger is not None:
-        judge(copy, verdict, signed, ledger.held)
+    held = RangeSet() if ledger is None else ledger.held
+    if not is_signed(stream):
+        verdict.unproven += [Doubt(first, end, NEVER) for first, end in held]
+        return verdict
+    judge(copy, verdict, gather(verdict, statements(copy, stream, origin), trust), held)
     return verdict
+
+
+def demand(copy: Copy, verdict: Verdict, until_at_ms: int | None = None) -> None:
+    """From now on the verdict holds only if every record held here that its origin received before `until_at_ms` (None: every one) is
+    proven. Of records that are not held it says nothing. Rows whose received time can not be read are demanded too.
+    """
+    for doubt in verdict.unproven:  # received times never go back, so the first row has the earliest
+        first = None if until_at_ms is None else next(copy.rows(verdict.stream, verdict.origin, doubt.first, doubt.first + 1))
+        if until_at_ms is None or first is None or isinstance(first, Unread) or first.column(RECEIVED_AT)[0].as_py() < until_at_ms:
+            verdict.lacking.append(doubt)
 
 
 def judge(copy: Copy, verdict: Verdict, signed: Signed, held: RangeSet, begun: Run | None = None) -> Run | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from streams.records import (
     SOURCE_STREAM,
     STAMPED,
     body_text,
+    read_body,
 )
 from streams.retention.keepers import HOUR_MS
 from streams.words import Origin
@@ -49,8 +49,10 @@ def kept_rows(stream: str, origin: Origin, rows: pa.RecordBatch, window_ms: int)
 
 def window_h(body: str | None) -> float | None:
     """The window in hours that a kept record stands for, by its body; None when it is no kept record's."""
-    mark = json.loads(body).get(MARK) if body and MARK in body else None
-    return None if mark is None else float(mark["window_h"])
+    match _object(body).get(MARK) if body and MARK in body else None:
+        case {"window_h": int(hours) | float(hours)}:
+            return float(hours)
+    return None
 
 
 def shown(rows: pa.Table, ledger: Callable[[str], Ledger]) -> pa.Table:
@@ -86,11 +88,20 @@ def _gone(ledger: Ledger, origin: str) -> RangeSet:
 
 
 def _marked(body: str | None, device_at_ms: int | None, order_at_ms: int, window_ms: int) -> str:
-    told: dict[str, Any] = json.loads(body) if body else {}
-    mark = {**told.get(MARK, {}), "window_h": round(window_ms / HOUR_MS, 6)}
+    told = _object(body) if body else {}
+    before = told.get(MARK)
+    mark = {**(before if isinstance(before, dict) else {}), "window_h": round(window_ms / HOUR_MS, 6)}
     if device_at_ms != order_at_ms:
         mark.setdefault("order_at_ms", order_at_ms)
     return body_text({**told, MARK: mark})
+
+
+def _object(body: str) -> dict[str, Any]:
+    """The body, or one that holds its text where it is no JSON object."""
+    try:
+        return read_body(body)
+    except ValueError:
+        return {"body_text": body}
 
 
 def _nullable(rows: pa.RecordBatch, name: str) -> bool:

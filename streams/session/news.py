@@ -13,7 +13,7 @@ from streams.session.exchange import Exchange
 from streams.session.liveness import Liveness
 from streams.session.meeting import Meeting
 from streams.session.messages import NEIGHBOURS_MAX, Claim, Gone, Neighbours, Unclaim, Want
-from streams.session.sending import LINGER_S, Sender
+from streams.session.sending import LINGER_APART_S, LINGER_S, Sender
 from streams.session.summaries import chunked
 from streams.session.terms import Key, Terms
 
@@ -56,7 +56,7 @@ class News:
             track.unreadable = track.unreadable.without(ranges)
             lane = self.terms.lane(key[0])
             if lane >= Lane.READINGS:
-                track.linger(self.now_s(), LINGER_S)
+                track.linger(self.now_s(), LINGER_S, LINGER_APART_S)
             if via in self.neighbours and lane != Lane.ALERTS:
                 hold_s = min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)
                 for first, end in ranges:

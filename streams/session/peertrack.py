@@ -27,7 +27,7 @@ class PeerTrack:
 
     `settled`: what the peer needs no more, by its own word. `busy`: being read here or on its way, not yet acknowledged. `unreadable`: what
     our own log could not give. `live_from`: offsets from here on are the newest, the others backlog.
-    `linger_until_s`: a few new records wait until then for more of their kind.
+    `lingering`: a few new records wait for more of their kind, until `linger_until_s`; else that is when such last went.
     """
 
     settled: RangeSet = field(default_factory=RangeSet)
@@ -35,6 +35,7 @@ class PeerTrack:
     unreadable: RangeSet = field(default_factory=RangeSet)
     waits: list[Wait] = field(default_factory=list)
     live_from: int = 0
+    lingering: bool = False
     linger_until_s: float = 0.0
 
     def settle(self, ranges: RangeSet) -> None:
@@ -48,10 +49,25 @@ class PeerTrack:
         self.waits.append(Wait(first, end, until_s, claimed))
         del self.waits[:-PEER_RANGES_MAX]
 
-    def linger(self, now_s: float, for_s: float) -> None:
-        """Something new has come: let it wait for more, but no longer than `for_s` after the first."""
-        if now_s >= self.linger_until_s:
-            self.linger_until_s = now_s + for_s
+    def linger(self, now_s: float, for_s: float, apart_s: float) -> None:
+        """Something new has come: it waits `for_s` for more of its kind, and until `apart_s` after what came before it went. What waits
+        already waits no longer for it."""
+        if not self.lingering:
+            self.lingering = True
+            self.linger_until_s = max(now_s + for_s, self.linger_until_s + apart_s)
+
+    def lingers(self, now_s: float) -> bool:
+        """Whether a few new records still wait for more."""
+        return self.lingering and now_s < self.linger_until_s
+
+    def depart(self, now_s: float) -> None:
+        """What waited goes now."""
+        self.lingering = False
+        self.linger_until_s = now_s
+
+    def under_way(self) -> int:
+        """One past the largest offset that the peer has, or that is on its way."""
+        return max(self.settled.end(), self.busy.end())
 
     def unclaim(self, first: int, end: int) -> None:
         """The peer's claims within these offsets are void."""

@@ -25,6 +25,8 @@ LOAD_RECORDS_MAX = BLOCK_RECORDS_MAX
 """A block goes as it is stored: one cut shorter would have to be taken apart and written anew."""
 LINGER_S = 0.05
 """How long a few new readings wait for more of their kind, so that a block is more than its header; what is more urgent never waits."""
+LINGER_APART_S = 0.25
+"""Where readings come all the time, so long after a few the next go: a block costs each node on its way as much as hundreds of rows."""
 LINGER_RECORDS = 1_000
 CLAIM_S = 30.0
 LATER_S = 2.0
@@ -214,13 +216,17 @@ class Sender:
             del slot.todo[key]
             track = self._tracks[key]
             held = self._held(key)
+            if slot.live and track.lingers(now_s) and held.end() - track.under_way() < LINGER_RECORDS:
+                slot.todo[key] = None
+                continue
             wanted = track.wanted(held, now_s)
             mine = wanted.within(track.live_from, held.end()) if slot.live else wanted.within(0, min(track.live_from, held.end()))
-            lingers = slot.live and now_s < track.linger_until_s and mine.count() < LINGER_RECORDS
-            if mine and not lingers:
+            if mine:
                 slot.todo[key] = None  # at the end: each takes its turn
+                if slot.live:
+                    track.depart(now_s)
                 return self._load(key, mine)
-            if track.waits or lingers:
+            if track.waits:
                 slot.todo[key] = None
         return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dashboards import markup, tables
 from tests.dashboards.rows import NOW_MS, age, alert, container, fleet, lost, position, signals
 
@@ -27,6 +29,23 @@ def test_a_container_row() -> None:
         "booking": "BB1",
         "alert": "2 open alerts",
     }
+
+
+def test_a_container_found_by_a_booking_says_how_that_stands() -> None:
+    """By which it was found, and by which it goes now; not twice where that is the same. A customer's last may have ended as well."""
+
+    def cell(found: str, stands: str = "now", **more: Any) -> str:
+        by = {"booking": found, "from_at_ms": 1, "until_at_ms": None, "begun": stands != "not begun", "ended": stands == "ended"}
+        (row,) = tables.container_rows([container(found_by=by, **more)], {}, {}, NAMES)
+        return row["booking"]
+
+    assert cell("BB1") == "BB1"
+    assert cell("BB0", "ended") == "BB0 ended · BB1 now"
+    assert cell("BB2", "not begun") == "BB2 not begun · BB1 now"
+    assert cell("BB2") == "BB2 now · BB1 now"
+    assert cell("BB0", "ended", booking=None) == "BB0 ended"
+    assert cell("BB2", "not begun", ended=True) == "BB2 not begun · BB1 ended"
+    assert cell("BB1", "ended", ended=True) == "BB1"
 
 
 def test_overboard_is_said_before_anything() -> None:

@@ -13,7 +13,10 @@ HOUR_MS = 3_600_000
 
 
 def alert(topic: str, name: str, state: str, at_ms: int) -> Append:
-    return Append("alerts", to_batch([Record(topic, body={"alert_id": name, "state": state, "at_ms": at_ms, "rule": "excursion"})]))
+    return Append(
+        "alerts",
+        to_batch([Record(topic, body={"alert_id": name, "state": state, "at_ms": at_ms, "rule": "excursion", "severity": "ALARM"})]),
+    )
 
 
 def test_from_an_hour_before_it_was_raised_until_it_was_cleared(tmp_path: Path) -> None:

@@ -11,16 +11,18 @@ import pytest
 
 from hq import java
 from hq.java import Jar, brought_along, java_home, locked_jars, spark_jars
+from hq.spark import JAVA_OPTIONS
+from hq.sparkhome import spark_home
 from streams.errors import Misuse
 
 DELTA_THERE_AND_BACK = """
 import sys
 from pyspark.sql import SparkSession
-jars, table = sys.argv[1:]
+jars, java_options, table = sys.argv[1:]
 spark = (
     SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.ui.enabled", "false")
     .config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "1").config("spark.jars.ivy", "/nonexistent/ivy")
-    .config("spark.databricks.delta.snapshotPartitions", "1")
+    .config("spark.databricks.delta.snapshotPartitions", "1").config("spark.driver.extraJavaOptions", java_options)
     .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog").getOrCreate()
 )
@@ -65,8 +67,8 @@ def test_the_launcher_drops_the_vector_module_and_nothing_else() -> None:
 def test_spark_writes_and_reads_delta_on_a_machine_without_java_or_network(tmp_path: Path) -> None:
     """The Java brought along, the locked jars from their folder, and an Ivy folder that can not be made."""
     jars = ",".join(str(path) for path in spark_jars())
-    environ = {**os.environ, "JAVA_HOME": str(java_home({})), "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", DELTA_THERE_AND_BACK, jars, str(tmp_path / "table")]
+    environ = {**os.environ, "JAVA_HOME": str(java_home({})), "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-c", DELTA_THERE_AND_BACK, jars, JAVA_OPTIONS, str(tmp_path / "table")]
     answer = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=tmp_path, timeout=120, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.split()[-2:] == ["rows", "100"]

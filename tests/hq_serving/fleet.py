@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cargo.identifiers import make_container, make_imo
+from cargo.lossform import Filled
+from cargo.lossreport import Box, Content, Head, Report, ReportBook, drafted
+from cargo.outcome import Made
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -110,6 +113,17 @@ class Fleet:
         body |= {"detail": "shock, then silence", "ship": SHIP, "status": "PROBABLE_OVERBOARD", "position": where, "evidence": [], **more}
         return self.append(node, "alerts", [Record(topic, device_at_ms=at_ms, body=body)])
 
+    def reported(self, incident_id: str, numbers: Iterable[str], then: Callable[[Report, int], Made] | None = None) -> None:
+        """The ship's draft of an incident's loss report, of these boxes; `then`: what her people did with it."""
+        lost = tuple(
+            Box(container=number, at_ms=NOW_MS, lost_at_ms=NOW_MS - 1_000, lost_until_ms=NOW_MS, cargo="goods") for number in numbers
+        )
+        lines = {"number_lost": Filled(len(lost), "RECKONED"), "number_is": Filled("ESTIMATED", "RECKONED")}
+        made = [drafted(Head(incident_id, SHIP, "INITIAL", 1), Content(lines, lost, (), ()), "news", 0, "ship-one", NOW_MS)]
+        if then is not None:
+            made.append(then(ReportBook([made[0].body]).find(f"{incident_id}-1"), NOW_MS))
+        self.append("ship-one", "reports", [Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made])
+
     def close(self) -> None:
         """Closes the logs."""
         for log in self.logs.values():
@@ -192,6 +206,7 @@ def fill(fleet: Fleet, *, foreign: bool = True, crowded: bool = False) -> None:
         if key in ("alert_id", "rule", "severity", "state", "at_ms", "status", "position")
     }
     fleet.share("ducks", "ship-one", lost, {lost[0].offset: {**kept, "evidence": [], "landfall_kind": "alert"}})
+    fleet.reported("i-1", [DUCKS[3], *(FOREIGN[:2] if foreign else ())])
     if foreign:
         fill_foreign(fleet)
 

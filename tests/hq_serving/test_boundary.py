@@ -53,7 +53,10 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/fleet"): Probe(),
     ("GET", "/api/map"): Probe(),
     ("GET", "/api/containers"): Probe(
-        ("", "?limit=1", "?q=DUC", "?q=<>", "?q=M", "?booking=<>", "?place=<>", f"?cursor={CURSORS[0]}", "?cursor=rubbish", "?limit=0"),
+        (
+            *("", "?limit=1", "?q=DUC", "?q=<>", "?q=M", "?place=<>", f"?cursor={CURSORS[0]}", "?cursor=rubbish", "?limit=0"),
+            *("?booking=<>", "?booking=bk-1", "?booking=BK-2", "?booking=BK-S"),
+        ),
         (*FOREIGN, "BK-9", f"ship/{OTHER_SHIP}", "quay/AUSYD"),
         UNKNOWN,
     ),
@@ -72,6 +75,8 @@ PROBES: dict[tuple[str, str], Probe] = {
     ),
     ("GET", "/api/incidents"): Probe(("", "?limit=1", f"?cursor={CURSORS[2]}")),
     ("GET", "/api/incidents/{incident_id}/search-area"): Probe(("", "?wind_speed_ms=9&wind_from_deg=1"), ("i-2", "i-1"), "i-none"),
+    ("GET", "/api/incidents/{incident_id}/reports"): Probe(foreign=("i-2", "i-1"), unknown="i-none"),
+    ("GET", "/api/notices"): Probe(),
     ("POST", "/api/alerts/{alert_id}/acknowledge"): Probe(foreign=("a-foreign", "a-ship"), unknown="a-none"),
     ("GET", "/api/bookings"): Probe(("", "?limit=1", "?q=<>", "?q=B"), ("BK-9",), "BK-8"),
     ("GET", "/api/bookings/{reference:path}"): Probe(foreign=("BK-9",), unknown="BK-8"),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from cargo.registry import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
 from hq.analytics.disclosure import disclosed
 from hq.api.app import create_app
-from streams.records import Record
+from streams.bodies import Bodies
+from streams.log import Append
+from streams.records import BODY, Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer, fill, port, ship
 from tests.hq_serving.test_registry import Headquarters, hq
@@ -290,3 +293,65 @@ def test_the_clock_takes_no_speed_without_end(filled: httpx.Client) -> None:
         body = f'{{"action":"speed","speed":{speed}}}'
         answer = filled.post("/api/clock", content=body, headers={**log_in(filled, "mira"), "Content-Type": "application/json"})
         assert answer.status_code == 422, answer.text
+
+
+ODD_BODIES = (
+    "",
+    "not json",
+    "null",
+    "[]",
+    "\0",
+    '{"x":NaN}',
+    '{"x":"\\ud800"}',
+    '{"deep":' + "[" * 900 + "]" * 900 + "}",
+    '{"x":"\\u0000"}',
+)
+
+
+def odd(fleet: Fleet, stream: str, bodies: Sequence[str]) -> None:
+    """Records about a duck with these very texts as bodies, appended aboard and copied to headquarters."""
+    rows = to_batch([Record(DUCKS[0], body={})] * len(bodies))
+    rows = rows.set_column(rows.schema.get_field_index(BODY), rows.schema.field(BODY), pa.array(bodies, pa.string()))
+    answer = fleet.logs["ship-one"].append([Append(stream, rows)])[0]
+    fleet.logs["hq"].admit(list(fleet.logs["ship-one"].blocks(stream, answer.origin, answer.first, answer.first + answer.count)))
+
+
+def odd_reports(fleet: Fleet) -> Iterator[dict[str, Any]]:
+    """Two that read, with times and places that are none; one whose number is beyond all, one under another's id."""
+    drafted = next(body for _, body in Bodies(fleet.logs["ship-one"], "reports").news() if "content" in body)
+    box = {**drafted["content"]["lost"][0], "lost_at_ms": 2**62, "lost_until_ms": -(2**62), "latitude_deg": 1e308, "longitude_deg": 0.0}
+    content = {**drafted["content"], "lost": [box], "lines": {"latitude_deg": {"value": 1e308, "basis": "GIVEN"}}}
+    odd = {**drafted, "incident_id": "i-odd", "report_id": "i-odd-1", "content": content}
+    yield odd
+    yield {**odd, "incident_id": "i-1", "report_id": "i-1-2", "number": 2}
+    yield {**odd, "report_id": "i-odd-2", "number": 2, "at_ms": 2**70}
+    yield {**odd, "report_id": "i-1-1"}
+
+
+def test_odd_bodies_of_every_stream_stop_no_answer(tmp_path: Path) -> None:
+    """Goal: every GET answers as before, a container's readings are all there, and what does not read is set aside to be told."""
+    fleet = Fleet(tmp_path)
+    for stream in ("alerts", "events", "containers", "reports"):
+        odd(fleet, stream, ODD_BODIES)
+    loaded = f'{{"event":"LOAD","event_at_ms":{NOW_MS},'
+    odd(fleet, "events", [loaded + more for more in ('"x":"\\ud800"}', '"place":"\\u0000"}', '"x":' + "[" * 900 + "]" * 900 + "}")])
+    fill(fleet)
+    odd(fleet, "reports", [json.dumps(one) for one in odd_reports(fleet)])
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    rejected = table_rows(sqlite_url(tmp_path))["rejected"]
+    assert [sum(f"'{stream}'" in row for row in rejected) for stream in ("alerts", "events", "containers")] == [9, 12, 8]
+    with api_of(settings_for(fleet.hq_dir, tmp_path).model_copy(update={"owners_told_from": "drafted"})) as client:
+        headers = log_in(client, "mira")
+        for path in ("alerts", "incidents", "containers", "incidents/i-1/reports", "incidents/i-odd/reports", "notices"):
+            answer = client.get(f"/api/{path}", headers=headers)
+            assert (answer.status_code, bool(answer.json()["items"])) == (200, True), f"{path}: {answer.text[:300]}"
+        known = [
+            one["report_id"]
+            for name in ("i-1", "i-odd")
+            for one in client.get(f"/api/incidents/{name}/reports", headers=headers).json()["items"]
+        ]
+        assert known == ["i-1-1", "i-1-2", "i-odd-1"]
+        answer = client.get(f"/api/containers/{DUCKS[0]}/timeline?limit=100", headers=headers)
+        bodies = [one["body"] for one in answer.json()["items"] if one["kind"] == "reading"]
+        assert sum(body is None or "firmware" not in body for body in bodies) == len(ODD_BODIES), "a reading is one, whatever its body"
+    fleet.close()

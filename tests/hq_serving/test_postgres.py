@@ -20,6 +20,8 @@ PATHS = (
     "map",
     "containers?limit=3",
     "containers?q=DUC",
+    "containers?booking=bk-1&limit=3",
+    "containers?booking=BK-2",
     f"containers/{DUCKS[3]}",
     f"containers/{DUCKS[0]}/timeline?limit=2",
     "alerts?state=open&limit=1",

@@ -97,6 +97,27 @@ def test_entries_are_durable_versioned_and_written_once(hq: Headquarters) -> Non
     assert len(hq.bodies("registry")) == 3
 
 
+def test_what_somebody_else_changed_meanwhile_is_not_written_over(hq: Headquarters) -> None:
+    """Who says which version an entry was made from is refused when another stands; nothing of that request is written. The same value
+    again is no change, so a repeated request is as safe as it was.
+    """
+    first, second, third = [customer(name, (1, 2, 3)) for name in ("Duckworks", "Duck Works", "Ducks")]
+
+    def write(value: dict[str, Any], based_on: int, *others: dict[str, Any]) -> httpx.Response:
+        entry = {"type": "customer", "id": "ducks", "value": value, "based_on": based_on}
+        return hq.client.post("/api/registry", json={"entries": [entry, *others]}, headers=hq.clerk)
+
+    assert write(first, 1).json()["problems"][0]["problem"] == "ducks is based on version 1, but none stands"
+    assert [write(value, version).status_code for version, value in enumerate((first, second))] == [200, 200]
+    other = {"type": "customer", "id": "cogs", "value": customer("Cogs", (4, 5, 6))}
+    for version in (0, 1):
+        late = write(third, version, other)
+        assert (late.status_code, len(late.json()["problems"])) == (409, 1)
+        assert late.json()["problems"][0]["problem"] == f"ducks is based on version {version}, but version 2 stands, by Cleo"
+    assert write(second, 1).json()["unchanged"] == 1
+    assert [(one["id"], one["version"]) for one in hq.bodies("registry")] == [("ducks", 1), ("ducks", 2)]
+
+
 def test_all_problems_are_told_together_and_nothing_is_written(hq: Headquarters) -> None:
     """One good entry among bad ones is not written either; every bad one is named with its reason."""
     answer = hq.write(

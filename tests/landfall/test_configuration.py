@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import pytest
 from pydantic import Field, SecretStr
+from pydantic.fields import FieldInfo
 
+from hq.api.settings import ApiSettings
+from hq.serving.address import serving_url
+from hq.serving.settings import ProjectorSettings
 from landfall.configuration import load
+from landfall.fields import examples_of, models_in
 from landfall.processes import PROCESSES, settings_kinds
 from streams.errors import Misuse
 from streams.tables import Problem, SettingsTable, between
@@ -176,3 +182,88 @@ def test_a_variable_in_a_table_of_several_kinds_is_named(tmp_path: Path) -> None
     file = written(tmp_path, "[box]\nkind = 'barrel'\n")
     assert "LANDFALL_BOX__STAVES is 0 and" in problems(file, {"LANDFALL_BOX__STAVES": "0"}, Cellar)[1]
     assert "LANDFALL_BOX__KIND is 'paper'; write one of" in problems(file, {"LANDFALL_BOX__KIND": "paper"}, Cellar)[1]
+
+
+def patterns_in(annotation: Any) -> Iterator[tuple[str, list[str]]]:
+    """Every pattern that settings of this type have, and its examples."""
+    for model in models_in(annotation):
+        for field in model.model_fields.values():
+            yield from patterns_of(field)
+            yield from patterns_in(field.annotation)
+    for part in get_args(annotation):
+        yield from (found for one in get_args(part)[1:] if isinstance(one, FieldInfo) for found in patterns_of(one))
+        yield from patterns_in(part)
+
+
+def patterns_of(field: FieldInfo) -> Iterator[tuple[str, list[str]]]:
+    for constraint in field.metadata:
+        if (pattern := getattr(constraint, "pattern", None)) is not None:
+            yield pattern, [str(example) for example in field.examples or ()]
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_every_pattern_has_an_example_that_fits_it(name: str) -> None:
+    """Nobody is told a regular expression."""
+    kind = dict(zip(PROCESSES, settings_kinds(), strict=True))[name]
+    patterns = list(patterns_in(kind))
+    assert patterns
+    for pattern, examples in patterns:
+        assert examples, pattern
+        assert all(re.search(pattern, example) for example in examples), (pattern, examples)
+        assert examples_of(kind, pattern), pattern
+
+
+class Gate(SettingsTable):
+    """Settings with forms, one of them deep inside, and a secret of a length."""
+
+    number: str = Field(default="1", pattern=r"^\d+$", examples=["7", "12"])
+    names: dict[Annotated[str, Field(pattern="^[a-z]+$", examples=["tokyo"])], int] = Field(default={})
+    password: SecretStr = Field(default=SecretStr("x" * 32), min_length=32)
+
+
+def test_a_form_is_told_by_examples_and_a_secret_by_how_to_make_one(tmp_path: Path) -> None:
+    file = written(tmp_path, 'number = "one"\npassword = "duck!"\n[names]\nTOKYO = 1\n')
+    assert [line.removeprefix(f"{file}: ") for line in problems(file, kind=Gate)[1:-1]] == [
+        'number is \'one\' and should be of another form; write one like "7" or "12"',
+        'names.TOKYO.[key] should be of another form; write one like "tokyo"',
+        "password has 5 characters and should have at least 32; write a longer one, like what "
+        "`python3 -c 'import secrets; print(secrets.token_hex(32))'` prints",
+    ]
+
+
+@pytest.mark.parametrize("kind", [ApiSettings, ProjectorSettings])
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("sqlite:rubbish", "it is no address of a database; write sqlite:////path/to/serving.db or postgresql://user@host/landfall"),
+        ("postgresql://host:ducks/landfall", "it is no address of a database; write sqlite:"),
+        ("mysql://host/landfall", "no serving database can be kept in 'mysql'; write sqlite:"),
+        ("postgresql+asyncpg://host/landfall", "no serving database can be kept in 'postgresql+asyncpg'; write sqlite:"),
+        ("sqlite://", "it names no file, and several processes open the serving database; write sqlite:////path/to/serving.db"),
+        ("sqlite:///:memory:", "it names no file, and "),
+        ("sqlite://path/serving.db", "it names no file, and "),
+        ("postgresql:///landfall", "it names no server and database there; write postgresql://user@host/landfall"),
+        ("postgresql://ann:secret@host", "it names no server and database there; write postgresql://user@host/landfall"),
+    ],
+)
+def test_an_address_of_no_serving_database_is_told_beside_all_else(
+    tmp_path: Path, kind: type[SettingsTable], address: str, told: str
+) -> None:
+    lines = problems(written(tmp_path, f'database_url = "{address}"\nclock = "sundial"\n'), kind=kind)
+    assert any(f"database_url: {told}" in line for line in lines), lines
+    assert any('clock is \'sundial\' and should be of another form; write one like "wall" or "http' in line for line in lines)
+    assert "secret" not in "".join(line for line in lines if "database_url" in line)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sqlite:////srv/serving.db",
+        "sqlite+pysqlite:///serving.db",
+        "postgresql://ann@host/landfall",
+        "postgresql+psycopg:///landfall?host=/run",
+    ],
+)
+def test_an_address_of_a_serving_database_is_taken(address: str) -> None:
+    assert serving_url(address).drivername in ("sqlite", "postgresql+psycopg")
+    assert ProjectorSettings.model_validate({"log": "log", "database_url": address}).database_url == address

@@ -192,6 +192,15 @@ def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path
     assert [file.name for file in fleet.folder.iterdir() if file.name != run.OURS] == ["log"]
 
 
+def test_a_folder_that_delta_can_not_read_hinders_and_other_odd_ones_do_not(tmp_path: Path) -> None:
+    """A percent sign with two hexadecimal digits stands for another letter there; alone it does not, nor does what parts an address."""
+    doors = Doors.beginning_at(free_run(len(ALL)))
+    for name in ("boxes #3", "boxes?mode=ro", "100%", "100% a"):
+        assert list(hindrances(Fleet(tmp_path / name, doors=doors), fresh=False)) == []
+    (told,) = hindrances(Fleet(tmp_path / "boxes%4a" / "demo", doors=doors), fresh=False)
+    assert "%4a" in told
+
+
 def test_a_plain_start_with_another_story_than_the_one_under_way_does_not_begin(tmp_path: Path) -> None:
     """The seed and the number of boxes belong to a folder for good; a fresh start may have others."""
     fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))

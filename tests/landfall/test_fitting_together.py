@@ -68,7 +68,11 @@ MISTAKES = [
         "node.links.satellite.budget_bytes_per_day: there is no budget for price_per_mb; "
         "write how many bytes a day may take, or take out price_per_mb",
     ),
-    ('username = "ship-a"', 'username = "Ship A"', "node.log.username is 'Ship A': string should match pattern"),
+    (
+        'username = "ship-a"',
+        'username = "Ship A"',
+        "node.log.username is 'Ship A' and should be of another form; write one like \"tokyo\"",
+    ),
     (
         "min_insync = 2",
         "min_insync = 4",

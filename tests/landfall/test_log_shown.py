@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from landfall.logheld import Held
 from landfall.logshowing import Format, write
-from landfall.logtools import rows_of
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -24,6 +24,7 @@ from streams.retention.thinning import Thinning
 from tests.landfall.commands import run
 from tests.node.process import ROOT
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
+from tests.streams.logkit import append_rows, open_log, rows
 
 NUMBER = "MSKU1234565"
 AT_MS = 1_777_593_500_000
@@ -123,14 +124,53 @@ def test_json_is_json_whatever_the_number(log: FileLog, tmp_path: Path, capsys: 
 
 def test_an_export_ends_where_the_log_stood_though_it_grows(log: FileLog, tmp_path: Path) -> None:
     """Between the passage that finds the columns and the one that writes the rows comes a record with a column of its own."""
-    held = rows_of(log, "containers")
+    held = Held.now(log, "containers").rows
     assert sum(table.num_rows for table in held()) == 3
     log.append([Append("containers", to_batch([Record(NUMBER, signals={"setpoint_c": -18.0})]))])
     assert write(held, Format.CSV, tmp_path / "out.csv") == 3
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [row["offset"] for row in rows] == ["0", "1", "2"]
-    assert write(rows_of(log, "containers"), Format.CSV, tmp_path / "out.csv") == 4
+    assert write(Held.now(log, "containers").rows, Format.CSV, tmp_path / "out.csv") == 4
     assert "setpoint_c" in (tmp_path / "out.csv").read_text()
+
+
+def test_what_is_left_out_behind_a_hole_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A copy that lacks offsets 10 to 19 of 40: on standard error and by exit code 1, unless one asks to go on past holes."""
+    ship, port = open_log(tmp_path / "ship", "ship-a"), open_log(tmp_path / "port", "port-b")
+    append_rows(ship, rows(40))
+    port.admit([*ship.blocks("containers", ship.origin, 0, 10), *ship.blocks("containers", ship.origin, 20, 40)])
+    origin = ship.origin
+    for log in (ship, port):
+        log.close()
+    said = f"containers:{origin}: ends before offset 10, which is not held here; 20 records behind it are"
+    for format_ in ("json", "csv"):
+        for past, code, offsets in (((), 1, [*range(10)]), (("--past-holes",), 0, [*range(10), *range(20, 40)])):
+            for name in ("cat", "export"):
+                file = tmp_path / "out"
+                ended, _, err = run(capsys, "log", name, "containers", "-f", tmp_path / "port", "--format", format_, "-o", file, *past)
+                assert (ended, said in err, "10 offsets from 10 on are not held" in err) == (code, not past, bool(past)), err
+                lines = file.read_text().splitlines()
+                if format_ == "json":
+                    assert [int(json.loads(line)["coordinates"].rpartition(":")[2]) for line in lines] == offsets
+                else:
+                    assert [int(row["offset"]) for row in csv.DictReader(lines)] == offsets
+    one = ("log", "export", "containers", "-f", tmp_path / "port", "--format", "json", "-o", tmp_path / "out", "--past-holes")
+    topic = ship_topic(tmp_path / "port", 25)
+    assert run(capsys, *one, "--topic", topic)[0] == 0
+    assert {json.loads(line)["topic"] for line in (tmp_path / "out").read_text().splitlines()} == {topic}
+    assert run(capsys, "log", "cat", "containers", "-f", tmp_path / "port", "-n", "10")[::2] == (0, ""), "no more was asked for"
+    assert run(capsys, "log", "cat", "containers", "-f", tmp_path / "ship")[::2] == (0, "")
+
+
+def ship_topic(folder: Path, offset: int) -> str:
+    """The topic of the record at an offset."""
+    log = open_log(folder, "port-b")
+    try:
+        [origin] = [one for one in log.ledger("containers") if one.node == "ship-a"]
+        topic: str = next(log.run("containers", origin, offset, offset + 1)).records.column("topic")[0].as_py()
+        return topic
+    finally:
+        log.close()
 
 
 def test_where_nothing_can_be_written_is_told(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

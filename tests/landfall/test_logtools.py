@@ -46,6 +46,25 @@ def test_streams_and_origins_are_listed(folder: Path, capsys: pytest.CaptureFixt
     assert "tokyo@" in out
     code, out, _ = run(capsys, "log", "ls", "--folder", str(folder))
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["containers", "events"], "of all, when none is named"
+    code, out, _ = run(capsys, "log", "ls", "--folder", str(folder), "--json")
+    containers, events = map(json.loads, out.splitlines())
+    assert containers["origin"].startswith("tokyo@")
+    assert [containers[name] for name in ("stream", "next_offset", "held", "gone", "wanted", "floor")] == ["containers", 2, 2, 0, 0, 0]
+    assert containers["stored_bytes"] > events["stored_bytes"] > 0
+    assert containers["order_first_ms"] == 1_777_593_500_000 <= containers["order_last_ms"]
+
+
+def test_what_is_damaged_is_told_to_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "log", "check", "--folder", str(folder), "--json")
+    assert (code, [json.loads(line) for line in out.splitlines()]) == (0, [{"damaged": 0, "frames": 3, "blocks": 2, "records": 3}])
+    segment = folder / "log" / "segments" / "0000000001.segment"
+    data = bytearray(segment.read_bytes())
+    data[-20] ^= 1
+    segment.write_bytes(data)
+    code, out, _ = run(capsys, "log", "check", "--folder", str(folder), "--json")
+    *findings, tally = map(json.loads, out.splitlines())
+    assert (code, tally["damaged"]) == (1, len(findings))
+    assert any("0000000001.segment" in one["where"] for one in findings)
 
 
 def test_records_are_shown_as_text_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

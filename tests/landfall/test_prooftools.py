@@ -71,6 +71,39 @@ def test_a_copy_is_verified(folder: Path, tmp_path: Path, capsys: pytest.Capture
     assert "BROKEN: the first offset that differs is 31: not what the origin signed" in out
 
 
+def test_who_demands_proof_is_told_what_lacks_it(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Signatures stripped from a copy, and records that came after the last signature: nothing is wrong, until somebody demands proof."""
+    ship, port = open_log(folder), open_log(tmp_path / "port", "port-b")
+    port.admit(all_blocks(ship, "containers", ship.origin))
+    for log in (ship, port):
+        log.close()
+    verify = ("log", "verify", "-f")
+    assert [run(capsys, *verify, where)[0] for where in (folder, tmp_path / "port")] == [0, 0]
+    code, out, _ = run(capsys, *verify, tmp_path / "port", "--strict")
+    assert (code, "NOT PROVEN: 0..93, not signed yet, or what was signed is not here" in out) == (1, True)
+    code, out, _ = run(capsys, *verify, folder, "--strict", "--json")
+    found = {verdict["stream"]: verdict for verdict in map(json.loads, out.splitlines())}
+    assert (code, found["events"]["holds"], found["events"]["lacking"]) == (1, True, [])
+    assert [(one["first"], one["end"]) for one in found["containers"]["lacking"]] == [(84, 94)]
+    first_unsigned_at_ms = NOW_MS + 45 * 15 * MINUTE
+    for until_at_ms, right in ((first_unsigned_at_ms, True), (first_unsigned_at_ms + 1000, False)):
+        code, out, _ = run(capsys, *verify, folder, "--strict", "--until", utc(until_at_ms))
+        assert (code, "NOT PROVEN" in out, "84..93, not signed yet" in out) == (0 if right else 1, not right, True)
+    assert run(capsys, *verify, folder, "--until", utc(NOW_MS))[0] == 2
+
+
+def test_what_is_never_signed_is_not_said_to_be_signed_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = SigningNode(tmp_path)
+    node.append(rows(3), "metrics")
+    node.append(rows(3))
+    node.sign()
+    node.log.close()
+    for stream, count in (("metrics", 3), ("containers.heads", 1)):
+        code, out, _ = run(capsys, "log", "verify", "-f", tmp_path, "--stream", stream)
+        assert (code, f"unproven: 0..{count - 1}, of a stream that is never signed" in out, "not signed yet" in out) == (0, True, False)
+        assert run(capsys, "log", "verify", "-f", tmp_path, "--stream", stream, "--strict")[0] == 1
+
+
 def test_a_proof_goes_from_one_to_another(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     span = ("--since", "2026-05-01", "--until", "2026-05-01T08:00")
     code, out, _ = run(capsys, "log", "proof", BOX, "-f", folder, *span, "--out", tmp_path / "claim.json")
@@ -95,6 +128,20 @@ def test_a_proof_goes_from_one_to_another(folder: Path, tmp_path: Path, capsys: 
     code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
     assert code == 1
     assert "its records are not those its root" in out
+
+
+def test_no_more_is_said_to_be_proven_than_is_signed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last statement is of 11:00 on the first of May: of a span that ends later, the rest is said not to be shown."""
+    signed_at = utc(NOW_MS + 44 * 15 * MINUTE)
+    for until, short in ((signed_at, False), ("2026-05-02 00:00:00Z", True)):
+        ask = ("--stream", "containers", "--since", "2026-05-01", "--until", until, "--out", tmp_path / "claim.json")
+        code, out, _ = run(capsys, "log", "proof", BOX, "-f", folder, *ask)
+        assert (code, f"signed only until {signed_at}" in out) == (0, short)
+        code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
+        headline = out.splitlines()[0]
+        assert (code, until in headline, "on, as far as it is signed," in headline) == (0, not short, short)
+        assert (f"signed at {signed_at} " in out, f"NOT SHOWN: what it recorded from then until {until}" in out) == (True, short)
+        assert ("Counted from the records shown, what nobody had signed yet as missing:" in out) is short
 
 
 def test_that_nothing_was_heard_is_proven_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,14 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
-from streams.clock import StillClock, WallClock
+from landfall import streamtools
+from streams.clock import WallClock
 from streams.ledger import OriginLedger
 from streams.log import Append
 from streams.node import Node
@@ -20,7 +23,7 @@ from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import run
 from tests.landfall.test_log_shown import landfall
-from tests.node.fleet import address, readings, settings, until
+from tests.node.fleet import Calendar, address, readings, settings, until
 
 NAME, OTHER = "customers/duckworks", "customers/cogs"
 DAY_MS = 86_400_000
@@ -56,6 +59,31 @@ def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], 
     assert [line.split()[0] for line in listed.splitlines() if "365 days" in line] == [NAME]
 
 
+def test_two_who_change_one_stream_at_once_lose_neither_change(
+    at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One looks, another one's command comes and ends, the first one writes: refused, told by whom, and right when done again."""
+    looked = streamtools._standing
+    others: list[tuple[str, ...]] = []
+
+    def slow(client: httpx.Client) -> dict[str, dict[str, Any]]:
+        standing = looked(client)
+        while others:
+            assert landfall("stream", *others.pop(), *at).returncode == 0
+        return standing
+
+    monkeypatch.setattr(streamtools, "_standing", slow)
+    others.append(("create", NAME, "age_days=365"))
+    code, _, err = run(capsys, "stream", "create", NAME, "bytes=1000000", *at)
+    assert (code, "somebody else changed it meanwhile" in err, "version 1 stands, by Cleo" in err) == (2, True, True), err
+    others.append(("set", NAME, "lane=events"))
+    code, _, err = run(capsys, "stream", "set", NAME, "bytes=1000000", *at)
+    assert (code, "is based on version 1, but version 2 stands" in err) == (2, True), err
+    assert run(capsys, "stream", "set", NAME, "bytes=1000000", *at)[:2] == (0, f"{NAME} is set, version 3\n")
+    shown = json.loads(landfall("stream", "show", NAME, "--json", *at).stdout)["value"]
+    assert (shown["retention"], shown["lane"]) == ({"age_days": 365, "bytes": 1_000_000}, "events")
+
+
 def test_every_mistake_is_told_at_once_and_nothing_is_set(at: tuple[str, ...]) -> None:
     done = landfall("stream", "create", "containers", "age_days=-3", "replicate=hq,customer/duckworks", "lane=fast", *at)
     told = " ".join(done.stderr.split())
@@ -67,7 +95,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_set(at: tuple[str, ...]) -
 
 async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp_path: Path) -> None:
     """By two commands, at nodes that run: Tokyo becomes home of one customer's stream, and its age counts for it alone."""
-    clock = StillClock(WallClock().now_ms())
+    clock = Calendar(WallClock().now_ms())
     hq, tokyo = [Node(settings(name, tmp_path).model_copy(update={"retention_every_s": 0.05}), clock) for name in ("hq", "tokyo")]
     for node in (hq, tokyo):
         await node.start()

@@ -17,7 +17,7 @@ from subprocess import Popen
 
 from pydantic import SecretStr
 
-from streams.clock import Clock, WallClock
+from streams.clock import Clock, StillClock, WallClock
 from streams.crash import CRASH_VARIABLE
 from streams.errors import LandfallError
 from streams.link.door import AppendDoor, ReadDoor
@@ -59,6 +59,13 @@ def settings(name: str, folder: Path, port: int = 0, peers: Sequence[PeerAddress
 
 def address(source: str, target: str, url: str, link: LinkClass = "lan") -> PeerAddress:
     return PeerAddress(node=target, url=url, link=link, token=SecretStr(f"token-of-{source}"))
+
+
+class Calendar(StillClock):
+    """The date stands still until it is moved; seconds run on, as sessions need them."""
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
 
 
 async def started(name: str, folder: Path, clock: Clock | None = None) -> Node:

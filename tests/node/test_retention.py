@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from cargo.registry import Entry, Stream, entry_body
-from streams.clock import StillClock, WallClock
+from streams.clock import WallClock
 from streams.log import Append
 from streams.node import Node
 from streams.records import Record, to_batch
 from streams.retention.runs import RUN
 from streams.retention.spending import stored_bytes
-from tests.node.fleet import address, readings, settings, until
+from tests.node.fleet import Calendar, address, readings, settings, until
 from tests.node.test_definitions import bodies, define
 from tests.retention.thinkit import box
 from tests.retention.thinkit import readings as minutely
@@ -22,7 +22,7 @@ DAY_S = 86_400.0
 SHIP_RUNS = 6
 
 
-async def started(name: str, folder: Path, clock: StillClock | WallClock, **more: Any) -> Node:
+async def started(name: str, folder: Path, clock: Calendar | WallClock, **more: Any) -> Node:
     node = Node(settings(name, folder).model_copy(update={"retention_every_s": 0.05, **more}), clock)
     await node.start()
     return node
@@ -34,7 +34,7 @@ def held(node: Node, stream: str, origin: Any) -> tuple[int, int]:
 
 
 async def test_age_waits_for_the_home_which_a_port_hears_of_and_a_ship_through_what_is_made_for_her(tmp_path: Path) -> None:
-    clock = StillClock(WallClock().now_ms())
+    clock = Calendar(WallClock().now_ms())
     hq, tokyo, ship = [await started(name, tmp_path, clock) for name in ("hq", "tokyo", "ship-a")]
     await ship.append([readings(0, 2 * RUN + 10)])
     here = ship.log.origin
@@ -57,7 +57,7 @@ async def define_for_ship(hq: Node, days: int) -> None:
 
 
 async def test_nothing_is_dropped_while_the_home_is_not_heard_of(tmp_path: Path) -> None:
-    clock = StillClock(WallClock().now_ms())
+    clock = Calendar(WallClock().now_ms())
     tokyo = await started("tokyo", tmp_path, clock)
     await tokyo.append([readings(0, 2 * RUN)])
     tokyo.definitions.take("containers", 1, {"retention": {"age_days": 1}})
@@ -69,7 +69,7 @@ async def test_nothing_is_dropped_while_the_home_is_not_heard_of(tmp_path: Path)
 
 
 async def test_a_ship_over_her_budget_drops_what_is_ashore_and_thins_the_rest(tmp_path: Path) -> None:
-    clock = StillClock(NOW_MS)
+    clock = Calendar(NOW_MS)
     ship, tokyo = await started("ship-a", tmp_path, clock), await started("tokyo", tmp_path, clock)
     here = ship.log.origin
     for run in range(2):

@@ -15,7 +15,7 @@ from streams.log import Append
 from streams.node import Node
 from streams.records import Record, to_batch
 from streams.retention.runs import RUN
-from tests.node.fleet import address, readings, settings, until
+from tests.node.fleet import Calendar, address, readings, settings, until
 from tests.node.test_definitions import bodies, define
 
 DAY_MS = 86_400_000
@@ -44,7 +44,7 @@ def quay_readings(first: int, count: int) -> Append:
 
 
 async def test_retention_begins_and_gets_shorter(tmp_path: Path) -> None:
-    clock = StillClock(WallClock().now_ms())
+    clock = Calendar(WallClock().now_ms())
     hq, tokyo = await linked(tmp_path, clock)
     await tokyo.append([quay_readings(0, 2 * RUN + 5)])
     await until(lambda: hq.log.position(QUAYS) == tokyo.log.position(QUAYS))
@@ -61,7 +61,7 @@ async def test_retention_begins_and_gets_shorter(tmp_path: Path) -> None:
 
 async def test_another_home_lets_go_of_what_it_has(tmp_path: Path) -> None:
     """While headquarters, which does not get the stream, is its home, nothing is dropped; then Tokyo itself is."""
-    clock = StillClock(WallClock().now_ms())
+    clock = Calendar(WallClock().now_ms())
     hq, tokyo = await linked(tmp_path, clock)
     await define(hq, QUAYS, 1, retention={"age_days": 30}, home="port/SGSIN", replicate=("port",))
     await until(lambda: tokyo.definitions.of(QUAYS).retention.age_days == 30)

@@ -70,7 +70,7 @@ async def test_a_load_list_written_at_headquarters_reaches_the_ship(tmp_path: Pa
     await until(lambda: sum(ship.log.position(f"aboard/{EVER}").values()) == 7)
     assert {stream for stream in ship.log.streams() if stream not in ("metrics", "exceptions")} == {f"aboard/{EVER}"}
     assert tokyo.log.position("registry") == hq.node.log.position("registry")
-    acknowledged = {"alert_id": "77", "state": "acknowledged", "ship": EVER, "at_ms": 5, "by": "ops"}
+    acknowledged = {"alert_id": "77", "rule": "lost", "severity": "alarm", "state": "acknowledged", "ship": EVER, "at_ms": 5, "by": "ops"}
     await hq.node.append([Append("alerts", to_batch([Record("MSKU1234565", body=acknowledged)]))])
     await until(lambda: sum(ship.log.position(f"aboard/{EVER}").values()) == 8)
     assert ship.log.latest(f"aboard/{EVER}", "acknowledgement/77")

@@ -12,7 +12,7 @@ import pytest
 from cargo.bookings import Registry
 from cargo.registry import Booking, Customer, Entry, LoadList, Port, Ship, Story, parse_value
 from sim.arrays import HOUR_MS
-from sim.paperwork import Paper, paperwork
+from sim.paperwork import WRITING_MS, Paper, paperwork
 from sim.settings import BEGINS_AT_MS
 from sim.stages import INTAKES, State
 from sim.world import World, build_world
@@ -115,7 +115,8 @@ def test_custody_follows_the_boxes(world: World, papers: list[Paper]) -> None:
     told: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for paper in (paper for paper in papers if paper.type == "custody"):
         told[paper.id].append(paper.value)
-        assert paper.due_at_ms - paper.value["since_at_ms"] <= HOUR_MS
+        assert paper.ready_at_ms - paper.value["since_at_ms"] <= HOUR_MS
+        assert 0 <= paper.due_at_ms - paper.ready_at_ms <= WRITING_MS
     truth: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for stage in world.stages.each():
         written_at_ms = -(-stage.from_at_ms // HOUR_MS) * HOUR_MS

@@ -23,8 +23,8 @@ from streams.logs.damage import Damage
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.gathering import Gathering
 from streams.logs.kafka.keeper import KafkaLogOptions, Place
-from streams.logs.kafka.names import Names
-from streams.logs.kafka.reading import WHERE, KafkaLogReader
+from streams.logs.kafka.names import WHERE, Names
+from streams.logs.kafka.reading import KafkaLogReader
 from streams.words import STREAM_PATTERN, Origin, Position
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import open_kafka_log, place
@@ -124,6 +124,26 @@ def test_a_kafka_that_lost_records(kafka: Kafka, tmp_path: Path) -> None:
     assert content(peer, ["containers"]).items() <= content(log, ["containers"]).items()
     log.close()
     peer.close()
+
+
+def test_what_is_gone_leaves_the_broker_once_nothing_before_it_is_held(kafka: Kafka, tmp_path: Path) -> None:
+    """A ship that thins what lies in a Kafka gets room: the oldest goes first, and what goes before its turn waits for it."""
+    where = place(kafka, tmp_path)
+    log = open_kafka_log(where)
+    for start in range(0, 50, 10):
+        append_rows(log, rows(10, start=start))
+    log.declare_gone("containers", log.origin, 20, 30, "thinned")
+    assert bounds(where, "containers")[0] == 0
+    log.declare_gone("containers", log.origin, 0, 20, "thinned")
+    first, end = bounds(where, "containers")
+    assert end - first == 4, "two blocks, and that their transactions ended"
+    log.close()
+    shutil.rmtree(where.folder)
+    log = open_kafka_log(where)
+    origin = min(log.ledger("containers"))
+    assert offsets(log, "containers", origin) == list(range(30, 50))
+    assert log.position("containers")[origin] == 50
+    log.close()
 
 
 def test_what_is_trimmed_leaves_the_broker(kafka: Kafka, tmp_path: Path) -> None:

@@ -15,14 +15,17 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streams.errors import Corrupt, RetryLater
 from streams.logs.book import Location, Piece
 from streams.logs.index import INDEX_NAME
+from streams.logs.indexing import remove_index
 from streams.logs.kafka import client, fetching
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.keeper import Place
 from streams.logs.kafka.topics import KafkaTopics
 from streams.logs.kafka.transactions import Outgoing, Transactions
+from streams.ranges import RangeSet
 from tests.fanout.kafka import Kafka, until
+from tests.proof.kit import forged
 from tests.streams.kafkakit import open_kafka_log, place
-from tests.streams.logkit import append_rows, numbers, rows
+from tests.streams.logkit import append_rows, content, numbers, open_log, rows
 from tests.streams.refusingway import RefusingWay
 
 ROWS = 3_000
@@ -118,6 +121,42 @@ def test_only_a_record_that_the_broker_goes_on_without_is_missing(kafka: Kafka, 
         assert fetched(alerts, alert) == b"alert"
         assert isinstance(fetched(ships, 0), Corrupt)
     fetcher.close()
+
+
+def test_what_was_disowned_is_not_back_when_the_index_is_built_anew(kafka: Kafka, tmp_path: Path) -> None:
+    """A record that a relay altered, set aside: neither an index lost on disk nor one damaged while the log runs brings it back from the
+    broker; the true one comes and stays.
+    """
+    ship = open_log(tmp_path / "ship")
+    append_rows(ship, rows(30))
+    true = list(ship.blocks("containers", ship.origin, 0, 30))
+    where = place(kafka, tmp_path / "port", "port-b")
+    log = open_kafka_log(where)
+    lacking = RangeSet([(0, 12), (13, 30)])
+
+    def held() -> RangeSet:
+        return log.ledger("containers")[ship.origin].held
+
+    log.admit(forged(true, 12, "return_c", 99.0))
+    assert log.set_aside("containers", ship.origin, 12, 13, "not what was signed") == 1
+    log.close()
+    remove_index(where.folder / INDEX_NAME)
+    log = open_kafka_log(where)
+    assert held() == lacking
+    with sqlite3.connect(where.folder / INDEX_NAME) as other:
+        other.execute("DELETE FROM pieces")
+    other.close()
+    with pytest.raises(RetryLater, match="built anew"):
+        list(log.blocks("containers", ship.origin, 0, 30))
+    assert held() == lacking
+    assert log.admit(true) == 1
+    log.close()
+    remove_index(where.folder / INDEX_NAME)
+    log = open_kafka_log(where)
+    assert held() == RangeSet([(0, 30)])
+    assert content(log, ["containers"])["containers", ship.origin, 12]["return_c"] != 99.0
+    for one in (log, ship):
+        one.close()
 
 
 def test_an_index_that_lost_pieces_is_built_anew_from_the_broker(kafka: Kafka, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from streams.definitions import Definitions
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Fragment, Message, Track, decode
-from streams.session.sending import FRAGMENT_BYTES_MIN, FRAGMENT_S
+from streams.session.peertrack import PeerTrack
+from streams.session.sending import FRAGMENT_BYTES_MIN, FRAGMENT_S, LINGER_APART_S, LINGER_RECORDS, LINGER_S
 from tests.sync.world import World, rows
 
 RATE_BYTES_S = 16_000.0
@@ -89,6 +91,43 @@ def test_the_newest_readings_go_beside_the_backlog() -> None:
     assert 0 in had, "the backlog has begun to arrive"
     assert len(had) < 35_000, "and is far from done"
     world.run_until(lambda: world.complete("tokyo"))
+
+
+def test_readings_that_come_all_the_time_go_together_and_one_alone_hardly_waits() -> None:
+    world, tap = _ship_and_port(1_000)
+    ship = world.stations["ship-a"]
+    world.connect("ship-a", "tokyo", latency_s=0.001, rate_bytes_s=100e6)
+    world.run_until(lambda: world.complete("tokyo"))
+    world.run(1.0)
+    tap.said.clear()
+    alone_s = world.clock.at_s
+    ship.append("containers", [b"alone"])
+    world.run_until(lambda: world.complete("tokyo"))
+    assert world.clock.at_s - alone_s <= LINGER_S + 0.05
+    for _ in range(100):  # for two seconds
+        ship.append("containers", [b"one of many"])
+        world.run(0.02)
+    world.run_until(lambda: world.complete("tokyo"))
+    begun_s = [at_s for at_s, message, _ in tap.said if isinstance(message, Begin)]
+    departures = sum(later - sooner > LINGER_S for sooner, later in pairwise(begun_s))
+    assert 2.0 / LINGER_APART_S / 2 <= departures <= 2.0 / LINGER_APART_S + 1
+    tap.said.clear()
+    ship.append("containers", rows(random.Random(3), LINGER_RECORDS))
+    world.run(0.05)
+    assert world.complete("tokyo"), "many are a block of their own, and wait for nothing"
+
+
+def test_what_waits_for_more_goes_in_time_though_more_comes_first() -> None:
+    track, now_s = PeerTrack(), 10.0
+    track.linger(now_s, LINGER_S, LINGER_APART_S)
+    for _ in range(100):  # a busy node hears of more before it comes to send what has waited long enough
+        now_s += LINGER_S
+        track.linger(now_s, LINGER_S, LINGER_APART_S)
+        assert not track.lingers(now_s)
+    track.depart(now_s)
+    track.linger(now_s + LINGER_S, LINGER_S, LINGER_APART_S)
+    assert track.lingers(now_s + 2 * LINGER_S)
+    assert not track.lingers(now_s + LINGER_APART_S)
 
 
 def test_pings_do_not_wait_behind_data() -> None:

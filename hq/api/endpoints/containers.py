@@ -26,15 +26,15 @@ _KEY = ("order_at_ms", "stream", "origin", "offset")
 def containers(
     ask: Asking, q: str = "", booking: str = "", place: str = "", cursor: str | None = None, limit: Limit = LIMIT_DEFAULT
 ) -> dict[str, Any]:
-    """The viewer's containers by number. `q`: how a number begins; `booking`: its reference; `place`: `ship/<imo>` or `quay/<locode>`."""
+    """The viewer's containers by number. `q`: how a number begins; `booking`: the reference of one that had, has or will have them, with
+    its span in `found_by`; `place`: `ship/<imo>` or `quay/<locode>`.
+    """
     key = read_cursor(cursor, [str])
     with ask.look() as look:
-        own = look.sight.containers().subquery()
+        own = (look.sight.booked(booking) if booking.strip() else look.sight.containers()).subquery()
         asked = select(own).where(*beyond([own.c.number], key)).order_by(own.c.number).limit(limit + 1)
         if begins := compact_container(q):
             asked = asked.where(own.c.number.startswith(begins, autoescape=True))
-        if booking:
-            asked = asked.where(own.c.booking == booking)
         if place:
             kind, _, identity = place.partition("/")
             asked = asked.where(own.c.place_kind == kind, own.c.place_id == identity)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cargo.registry import COUNT_MAX
 from hq.api.access import Right
 from hq.api.errors import ApiError, not_found
-from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Unacceptable, Wanted
+from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Overtaken, Unacceptable, Wanted
 from hq.api.services import Asking, framed_clock
 
 router = APIRouter()
@@ -40,13 +40,14 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class NewEntry(BaseModel):
-    """One entry: what it is, which, and its whole value."""
+    """One entry: what it is, which, and its whole value; `based_on` the version it was made from (0: there was none), if that matters."""
 
     model_config = ConfigDict(extra="forbid")
 
     type: Name
     id: Name
     value: dict[str, Any]
+    based_on: int | None = Field(default=None, ge=0, le=COUNT_MAX)
 
 
 class NewEntries(BaseModel):
@@ -59,11 +60,16 @@ class NewEntries(BaseModel):
 
 @router.post("/registry")
 def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
-    """Write entries, all or none; durable when answered. The same again changes nothing. Every problem is told together (422)."""
+    """Write entries, all or none; durable when answered. The same again changes nothing. Every problem is told together (422);
+    an entry that is `based_on` another version than stands is refused (409), for it would undo what somebody else wrote.
+    """
     ask.need(Right.WRITE_REGISTRY)
-    wanted = [Wanted(entry.type, entry.id, entry.value) for entry in new.entries]
+    wanted = [Wanted(entry.type, entry.id, entry.value, entry.based_on) for entry in new.entries]
     try:
         written = ask.services.registrar.write(wanted, ask.viewer.name)
+    except Overtaken as refused:
+        hint = "Look at what stands now, and change that."
+        raise ApiError(409, "Nothing was written: somebody else changed it meanwhile.", hint, problems=refused.problems) from None
     except Unacceptable as refused:
         raise ApiError(422, "Nothing was written: some entries are not right.", "Mend what is listed.", problems=refused.problems) from None
     count = sum(one.written for one in written)

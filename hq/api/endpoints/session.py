@@ -18,6 +18,7 @@ from hq.api.services import Asking, Serving, framed_clock
 
 router = APIRouter()
 CONTROL_TIMEOUT_S = 10.0
+REFUSAL_BYTES_MAX = 10_000
 
 
 class Token(BaseModel):
@@ -79,7 +80,18 @@ def _passed_on(url: str, move: ClockMove) -> dict[str, Any]:
         with urllib.request.urlopen(request, timeout=CONTROL_TIMEOUT_S) as answer:
             said = json.load(answer)
     except urllib.error.HTTPError as problem:
-        raise ApiError(409, f"The simulator refused: {problem.read(500).decode(errors='replace')}", "Ask again in a moment.") from problem
+        raise _refused(problem) from problem
     except (urllib.error.URLError, OSError, ValueError) as problem:
         raise ApiError(503, "The simulator does not answer.", "See whether it runs, and ask again.") from problem
     return {"simulator": said}
+
+
+def _refused(problem: urllib.error.HTTPError) -> ApiError:
+    """The simulator's own sentence and hint."""
+    try:
+        said = json.loads(problem.read(REFUSAL_BYTES_MAX))
+        return ApiError(409, str(said["error"]), str(said["hint"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ApiError(
+            503, f"What answers as the simulator does not move its clock (HTTP {problem.code}).", "Mend the API's setting `control`."
+        )

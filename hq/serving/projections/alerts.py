@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from sqlalchemy import Connection, select
 
+from cargo.alertbody import AlertBody
 from cargo.alerts import AlertBook, Standing
-from hq.serving import bodies, models
+from hq.serving import models
 from hq.serving.projections.shape import coordinates, readable
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add, put
@@ -21,7 +22,7 @@ _SEVERITIES = ("LOG", "WARNING", "ALARM", "CRITICAL")
 
 def project_alerts(connection: Connection, batch: Batch) -> None:
     """`alerts`: each record a row of `alert_change`; then the alerts and incidents it speaks of, folded anew from all their changes."""
-    good = readable(connection, record_rows(batch), bodies.Alert)
+    good = readable(connection, record_rows(batch), AlertBody)
     add(
         connection,
         models.AlertChange,
@@ -45,7 +46,7 @@ def alert_rows(changes: Iterable[Fields]) -> list[Fields]:
 
 
 def _standing_row(standing: Standing) -> Fields:
-    body = msgspec.convert(standing.body, bodies.Alert)
+    body = msgspec.convert(standing.body, AlertBody)
     plain = ("alert_id", "rule", "severity", "state", "status", "title", "detail", "ship", "incident_id", "slot", "posterior")
     position = body.position
     return {

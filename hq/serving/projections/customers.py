@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, delete, func, select
 
+from cargo.alertbody import AlertBody
 from cargo.registry import BookedContainer
 from hq.serving import bodies, models
 from hq.serving.projections.alerts import alert_rows
@@ -22,7 +23,7 @@ from streams.records import Batch
 from streams.words import Origin
 
 STREAM_PREFIX = "customers/"
-_KINDS: Mapping[str, tuple[str, type[bodies.Event | bodies.Alert]]] = {"events": ("event", bodies.Event), "alerts": ("alert", bodies.Alert)}
+_KINDS: Mapping[str, tuple[str, type[bodies.Event | AlertBody]]] = {"events": ("event", bodies.Event), "alerts": ("alert", AlertBody)}
 """The stream a record comes from → the kind of its row, and what its body must be; all others' are readings with any body."""
 Spans = Mapping[str, list[BookedContainer]]
 """Container → the spans in which one customer has a right to it, as its bookings stand."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from hq.serving import bodies, models
-from hq.serving.projections.shape import coordinates, readable
+from hq.serving.projections.shape import coordinates, readable, reject
 from hq.serving.rows import record_rows
 from hq.serving.upsert import add
-from streams.records import Batch
+from streams.records import Batch, read_body
 
 
 def project_readings(connection: Connection, batch: Batch) -> None:
-    """`containers` and `ships`: every record a row of `reading`."""
-    add(connection, models.Reading, record_rows(batch))
+    """`containers` and `ships`: every record a row of `reading`, without its body where that does not read, which is told."""
+    rows = record_rows(batch)
+    for row in rows:
+        if row["body"] is not None:
+            try:
+                read_body(row["body"])
+            except ValueError as problem:
+                reject(connection, row, str(problem))
+                row["body"] = None
+    add(connection, models.Reading, rows)
 
 
 def project_events(connection: Connection, batch: Batch) -> None:

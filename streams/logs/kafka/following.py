@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from streams.block import Block
 from streams.errors import Corrupt, RetryLater
 from streams.logs.book import Book, Change, Location, PlacedBlock
 from streams.logs.damage import Damage
+from streams.logs.disowned import Disowned
 from streams.logs.frames import FrameHeader
 from streams.logs.index import IndexDamaged
 from streams.logs.indexing import IndexWriter
@@ -36,8 +39,9 @@ class RecordsLost(IndexDamaged):
 class Follower:
     """Reads all that is committed of a log. Not safe from several threads."""
 
-    def __init__(self, settings: KafkaLogSettings, names: Names, on_damage: Callable[[Damage], None]) -> None:
-        self._settings, self._names, self._on_damage = settings, names, on_damage
+    def __init__(self, settings: KafkaLogSettings, names: Names, on_damage: Callable[[Damage], None], disowned: Disowned) -> None:
+        """What is `disowned` is not taken into an index again."""
+        self._settings, self._names, self._on_damage, self._disowned = settings, names, on_damage, disowned
         self._admin = AdminClient(client_settings(settings))
         self._told: set[tuple[str, int]] = set()
         self.control_end = 0
@@ -126,7 +130,7 @@ class Follower:
                 commit, block = placed_block(headers, Location(CONTROL_SEGMENT, at, len(value)))
                 if block.block.stream != self._names.stream(topic):
                     raise Corrupt(f"a block of {block.block.stream} stands in {topic}")
-                header, placed = FrameHeader(commit=commit), [block]
+                header, placed = FrameHeader(commit=commit), [self._owned(block, value)]
         except Corrupt as problem:
             if (topic, at) not in self._told:
                 self._told.add((topic, at))
@@ -134,3 +138,10 @@ class Follower:
             return None
         header = msgspec.structs.replace(header, commit=max(header.commit, book.commit))  # the topics are read one after another
         return book.change(header, placed, CONTROL_SEGMENT, self.control_end)
+
+    def _owned(self, placed: PlacedBlock, value: bytes) -> PlacedBlock:
+        """The block without the rows that are disowned; only where there are any it is decoded. Raises Corrupt."""
+        block = placed.block
+        if not self._disowned.offsets((block.stream, block.origin)).within(block.first, block.end):
+            return placed
+        return replace(placed, left_out=self._disowned.among(Block.from_bytes(value)))

@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,8 @@ from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.logs.book import Book, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
-from streams.logs.frames import Floor, FrameHeader
+from streams.logs.disowned import Disowned
+from streams.logs.frames import FrameHeader
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.kafka.client import Fenced, check_lets_in
@@ -81,7 +82,7 @@ class KafkaKeeper:
     brings the index up. When Kafka does not say whether 3 is done, a new producer ends it one way or the other, and reading shows which.
     """
 
-    def __init__(self, place: Place, options: KafkaLogOptions) -> None:
+    def __init__(self, place: Place, options: KafkaLogOptions, disowned: Disowned) -> None:
         """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed; Misuse when `tls_ca` does not read."""
         self._place, self._disk, self._stopping = place, options.disk, options.stopping
         self._marker = Marker(place.marker, place.node, options.disk)
@@ -93,7 +94,7 @@ class KafkaKeeper:
         check_lets_in(settings, settings.answer_s)
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
-        self._follower = Follower(settings, names, options.on_damage)
+        self._follower = Follower(settings, names, options.on_damage, disowned)
         self._transactions = options.transactions(settings)
         self._lost_records: str | None = None
         self.book, self._index = self._opened()
@@ -145,7 +146,7 @@ class KafkaKeeper:
         commit_point("log.kafka.indexed")
         if number >= self._marker_due:
             self.refresh_marker()
-        self._drop_fronts(header.floors)
+        self._drop_fronts({floor.stream for floor in header.floors} | {gone.stream for gone in header.gone})
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
         """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
@@ -188,9 +189,9 @@ class KafkaKeeper:
             self.book.take(change)
             self._settled = True
 
-    def _drop_fronts(self, floors: Sequence[Floor]) -> None:
-        """Kafka forgets what nothing held stands before; when it does not answer, after the next trim."""
-        for stream in {floor.stream for floor in floors}:
+    def _drop_fronts(self, streams: Collection[str]) -> None:
+        """Kafka forgets what nothing held stands before; when it does not answer, when the next is trimmed or gone."""
+        for stream in streams:
             [(before,)] = self._index.rows(
                 "SELECT min(pieces.at) FROM pieces JOIN lines ON lines.id = pieces.line WHERE lines.stream = ?", (stream,)
             )

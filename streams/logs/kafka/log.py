@@ -11,6 +11,7 @@ from streams.block import Block, Codec
 from streams.clock import Clock
 from streams.errors import Misuse
 from streams.log import Append, Appended, Upkeep
+from streams.logs.disowned import Disowned
 from streams.logs.kafka.gathering import Gathering
 from streams.logs.kafka.keeper import KafkaKeeper, KafkaLogOptions, Place
 from streams.logs.kafka.reading import KafkaLogReader, leave_settings
@@ -44,7 +45,10 @@ class KafkaLog(KeptLog, KafkaLogReader):
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
-            self._keeper = self._kafka = KafkaKeeper(place, options)
+            self._disowned = Disowned(folder, options.disk, codec)
+            if self._disowned.damaged is not None:
+                options.on_damage(self._disowned.damaged)
+            self._keeper = self._kafka = KafkaKeeper(place, options, self._disowned)
             undo.callback(self._kafka.close)
             self._check_node(place.names.control)
             leave_settings(folder, settings)

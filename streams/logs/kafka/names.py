@@ -1,4 +1,4 @@
-"""Which Kafka topic a stream lies in, and back."""
+"""Which Kafka topic a stream lies in, and back; and the file that says where the Kafka is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from streams.errors import Misuse
 from streams.words import STREAM_PATTERN, check_stream
 
+WHERE = "kafka.json"
+"""Beside the index: how the log's own process reaches its Kafka, so that readers of the folder need no settings. For its owner alone."""
 KAFKA_NAME_CHARS_MAX = 249
 _SLASH = "__"
 _CONTROL = "_control"

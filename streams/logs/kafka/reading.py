@@ -14,12 +14,9 @@ from streams.block import Codec, ReadBytes
 from streams.errors import Corrupt, Misuse
 from streams.logs.book import LineKey, Piece
 from streams.logs.kafka.fetching import Fetcher
-from streams.logs.kafka.names import Names
+from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.reading import IndexedReader, Moved, Parts
-
-WHERE = "kafka.json"
-"""Beside the index: how the log's own process reaches its Kafka, so that readers of the folder need no settings. For its owner alone."""
 
 
 class KafkaLogReader(IndexedReader):

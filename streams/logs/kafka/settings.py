@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from streams.tables import Problem, SettingsTable, between, unfit
 
-USER_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
+UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", examples=["tokyo"])]
 _ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
 
 
@@ -32,7 +32,7 @@ class KafkaAccess(SettingsTable):
     """How to reach a Kafka: `brokers` as `host:port,host:port`, a SCRAM-SHA-512 login, and `tls_ca`, a PEM file, where they speak TLS."""
 
     brokers: Annotated[str, AfterValidator(check_addresses)]
-    username: str = Field(pattern=USER_PATTERN)
+    username: UserName
     password: SecretStr
     tls_ca: Path | None = None
 
@@ -47,7 +47,7 @@ class KafkaLogSettings(KafkaAccess):
     """
 
     kind: Literal["kafka"]
-    prefix: Annotated[str, AfterValidator(_own_prefix)] = Field("", pattern=r"^[A-Za-z0-9-]{0,80}$")
+    prefix: Annotated[str, AfterValidator(_own_prefix)] = Field("", pattern=r"^[A-Za-z0-9-]{0,80}$", examples=["log-tokyo"])
     replication: int = Field(3, ge=1, le=7)
     min_insync: int = Field(2, ge=1, le=7)
     gather_ms: int = Field(20, ge=0, le=1_000)

@@ -1,0 +1,165 @@
+"""The lines of a loss report, in the order of the form: what each asks for, what it may hold, and on what its value rests.
+
+They are what SOLAS V/32 as amended by MSC.550(108) asks of the master of a ship that lost freight containers, and after `VOLUNTARY` what he
+may add. The form itself, CCC.1/Circ.7, is transcribed into by hand: its layout is not copied here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from cargo.registry import AT_MS_MAX
+
+Basis = Literal["MEASURED", "RECKONED", "PAPER", "GIVEN", "UNKNOWN"]
+"""From what a value is: a sensor; a reckoning from what sensors said; headquarters' registry; a person; nothing."""
+BASES: Mapping[Basis, str] = {
+    "MEASURED": "measured",
+    "RECKONED": "reckoned",
+    "PAPER": "from paper",
+    "GIVEN": "given",
+    "UNKNOWN": "not known",
+}
+Holds = Literal["text", "time", "count", "latitude", "longitude", "words"]
+Value = str | int | float | None
+TEXT_CHARS_MAX = 2_000
+COUNT_MAX = 30_000
+"""More containers than any ship carries."""
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """One line as it is filled in: its value (None: not known), its basis, and in words from what (`the ship's track at 04:00:12 UTC`)."""
+
+    value: Value
+    basis: Basis
+    source: str = ""
+
+
+UNKNOWN = Filled(None, "UNKNOWN")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the form: its name in JSON, what it is called for people, what it holds, and for `words` what alone it may say."""
+
+    name: str
+    title: str
+    holds: Holds = "text"
+    words: tuple[str, ...] = ()
+    voluntary: bool = False
+
+
+_BASES_OF_LAW = ("ACTUAL", "ESTIMATED", "DISCOVERED")
+LINES: tuple[Line, ...] = (
+    Line("imo", "IMO number"),
+    Line("ship", "Name of the ship"),
+    Line("call_sign", "Call sign"),
+    Line("mmsi", "MMSI"),
+    Line("flag", "Flag"),
+    Line("reported_by", "Reported by", "words", ("MASTER", "COMPANY")),
+    Line("occurred_at", "Time of the loss (UTC)", "time"),
+    Line("occurred_until", "and not later than (UTC)", "time"),
+    Line("occurred_is", "The time is", "words", _BASES_OF_LAW),
+    Line("latitude_deg", "Latitude", "latitude"),
+    Line("longitude_deg", "Longitude", "longitude"),
+    Line("position_is", "The position is", "words", _BASES_OF_LAW),
+    Line("number_lost", "Containers lost", "count"),
+    Line("number_is", "The number is", "words", ("ESTIMATED", "COUNTED")),
+    Line("dangerous_goods", "Dangerous goods", "words", ("YES", "NO", "UNKNOWN")),
+    Line("un_numbers", "UN numbers"),
+    Line("description", "Size, type, empty or laden"),
+    Line("at_risk", "Without tracker in the same stacks", "count", voluntary=True),
+    Line("muster", "Muster", voluntary=True),
+    Line("cargo", "Cargo", voluntary=True),
+    Line("cargo_spill", "Spill of cargo", voluntary=True),
+    Line("wind", "Wind", voluntary=True),
+    Line("sea", "Sea", voluntary=True),
+    Line("roll", "Roll of the ship", voluntary=True),
+    Line("course_speed", "Her course and speed then", voluntary=True),
+    Line("ship_now", "Where she is now", voluntary=True),
+    Line("drift", "Drift of the containers", voluntary=True),
+    Line("afloat", "Seen afloat", "count", voluntary=True),
+    Line("action_taken", "Action taken", voluntary=True),
+    Line("contact", "Contact", voluntary=True),
+)
+BY_NAME: Mapping[str, Line] = {line.name: line for line in LINES}
+
+
+def read_given(name: str, text: str) -> Value:
+    """What a person gives for a line; an empty text says that it is not known. Raises ValueError, saying what the line may hold."""
+    line = BY_NAME.get(name)
+    if line is None:
+        raise ValueError(f"a loss report has no line {name!r}; it has {', '.join(BY_NAME)}")
+    text = text.strip()
+    if not text:
+        return None
+    if line.holds == "words":
+        if text.upper() not in line.words:
+            raise ValueError(f"{name} is {' or '.join(line.words)}, not {text!r}")
+        return text.upper()
+    if line.holds == "count":
+        if not text.isdecimal() or int(text) > COUNT_MAX:
+            raise ValueError(f"{name} is a whole number up to {COUNT_MAX:,}, not {text!r}")
+        return int(text)
+    if line.holds == "time":
+        return time_text(_at_ms(name, text))
+    if line.holds in ("latitude", "longitude"):
+        return _degrees(name, text, 90.0 if line.holds == "latitude" else 180.0)
+    if len(text) > TEXT_CHARS_MAX or not all(letter.isprintable() or letter in "\n\t" for letter in text):
+        raise ValueError(f"{name} is up to {TEXT_CHARS_MAX:,} printable characters")
+    return text
+
+
+def told(name: str, value: Value) -> str:
+    """A line's value as it is written on the form: degrees and minutes for a position, `not known` for none."""
+    if value is None:
+        return "not known"
+    holds = BY_NAME[name].holds
+    if holds in ("latitude", "longitude") and isinstance(value, int | float):
+        return position_text(float(value), "NS" if holds == "latitude" else "EW")
+    return str(value)
+
+
+def position_text(degrees: float, ends: str) -> str:
+    """`33°54.0' S`: whole degrees, and minutes to a tenth (some 185 m); what lies nowhere on earth as it is."""
+    if not abs(degrees) <= 180:
+        return str(degrees)
+    tenths = round(abs(degrees) * 600)
+    return f"{tenths // 600}°{tenths % 600 / 10:04.1f}' {ends[degrees < 0]}"
+
+
+def time_text(at_ms: int) -> str:
+    """RFC 3339 to the second, UTC; a time that no registry takes (`cargo.registry.AT_MS_MAX`) as it is."""
+    if not 0 <= at_ms <= AT_MS_MAX:
+        return f"{at_ms} ms"
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _at_ms(name: str, text: str) -> int:
+    try:
+        when: datetime | None = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None or when.year < 2000:
+        raise ValueError(f"{name} is a time with its zone, like 2026-05-01T04:00:12Z, not {text!r}")
+    return int(when.timestamp() * 1000)
+
+
+def _degrees(name: str, text: str, most: float) -> float:
+    try:
+        degrees = float(text)
+    except ValueError:
+        degrees = math.nan
+    if not -most <= degrees <= most:
+        raise ValueError(f"{name} is {-most:g} to {most:g} degrees, south and west negative, not {text!r}")
+    return degrees
+
+
+def as_json(filled: Mapping[str, Filled]) -> dict[str, Any]:
+    """The lines as JSON: `{name: {"value", "basis", "source"}}`, in the form's order."""
+    return {line.name: msgspec.to_builtins(filled.get(line.name, UNKNOWN)) for line in LINES}

@@ -1,0 +1,86 @@
+"""A loss report as a PDF: the same lines as its text, laid out to be printed, signed and handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from fpdf import FPDF
+
+from cargo.lossform import time_text
+from cargo.lossreport import Box, Report
+from cargo.losstext import LAW, TITLE, box_told, heading, rows
+
+FONT = "Helvetica"
+"""A reader's own: nothing is embedded, and letters beyond Latin-1 are written as `?`. Text and JSON have them whole."""
+TITLE_MM, VALUE_MM, BASIS_MM = 44.0, 76.0, 70.0
+ROW_PT = 8
+
+
+def report_pdf(report: Report) -> bytes:
+    """The report's PDF, A4. The same report, the same bytes: its date is when what it says was written."""
+    page = _Page(report)
+    page.add_page()
+    page.set_font(FONT, "B", 14)
+    page.cell(text=_plain(TITLE), new_x="LMARGIN", new_y="NEXT")
+    page.set_font(FONT, size=9)
+    for line in heading(report)[2:]:
+        page.multi_cell(0, text=_plain(line), new_x="LMARGIN", new_y="NEXT")
+    page.ln(3)
+    page.table_of(("Line", "Value", "From what"), list(rows(report)), (TITLE_MM, VALUE_MM, BASIS_MM))
+    content = report.content
+    for title, boxes in (
+        ("Containers lost", content.lost),
+        ("At risk: without tracker, in the same stacks", content.at_risk),
+        ("Heard again, so not lost", content.found),
+    ):
+        page.boxes(title, boxes)
+    if report.sendings:
+        page.ln(4)
+        sent = [(time_text(one.sent_at_ms), f"{one.to} {one.name}".strip(), one.means, one.by) for one in report.sendings]
+        page.table_of(("Sent at", "To", "By what means", "Written down by"), sent, (40.0, 60.0, 45.0, 45.0))
+    page.ln(12)
+    page.set_font(FONT, size=9)
+    page.cell(text="Master or company, name and signature: ______________________________   Date and time (UTC): ______________")
+    return bytes(page.output())
+
+
+class _Page(FPDF):
+    """Pages that each say which report this is and how far it has come."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(format="A4")
+        self._foot = f"{report.head.kind} report {report.id}, {report.state}, version {report.digest[:8]}"
+        self.set_title(f"{TITLE}: {self._foot}")
+        self.set_creation_date(datetime.fromtimestamp(report.written_at_ms / 1000, UTC))
+        self.set_auto_page_break(True, margin=18)
+
+    def footer(self) -> None:
+        """Which report, which page, and where it is transcribed into."""
+        self.set_y(-14)
+        self.set_font(FONT, size=7)
+        self.multi_cell(0, text=_plain(f"{self._foot}. Page {self.page_no()}. {LAW}"))
+
+    def table_of(self, names: tuple[str, ...], body: Sequence[tuple[str, ...]], widths_mm: tuple[float, ...]) -> None:
+        """A table whose head stands on each of its pages."""
+        self.set_font(FONT, size=ROW_PT)
+        with self.table(col_widths=widths_mm, text_align="LEFT", line_height=4) as table:
+            for cells in (names, *body):
+                row = table.row()
+                for cell in cells:
+                    row.cell(_plain(cell))
+
+    def boxes(self, title: str, boxes: Sequence[Box]) -> None:
+        """A table of these boxes; nothing when there are none."""
+        if not boxes:
+            return
+        self.ln(4)
+        self.set_font(FONT, "B", 10)
+        self.cell(text=_plain(f"{title} ({len(boxes)})"), new_x="LMARGIN", new_y="NEXT")
+        told = [(str(number), *box_told(box)) for number, box in enumerate(boxes, 1)]
+        self.table_of(("", "Container, as the papers have it", "When, and on what evidence"), told, (10.0, 80.0, 100.0))
+
+
+def _plain(text: str) -> str:
+    """The text in what every reader's own font has."""
+    return text.encode("latin-1", "replace").decode("latin-1")

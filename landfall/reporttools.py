@@ -1,0 +1,212 @@
+"""`landfall report`: loss reports read from any node's log, and what the ship's people do with them while her node runs."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cargo.bookings import Registry
+from cargo.errors import Unreadable
+from cargo.lossform import LINES
+from cargo.lossnotice import TOLD_FROM, ToldFrom, notices
+from cargo.lossreport import RECIPIENTS, Report, ReportBook
+from cargo.losstext import report_text
+from cargo.registry import parse_entry
+from landfall.lognumbers import read_at_ms, utc
+from landfall.logopening import opened
+from landfall.shiptools import ship_of
+from landfall.writingout import writing
+from streams.bodies import Bodies
+from streams.errors import Misuse
+from streams.log import LogReader
+
+REPORTS = "reports"
+HINT = "`landfall report ls` shows the reports, `landfall report show` one with its version"
+
+report_app = typer.Typer(help="Loss reports: what the ship drafted, edited, approved, and written down as sent.", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Option("--folder", "-f", help="A node's folder: the ship's, a port's, headquarters'.")]
+Which = Annotated[str, typer.Argument(metavar="REPORT", help="Its id, or the first letters of it, a dash and its number: 77aa-1.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="The ship's settings file.", show_default=False)]
+By = Annotated[str, typer.Option("--by", help="Who does it: it is written down.")]
+
+
+class Recipient(StrEnum):
+    """To whom a report went."""
+
+    SHIPS = "ships-in-vicinity"
+    COASTAL = "coastal-state"
+    FLAG = "flag-state"
+    COMPANY = "company"
+    OTHER = "other"
+
+
+@report_app.command("ls")
+def list_reports(folder: Folder, as_json: AsJson = False) -> None:
+    """Every report this node knows: its incident, kind, number and state, how many boxes it tells of, and to how many it was sent."""
+    reports = _book(folder).reports()
+    if as_json:
+        for report in reports:
+            typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+        return
+    columns = ("kind", "state", "lost", "at risk", "heard again", "written", "by", "sent to")
+    table = Table("report", *columns, box=None, header_style="bold")
+    for report in reports:
+        content = report.content
+        counts = [str(len(boxes)) for boxes in (content.lost, content.at_risk, content.found)]
+        sent = ", ".join(f"{one.to} {one.name}".strip() for one in report.sendings)
+        table.add_row(report.id, report.head.kind, report.state, *counts, utc(report.written_at_ms), report.written_by, sent)
+    Console(width=None if Console().is_terminal else 240).print(table if reports else "no report: nothing was lost that this node knows of")
+
+
+@report_app.command("show")
+def show(which: Which, folder: Folder, as_json: AsJson = False) -> None:
+    """One report, to read and to transcribe: each line with its value and from what it is."""
+    report = _one(folder, which)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+        return
+    typer.echo(report_text(report))
+    typer.echo(f"version {report.digest[:8]}: `landfall report approve` wants it")
+
+
+@report_app.command("export")
+def export(
+    which: Which, folder: Folder, file: Annotated[Path, typer.Option("--output", "-o", help="FILE.txt, FILE.json or FILE.pdf.")]
+) -> None:
+    """One report into a file: as text, JSON or PDF, by the file's ending."""
+    report = _one(folder, which)
+    with writing(file):
+        file.write_bytes(_as_file(report, file.suffix))
+    typer.echo(f"{file}: {report.head.kind} report {report.id}, {report.state}")
+
+
+@report_app.command("notices")
+def show_notices(
+    folder: Folder,
+    told_from: Annotated[str, typer.Option("--told-from", help=f"The carrier's policy: {', '.join(TOLD_FROM)}.")] = "drafted",
+    as_json: AsJson = False,
+) -> None:
+    """The notice to each owner concerned, its own boxes alone; by the bookings this node knows."""
+    policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
+    if policy is None:
+        raise Misuse(f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}", hint="`landfall report notices --help`")
+    log = opened(folder)
+    try:
+        made = notices(_read(log).reports(), _registry(log), policy)
+    finally:
+        log.close()
+    for notice in made:
+        typer.echo(json.dumps(notice.to_json(), ensure_ascii=False) if as_json else notice.to_json()["text"])
+
+
+@report_app.command("edit")
+def edit(
+    which: Which,
+    given: Annotated[list[str], typer.Argument(metavar="LINE=TEXT…", help=f"What to fill in: {', '.join(line.name for line in LINES)}.")],
+    by: By,
+    config: Config = None,
+) -> None:
+    """Fill in lines of a draft on the running ship's node; LINE= says that it is not known. An approval before is void."""
+    lines = {}
+    for word in given:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise Misuse(f"{word!r} fills in nothing", hint='write it like afloat=3 or "cargo_spill=none seen"')
+        lines[name] = text
+    _wished(config, {"do": "edit", "report": which, "by": by, "given": lines})
+
+
+@report_app.command("approve")
+def approve(
+    which: Which,
+    version: Annotated[str, typer.Option("--version", help="What you read, as `landfall report show` ends with it.")],
+    by: By,
+    config: Config = None,
+) -> None:
+    """Approve what you read. Nothing is sent by that: send it by the ship's means, then write down to whom."""
+    _wished(config, {"do": "approve", "report": which, "by": by, "digest": version})
+
+
+@report_app.command("sent")
+def sent(
+    which: Which,
+    to: Annotated[Recipient, typer.Option("--to", help="To whom.")],
+    means: Annotated[str, typer.Option("--means", help="By what: VHF 16, Inmarsat-C, e-mail.")],
+    by: By,
+    name: Annotated[str, typer.Option("--name", help="Who that is: RCC Australia.")] = "",
+    at: Annotated[str | None, typer.Option("--at", help="When (UTC): 2026-05-01T04:00:00.", show_default="now")] = None,
+    config: Config = None,
+) -> None:
+    """Write down that an approved report went out; once for each recipient."""
+    whom = next(one for one in RECIPIENTS if one == to.value.upper().replace("-", "_"))
+    when = None if at is None else read_at_ms(at)
+    _wished(config, {"do": "sent", "report": which, "by": by, "to": whom, "means": means, "name": name, "sent_at_ms": when})
+
+
+@report_app.command("final")
+def final(incident: Annotated[str, typer.Argument(help="The incident's id, whole.")], config: Config = None) -> None:
+    """Draft the FINAL report of an incident, after a thorough inspection; its number is filled in with `edit`."""
+    _wished(config, {"do": "final", "incident": incident})
+
+
+def _wished(config: Path | None, wish: dict[str, Any]) -> None:
+    told = ship_of(config, HINT).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
+    typer.echo(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
+
+
+def _as_file(report: Report, ending: str) -> bytes:
+    if ending == ".json":
+        return (json.dumps(report.to_json(), ensure_ascii=False, indent=1) + "\n").encode()
+    if ending == ".pdf":
+        from landfall.reportpdf import report_pdf
+
+        return report_pdf(report)
+    if ending == ".txt":
+        return report_text(report).encode()
+    raise Misuse(f"a report is written as text, JSON or PDF, not as {ending or 'a file without ending'!r}", hint="write -o report.pdf")
+
+
+def _one(folder: Path, which: str) -> Report:
+    try:
+        return _book(folder).find(which)
+    except ValueError as problem:
+        raise Misuse(str(problem), hint=HINT) from None
+
+
+def _book(folder: Path) -> ReportBook:
+    log = opened(folder)
+    try:
+        return _read(log)
+    finally:
+        log.close()
+
+
+def _read(log: LogReader) -> ReportBook:
+    """All reports this copy holds, past holes too. A record of another version of this program is left out."""
+    book = ReportBook()
+    for _, body in Bodies(log, REPORTS).news():
+        try:
+            book.learn(body)
+        except ValueError:
+            continue
+    return book
+
+
+def _registry(log: LogReader) -> Registry:
+    registry = Registry()
+    for stream in log.streams():
+        if stream == "registry" or stream.startswith("aboard/"):
+            for _, body in Bodies(log, stream).news():
+                try:
+                    registry.learn(parse_entry(json.dumps(body)))
+                except Unreadable:
+                    continue
+    return registry

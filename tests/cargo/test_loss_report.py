@@ -1,0 +1,276 @@
+"""Goal: a loss report says what is known, of each line from what; it goes out only approved, and the log keeps who did what."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cargo.bookings import Registry
+from cargo.lossdraft import final_draft, next_draft
+from cargo.lossform import LINES, read_given
+from cargo.lossreport import Report, ReportBook, Sending, approve, edit, mark_sent
+from cargo.losstext import WIDTH, report_text
+from tests.cargo.lossnews import LOST_AT_MS, STACK, more_lost, voyage
+from tests.cargo.sea import MINUTE_MS, SHIP, number
+
+FACTS = voyage()
+NODE = f"ship-{SHIP}"
+AT_MS = FACTS.now_at_ms
+
+
+def first(facts: Any = FACTS) -> tuple[ReportBook, Report]:
+    """A book with the INITIAL's draft."""
+    made = next_draft([], facts, NODE)
+    assert made is not None
+    assert made.topic == f"{SHIP}.log"
+    book = ReportBook([made.body])
+    return book, last(book)
+
+
+def last(book: ReportBook) -> Report:
+    return book.reports()[-1]
+
+
+def line(report: Report, name: str) -> tuple[Any, str]:
+    filled = report.content.lines[name]
+    return filled.value, filled.basis
+
+
+def learn(book: ReportBook, made: Any) -> Report:
+    book.learn(json.loads(json.dumps(made.body)))
+    return last(book)
+
+
+def test_each_line_says_from_what_it_is() -> None:
+    _, report = first()
+    assert (report.head.kind, report.head.number, report.head.refers_to, report.state) == ("INITIAL", 1, None, "draft")
+    assert line(report, "ship") == ("Big Blue One", "PAPER")
+    assert line(report, "flag") == ("SG", "PAPER")
+    assert line(report, "occurred_at") == ("2026-05-01T07:59:50Z", "MEASURED")
+    assert line(report, "occurred_is")[0] == "ACTUAL"
+    assert line(report, "latitude_deg") == (pytest.approx(36.1, abs=0.01), "RECKONED")
+    assert line(report, "position_is")[0] == "ESTIMATED"
+    assert line(report, "number_lost") == (3, "RECKONED")
+    assert line(report, "number_is")[0] == "ESTIMATED"
+    assert line(report, "dangerous_goods") == ("YES", "PAPER")
+    assert line(report, "un_numbers") == ("1263", "PAPER")
+    assert (
+        line(report, "description")[0] == "1 × 40' dry 45G1 (empty or laden not known), 1 × 40' dry 45G1 empty, 1 × 40' reefer 45R1 laden"
+    )
+    assert line(report, "wind") == ("25.0 m/s", "MEASURED")
+    assert line(report, "roll") == ("up to 26°", "MEASURED")
+    assert line(report, "course_speed") == ("0° true, 15.0 kn", "MEASURED")
+    assert line(report, "muster")[0] == "21 of 24 boxes with trackers accounted for"
+    assert {report.content.lines[one].basis for one in ("sea", "drift", "cargo_spill", "afloat")} == {"UNKNOWN"}
+    assert [box.container for box in report.content.lost] == [number(at) for at in STACK]
+    reefer = report.content.lost[0]
+    assert (reefer.slot, reefer.size_type, reefer.empty, reefer.un_numbers, reefer.cargo) == (
+        "0020782",
+        "45R1",
+        False,
+        ("1263",),
+        "toy ducks",
+    )
+    assert reefer.blow
+    assert reefer.posterior is not None
+    assert reefer.posterior > 0.9
+    assert reefer.evidence
+
+
+def test_without_a_blow_time_is_estimated_and_ends_when_the_box_was_missed() -> None:
+    _, report = first(voyage(blows=False))
+    assert line(report, "occurred_is")[0] == "ESTIMATED"
+    assert line(report, "occurred_at")[1] == "RECKONED"
+    box = report.content.lost[0]
+    assert box.lost_at_ms is not None
+    assert box.lost_until_ms is not None
+    assert LOST_AT_MS - MINUTE_MS <= box.lost_at_ms < LOST_AT_MS < box.lost_until_ms
+    assert "after 2026-05-01T07:59" in report_text(report)
+
+
+def test_what_no_paper_says_is_not_known() -> None:
+    """Of three lost boxes one is declared to hold no dangerous goods, of the others nobody says: that is not NO."""
+    facts = voyage(untracked=frozenset({0}))
+    _, report = first(facts)
+    assert line(report, "dangerous_goods") == ("UNKNOWN", "UNKNOWN")
+    assert line(report, "at_risk") == (1, "PAPER")
+    assert [box.container for box in report.content.at_risk] == [number(0)]
+    assert "among those at risk: UN 1263" in report.content.lines["dangerous_goods"].source
+    assert line(report, "number_lost")[0] == 2
+
+
+def test_a_ship_that_was_told_nothing_and_measured_nothing_still_reports_what_she_missed() -> None:
+    """No papers, no position, no sea, no muster: the boxes and their evidence, and all else not known."""
+    body = {**FACTS.incident.body, "position": None}
+    boxes = tuple(replace(one, body={**one.body, "position": None, "slot": None}) for one in FACTS.boxes)
+    bare = replace(FACTS, incident=replace(FACTS.incident, body=body), boxes=boxes, registry=Registry(), track=(), air=(), muster=None)
+    _, report = first(bare)
+    known = {name for name, filled in report.content.lines.items() if filled.basis != "UNKNOWN"}
+    assert known == {"imo", "reported_by", "occurred_at", "occurred_until", "occurred_is", "number_lost", "number_is"}
+    assert line(report, "dangerous_goods") == ("UNKNOWN", "UNKNOWN")
+    assert [box.container for box in report.content.lost] == [number(at) for at in STACK]
+    assert "on no list" in report_text(report)
+
+
+def test_a_draft_whose_boxes_were_all_heard_again_says_so() -> None:
+    book, _ = first()
+    span = {**FACTS.incident.body["incident"], "containers": []}
+    gone = replace(FACTS, incident=replace(FACTS.incident, body={**FACTS.incident.body, "incident": span, "state": "retracted"}))
+    made = next_draft(book.reports(), gone, NODE)
+    assert made is not None
+    report = learn(book, made)
+    assert (report.head.number, line(report, "number_lost")[0], len(report.content.found)) == (1, 0, 3)
+    assert next_draft([], gone, NODE) is None, "of a loss that is taken back before anything was drafted, nothing is"
+
+
+def test_the_text_has_every_line_every_box_and_says_that_it_is_a_draft() -> None:
+    _, report = first()
+    text = report_text(report)
+    assert "Nobody has approved it; it has not been sent" in text
+    assert "CCC.1/Circ.7" in text
+    assert all(f"\n{one.title}" in text for one in LINES)
+    assert "Latitude: 36°06.0' N  [reckoned: the ship's track at " in text or "Latitude: 36°05.9' N" in text
+    assert all(number(at) in text for at in STACK)
+    assert "Spill of cargo (voluntary): not known" in text
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_the_same_news_draft_nothing_and_more_boxes_draft_anew_with_what_people_wrote() -> None:
+    book, report = first()
+    assert next_draft(book.reports(), FACTS, NODE) is None
+    report = learn(book, edit(report, {"cargo_spill": "none seen", "number_lost": "3", "number_is": "counted"}, "master", AT_MS + 1))
+    assert report.state == "edited"
+    made = next_draft(book.reports(), more_lost(FACTS, number(4)), NODE)
+    assert made is not None
+    report = learn(book, made)
+    assert (report.head.number, report.revision, report.state) == (1, 2, "draft")
+    assert line(report, "cargo_spill") == ("none seen", "GIVEN")
+    assert line(report, "number_lost") == (4, "RECKONED"), "a count of three is not what four lost boxes come to"
+    assert line(report, "number_is")[0] == "ESTIMATED"
+    assert book.find(report.id) == report
+
+
+def test_a_report_goes_out_approved_and_news_make_an_update_and_a_person_the_final() -> None:
+    book, report = first()
+    to = Sending(AT_MS + 1, "COASTAL_STATE", "RCC Australia", "Inmarsat-C", "master")
+    with pytest.raises(ValueError, match="not approved"):
+        mark_sent(report, to, AT_MS + 2)
+    with pytest.raises(ValueError, match="nothing is sent"):
+        final_draft(book.reports(), FACTS, NODE)
+    report = learn(book, approve(report, "master", AT_MS + 1))
+    assert (report.state, report.approved_by) == ("approved", "master")
+    with pytest.raises(ValueError, match="approved already"):
+        approve(report, "mate", AT_MS + 2)
+    report = learn(book, mark_sent(report, to, AT_MS + 2))
+    assert (report.state, report.sendings) == ("sent", (to,))
+    with pytest.raises(ValueError, match="is sent"):
+        edit(report, {"sea": "rough"}, "master", AT_MS + 3)
+
+    made = next_draft(book.reports(), voyage(heard_again=True), NODE)
+    assert made is not None
+    update = learn(book, made)
+    assert (update.head.kind, update.head.number, update.head.refers_to) == ("UPDATE", 2, report.id)
+    assert ([box.container for box in update.content.found], line(update, "number_lost")[0]) == ([number(0)], 2)
+    assert "Heard again, so not lost" in report_text(update)
+
+    final = learn(book, final_draft(book.reports(), more_lost(FACTS), NODE))
+    assert (final.head.kind, final.head.number, final.head.refers_to) == ("FINAL", 2, report.id)
+    with pytest.raises(ValueError, match="not counted"):
+        approve(final, "master", AT_MS + 4)
+    final = learn(book, edit(final, {"number_lost": "5", "number_is": "COUNTED"}, "master", AT_MS + 5))
+    final = learn(book, approve(final, "master", AT_MS + 6))
+    assert line(final, "number_lost") == (5, "GIVEN")
+    assert book.find(report.id) == report, "what was sent stands as it was sent"
+    with pytest.raises(ValueError, match="is the FINAL one"):
+        final_draft(book.reports(), FACTS, NODE)
+
+
+def test_an_edit_voids_an_approval() -> None:
+    book, report = first()
+    report = learn(book, approve(report, "master", AT_MS + 1))
+    report = learn(book, edit(report, {"afloat": "2"}, "mate", AT_MS + 2))
+    assert (report.state, report.approved_by) == ("edited", None)
+
+
+def test_what_was_sent_stands_though_an_edit_of_before_comes_after_it() -> None:
+    book, report = first()
+    approved = learn(book, approve(report, "master", AT_MS + 1))
+    late = edit(approved, {"afloat": "2"}, "mate", AT_MS + 9)
+    sent = learn(book, mark_sent(approved, Sending(AT_MS, "FLAG_STATE", "", "e-mail", "master"), AT_MS + 2))
+    assert learn(book, late) == sent
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("position_is", "nearly", "ACTUAL or ESTIMATED or DISCOVERED"),
+        ("number_lost", "many", "whole number"),
+        ("number_lost", "99999999", "up to 30,000"),
+        ("occurred_at", "yesterday", "a time with its zone"),
+        ("occurred_at", "2026-05-01T04:00:00", "a time with its zone"),
+        ("latitude_deg", "91", "-90 to 90"),
+        ("longitude_deg", "nan", "-180 to 180"),
+        ("wind", "strong\x07", "printable"),
+        ("weather", "bad", "no line 'weather'"),
+    ],
+)
+def test_what_a_line_can_not_hold_is_refused(name: str, text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read_given(name, text)
+
+
+def test_all_that_is_wrong_with_an_edit_is_told_together() -> None:
+    _, report = first()
+    with pytest.raises(ValueError, match=r"(?s)latitude_deg.*weather"):
+        edit(report, {"latitude_deg": "91", "weather": "bad"}, "master", AT_MS)
+
+
+def life() -> list[Mapping[str, Any]]:
+    """Every record of a report's whole life: drafted, edited, drafted anew, approved, edited, approved, sent twice, an UPDATE."""
+    book, report = first()
+    bodies: list[Mapping[str, Any]] = [next_draft([], FACTS, NODE).body]  # type: ignore[union-attr]
+
+    def done(made: Any) -> Report:
+        bodies.append(made.body)
+        return learn(book, made)
+
+    report = done(edit(report, {"sea": "rough"}, "mate", AT_MS + 1))
+    report = done(next_draft(book.reports(), more_lost(FACTS, number(4)), NODE))
+    report = done(approve(report, "mate", AT_MS + 2 * MINUTE_MS))
+    report = done(edit(report, {"wind": "gale"}, "master", AT_MS + 3 * MINUTE_MS))
+    report = done(approve(report, "master", AT_MS + 4 * MINUTE_MS))
+    for to in ("COASTAL_STATE", "FLAG_STATE"):
+        report = done(mark_sent(report, Sending(AT_MS, to, "", "Inmarsat-C", "master"), AT_MS + 5 * MINUTE_MS))
+    done(next_draft(book.reports(), FACTS, NODE))
+    return bodies
+
+
+LIFE = life()
+
+
+@given(seed=st.integers(0, 1 << 30), repeats=st.integers(0, 8))
+def test_the_fold_depends_neither_on_order_nor_on_repeats(seed: int, repeats: int) -> None:
+    chance = random.Random(seed)
+    bodies = [*LIFE, *chance.choices(LIFE, k=repeats)]
+    chance.shuffle(bodies)
+    reports = ReportBook(json.loads(json.dumps(body)) for body in bodies).reports()
+    assert reports == ReportBook(LIFE).reports()
+    assert [(one.head.kind, one.state, one.approved_by, len(one.sendings)) for one in reports] == [
+        ("INITIAL", "sent", "master", 2),
+        ("UPDATE", "draft", None, 0),
+    ]
+    assert line(reports[0], "wind") == ("gale", "GIVEN")
+
+
+def test_no_record_is_no_report() -> None:
+    with pytest.raises(ValueError, match="does not read"):
+        ReportBook([{"report_id": "1", "state": "posted"}])
+    approval = next(body for body in LIFE if body["state"] == "approved")
+    assert ReportBook([approval]).reports() == [], "an approval whose draft has not come is nothing yet"

@@ -1,0 +1,139 @@
+"""Goal: a real ship drafts the loss report by herself, once, whoever kills her; her people edit, approve and send it, and it is all in her
+log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from cargo.heard import Heard
+from cargo.registry import entry_body
+from streams.bodies import Bodies
+from streams.definitions import may_originate
+from streams.log import Append
+from streams.policy import Role
+from streams.records import Record, to_batch
+from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
+from tests.edge.aboard import ShipProcess, fleet_clock, message, publish_all, ship
+from tests.landfall.commands import run
+from tests.node.fleet import address, readings, started, until
+from tests.node.process import wait
+
+UNTIL_MS = LOST_AT_MS + HOUR_MS
+MORE_LOST_AT_MS = LOST_AT_MS + 5 * MINUTE_MS
+NEXT_STACK = (3, 4, 5)
+
+
+def reports(process: ShipProcess) -> list[dict[str, Any]]:
+    """The bodies of `reports`, in the order of the log."""
+    return [row["body"] for row in process.rows("reports")]
+
+
+def lost(body: dict[str, Any]) -> set[str]:
+    return {box["container"] for box in body["content"]["lost"]}
+
+
+def sea() -> tuple[Sea, list[Heard]]:
+    """One stack falls, and five minutes later the next one, in a storm."""
+    storm = (LOST_AT_MS - 20 * MINUTE_MS, LOST_AT_MS + 40 * MINUTE_MS)
+    fallen = dict.fromkeys(STACK, LOST_AT_MS) | dict.fromkeys(NEXT_STACK, MORE_LOST_AT_MS)
+    voyage = Sea(boxes=24, storms=[storm], silent={at: [(when, UNTIL_MS + 1)] for at, when in fallen.items()})
+    said = [heard for at, when in fallen.items() for heard in fall(voyage, at, when - (10 - at) * 1_000)]
+    return voyage, voyage.readings(UNTIL_MS, said)
+
+
+def sail(process: ShipProcess) -> list[Heard]:
+    """Under way with her papers aboard, up to a moment before the next stack falls; the readings to come."""
+    process.start()
+    process.wait_ready()
+    voyage, readings = sea()
+    told = [Record(topic=one.topic, body=entry_body(one)) for one in [*voyage.entries(), *papers(voyage)]]
+    process.append.append([Append(f"aboard/{SHIP}", to_batch(told))])
+    before = [heard for heard in readings if heard.order_at_ms < MORE_LOST_AT_MS - 10_000]
+    publish_all(process.mqtt_port, [message(heard) for heard in before], process.tail)
+    return readings[len(before) :]
+
+
+def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "ship"
+    with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
+        to_come = sail(process)
+        wait(lambda: any(lost(body) == {number(at) for at in STACK} for body in reports(process)), process.tail)
+        first = reports(process)[-1]
+        assert (first["kind"], first["number"], first["state"], first["by"]) == ("INITIAL", 1, "draft", f"ship-{SHIP}")
+        lines = first["content"]["lines"]
+        assert (lines["ship"]["value"], lines["un_numbers"]["value"], lines["wind"]["basis"]) == ("Big Blue One", "1263", "MEASURED")
+        assert lines["muster"]["value"].startswith("21 of 24")
+        assert lines["course_speed"]["value"] == "0° true, 15.0 kn"
+        which = f"{first['incident_id'][:6]}-1"
+
+        drafts = len(reports(process))
+        process.kill()
+        process.start()
+        process.wait_ready()
+        config = ("-c", process.config)
+        edited = run(capsys, "report", "edit", which, "cargo_spill=none seen", "afloat=2", "--by", "Mate Meyer", *config)
+        assert edited[:1] == (0,), edited
+        refused = run(capsys, "report", "approve", which, "--version", first["digest"][:8], "--by", "Master Moe", *config)
+        assert (refused[0], "has changed since it was read" in refused[2]) == (2, True), refused
+        version = run(capsys, "report", "show", which, "-f", folder)[1].split("version ")[-1][:8]
+        early = run(capsys, "report", "sent", which, "--to", "coastal-state", "--means", "Inmarsat-C", "--by", "Master Moe", *config)
+        assert (early[0], "is not approved" in early[2]) == (2, True), early
+        assert run(capsys, "report", "approve", which, "--version", version, "--by", "Master Moe", *config)[0] == 0
+        words = ("--to", "coastal-state", "--name", "RCC Japan", "--means", "Inmarsat-C", "--by", "Master Moe", *config)
+        assert run(capsys, "report", "sent", which, *words)[0] == 0
+        assert [body["state"] for body in reports(process)[drafts:]] == ["edited", "approved", "sent"], "a kill drafted it twice"
+
+        publish_all(process.mqtt_port, [message(heard) for heard in to_come], process.tail)
+        every = {number(at) for at in (*STACK, *NEXT_STACK)}
+        wait(lambda: any("content" in body and lost(body) == every for body in reports(process)), process.tail)
+        update = reports(process)[-1]
+        assert (update["kind"], update["number"], update["refers_to"]) == ("UPDATE", 2, first["report_id"])
+        assert update["content"]["lines"]["cargo_spill"] == {"value": "none seen", "basis": "GIVEN", "source": "Mate Meyer"}
+        assert run(capsys, "report", "final", first["incident_id"], *config)[0] == 0
+        assert process.stop() == 0
+    read_from_the_folder(folder, first, capsys)
+
+
+def read_from_the_folder(folder: Path, first: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """With the node ended, its folder tells everything."""
+    told = [json.loads(line) for line in run(capsys, "report", "ls", "-f", folder, "--json")[1].splitlines()]
+    assert [(one["kind"], one["state"], len(one["lost"])) for one in told] == [("INITIAL", "sent", 3), ("FINAL", "draft", 6)]
+    assert told[0]["approved_by"] == "Master Moe"
+    assert [(one["to"], one["name"], one["means"], one["by"]) for one in told[0]["sendings"]] == [
+        ("COASTAL_STATE", "RCC Japan", "Inmarsat-C", "Master Moe")
+    ]
+    out = run(capsys, "report", "ls", "-f", folder)[1]
+    assert "COASTAL_STATE RCC Japan" in out
+    for ending in ("txt", "json", "pdf"):
+        file = folder / f"report.{ending}"
+        assert run(capsys, "report", "export", first["report_id"], "-f", folder, "-o", file)[0] == 0
+    assert "Seen afloat (voluntary): 2  [given: Mate Meyer]" in (folder / "report.txt").read_text()
+    assert json.loads((folder / "report.json").read_text()) == told[0]
+    assert (folder / "report.pdf").read_bytes().startswith(b"%PDF-")
+    code, _, err = run(capsys, "report", "export", first["report_id"], "-f", folder, "-o", folder / "report.doc")
+    assert (code, "as text, JSON or PDF" in err) == (2, True)
+    code, _, err = run(capsys, "report", "show", "zz-1", "-f", folder)
+    assert (code, "there is no report 'zz-1'" in err) == (2, True)
+    notices = run(capsys, "report", "notices", "-f", folder, "--told-from", "sent", "--json")[1].splitlines()
+    boxes = {one["customer"]: [box["container"] for box in one["boxes"]] for one in map(json.loads, notices)}
+    assert boxes == {"duckworks": [number(0), number(2)], "merlion": [number(1)]}
+
+
+async def test_a_report_crosses_the_satellite_and_none_but_a_ship_writes_one(tmp_path: Path) -> None:
+    """Readings wait for port meanwhile; headquarters has the report as the ship wrote it, and takes no other's."""
+    hq, vessel = await started("hq", tmp_path), await started("ship-a", tmp_path)
+    vessel.link([address("ship-a", "hq", hq.url, "satellite")])
+    body = {"report_id": "77aa-1", "state": "draft"}
+    await vessel.append([readings(0, 3), Append("reports", to_batch([Record(f"{SHIP}.log", body=body)]))])
+    await until(lambda: bool(hq.log.position("reports")))
+    assert [found for _, found in Bodies(hq.log, "reports").news()] == [body]
+    assert not hq.log.position("containers")
+    definition = hq.definitions.of("reports")
+    assert [role for role in get_args(Role) if may_originate(definition, role, f"{role}-x")] == ["ship"]
+    for node in (vessel, hq):
+        await node.stop()

@@ -1,0 +1,97 @@
+"""Goal: Spark is started from a folder of its own, whole whoever makes it, and Java is given the classes that a rehearsal kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from hq import java
+from hq.java import java_home, locked_jars
+from hq.spark import end_put_off
+from hq.sparkhome import kept_classes, spark_home
+
+OF_PYSPARK = Path(pyspark.__file__).parent
+MAKE = """
+import sys
+from pathlib import Path
+from hq import java, sparkhome
+java.SPARK_CACHE = Path(sys.argv[1])
+print(sparkhome.spark_home())
+"""
+START = """
+import sys
+from pathlib import Path
+from hq.spark import SparkSettings, start_spark
+spark = start_spark(SparkSettings(master="local[1]", driver_memory="1g"), Path(sys.argv[1]))
+print(Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text())
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with files called as Delta's jars are."""
+    monkeypatch.setattr(java, "SPARK_CACHE", tmp_path)
+    for jar in locked_jars():
+        jar.path.parent.mkdir(exist_ok=True)
+        jar.path.write_bytes(b"")
+    return tmp_path
+
+
+def test_it_has_sparks_programs_its_jars_and_deltas_and_no_second_pyspark(cache: Path) -> None:
+    home = spark_home()
+    assert {one.name for one in home.iterdir()} == {"bin", "jars"}
+    assert (home / "bin" / "spark-submit").is_file()
+    assert {one.resolve() for one in (home / "jars").iterdir()} == {
+        *(OF_PYSPARK / "jars").glob("*.jar"),
+        *(jar.path for jar in locked_jars()),
+    }
+    assert spark_home() == home
+
+
+def test_other_jars_have_another_home_and_another_java_other_classes(cache: Path, tmp_path: Path) -> None:
+    home = spark_home()
+    locked_jars()[0].path.write_bytes(b"newer")
+    assert spark_home() != home
+    older, newer = tmp_path / "java", tmp_path / "other"
+    older.mkdir()
+    newer.mkdir()
+    assert kept_classes(home, older) != kept_classes(home, newer)
+    before = kept_classes(home, older)
+    (older / "release").write_text('JAVA_VERSION="25"')
+    assert kept_classes(home, older) != before
+
+
+def test_several_processes_that_make_it_at_once_have_the_same_one(cache: Path) -> None:
+    makers = [subprocess.Popen([sys.executable, "-c", MAKE, str(cache)], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [maker.communicate(timeout=60)[0].strip() for maker in makers]
+    assert said == [str(spark_home())] * 4
+    assert [one.name for one in cache.iterdir() if one.name != "jars"] == [spark_home().name], "what a slower one made is left"
+
+
+def test_java_works_with_the_classes_that_set_up_kept(tmp_path: Path) -> None:
+    """Java maps them only when they were made by it and for these very jars."""
+    kept = kept_classes(spark_home(), java_home())
+    assert kept.is_file(), "no rehearsal with this Java: run `.venv/bin/python -m hq.rehearsal`"
+    command = [sys.executable, "-c", START, str(tmp_path)]
+    maps = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=os.environ).stdout
+    assert str(kept) in maps
+
+
+def test_who_is_asked_to_end_while_java_starts_ends_after_it() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        with end_put_off():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert heard == []
+        assert heard == [signal.SIGTERM]
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGTERM] * 2, "what was there before is there again"
+    finally:
+        signal.signal(signal.SIGTERM, before)

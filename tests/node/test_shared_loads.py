@@ -1,0 +1,72 @@
+"""Goal: what several sessions ask for at once is read once, and each has its answer, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from streams.block import Block
+from streams.codec import BlockCodec
+from streams.errors import RetryLater
+from streams.logs.files import FileLog
+from streams.metrics import Metrics
+from streams.node.storing import Store
+from streams.session import Load
+from tests.streams.logkit import append_rows, open_log, rows
+
+
+class SlowLog:
+    """A log whose blocks come once `free` is set; counts how often they are asked for."""
+
+    def __init__(self, log: FileLog) -> None:
+        self._log, self.free, self.asked = log, Event(), 0
+        self.problem: RetryLater | None = None
+
+    def blocks(self, *what: Any) -> Iterator[Block]:
+        self.asked += 1
+        self.free.wait(10)
+        if self.problem:
+            raise self.problem
+        return self._log.blocks(*what)
+
+
+def stood(folder: Path) -> tuple[FileLog, SlowLog, Store]:
+    log = open_log(folder)
+    append_rows(log, rows(10))
+    slow = SlowLog(log)
+    return log, slow, Store(slow, BlockCodec(), Metrics("test"), lambda *_, **__: None)  # type: ignore[arg-type]
+
+
+def load(log: FileLog, number: int, end: int = 10) -> Load:
+    return Load(number, "containers", log.origin, 0, end)
+
+
+async def test_the_same_is_read_once_for_all_who_ask_while_it_is_read(tmp_path: Path) -> None:
+    log, slow, store = stood(tmp_path)
+    asking = [asyncio.create_task(store.load(load(log, number))) for number in range(5)]
+    other = asyncio.create_task(store.load(load(log, 5, end=4)))
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    slow.free.set()
+    answers = await asyncio.gather(*asking[1:])
+    assert {(answer.first, answer.end) for answer in answers if answer} == {(0, 10)}
+    assert (await other) is not None
+    assert slow.asked == 2
+    assert asking[0].cancelled()
+    await store.load(load(log, 6))
+    assert slow.asked == 3, "what is read later is read anew: the log may have changed"
+    log.close()
+
+
+async def test_a_read_that_fails_fails_for_all_who_asked_and_the_next_succeeds(tmp_path: Path) -> None:
+    log, slow, store = stood(tmp_path)
+    slow.problem = RetryLater("not now")
+    slow.free.set()
+    answers = await asyncio.gather(*(store.load(load(log, number)) for number in range(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [RetryLater] * 3
+    slow.problem = None
+    assert await store.load(load(log, 3)) is not None
+    log.close()
