@@ -95,7 +95,8 @@ class BrokerIntake:
     async def _until_lost(self) -> None:
         while not self._lost.is_set():
             try:
-                await asyncio.wait_for(self._lost.wait(), MISC_EVERY_S)
+                async with asyncio.timeout(MISC_EVERY_S):
+                    await self._lost.wait()
             except TimeoutError:
                 if not self._pipeline.full:  # while nothing is read, no answer to a ping is either
                     self._client.loop_misc()

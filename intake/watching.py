@@ -41,8 +41,8 @@ from streams.records import BODY, Batch, Record, to_batch
 from streams.words import Position
 
 ROWS_AT_ONCE_MAX = 4_096
-GATHER_S = 0.1
-"""So long rests the watch between two steps that were not full: a busy log is judged some times a second, not at each of its commits."""
+GATHER_S = 0.25
+"""So long rests the watch after a step that was not full: a busy log is judged some times a second, not at each of its commits."""
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
 Positions = dict[str, Position]
@@ -112,11 +112,12 @@ class Watching:
             grown.set()
             while True:
                 with suppress(TimeoutError):  # a hole may have been waited for long enough, though nothing came
-                    await asyncio.wait_for(grown.wait(), PATIENCE_S)
+                    async with asyncio.timeout(PATIENCE_S):
+                        await grown.wait()
                 grown.clear()
-                while (rows := await self._step(log, sink)) is not None:
-                    if rows < ROWS_AT_ONCE_MAX:
-                        await asyncio.sleep(GATHER_S)
+                while await self._step(log, sink, grown) >= ROWS_AT_ONCE_MAX:
+                    pass  # there is more to judge
+                await asyncio.sleep(GATHER_S)
         finally:
             unsubscribe()
 
@@ -130,17 +131,18 @@ class Watching:
         learn(state, self._known)
         return state
 
-    async def _step(self, log: Log, sink: Sink) -> int | None:
-        """One step and how many rows it judged; None when there was nothing to read."""
+    async def _step(self, log: Log, sink: Sink, again: asyncio.Event) -> int:
+        """One step and how many rows it judged. `again` is set when the log could not be read now."""
         async with self._stepping:
             try:
                 made = await asyncio.to_thread(self._read_and_judge, log)
             except RetryLater:
                 self._metrics.count("watch_read_retries")
                 await asyncio.sleep(RETRY_S)
+                again.set()
                 return 0
             if made is None:
-                return None
+                return 0
             commit_point("watch.judged")
             await self._commit(made, sink)
             commit_point("watch.durable")

@@ -1,16 +1,17 @@
 """Headquarters' forwarding: what concerns a ship is appended to her `aboard/<imo>` stream, each thing once, whatever dies in between.
 
-Two named consumers, `aboard/registry` and `aboard/alerts`: what they make and their Positions are committed together.
+Two named consumers, `aboard/registry` and `aboard/alerts`: what they make and their Positions are committed together. A record
+that does not read is told in `exceptions` and gone past: any node that syncs may have written it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from cargo.errors import Unreadable
+from cargo.alertbody import read_alert
+from cargo.identifiers import is_imo
 from cargo.registry import Entry, entry_body, parse_entry
 from intake.pipeline import Sink
 from shore.aboard import ShipsDesk
@@ -18,14 +19,18 @@ from streams.consumers import Consumer, Patience
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Log
-from streams.records import BODY, OFFSET, TOPIC, Batch, Record, to_batch
+from streams.records import BODY, OFFSET, TOPIC, Batch, Record, read_body, to_batch
 from streams.words import Coordinates, Position
 
 RETRY_S = 1.0
+PROBLEM_CHARS_MAX = 2_000
+"""Of what is told of a record that does not read; what it holds itself may be any length."""
 HOLES_EVERY_S = 5.0
 """How often it is looked whether a hole has been waited for long enough, when nothing comes."""
 REGISTRY, ALERTS = "registry", "alerts"
 Report = Callable[..., None]
+Told = list[tuple[str, Record]]
+"""Records, each with the IMO number of the ship that is told it."""
 
 
 class Forwarding:
@@ -51,7 +56,8 @@ class Forwarding:
             grown.set()
             while True:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(grown.wait(), HOLES_EVERY_S)
+                    async with asyncio.timeout(HOLES_EVERY_S):
+                        await grown.wait()
                 grown.clear()
                 for consumer in self._consumers.values():
                     while await self._forward(consumer, sink):
@@ -65,16 +71,15 @@ class Forwarding:
         }
         for origin, reached in self._consumers[REGISTRY].position().items():
             for batch in log.run(REGISTRY, origin, 0, reached):
-                list(self._told(batch))
+                list(self._read(batch))
 
     async def _forward(self, consumer: Consumer, sink: Sink) -> bool:
         polled = await asyncio.to_thread(consumer.poll)
         if polled.position == consumer.position() and not polled.late:
             return False
-        tell = self._told if consumer.stream == REGISTRY else _acknowledged
         per_ship: dict[str, list[Record]] = {}
         for batch in (*polled.late, *polled.batches):
-            for imo, record in tell(batch):
+            for imo, record in self._read(batch):
                 per_ship.setdefault(imo, []).append(record)
         commit_point("forwarding.told")
         effects = [Append(f"aboard/{imo}", to_batch(records)) for imo, records in sorted(per_ship.items())]
@@ -90,35 +95,33 @@ class Forwarding:
             except RetryLater:
                 await asyncio.sleep(RETRY_S)
 
-    def _told(self, batch: Batch) -> Iterator[tuple[str, Record]]:
-        for coordinates, topic, body in _entries(batch):
+    def _read(self, batch: Batch) -> Iterator[tuple[str, Record]]:
+        tell = self._registered if batch.stream == REGISTRY else _acknowledged
+        columns = (batch.records.column(name).to_pylist() for name in (OFFSET, TOPIC, BODY))
+        for offset, topic, text in zip(*columns, strict=True):
+            coordinates = Coordinates(batch.stream, batch.origin, offset)
             try:
-                entry = parse_entry(body)
-            except Unreadable as problem:
-                self._report(
-                    "a registry entry does not read", "no ship is told of it", topic=topic, at=str(coordinates), problem=str(problem)
-                )
+                told = tell(text, coordinates)
+            except ValueError as problem:
+                what, at = f"a record of `{batch.stream}` does not read", str(coordinates)
+                self._report(what, "no ship is told of it", topic=topic, at=at, problem=str(problem)[:PROBLEM_CHARS_MAX])
                 continue
-            for imo, told in self._desk.take(entry):
-                yield imo, _record(told, coordinates)
+            yield from told
+
+    def _registered(self, text: str | None, coordinates: Coordinates) -> Told:
+        return [(imo, _record(told, coordinates)) for imo, told in self._desk.take(parse_entry(text or ""))]
 
 
-def _acknowledged(batch: Batch) -> Iterator[tuple[str, Record]]:
+def _acknowledged(text: str | None, coordinates: Coordinates) -> Told:
     """The ship hears that ashore somebody has taken note of her alert."""
-    for coordinates, _, text in _entries(batch):
-        body = json.loads(text)
-        if body.get("state") == "acknowledged" and body.get("ship"):
-            yield (
-                str(body["ship"]),
-                Record(f"acknowledgement/{body['alert_id']}", device_at_ms=body.get("at_ms"), body=body, source=coordinates),
-            )
+    body = read_body(text)
+    alert = read_alert(body)
+    if alert.state != "acknowledged" or not alert.ship:
+        return []
+    if not is_imo(alert.ship):
+        raise ValueError(f"{alert.ship!r} is no IMO number")
+    return [(alert.ship, Record(f"acknowledgement/{alert.alert_id}", device_at_ms=alert.at_ms, body=body, source=coordinates))]
 
 
 def _record(entry: Entry, source: Coordinates) -> Record:
     return Record(entry.topic, device_at_ms=entry.at_ms, body=entry_body(entry), source=source)
-
-
-def _entries(batch: Batch) -> Iterator[tuple[Coordinates, str, str]]:
-    columns = (batch.records.column(name).to_pylist() for name in (OFFSET, TOPIC, BODY))
-    for offset, topic, body in zip(*columns, strict=True):
-        yield Coordinates(batch.stream, batch.origin, offset), topic, body or "{}"

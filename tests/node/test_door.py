@@ -112,4 +112,5 @@ async def test_background_work_that_fails_stops_the_node_and_says_why(tmp_path: 
     node.add_background("doomed", fails)
     await node.start()
     with pytest.raises(LandfallError, match="the disk is full"):
-        await asyncio.wait_for(node.run_until_stopped(), 10)
+        async with asyncio.timeout(10):
+            await node.run_until_stopped()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -183,4 +183,30 @@ async def test_what_is_told_reads_as_a_registry_entry(tmp_path: Path) -> None:
             assert parse_entry(text).topic == row.record.topic
             assert row.record.source is not None
             assert row.record.source.stream == "registry"
+    log.close()
+
+
+class Telling(FileLog):
+    """A log whose word that it grew is given by hand."""
+
+    said: Callable[[frozenset[str]], None] | None = None
+
+    def subscribe(self, changed: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+        self.said = changed
+        return super().subscribe(changed)
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_it_ends_when_asked_in_whichever_turn_of_the_loop_something_comes(tmp_path: Path, turns: int) -> None:
+    """A cancel that comes together with the word that the log grew is obeyed too: else a node would never end."""
+    log = Telling(tmp_path / "log", tmp_path / "marker", "hq", BlockCodec(), StillClock())
+    forwarding = asyncio.create_task(Forwarding(lambda *_, **__: None).run(log, Mortal(log, 0, after=False)))
+    await asyncio.sleep(0.2)  # it has taken up its memory and waits
+    assert log.said is not None
+    log.said(frozenset({"alerts"}))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    forwarding.cancel()
+    await asyncio.wait((forwarding,), timeout=5)
+    assert forwarding.cancelled()
     log.close()

@@ -69,7 +69,7 @@ def door(url: str, password: str = "right") -> ApiDoor:
     return ApiDoor(url=url, password=SecretStr(password))
 
 
-PAPERS = [Paper(1_000 + number // 3, "custody", f"BOX{number}", {"number": number}) for number in range(30)]
+PAPERS = [Paper(1_000 + number // 3, 1_000 + number // 3, "custody", f"BOX{number}", {"number": number}) for number in range(30)]
 
 
 def numbers(headquarters: MoodyHeadquarters) -> list[int]:
@@ -79,7 +79,8 @@ def numbers(headquarters: MoodyHeadquarters) -> list[int]:
 async def test_papers_are_written_in_order_through_every_mood(headquarters: MoodyHeadquarters, url: str) -> None:
     headquarters.moods = [503, 404, 200, 401, 500]
     clerk = Clerk(PAPERS, door(url), 0)
-    await asyncio.wait_for(asyncio.to_thread(clerk.run, lambda: 10_000, threading.Event()), DEADLINE_S)
+    async with asyncio.timeout(DEADLINE_S):
+        await asyncio.to_thread(clerk.run, lambda: 10_000, threading.Event())
     assert numbers(headquarters) == list(range(30))
     assert clerk.accepted == 30
     assert clerk.free_before_ms() == NEVER_MS
@@ -96,7 +97,7 @@ async def test_only_what_is_due_is_written_and_the_fleet_waits_for_the_next(head
 
 
 async def test_many_are_sent_in_bounded_requests(headquarters: MoodyHeadquarters, url: str) -> None:
-    papers = [Paper(5, "custody", str(number), {"number": number}) for number in range(2 * ENTRIES_MAX + 1)]
+    papers = [Paper(5, 5, "custody", str(number), {"number": number}) for number in range(2 * ENTRIES_MAX + 1)]
     await asyncio.to_thread(Clerk(papers, door(url), 0).run, lambda: 5, threading.Event())
     assert headquarters.requests == [ENTRIES_MAX, ENTRIES_MAX, 1]
 
@@ -108,3 +109,11 @@ async def test_what_can_never_be_accepted_ends_the_clerk(
     headquarters.moods = moods
     with pytest.raises(Misuse, match="headquarters answered 4"):
         await asyncio.to_thread(Clerk(PAPERS, door(url, password), 0).run, lambda: 10_000, threading.Event())
+
+
+async def test_what_is_ready_is_written_before_the_fleet_must_wait_for_it(headquarters: MoodyHeadquarters, url: str) -> None:
+    papers = [Paper(100, 200, "custody", str(number), {"number": number}) for number in range(3)]
+    clerk, now_ms = Clerk(papers, door(url), 0), iter((99, 100))
+    assert clerk.free_before_ms() == 200
+    await asyncio.to_thread(clerk.run, lambda: next(now_ms), threading.Event())
+    assert numbers(headquarters) == [0, 1, 2]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import orjson
@@ -15,7 +17,7 @@ from sim.replay import replay
 from sim.settings import IntakeDoor, ReplaySettings
 from streams.clock import StillClock
 from streams.errors import Misuse
-from tests.intake.stand import OPEN, stand
+from tests.intake.stand import OPEN, eventually, stand
 
 HEAD = (
     "device,Container,Date,Time_UTC,Latitude,Longitude,Accuracy,Active,Reverse,Sleep,Door,Mount,Motion,GForce,Tilt,Temperature,Humidity,"
@@ -29,6 +31,8 @@ ROWS = (
     "B,NONE,2016-08-09,17:00:00,,,,,,,,,,,,,,,,\n"
 )
 AT_MS = 1_470_754_800_000
+BEGUN = (HEAD + "\n" + ROWS).encode()
+"""Seven lines, an empty one among them."""
 
 
 @pytest.fixture
@@ -76,11 +80,43 @@ async def test_a_replay_keeps_its_own_pace(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("a,b\n1,2\n", "no column"), (HEAD + "A,NONE,yesterday,14:40:34" + "," * 16 + "\n", "line 2"), (None, "can not be read")],
+    [
+        (b"a,b\n1,2\n", r"odd\.csv has no column device, Date"),
+        (b"", "has no column device"),
+        (BEGUN + b"A,NONE,yesterday,14:40:34" + b"," * 16 + b"\n", r"line 8 of \S+odd\.csv does not read: time data 'yesterday"),
+        (BEGUN + b"A,NONE,2016-03-01,06:00:00,1.4380\n", r"line 8 of \S+ does not read: it has 5 fields, and the first line names 20"),
+        (BEGUN + b"A,NONE" + b"," * 19 + b"\n", r"line 8 of \S+ does not read: it has 21 fields"),
+        (BEGUN + b"\xff\xfe,NONE" + b"," * 18 + b"\n", r"line 8 of \S+ is not UTF-8"),
+        (b"\xff\xfe", r"line 1 of \S+ is not UTF-8"),
+        (BEGUN + b'"' + b"A" * 200_000 + b'"\n', r"line 8 of \S+ does not read: field larger than"),
+        (None, "can not be read: No such file"),
+    ],
 )
-def test_a_file_that_does_not_read_is_named(tmp_path: Path, content: str | None, says: str) -> None:
+def test_a_file_that_does_not_read_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
+    """With the line as an editor counts, and what to do."""
     path = tmp_path / "odd.csv"
     if content is not None:
-        path.write_text(content)
-    with pytest.raises(Misuse, match=says):
+        path.write_bytes(content)
+    with pytest.raises(Misuse, match=says) as told:
         read_recorded(path)
+    assert told.value.hint
+
+
+async def test_a_replay_that_is_asked_to_end_half_done_has_failed(file: Path, tmp_path: Path) -> None:
+    """At their own pace the rows take a day; run again it goes on to where it was."""
+    async with stand(tmp_path / "node", OPEN, clock=StillClock(AT_MS + 86_400_000)) as node:
+        config = tmp_path / "replay.toml"
+        config.write_text(f'speed = 1\n[intake]\nat = "ship/9999010"\nport = {node.endpoint.port}\n')
+        words = ("-m", "landfall", "sim", "replay", str(file), "-c", str(config))
+        replaying = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=PIPE, stderr=PIPE)
+        try:
+            await eventually(lambda: node.counts().get("intake_accepted", 0) >= 1)
+            replaying.terminate()
+            async with asyncio.timeout(30):
+                told, complaint = await replaying.communicate()
+        finally:
+            if replaying.returncode is None:
+                replaying.kill()
+        assert (replaying.returncode, told) == (2, b"")
+        assert "`landfall sim replay` was asked to end before it was done" in complaint.decode()
+        assert "Traceback" not in complaint.decode()
