@@ -20,7 +20,7 @@ from cargo.registry import Booking, Entry, LoadList, RegistryValue, Ship, entry_
 from streams.clock import Clock
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions
-from streams.errors import LandfallError
+from streams.errors import LandfallError, RetryLater
 from streams.link.door import AppendDoor
 from streams.log import Append, LogReader
 from streams.records import Record, to_batch
@@ -29,6 +29,9 @@ from streams.words import Position, check_stream, check_topic
 STREAM = "registry"
 STREAMS = TYPE
 ENTRIES_AT_ONCE_MAX = 5_000
+PRODUCER = "registrar"
+ATTEMPTS_MAX = 20
+"""How often what was overtaken by another registrar is looked at anew before the caller is asked to come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,12 @@ class Overtaken(Unacceptable):
 
 @dataclass(slots=True)
 class Registrar:
-    """Writes the registry of the log that `reader` reads and `door` appends to. Safe from any thread; the only writer there is."""
+    """Writes the registry of the log that `reader` reads and `door` appends to. Safe from any thread, beside registrars of other processes.
+
+    1 what stands is read up to a Position; 2 entries are checked against it, and get their versions; 3 they are appended with that
+    Position's sum of offsets as sequence. All registrars are one producer, and an append lets the sum grow, so the log takes the first of
+    those who read the same and of the others nothing: these begin again at 1. So a version is given once, and `based_on` holds.
+    """
 
     reader: LogReader
     door: AppendDoor
@@ -84,17 +92,22 @@ class Registrar:
         Where one comes several times, the last counts.
 
         Raises Unacceptable when any entry is not right, Overtaken when any is based on another version than stands and would change it
-        (nothing is written); RetryLater when the node is away: the same again is safe.
+        (nothing is written); RetryLater when the node is away, the log lacks part of its registry or others write all the time: the same
+        again is safe.
         """
         values = _checked(wanted)
         with self._lock:
-            self._catch_up()
-            self._check_shippers(wanted, values)
-            self._check_versions(wanted, values)
-            entries = self._versions(wanted, values, by)
-            if entries:
-                self._append(list(entries.values()))
-            return [Written(one.type, one.id, self._standing[one.topic].version, one.topic in entries) for one in wanted]
+            for _ in range(ATTEMPTS_MAX):
+                self._catch_up()
+                self._check_shippers(wanted, values)
+                self._check_versions(wanted, values)
+                entries = self._versions(wanted, values, by)
+                if not entries or self._appended(list(entries.values())):
+                    return [Written(one.type, one.id, self._standing[one.topic].version, one.topic in entries) for one in wanted]
+        raise RetryLater(
+            f"of {ATTEMPTS_MAX} attempts to write the registry each was overtaken",
+            hint="the same again is safe; if it stays so, `landfall log gaps registry` says what the log lacks, which comes with a sync",
+        )
 
     def _check_shippers(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]) -> None:
         """Raises Unacceptable for bookings whose shipper is no customer of the registry or of `wanted`: nobody could see their boxes."""
@@ -180,14 +193,19 @@ class Registrar:
         if known is None or known.version < entry.version:
             self._standing[entry.topic] = entry
 
-    def _append(self, entries: Sequence[Entry]) -> None:
+    def _appended(self, entries: Sequence[Entry]) -> bool:
+        """Whether the log took the entries; it does not when another registrar wrote after `_position`."""
+        records = to_batch([_record(entry) for entry in entries])
         try:
-            self.door.append([Append(STREAM, to_batch([_record(entry) for entry in entries]))])
+            [answer] = self.door.append([Append(STREAM, records, PRODUCER, sum(self._position.values()))])
         except LandfallError:  # whether it is in the log, the log says: what stands is read anew
             self._standing, self._position = {}, Position()
             raise
+        if answer.repeated:
+            return False
         for entry in entries:
             self._learn(entry)
+        return True
 
 
 def _concerns(entry: Entry, numbers: Collection[str]) -> bool:

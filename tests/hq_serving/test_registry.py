@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,14 @@ import httpx
 import pytest
 
 from hq.api.accounts import Account, Accounts
+from hq.api.registrar import ATTEMPTS_MAX, Registrar, Wanted, Written
+from hq.api.registrar import Overtaken as Overruled
 from hq.serving.projecting import Projector
+from streams.clock import StillClock
 from streams.codec import BlockCodec
-from streams.errors import Misuse
+from streams.errors import Misuse, RetryLater
 from streams.link.door import AppendDoor
-from streams.log import Append
+from streams.log import Append, Appended
 from streams.logs.files import FileLogReader
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
@@ -116,6 +121,73 @@ def test_what_somebody_else_changed_meanwhile_is_not_written_over(hq: Headquarte
         assert late.json()["problems"][0]["problem"] == f"ducks is based on version {version}, but version 2 stands, by Cleo"
     assert write(second, 1).json()["unchanged"] == 1
     assert [(one["id"], one["version"]) for one in hq.bodies("registry")] == [("ducks", 1), ("ducks", 2)]
+
+
+class Overtaken(AppendDoor):
+    """A door before which another always comes first, `times` times."""
+
+    def __init__(self, url: str, first: Callable[[], object], times: int = 1) -> None:
+        super().__init__(url, "door")
+        self.first, self.times = first, times
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        if self.times:
+            self.times -= 1
+            self.first()
+        return super().append(appends)
+
+
+def test_two_registrars_beside_each_other_give_a_version_once(hq: Headquarters) -> None:
+    """One writes between another's look at what stands and its append: nothing of that append is taken, what stands is looked at anew."""
+    clock, reader = StillClock(NOW_MS), FileLogReader(hq.folder / "log", BlockCodec())
+    names = iter(f"Works {number}" for number in range(100))
+
+    def entry(based_on: int | None = None) -> Wanted:
+        return Wanted("customer", "ducks", customer(next(names), (1, 2, 3)), based_on)
+
+    def other() -> list[Written]:
+        return Registrar(reader, AppendDoor(hq.door, "door"), clock).write([entry()], "Otto")
+
+    assert Registrar(reader, Overtaken(hq.door, other), clock).write([entry()], "Cleo") == [Written("customer", "ducks", 2, True)]
+    with pytest.raises(Overruled, match="1 of the entries"):
+        Registrar(reader, Overtaken(hq.door, other), clock).write([entry(based_on=2)], "Cleo")
+    same = customer("The Same", (1, 2, 3))
+    again = Overtaken(
+        hq.door, lambda: Registrar(reader, AppendDoor(hq.door, "door"), clock).write([Wanted("customer", "ducks", same)], "Otto")
+    )
+    assert Registrar(reader, again, clock).write([Wanted("customer", "ducks", same, 3)], "Cleo") == [Written("customer", "ducks", 4, False)]
+    with pytest.raises(RetryLater, match="overtaken"):
+        Registrar(reader, Overtaken(hq.door, other, times=1_000), clock).write([entry()], "Cleo")
+    reader.close()
+    told = [(one["version"], one["by"]) for one in hq.bodies("registry")]
+    assert [version for version, _ in told] == [*range(1, 5 + ATTEMPTS_MAX)]
+    assert [by for _, by in told] == ["Otto", "Cleo", *["Otto"] * (2 + ATTEMPTS_MAX)]
+
+
+def test_of_two_apis_over_one_log_who_is_late_is_refused(hq: Headquarters) -> None:
+    """Many change one entry at once, at either API, each from the version it saw: every version is written once, by one who saw the one
+    before; nobody is told that it stands who is not in the log.
+    """
+    with api_of(settings_for(hq.folder / "log", hq.folder, hq.door)) as second:
+
+        def change(client: httpx.Client, who: int) -> list[tuple[int, str]]:
+            done: list[tuple[int, str]] = []
+            version = 0
+            while len(done) < 5:
+                name = f"{who}-{len(done)}"
+                entry = {"type": "customer", "id": "ducks", "value": customer(name, (1, 2, 3)), "based_on": version}
+                answer = client.post("/api/registry", json={"entries": [entry]}, headers=hq.clerk)
+                if answer.status_code == 409:
+                    version = int(re.search(r"version (\d+) stands", answer.json()["problems"][0]["problem"])[1])  # type: ignore[index]
+                elif answer.status_code == 200:
+                    version = answer.json()["entries"][0]["version"]
+                    done.append((version, name))
+            return done
+
+        with ThreadPoolExecutor(4) as pool:
+            written = [one for found in pool.map(change, [hq.client, second] * 2, range(4)) for one in found]
+    assert sorted(written) == [(one["version"], one["value"]["name"]) for one in hq.bodies("registry")]
+    assert [version for version, _ in sorted(written)] == [*range(1, 21)]
 
 
 def test_all_problems_are_told_together_and_nothing_is_written(hq: Headquarters) -> None:
