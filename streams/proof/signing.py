@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streams.block import Codec
 from streams.clock import Clock
-from streams.derived import HEADS, WAITING
+from streams.derived import HEADS, KEPT, WAITING
 from streams.errors import LandfallError
 from streams.log import Append, Log
 from streams.proof.chain import Chain
@@ -114,8 +114,11 @@ class Signer:
 
 
 def is_signed(stream: str) -> bool:
-    """Whether origins sign what they append to `stream`, at once or later: not their word to their operators, nor signatures themselves."""
-    return stream not in NEVER_SIGNED and not stream.endswith(HEADS)
+    """Whether origins sign what they append to `stream`, at once or later: not their word to their operators, nor signatures themselves.
+
+    What thinning kept of a stream is signed if that is.
+    """
+    return stream.removesuffix(KEPT) not in NEVER_SIGNED and not stream.endswith(HEADS)
 
 
 def _signed_later(stream: str) -> bool:

@@ -11,6 +11,7 @@ from streams.logs.files import FileLogOptions
 from streams.proof.chain import RUN, UNKNOWN
 from streams.proof.reading import Copy
 from streams.proof.statements import Statement, last_statement, statements
+from streams.proof.verifying import NEVER
 from streams.ranges import RangeSet
 from tests.proof.kit import CODEC, KEY, SigningNode, held_against
 from tests.streams.logkit import FullDisk, numbers, rows
@@ -49,6 +50,18 @@ def test_readings_are_signed_when_due_and_only_new_ones(tmp_path: Path) -> None:
     assert (first.end, first.runs, len(first.roots)) == (10, 0, 0)
     assert (last.end, last.runs, len(last.roots)) == (RUN + 10, 1, 1)
     assert not any(stream.startswith("metrics.") for stream in node.log.streams())
+    node.log.close()
+
+
+def test_what_thinning_kept_is_signed_where_its_stream_is(tmp_path: Path) -> None:
+    """Kept readings are somebody's claim, kept metrics nobody's: neither signed, nor held against a signature that is not there."""
+    node = SigningNode(tmp_path)
+    for stream in ("containers.kept", "ships.kept", "metrics.kept", "exceptions.kept", "consumers.kept"):
+        node.append(rows(5), stream)
+    assert node.sign() == 2
+    assert [stream for stream in node.log.streams() if stream.endswith(".heads")] == ["containers.kept.heads", "ships.kept.heads"]
+    assert held_against(node.log, node.log.origin, "containers.kept").proven == RangeSet([(0, 5)])
+    assert [doubt.why for doubt in held_against(node.log, node.log.origin, "metrics.kept").unproven] == [NEVER]
     node.log.close()
 
 
