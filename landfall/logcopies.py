@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
-from rich.console import Console
 
+from landfall.loglists import Column, List
 from landfall.logopening import no_index
-from landfall.logtools import AsJson, Folder
+from landfall.logtools import Folder, How, Output
+from landfall.writingout import Format, Row, say, tell, write
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.backup import backup as copy
 from streams.logs.backup import check_backup
 from streams.logs.backup import restore as put_back
-from streams.logs.checking import Finding, Tally
+from streams.logs.checking import Tally
 from streams.logs.checking import check as find_damage
 from streams.logs.index import INDEX_NAME
 from streams.logs.kinds import in_kafka
 from streams.logs.segments import SEGMENTS
 
 DAMAGED = 1
+Target = Annotated[Path, typer.Argument(help="A folder to make: the backup.")]
+Outcome = Annotated[Format, typer.Option("--format", help="text, or json for programs.")]
+
+DAMAGE = List((Column.text("where"), Column.text("what")))
+"""What `check` tells of each thing that is damaged."""
+BACKUP = List((Column.text("backup"), Column.text("node"), Column.count("commit"), Column.count("files"), Column.size("stored_bytes")))
+"""What `backup` tells of what it made."""
+RESTORED = List((Column.text("log"), Column.text("replaced")))
+"""What `restore` tells: the log's folder, and where the log that was there lies, if there was one."""
 
 
 def add_copies(app: typer.Typer) -> None:
@@ -31,53 +42,79 @@ def add_copies(app: typer.Typer) -> None:
         app.command(command.__name__)(command)
 
 
-def check(folder: Folder, as_json: AsJson = False) -> None:
+def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
     """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is.
 
     Without its index, the files alone.
 
     Of a log in a Kafka every block is fetched from the brokers and verified.
+
+    In JSON, CSV and Parquet each damage is a row; how much was looked at is told on standard error.
     """
-    findings = _damage(_log_in(folder, kafka_too=True), as_json=as_json)
-    raise typer.Exit(DAMAGED if findings else 0)
+    log, tally = _log_in(folder, kafka_too=True), Tally()
+    damaged = write(lambda: _found(log, tally), DAMAGE.in_words(_damaged, "red"), format_, output)
+    looked_at = _looked_at(log, damaged, tally)
+    if format_ is Format.TEXT and output is None:
+        say(looked_at)
+    else:
+        tell([looked_at])
+    raise typer.Exit(DAMAGED if damaged else 0)
 
 
-def backup(target: Annotated[Path, typer.Argument(help="A folder to make: the backup.")], folder: Folder) -> None:
+def backup(target: Target, folder: Folder, format_: Outcome = Format.TEXT) -> None:
     """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
+    _check_outcome(format_)
     log = _log_in(folder)
     if not (log / INDEX_NAME).exists():
         raise no_index(log)
     made = copy(log, target)
-    typer.echo(f"{target}: {made.node}'s log up to commit {made.commit:,}, {made.files:,} files, {made.bytes:,} bytes")
+    row = {"backup": str(target), "node": made.node, "commit": made.commit, "files": made.files, "stored_bytes": made.bytes}
+    write(lambda: BACKUP.tables([row]), BACKUP.in_words(_backed_up), format_, None)
 
 
-def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder) -> None:
+def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder, format_: Outcome = Format.TEXT) -> None:
     """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
+    _check_outcome(format_)
     check_backup(source)
     home = folder.absolute().parent if folder.name == "log" else folder
     _refuse_kafka(home / "log")
-    if _damage(source):
+    tally = Tally()
+    damaged = [_damaged(row) for table in _found(source, tally) for row in table.to_pylist()]
+    tell([*damaged, _looked_at(source, len(damaged), tally)])
+    if damaged:
         raise Misuse(f"{source} is damaged", hint="take another backup, or fetch everything from a peer: an empty folder will do")
     aside = put_back(source, home)
-    typer.echo(f"{home / 'log'} is restored" + (f"; the log that was there lies in {aside}" if aside else ""))
+    row = {"log": str(home / "log"), "replaced": None if aside is None else str(aside)}
+    write(lambda: RESTORED.tables([row]), RESTORED.in_words(_restored), format_, None)
 
 
-def _damage(log: Path, *, as_json: bool = False) -> list[Finding]:
-    tally, findings = Tally(), []
-    console = Console(highlight=False, soft_wrap=True)
+def _check_outcome(format_: Format) -> None:
+    if format_ in (Format.CSV, Format.PARQUET):
+        raise Misuse("an outcome is told as text or JSON", hint="give --format json")
+
+
+def _found(log: Path, tally: Tally) -> Iterator[pa.Table]:
+    """What is damaged, each as it is found; `tally` counts what was looked at."""
     for finding in find_damage(log, BlockCodec(), tally):
-        findings.append(finding)
-        if as_json:
-            typer.echo(json.dumps({"where": finding.where, "what": finding.what}))
-            continue
-        console.print(f"damaged: {finding.where}: {finding.what}", style="red", markup=False)
-    if as_json:
-        typer.echo(json.dumps({"damaged": len(findings), "frames": tally.frames, "blocks": tally.blocks, "records": tally.records}))
-        return findings
+        yield from DAMAGE.tables([{"where": finding.where, "what": finding.what}])
+
+
+def _damaged(row: Row) -> str:
+    return f"damaged: {row['where']}: {row['what']}"
+
+
+def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
     frames = "" if in_kafka(log) else f"{tally.frames:,} frames, "
     looked_at = f"{frames}{tally.blocks:,} blocks, {tally.records:,} records"
-    console.print(f"{len(findings)} damaged; {looked_at}" if findings else f"all is well: {looked_at}", markup=False)
-    return findings
+    return f"{damaged:,} damaged; {looked_at}" if damaged else f"all is well: {looked_at}"
+
+
+def _backed_up(row: Row) -> str:
+    return f"{row['backup']}: {row['node']}'s log up to commit {row['commit']:,}, {row['files']:,} files, {row['stored_bytes']:,} bytes"
+
+
+def _restored(row: Row) -> str:
+    return f"{row['log']} is restored" + (f"; the log that was there lies in {row['replaced']}" if row["replaced"] else "")
 
 
 def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:

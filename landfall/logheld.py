@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from landfall.logshowing import table_of
 from streams.ledger import Ledger, position_of
 from streams.log import LogReader
+from streams.logs.tables import merged
 from streams.records import OFFSET, TOPIC, Batch
 from streams.words import Position
 
@@ -30,10 +31,18 @@ class Held:
         return cls(log, stream, log.ledger(stream), past_holes)
 
     def rows(self, topics: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The same rows each time, however the log grows meanwhile, in offset order within each origin; only of `topics`, if given."""
+        """The same rows each time, however the log grows meanwhile, in offset order within each origin; only of `topics`, if given.
+
+        Where there is none, its columns.
+        """
+        yield merged([])
         for batch in self._all() if self.past_holes else self._up_to_holes(topics):
             table = table_of(batch)
             yield table if topics is None else table.filter(pc.is_in(table.column(TOPIC), pa.array(topics, pa.string())))
+
+    def count(self) -> int:
+        """How many rows that is, of all topics."""
+        return sum(one.held.within(0, one.held.end() if self.past_holes else one.next_offset()).count() for one in self.ledger.values())
 
     def left_out(self) -> list[str]:
         """A sentence for each origin of which something is held behind a hole: that it was left out, or which hole was passed over."""

@@ -1,44 +1,21 @@
-"""Records of a log written for people and programs: text with units and times, JSON lines, CSV, Parquet."""
+"""Records of a log as people and programs read them: a line of text with units and times, a JSON object."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as csv
-import pyarrow.parquet as parquet
 
 from cargo.signals import SIGNALS
 from landfall.lognumbers import LAST_MS, utc
-from landfall.writingout import writing
-from streams.errors import Misuse
-from streams.log import READ_RECORDS_MAX
+from landfall.writingout import Telling
 from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
 from streams.retention.kept import MARK, window_h
 
-EXACT_MAX = 1 << 53
-"""Up to here, and down to as much less than nothing, every whole number is a 64-bit float."""
 _PLACE = ("stream", "origin", "offset")
-
-
-class Format(StrEnum):
-    """How records are written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
-Tables = Callable[[], Iterator[pa.Table]]
-"""Gives the same rows each time it is called: tables with the columns of a History, one after the other."""
 
 
 def table_of(batch: Batch) -> pa.Table:
@@ -58,71 +35,10 @@ def limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]
         yield table
 
 
-def write(tables: Tables, format_: Format, output: Path | None) -> int:
-    """Every row in that format, to `output` or standard output; how many there were. Raises Misuse when Parquet has no
-    file to go to, or `output` can not be written.
-    """
-    if format_ is Format.PARQUET and output is None:
-        raise Misuse("Parquet goes into a file", hint="name one with --output")
-    with writing(output):
-        if format_ in (Format.CSV, Format.PARQUET):
-            return _write_table(tables, format_, output)
-        return _write_lines(tables, _json_line if format_ is Format.JSON else _text_line, output)
-
-
-def _write_lines(tables: Tables, line: Callable[[Mapping[str, Any]], str], output: Path | None) -> int:
-    rows = 0
-    sink = sys.stdout if output is None else output.open("w", encoding="utf-8")
-    try:
-        for table in tables():
-            for row in table.to_pylist():
-                sink.write(line(row) + "\n")
-            rows += table.num_rows
-    finally:
-        sink.flush()
-        if output is not None:
-            sink.close()
-    return rows
-
-
-def _write_table(tables: Tables, format_: Format, output: Path | None) -> int:
-    """Two passages: the columns of all rows first, then the rows."""
-    schema = _schema_of(tables())
-    sink = pa.PythonFile(sys.stdout.buffer, mode="w") if output is None else pa.OSFile(str(output), "wb")
-    rows = 0
-    with sink, csv.CSVWriter(sink, schema) if format_ is Format.CSV else parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for table in tables():
-            missing = {field.name: pa.nulls(table.num_rows, field.type) for field in schema if field.name not in table.schema.names}
-            whole = pa.table({**{name: table.column(name) for name in table.schema.names}, **missing}).select(schema.names)
-            for part in whole.cast(schema).to_batches(max_chunksize=READ_RECORDS_MAX):
-                writer.write_batch(part)
-            rows += table.num_rows
-    return rows
-
-
-def _schema_of(tables: Iterator[pa.Table]) -> pa.Schema:
-    """The columns of all rows, with their units. One of several types is float64 where that tells all of its numbers exactly, else text."""
-    types: dict[str, set[pa.DataType]] = {}
-    inexact = set()
+def _write_text(tables: Iterator[pa.Table], sink: TextIO) -> None:
     for table in tables:
-        for field in table.schema:
-            types.setdefault(field.name, set()).add(field.type)
-            if field.type == pa.int64() and not _exact_as_float(table.column(field.name)):
-                inexact.add(field.name)
-    numbers = {pa.int64(), pa.float64()}
-    joined = {name: pa.float64() if kinds <= numbers and name not in inexact else pa.string() for name, kinds in types.items()}
-    return pa.schema([_with_unit(pa.field(name, kinds.pop() if len(kinds) == 1 else joined[name])) for name, kinds in types.items()])
-
-
-def _exact_as_float(column: pa.ChunkedArray) -> bool:
-    low, high = pc.min_max(column).as_py().values()
-    return low is None or -EXACT_MAX <= low <= high <= EXACT_MAX
-
-
-def _with_unit(field: pa.Field) -> pa.Field:
-    """The column, with the unit of its numbers where they have one: Parquet keeps it, as the field's metadata `unit`."""
-    unit = "ms since 1970-01-01 UTC" if field.name.endswith("_at_ms") else SIGNALS[field.name].unit if field.name in SIGNALS else ""
-    return field.with_metadata({"unit": unit}) if unit else field
+        for row in table.to_pylist():
+            sink.write(_text_line(row) + "\n")
 
 
 def _json_line(row: Mapping[str, Any]) -> str:
@@ -190,3 +106,7 @@ def _valued(name: str, value: object) -> str:
     unit = SIGNALS[name].unit if name in SIGNALS else ""
     told = f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 and name not in ("latitude_deg", "longitude_deg") else str(value)
     return f"{told} {unit}".rstrip()
+
+
+RECORDS = Telling(_write_text, _json_line)
+"""Records as they are told: tables with the columns of a History."""

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from landfall.logfollowing import Following
 from landfall.logheld import Held
-from landfall.lognumbers import counts, read_at_ms, utc
+from landfall.loglists import Column, List
+from landfall.lognumbers import counts, read_at_ms
 from landfall.logopening import known_stream, opened
-from landfall.logshowing import Format, limited, table_of, write
+from landfall.logshowing import RECORDS, limited
+from landfall.writingout import Format, Row, say, tell, write
+from streams.clock import WallClock
 from streams.errors import Misuse
+from streams.ledger import Ledger
 from streams.log import LogReader
 from streams.logs.tables import merged
+from streams.ranges import Range, RangeSet
 from streams.records import ORDER_AT
-from streams.words import Position
 
 FOLLOW_EVERY_S = 0.5
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder, or its log's.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many records.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 How = Annotated[Format, typer.Option("--format", help="text with units and times; JSON lines, CSV or Parquet with all columns.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, in place of the screen.")]
 PastHoles = Annotated[bool, typer.Option("--past-holes", help="Go on past offsets that this copy lacks: all that it holds.")]
@@ -43,28 +43,31 @@ Topic = Annotated[str, typer.Argument(help="A container's number, or a ship's `<
 log_app = typer.Typer(help="Look into a node's log: what it holds, its records, all that is known of one container.", no_args_is_help=True)
 
 
+ORIGINS = List(
+    (
+        Column.text("stream", "stream"),
+        Column.text("origin", "origin"),
+        Column.count("next_offset", "next offset"),
+        Column.count("held", "held"),
+        Column.count("gone", "gone"),
+        Column.count("wanted", "wanted"),
+        Column.count("floor", "floor"),
+        Column.size("stored_bytes", "stored"),
+        Column.time("order_first_at_ms", "from"),
+        Column.time("order_last_at_ms", "to"),
+    )
+)
+"""What `ls` tells of each origin of a stream."""
+
+
 @log_app.command("ls")
-def list_origins(folder: Folder, stream: OptionalStream = None, as_json: AsJson = False) -> None:
+def list_origins(folder: Folder, stream: OptionalStream = None, format_: How = Format.TEXT, output: Output = None) -> None:
     """What this copy knows of a stream, per origin: what is held, gone and wanted, its floor, what it takes, its times. Of all, if none is
     named.
     """
     log = opened(folder)
-    columns = ("origin", "next offset", "held", "gone", "wanted", "floor", "stored", "from", "to")
-    table = Table("stream", *columns, box=None, header_style="bold")
-    for name in log.streams() if stream is None else [known_stream(log, stream)]:
-        for origin, ledger in sorted(log.ledger(name).items()):
-            _, held, gone, wanted = counts([ledger])
-            spans = list(log.spans(name, origin))
-            stored = sum(span.stored_bytes for span in spans)
-            first_ms, last_ms = (min(s.order_first_ms for s in spans), max(s.order_last_ms for s in spans)) if spans else (None, None)
-            if as_json:
-                numbers = {"next_offset": ledger.next_offset(), "held": held, "gone": gone, "wanted": wanted, "floor": ledger.floor}
-                times = {"order_first_ms": first_ms, "order_last_ms": last_ms}
-                typer.echo(json.dumps({"stream": name, "origin": str(origin), **numbers, "stored_bytes": stored, **times}))
-            told = [f"{number:,}" for number in (ledger.next_offset(), held, gone, wanted, ledger.floor)]
-            table.add_row(name, str(origin), *told, f"{stored:,} B", *("" if one is None else utc(one) for one in (first_ms, last_ms)))
-    if not as_json:
-        Console(width=None if Console().is_terminal else 200).print(table)
+    names = log.streams() if stream is None else [known_stream(log, stream)]
+    write(lambda: ORIGINS.tables(_origins(log, names)), ORIGINS.telling(), format_, output)
 
 
 @log_app.command("cat")
@@ -82,8 +85,9 @@ def cat(
     """
     log = opened(folder)
     held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
-    if write(lambda: limited(held.rows(), limit), format_, output) < limit:
+    if write(lambda: limited(held.rows(), limit), RECORDS, format_, output) < limit:
         _tell_holes(held)
+    _tell_more(limit, held.count())
 
 
 @log_app.command("tail")
@@ -93,18 +97,27 @@ def tail(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="So many of the last records.")] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on with whatever comes, until Ctrl-C; the node may run.")] = False,
     format_: How = Format.TEXT,
+    output: Output = None,
+    past_holes: Annotated[
+        bool, typer.Option("--past-holes", help="With --follow: do not wait before a hole; what of it comes later is shown then.")
+    ] = False,
 ) -> None:
-    """The last records of a stream, in order of time; with --follow also those to come."""
-    if format_ in (Format.CSV, Format.PARQUET):
-        raise Misuse("tail writes text or JSON", hint="use `landfall log export` for files")
+    """The last records of a stream, in order of time; with --follow also those to come.
+
+    It waits before offsets that are not here yet, and says so on standard error, once: which, how many, of when; and when it goes on.
+    """
+    if follow and (output is not None or format_ in (Format.CSV, Format.PARQUET)):
+        raise Misuse("what is followed is written as text or JSON, to standard output", hint="`landfall log export` writes files")
+    if past_holes and not follow:
+        raise Misuse("without --follow tail shows the last that is held, behind holes too", hint="leave --past-holes out")
     log = opened(folder)
-    position = log.position(known_stream(log, stream))
-    write(lambda: iter([_last(log, stream, limit)]), format_, None)
+    following = Following(log, known_stream(log, stream), WallClock(), past_holes=past_holes)
+    write(lambda: iter([_last(log, stream, following.ledger, limit)]), RECORDS, format_, output)
     while follow:
-        reached = log.position(stream)
-        if reached != position:
-            write(partial(_read, log, stream, position), format_, None)
-            position = position.merged(reached)
+        news = following.look()
+        tell(news.ended)
+        write(news.tables, RECORDS, format_, None)
+        tell(news.found)
         time.sleep(FOLLOW_EVERY_S)
 
 
@@ -120,9 +133,10 @@ def history(
 ) -> None:
     """All that is known of one topic, over all streams, in one order; where thinning has left nothing else, what was kept, and of what."""
     found = opened(folder).history(topic, at_ms(since), at_ms(until))
-    write(lambda: limited(iter([found.rows]), limit), format_, output)
+    write(lambda: limited(iter([found.rows]), limit), RECORDS, format_, output)
+    _tell_more(limit, found.rows.num_rows)
     if not found.rows.num_rows:
-        Console(stderr=True).print(f"nothing is known of {topic!r} in this log in that time", markup=False)
+        tell([f"nothing is known of {topic!r} in this log in that time"])
 
 
 @log_app.command("export")
@@ -147,8 +161,8 @@ def export(
     chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
     if chosen is None:
         raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
-    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held.rows(topics)), chosen, output)
-    typer.echo(f"{output}: {rows:,} records")
+    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held.rows(topics)), RECORDS, chosen, output)
+    say(f"{output}: {rows:,} records")
     _tell_holes(held)
 
 
@@ -157,28 +171,53 @@ def at_ms(text: str | None) -> int | None:
     return None if text is None else read_at_ms(text)
 
 
+def _tell_more(limit: int, there_are: int) -> None:
+    if there_are > limit:
+        tell([f"these are the first {limit:,} of {there_are:,} records; --limit shows more"])
+
+
 def _tell_holes(held: Held) -> None:
     """What is held behind holes is told, on standard error; the command ends with 1 when that was left out."""
     sentences = held.left_out()
     if sentences:
         hint = f"`landfall log gaps {held.stream}` lists what is missing" + ("" if held.past_holes else "; --past-holes writes the rest")
-        Console(stderr=True).print("\n".join([*sentences, hint]), markup=False, highlight=False, soft_wrap=True)
+        tell([*sentences, hint])
         raise typer.Exit(0 if held.past_holes else 1)
 
 
-def _read(log: LogReader, stream: str, position: Position) -> Iterator[pa.Table]:
-    return (table_of(batch) for batch in log.read(stream, position))
+def _origins(log: LogReader, streams: Iterable[str]) -> Iterator[Row]:
+    for stream in streams:
+        for origin, ledger in sorted(log.ledger(stream).items()):
+            _, held, gone, wanted = counts([ledger])
+            spans = list(log.spans(stream, origin))
+            yield {
+                "stream": stream,
+                "origin": str(origin),
+                "next_offset": ledger.next_offset(),
+                "held": held,
+                "gone": gone,
+                "wanted": wanted,
+                "floor": ledger.floor,
+                "stored_bytes": sum(span.stored_bytes for span in spans),
+                "order_first_at_ms": min((span.order_first_ms for span in spans), default=None),
+                "order_last_at_ms": max((span.order_last_ms for span in spans), default=None),
+            }
 
 
-def _last(log: LogReader, stream: str, limit: int) -> pa.Table:
-    """The last `limit` records that this copy holds, whatever their origin, by order time."""
-    batches = [
-        batch
-        for origin, ledger in log.ledger(stream).items()
-        for batch in log.run(stream, origin, max(0, ledger.held.end() - limit), ledger.held.end())
-    ]
-    rows = merged(batches)
+def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> pa.Table:
+    """The last `limit` records that are held, whatever their origin, by order time."""
+    last = [(origin, first, end) for origin, one in ledger.items() for first, end in _last_ranges(one.held, limit)]
+    rows = merged([batch for origin, first, end in last for batch in log.run(stream, origin, first, end)])
     return rows.slice(max(0, rows.num_rows - limit))
+
+
+def _last_ranges(held: RangeSet, limit: int) -> list[Range]:
+    """The last `limit` offsets that are held, as ranges, ascending."""
+    found: list[Range] = []
+    for first, end in reversed(list(held)):
+        found.append((max(first, end - limit), end))
+        limit -= end - found[-1][0]
+    return [one for one in reversed(found) if one[0] < one[1]]
 
 
 def _within(table: pa.Table, since_ms: int | None, until_ms: int | None) -> pa.Table:

@@ -10,14 +10,14 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from landfall.givenkeys import Keys, given_trust, trust_among
+from landfall.loglists import Column, List
 from landfall.lognumbers import printable, read_at_ms, utc
 from landfall.logopening import known_stream, opened
-from landfall.logtools import AsJson, Folder, Stream, Topic, log_app
+from landfall.logtools import Folder, How, Output, Stream, Topic, log_app
 from landfall.proofwords import completeness_words, finding_words, verdict_json, verdict_words
-from landfall.writingout import writing
+from landfall.writingout import Format, Row, write, writing
 from streams.codec import BlockCodec
 from streams.derived import HEADS, KEPT
 from streams.errors import Corrupt, Misuse
@@ -25,7 +25,7 @@ from streams.log import LogReader
 from streams.proof.checking import check
 from streams.proof.completeness import Reported, Span, completeness
 from streams.proof.form import ProofFile
-from streams.proof.gaps import gaps
+from streams.proof.gaps import Gap, gaps
 from streams.proof.keys import key_text
 from streams.proof.making import Claim, make, signed_by_origins
 from streams.proof.reading import Copy
@@ -40,6 +40,7 @@ from streams.words import Origin
 
 proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
 
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 Streams = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
 Since = Annotated[str, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
 Until = Annotated[str, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
@@ -112,21 +113,28 @@ def write_proof(
     Console().print(told, markup=False, highlight=False, soft_wrap=True)
 
 
+GAPS = List(
+    (
+        Column.text("stream", "stream"),
+        Column.text("origin", "origin"),
+        Column.count("first", "from offset"),
+        Column("end", "to", lambda end: f"{end - 1:,}", pa.int64()),
+        Column.count("records", "records"),
+        Column("why", "why", lambda why: why.replace("_", " "), pa.string()),
+        Column.time("since_at_ms", "received after", unknown="?"),
+        Column.time("until_at_ms", "before", unknown="?"),
+    ),
+    nothing="nothing that this copy has heard of is missing",
+)
+"""What `gaps` tells of each. For programs `first` is the first offset that is missing, `end` the first that is not."""
+
+
 @log_app.command("gaps")
-def list_gaps(stream: Stream, folder: Folder, as_json: AsJson = False) -> None:
+def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
     """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
     log = opened(folder)
-    table = Table("origin", "from offset", "to", "records", "why", "received after", "before", box=None, header_style="bold")
-    for gap in gaps(log, known_stream(log, stream)):
-        if as_json:
-            fields = {"origin": str(gap.origin), "first": gap.first, "end": gap.end, "why": gap.why}
-            times = {"since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
-            sys.stdout.write(json.dumps({**fields, **times}) + "\n")
-        since, until = ("?" if one is None else utc(one) for one in (gap.since_at_ms, gap.until_at_ms))
-        table.add_row(str(gap.origin), f"{gap.first:,}", f"{gap.end - 1:,}", f"{gap.count:,}", gap.why.replace("_", " "), since, until)
-    if not as_json:
-        told = table if table.row_count else "nothing that this copy has heard of is missing"
-        Console(width=None if Console().is_terminal else 200).print(told)
+    known_stream(log, stream)
+    write(lambda: GAPS.tables(_gap_row(stream, gap) for gap in gaps(log, stream)), GAPS.telling(), format_, output)
 
 
 @log_app.command("completeness")
@@ -169,6 +177,11 @@ def show_keys(folder: Folder) -> None:
     pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
     for node, text in sorted(own | pinned):
         sys.stdout.write(f"{node}={text}  # {IN_REGISTRY if (node, text) in pinned else OWN_WORD}\n")
+
+
+def _gap_row(stream: str, gap: Gap) -> Row:
+    told = {"stream": stream, "origin": str(gap.origin), "first": gap.first, "end": gap.end, "records": gap.count, "why": gap.why}
+    return {**told, "since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
 
 
 def _origin(text: str) -> Origin:

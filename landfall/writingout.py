@@ -1,13 +1,55 @@
-"""Files that a command writes for a person: where that can not be, it says so."""
+"""Rows and files that a command writes for people and programs: text, JSON lines, CSV, Parquet; where that can not be, it says so."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Any, TextIO
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+from rich.console import Console
+
+from cargo.signals import SIGNALS
 from streams.errors import Misuse
+from streams.log import READ_RECORDS_MAX
+
+EXACT_MAX = 1 << 53
+"""Up to here, and down to as much less than nothing, every whole number is a 64-bit float."""
+_UNITS = {"_at_ms": "ms since 1970-01-01 UTC", "_ms": "ms", "_bytes": "B"}
+
+
+class Format(StrEnum):
+    """How rows are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+Row = Mapping[str, Any]
+Tables = Callable[[], Iterator[pa.Table]]
+"""Gives rows, table after table; where their columns are not known before, the same rows each time it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How rows of one kind are told: as `text` on a screen or in a file, each as one line of `json`.
+
+    `schema`: their columns, in CSV and Parquet; None: all that any row has, for which the rows are passed through twice.
+    """
+
+    text: Callable[[Iterator[pa.Table], TextIO], None]
+    json: Callable[[Row], str]
+    schema: pa.Schema | None = None
 
 
 @contextmanager
@@ -21,3 +63,93 @@ def writing(path: Path | None) -> Iterator[None]:
         what = "standard output" if path is None else str(path)
         why = os.strerror(problem.errno) if problem.errno else str(problem)
         raise Misuse(f"{what} can not be written: {why}", hint="name a file in a folder that is there, on a disk with room") from problem
+
+
+def write(tables: Tables, telling: Telling, format_: Format, output: Path | None) -> int:
+    """Every row in that format, to `output` or standard output; how many there were. Raises Misuse when Parquet has no
+    file to go to, or `output` can not be written.
+    """
+    if format_ is Format.PARQUET and output is None:
+        raise Misuse("Parquet goes into a file", hint="name one with --output")
+    rows = 0
+
+    def counted() -> Iterator[pa.Table]:
+        nonlocal rows
+        for table in tables():
+            yield table
+            rows += table.num_rows
+
+    with writing(output):
+        if format_ in (Format.CSV, Format.PARQUET):
+            schema = telling.schema or _schema_of(tables())
+            _write_table(counted(), pa.schema([_with_unit(field) for field in schema]), format_, output)
+        else:
+            _write_lines(counted(), telling, format_, output)
+    return rows
+
+
+def say(sentence: str) -> None:
+    """What became of it, a line on standard output. Raises Misuse when that can not be written."""
+    with writing(None):
+        sys.stdout.write(sentence + "\n")
+        sys.stdout.flush()
+
+
+def tell(sentences: Iterable[str]) -> None:
+    """What people are told beside what is written, each sentence a line on standard error."""
+    console = Console(stderr=True)
+    for sentence in sentences:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def _write_lines(tables: Iterator[pa.Table], telling: Telling, format_: Format, output: Path | None) -> None:
+    sink = sys.stdout if output is None else output.open("w", encoding="utf-8")
+    try:
+        if format_ is Format.TEXT:
+            telling.text(tables, sink)
+            return
+        for table in tables:
+            for row in table.to_pylist():
+                sink.write(telling.json(row) + "\n")
+    finally:
+        sink.flush()
+        if output is not None:
+            sink.close()
+
+
+def _write_table(tables: Iterator[pa.Table], schema: pa.Schema, format_: Format, output: Path | None) -> None:
+    sink = pa.PythonFile(sys.stdout.buffer, mode="w") if output is None else pa.OSFile(str(output), "wb")
+    with sink, csv.CSVWriter(sink, schema) if format_ is Format.CSV else parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for table in tables:
+            missing = {field.name: pa.nulls(table.num_rows, field.type) for field in schema if field.name not in table.schema.names}
+            whole = pa.table({**{name: table.column(name) for name in table.schema.names}, **missing}).select(schema.names)
+            for part in whole.cast(schema).to_batches(max_chunksize=READ_RECORDS_MAX):
+                writer.write_batch(part)
+
+
+def _schema_of(tables: Iterator[pa.Table]) -> pa.Schema:
+    """The columns of all rows. One of several types is float64 where that tells all of its numbers exactly, else text."""
+    types: dict[str, set[pa.DataType]] = {}
+    inexact = set()
+    for table in tables:
+        for field in table.schema:
+            types.setdefault(field.name, set()).add(field.type)
+            if field.type == pa.int64() and not _exact_as_float(table.column(field.name)):
+                inexact.add(field.name)
+    numbers = {pa.int64(), pa.float64()}
+    joined = {name: pa.float64() if kinds <= numbers and name not in inexact else pa.string() for name, kinds in types.items()}
+    return pa.schema([pa.field(name, kinds.pop() if len(kinds) == 1 else joined[name]) for name, kinds in types.items()])
+
+
+def _exact_as_float(column: pa.ChunkedArray) -> bool:
+    low, high = pc.min_max(column).as_py().values()
+    return low is None or -EXACT_MAX <= low <= high <= EXACT_MAX
+
+
+def _with_unit(field: pa.Field) -> pa.Field:
+    """The column, with the unit of its numbers where they have one: Parquet keeps it, as the field's metadata `unit`."""
+    if field.name in SIGNALS:
+        unit = SIGNALS[field.name].unit
+    else:
+        unit = next((unit for ending, unit in _UNITS.items() if field.name.endswith(ending)), "")
+    return field.with_metadata({"unit": unit}) if unit else field

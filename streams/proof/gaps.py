@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from streams.ledger import GoneReason, OriginLedger
@@ -19,8 +19,8 @@ Lack = Literal["wanted", "below_floor"] | GoneReason
 class Gap:
     """Offsets `first .. end - 1` of `origin` that are not here, and why.
 
-    Their origin received them between `since_at_ms` and `until_at_ms` (fleet time, UTC ms): the received times of the records held
-    before and after. None where there is no such record.
+    Their origin received them between `since_at_ms` and `until_at_ms` (fleet time, UTC ms): the received times of the nearest records
+    held before and after. None where there is no such record.
     """
 
     origin: Origin
@@ -54,9 +54,15 @@ def gaps(log: LogReader, stream: str) -> Iterator[Gap]:
     """
     for origin, ledger in sorted(log.ledger(stream).items()):
         for gap in lacks(origin, ledger):
-            since = _received_at_ms(log, stream, origin, gap.first - 1) if gap.first - 1 in ledger.held else None
-            until = _received_at_ms(log, stream, origin, gap.end) if gap.end in ledger.held else None
-            yield Gap(origin, gap.first, gap.end, gap.why, since, until)
+            yield timed(log, stream, gap, ledger.held)
+
+
+def timed(log: LogReader, stream: str, gap: Gap, held: RangeSet) -> Gap:
+    """The gap with its times, from the nearest records on either side of it among `held`. Raises what reading the log raises."""
+    before, after = held.within(0, gap.first), held.within(gap.end, max(gap.end, held.end()))
+    since = _received_at_ms(log, stream, gap.origin, before.end() - 1) if before else None
+    until = _received_at_ms(log, stream, gap.origin, after.first()) if after else None
+    return replace(gap, since_at_ms=since, until_at_ms=until)
 
 
 def _received_at_ms(log: LogReader, stream: str, origin: Origin, offset: int) -> int | None:

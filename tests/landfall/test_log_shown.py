@@ -14,7 +14,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from landfall.logheld import Held
-from landfall.logshowing import Format, write
+from landfall.logshowing import RECORDS
+from landfall.writingout import Format, write
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -127,10 +128,10 @@ def test_an_export_ends_where_the_log_stood_though_it_grows(log: FileLog, tmp_pa
     held = Held.now(log, "containers").rows
     assert sum(table.num_rows for table in held()) == 3
     log.append([Append("containers", to_batch([Record(NUMBER, signals={"setpoint_c": -18.0})]))])
-    assert write(held, Format.CSV, tmp_path / "out.csv") == 3
+    assert write(held, RECORDS, Format.CSV, tmp_path / "out.csv") == 3
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [row["offset"] for row in rows] == ["0", "1", "2"]
-    assert write(Held.now(log, "containers").rows, Format.CSV, tmp_path / "out.csv") == 4
+    assert write(Held.now(log, "containers").rows, RECORDS, Format.CSV, tmp_path / "out.csv") == 4
     assert "setpoint_c" in (tmp_path / "out.csv").read_text()
 
 
@@ -173,41 +174,32 @@ def ship_topic(folder: Path, offset: int) -> str:
         log.close()
 
 
+def test_a_stream_of_which_nothing_is_held_has_its_columns(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.trim("containers", log.origin, 3)
+    for name in ("cat", "export"):
+        for format_ in ("csv", "parquet"):
+            assert run(capsys, "log", name, "containers", "-f", tmp_path, "--format", format_, "-o", tmp_path / f"none.{format_}")[0] == 0
+        reader = csv.DictReader((tmp_path / "none.csv").read_text().splitlines())
+        table = parquet.read_table(tmp_path / "none.parquet")
+        assert (table.num_rows, [*reader]) == (0, [])
+        assert {"stream", "origin", "offset", "topic", "order_at_ms"} <= {*(reader.fieldnames or ())} == {*table.column_names}
+
+
+def test_a_full_standard_output_is_told(log: FileLog, tmp_path: Path) -> None:
+    log.append([Append("events", to_batch([Record(NUMBER)]))])
+    for words in (("ls",), ("gaps", "events"), ("cat", "events"), ("check",), ("export", "events", "-o", tmp_path / "out.csv")):
+        command = [sys.executable, "-m", "landfall", "log", *map(str, words), "-f", str(tmp_path)]
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        assert (done.returncode, "standard output can not be written: No space left" in done.stderr) == (2, True), done.stderr
+
+
 def test_where_nothing_can_be_written_is_told(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for format_ in ("text", "json", "csv", "parquet"):
         for name in ("cat", "export"):
             ask = ("containers", "-f", tmp_path, "--format", format_, "-o", tmp_path / "none" / "out")
             code, _, err = run(capsys, "log", name, *ask)
             assert (code, "out can not be written: No such file or directory" in err) == (2, True), err
-
-
-def test_tail_shows_the_last_and_follows(log: FileLog, tmp_path: Path) -> None:
-    assert landfall("log", "tail", "containers", "-f", tmp_path, "-n", "1").stdout.count("\n") == 1
-    command = [
-        sys.executable,
-        "-u",
-        "-m",
-        "landfall",
-        "log",
-        "tail",
-        "containers",
-        "-f",
-        str(tmp_path),
-        "-n",
-        "1",
-        "-F",
-        "--format",
-        "json",
-    ]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as following:
-        try:
-            assert following.stdout is not None
-            assert json.loads(following.stdout.readline())["humidity_pct"] == 81
-            for number in (5.0, 6.0):
-                log.append([Append("containers", to_batch([Record(NUMBER, "TRK-1", signals={"return_c": number})]))])
-                assert json.loads(following.stdout.readline())["return_c"] == number
-        finally:
-            following.kill()
 
 
 def test_a_history_says_what_was_kept_of_what_is_gone(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 
 from landfall.cli import main
@@ -46,25 +48,65 @@ def test_streams_and_origins_are_listed(folder: Path, capsys: pytest.CaptureFixt
     assert "tokyo@" in out
     code, out, _ = run(capsys, "log", "ls", "--folder", str(folder))
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["containers", "events"], "of all, when none is named"
-    code, out, _ = run(capsys, "log", "ls", "--folder", str(folder), "--json")
+    code, out, _ = run(capsys, "log", "ls", "--folder", str(folder), "--format", "json")
     containers, events = map(json.loads, out.splitlines())
     assert containers["origin"].startswith("tokyo@")
     assert [containers[name] for name in ("stream", "next_offset", "held", "gone", "wanted", "floor")] == ["containers", 2, 2, 0, 0, 0]
     assert containers["stored_bytes"] > events["stored_bytes"] > 0
-    assert containers["order_first_ms"] == 1_777_593_500_000 <= containers["order_last_ms"]
+    assert containers["order_first_at_ms"] == 1_777_593_500_000 <= containers["order_last_at_ms"]
 
 
 def test_what_is_damaged_is_told_to_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "log", "check", "--folder", str(folder), "--json")
-    assert (code, [json.loads(line) for line in out.splitlines()]) == (0, [{"damaged": 0, "frames": 3, "blocks": 2, "records": 3}])
+    check = ("log", "check", "--folder", str(folder), "--format")
+    code, out, err = run(capsys, *check, "json")
+    assert (code, out, err) == (0, "", "all is well: 3 frames, 2 blocks, 3 records\n")
     segment = folder / "log" / "segments" / "0000000001.segment"
     data = bytearray(segment.read_bytes())
     data[-20] ^= 1
     segment.write_bytes(data)
-    code, out, _ = run(capsys, "log", "check", "--folder", str(folder), "--json")
-    *findings, tally = map(json.loads, out.splitlines())
-    assert (code, tally["damaged"]) == (1, len(findings))
+    code, out, err = run(capsys, *check, "json")
+    findings = [json.loads(line) for line in out.splitlines()]
+    assert (code, err.startswith(f"{len(findings)} damaged; ")) == (1, True)
     assert any("0000000001.segment" in one["where"] for one in findings)
+    for format_ in ("csv", "parquet"):
+        assert run(capsys, *check, format_, "--output", str(folder / f"damage.{format_}"))[0] == 1
+    assert list(csv.DictReader((folder / "damage.csv").read_text().splitlines())) == findings
+    assert parquet.read_table(folder / "damage.parquet").to_pylist() == findings
+
+
+def test_lists_have_the_same_rows_in_every_format_with_their_units(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """ls and gaps; an empty one has its columns all the same."""
+    log = FileLog(folder / "log", folder / "marker", "tokyo", BlockCodec(), StillClock())
+    log.declare_gone("containers", log.origin, 0, 1, "thinned")
+    log.close()
+    for words in (("ls",), ("gaps", "containers"), ("gaps", "events")):
+        ask = ("log", *words, "--folder", str(folder), "--format")
+        rows = [json.loads(line) for line in run(capsys, *ask, "json")[1].splitlines()]
+        assert len(rows) == {"ls": 2, "gaps containers": 1, "gaps events": 0}[" ".join(words)]
+        for format_ in ("csv", "parquet", "text"):
+            assert run(capsys, *ask, format_, "--output", str(folder / f"list.{format_}")) == (0, "", "")
+        table = parquet.read_table(folder / "list.parquet")
+        assert table.to_pylist() == rows
+        reader = csv.DictReader((folder / "list.csv").read_text().splitlines())
+        assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == list(reader)
+        assert list(reader.fieldnames or ()) == table.column_names
+        told = (folder / "list.text").read_text().splitlines()
+        assert len(told) == len(rows) + 1
+        assert all(row["origin"] in line for row, line in zip(rows, told[1:], strict=True))
+        units = {field.name: field.metadata[b"unit"].decode() for field in table.schema if field.metadata}
+        at, size = dict.fromkeys((name for name in table.column_names if name.endswith("_at_ms")), "ms since 1970-01-01 UTC"), {}
+        if words == ("ls",):
+            size = {"stored_bytes": "B"}
+        assert (len(at), units) == (2, {**at, **size})
+    code, _, err = run(capsys, "log", "ls", "--folder", str(folder), "--format", "parquet")
+    assert (code, "Parquet goes into a file" in err) == (2, True)
+
+
+def test_what_a_limit_leaves_out_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, there_are in ((("cat", "containers"), 2), (("history", NUMBER), 2)):
+        for limit, said in ((1, f"these are the first 1 of {there_are} records; --limit shows more\n"), (there_are, "")):
+            code, out, err = run(capsys, "log", *words, "--folder", str(folder), "--limit", str(limit))
+            assert (code, out.count("\n"), err) == (0, limit, said)
 
 
 def test_records_are_shown_as_text_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from landfall.cli import main
 from landfall.lognumbers import utc
 from streams.codec import BlockCodec
 from streams.log import Append
+from streams.proof.gaps import gaps
 from streams.proof.keys import key_text
 from streams.proof.making import Claim, make
 from streams.proof.reading import Copy
@@ -159,16 +160,31 @@ def test_that_nothing_was_heard_is_proven_too(folder: Path, tmp_path: Path, caps
     assert "24 missing" in out
 
 
+def test_a_gap_beside_another_has_the_times_of_the_nearest_records(folder: Path, tmp_path: Path) -> None:
+    ship, port = open_log(folder), open_log(tmp_path / "port", "port-b")
+    port.admit([block for block in ship.blocks("containers", ship.origin, 0, 94) if not 10 <= block.first < 20])
+    port.declare_gone("containers", ship.origin, 14, 16, "lost")
+    found = list(gaps(port, "containers"))
+    assert [(gap.first, gap.end, gap.why) for gap in found] == [(10, 14, "wanted"), (14, 16, "lost"), (16, 20, "wanted")]
+    [(since, until)] = {(gap.since_at_ms, gap.until_at_ms) for gap in found}
+    assert since is not None
+    assert until is not None
+    assert until - since == 6 * 15 * MINUTE
+    for log in (ship, port):
+        log.close()
+
+
 def test_gaps_and_completeness_are_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ship, port = open_log(folder), open_log(tmp_path / "port", "port-b")
     port.admit([block for block in ship.blocks("containers", ship.origin, 0, 94) if not 10 <= block.first < 20])
     ship.append([Append("ships", to_batch([Record("9321483.location")]))])
     for log in (ship, port):
         log.close()
-    code, out, _ = run(capsys, "log", "gaps", "containers", "-f", tmp_path / "port", "--json")
+    code, out, _ = run(capsys, "log", "gaps", "containers", "-f", tmp_path / "port", "--format", "json")
     assert code == 0
     [gap] = [json.loads(line) for line in out.splitlines()]
-    assert (gap["first"], gap["end"], gap["why"], gap["until_at_ms"] - gap["since_at_ms"]) == (10, 20, "wanted", 6 * 15 * MINUTE)
+    assert (gap["stream"], gap["records"], gap["why"]) == ("containers", 10, "wanted")
+    assert (gap["first"], gap["end"], gap["until_at_ms"] - gap["since_at_ms"]) == (10, 20, 6 * 15 * MINUTE)
     _, out, _ = run(capsys, "log", "gaps", "containers", "-f", tmp_path / "port")
     assert "wanted" in out
     _, out, _ = run(capsys, "log", "gaps", "containers", "-f", folder)

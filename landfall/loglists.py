@@ -1,0 +1,92 @@
+"""Lists that a command tells, not records: a table with headings and units for people, rows with named columns for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from landfall.lognumbers import printable, utc
+from landfall.writingout import Row, Telling
+
+UNSEEN_WIDTH = 1_000
+"""Characters of a line that goes to no terminal: a list's lines are not folded there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name with the unit last, its heading for people, how a value of it reads to them, its type."""
+
+    name: str
+    heading: str
+    words: Callable[[Any], str]
+    kind: pa.DataType
+
+    @classmethod
+    def text(cls, name: str, heading: str = "") -> Column:
+        """A column of texts."""
+        return cls(name, heading, str, pa.string())
+
+    @classmethod
+    def count(cls, name: str, heading: str = "") -> Column:
+        """A column of whole numbers."""
+        return cls(name, heading, lambda number: f"{number:,}", pa.int64())
+
+    @classmethod
+    def size(cls, name: str, heading: str = "") -> Column:
+        """A column of sizes in bytes."""
+        return cls(name, heading, lambda number: f"{number:,} B", pa.int64())
+
+    @classmethod
+    def time(cls, name: str, heading: str, unknown: str = "") -> Column:
+        """A column of times, UTC milliseconds; `unknown`: how none of them reads."""
+        return cls(name, heading, lambda at_ms: unknown if at_ms is None else utc(at_ms), pa.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A list's columns, and what people are told when it is empty."""
+
+    columns: Sequence[Column]
+    nothing: str = ""
+
+    def tables(self, rows: Iterable[Row]) -> Iterator[pa.Table]:
+        """The rows as a table."""
+        yield pa.Table.from_pylist(list(map(dict, rows)), self._schema())
+
+    def telling(self) -> Telling:
+        """How the rows are told: as a table with headings."""
+        return Telling(self._table, _json_line, self._schema())
+
+    def in_words(self, sentence: Callable[[Row], str], style: str = "") -> Telling:
+        """How the rows are told, where people read a sentence for each, on a terminal in `style`."""
+
+        def told(tables: Iterator[pa.Table], sink: TextIO) -> None:
+            console = Console(file=sink, highlight=False, soft_wrap=True)
+            for table in tables:
+                for row in table.to_pylist():
+                    console.print(printable(sentence(row)), style=style, markup=False)
+
+        return Telling(told, _json_line, self._schema())
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.kind) for column in self.columns])
+
+    def _table(self, tables: Iterator[pa.Table], sink: TextIO) -> None:
+        told = Table(*(column.heading for column in self.columns), box=None, header_style="bold")
+        for table in tables:
+            for row in table.to_pylist():
+                told.add_row(*(column.words(row[column.name]) for column in self.columns))
+        Console(file=sink, width=None if sink.isatty() else UNSEEN_WIDTH).print(
+            told if told.row_count or not self.nothing else self.nothing
+        )
+
+
+def _json_line(row: Row) -> str:
+    """The row with all its columns, those that are null too."""
+    return json.dumps(row)
