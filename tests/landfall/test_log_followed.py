@@ -123,6 +123,18 @@ def test_it_goes_on_when_a_hole_will_never_be_filled(logs: tuple[FileLog, FileLo
     assert numbers(gone) == ([], [], [])
 
 
+def test_a_hole_behind_another_is_told_when_it_is_reached(logs: tuple[FileLog, FileLog]) -> None:
+    ship, port = logs
+    following, going_on = (Following(port, "containers", StillClock(NOW_MS), past_holes=past) for past in (False, True))
+    bring(ship, port, 35, 40)
+    assert [told.split(" offsets ")[1][:8] for told in numbers(following)[2]] == ["10 to 19"]
+    assert [told.split(" offsets ")[1][:8] for told in numbers(going_on)[2]] == ["10 to 19", "30 to 34"]
+    bring(ship, port, 10, 20)
+    shown, _, told = numbers(following)
+    assert (shown, len(told)) == ([*range(10, 20)], 1)
+    assert told[0].startswith(f"containers:{ship.origin} offsets 30 to 34 are not here yet (5 records, ")
+
+
 def test_an_origin_that_was_not_known_before_is_shown_whole(logs: tuple[FileLog, FileLog]) -> None:
     ship, port = logs
     following = Following(port, "containers", StillClock(NOW_MS))
