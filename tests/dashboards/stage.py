@@ -283,7 +283,7 @@ def _pages(folder: Path, api_url: str) -> Iterator[str]:
     """`landfall dashboards`, as its own process; ended as an operator ends it."""
     port = unused_port()
     config = folder / "dashboards.toml"
-    config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 2.0}))
+    config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0}))
     process = subprocess.Popen([sys.executable, "-m", "landfall", "dashboards", "--config", str(config)])
     try:
         until(lambda: process.poll() is not None or is_healthy(port), "the pages")
