@@ -56,6 +56,7 @@ ACCOUNTS = (
     Account("merlion", "customer", "Merlion Medical Supplies", customer="merlion"),
     Account("crew", "crew", "Crew of Albatross", ship=SHIPS[0].imo),
 )
+POLL_S = 0.2
 STARTED_S_MAX = 60.0
 
 
@@ -314,4 +315,4 @@ def until(true: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + STARTED_S_MAX
     while not true():
         assert time.monotonic() < deadline, f"waited {STARTED_S_MAX} s for {what}"
-        time.sleep(0.05)
+        time.sleep(POLL_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import BrowserContext, Locator, Page, Route, WebSocket, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, WebSocket, expect, sync_playwright
 
 PASSWORD = "landfall-demo"
 CHROMIUM = "/usr/bin/chromium"
@@ -74,23 +74,35 @@ class Tab:
         return any(text in frame for frame in self.heard)
 
 
+class Windows:
+    """Debian's Chromium for pages at `url`: every tab is its own session; every other request is refused and noted."""
+
+    def __init__(self, chromium: Browser, url: str) -> None:
+        self._chromium, self._url = chromium, url
+        self._tabs: list[Tab] = []
+
+    def tab(self) -> Tab:
+        """A new one."""
+        context = self._chromium.new_context(viewport={"width": 1100, "height": 800}, device_scale_factor=1)
+        context.set_default_timeout(WAIT_MS_MAX)
+        expect.set_options(timeout=WAIT_MS_MAX)
+        self._tabs.append(_watched(context, self._url))
+        return self._tabs[-1]
+
+    def close(self) -> None:
+        """Closes all tabs, for an open map is drawn on and on; none of them may have asked anybody outside."""
+        outside = [url for tab in self._tabs for url in tab.outside]
+        while self._tabs:
+            self._tabs.pop().page.context.close()
+        assert outside == []
+
+
 @contextmanager
-def browser(url: str) -> Iterator[Callable[[], Tab]]:
-    """A way to open tabs of Debian's Chromium, each its own session, for pages at `url`; every other request is refused and noted."""
+def browser(url: str) -> Iterator[Windows]:
+    """Chromium, running while the block does."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
-        contexts: list[BrowserContext] = []
-
-        def tab() -> Tab:
-            context = chromium.new_context(viewport={"width": 1100, "height": 800}, device_scale_factor=1)
-            context.set_default_timeout(WAIT_MS_MAX)
-            expect.set_options(timeout=WAIT_MS_MAX)
-            contexts.append(context)
-            return _watched(context, url)
-
-        yield tab
-        for context in contexts:
-            context.close()
+        yield Windows(chromium, url)
         chromium.close()
 
 

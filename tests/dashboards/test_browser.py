@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from cargo.identifiers import make_container
 from dashboards import theme, words
 from tests.dashboards.stage import Stage, staged, until
-from tests.dashboards.tab import LAND, PASSWORD, Tab, browser
+from tests.dashboards.tab import LAND, PASSWORD, Tab, Windows, browser
 
 SEA, DUCK = (0x0B, 0x1D, 0x2E), (255, 205, 40)
 MOVED_PX = 10_000
@@ -32,18 +32,21 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-def new_tab(stage: Stage) -> Iterator[Callable[[], Tab]]:
+def windows(stage: Stage) -> Iterator[Windows]:
     with browser(stage.url) as one:
         yield one
 
 
 @pytest.fixture
-def tab(new_tab: Callable[[], Tab]) -> Iterator[Tab]:
-    """A tab that asked nobody outside, whatever it showed."""
-    one = new_tab()
-    yield one
-    assert one.outside == []
-    one.page.close()
+def new_tab(windows: Windows) -> Iterator[Callable[[], Tab]]:
+    """Opens tabs that ask nobody outside, whatever they show."""
+    yield windows.tab
+    windows.close()
+
+
+@pytest.fixture
+def tab(new_tab: Callable[[], Tab]) -> Tab:
+    return new_tab()
 
 
 def wait_for_refreshes(page: Page, count: int) -> None:
@@ -171,7 +174,6 @@ def test_a_booking_is_searched_by_its_owner_and_by_nobody_else(stage: Stage, tab
         expect(other.page.get_by_text(re.compile("^0 containers · as of"))).to_be_visible()
         expect(other.page.get_by_text("No container.")).to_be_visible()
     assert not [number for number in own if other.was_told(number)]
-    other.page.close()
 
 
 def asked(stage: Stage, username: str, path: str) -> Any:
@@ -261,9 +263,10 @@ def _valid_but_unknown(stage: Stage) -> str:
 
 def test_every_role_is_told_since_when_spark_stands_still(stage: Stage, new_tab: Callable[[], Tab]) -> None:
     """Staff, crew and customers, each with what is old then: a customer's alerts too. When it speaks again the sentence goes."""
-    tabs = {username: new_tab() for username in ("mira", "cleo", "crew", "ducks")}
+    pages = {"mira": "", "cleo": "/containers", "crew": "/containers", "ducks": "/containers"}
+    tabs = {username: new_tab() for username in pages}
     for username, tab in tabs.items():
-        tab.enter(stage.url, username)
+        tab.enter(stage.url, username, pages[username])
         still = tab.page.locator(".lf-banner", has_text="stand still since")
         expect(still).to_be_visible(timeout=60_000)
         expect(still).to_contain_text(re.compile(r"since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock"))
@@ -271,9 +274,6 @@ def test_every_role_is_told_since_when_spark_stands_still(stage: Stage, new_tab:
     with stage.spark_speaking():
         for tab in tabs.values():
             expect(tab.page.locator(".lf-banner")).to_have_count(0)
-    for tab in tabs.values():
-        assert tab.outside == []
-        tab.page.close()
 
 
 def test_a_store_that_is_rebuilt_is_told_and_comes_back(stage: Stage, tab: Tab) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from sim.story import chapters
 from tests.dashboards.stage import Stage, on_stage, until
-from tests.dashboards.tab import Tab, browser
+from tests.dashboards.tab import Tab, Windows, browser
 from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
 
@@ -26,9 +26,16 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-def new_tab(stage: Stage) -> Iterator[Callable[[], Tab]]:
+def windows(stage: Stage) -> Iterator[Windows]:
     with browser(stage.url) as one:
         yield one
+
+
+@pytest.fixture
+def new_tab(windows: Windows) -> Iterator[Callable[[], Tab]]:
+    """Opens tabs that ask nobody outside, whatever they show."""
+    yield windows.tab
+    windows.close()
 
 
 PAGES = ("", "/containers", "/alerts", "/ports", "/sync")

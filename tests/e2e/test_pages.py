@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Locator, ViewportSize, expect
 
 from dashboards import theme, words
-from tests.dashboards.tab import LAND, Tab, browser
+from tests.dashboards.tab import LAND, Tab, Windows, browser
 from tests.e2e.played import Played
 from tests.e2e.voyage import until
 
@@ -28,19 +28,23 @@ pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the 
 
 
 @pytest.fixture(scope="module")
-def new_tab(played: Played) -> Iterator[Callable[[], Tab]]:
+def windows(played: Played) -> Iterator[Windows]:
     with browser(played.voyage.fleet.pages_url) as one:
         yield one
 
 
 @pytest.fixture
-def tab(new_tab: Callable[[], Tab]) -> Iterator[Tab]:
-    """A tab that asked nobody but the pages, whatever it showed."""
+def new_tab(windows: Windows) -> Iterator[Callable[[], Tab]]:
+    """Opens tabs that ask nobody outside, whatever they show."""
+    yield windows.tab
+    windows.close()
+
+
+@pytest.fixture
+def tab(new_tab: Callable[[], Tab]) -> Tab:
     one = new_tab()
     one.page.set_viewport_size(WIDE)
-    yield one
-    assert one.outside == []
-    one.page.close()
+    return one
 
 
 def enter(played: Played, tab: Tab, username: str) -> None:
