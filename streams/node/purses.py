@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.budget import Leased, Purse
+from streams.crash import commit_point
 from streams.errors import Misuse
 from streams.link.metering import OPENING_BYTES, Meter
 from streams.node.settings import LinkSettings
@@ -70,8 +71,11 @@ class Purses:
             with beside.open("w") as file:
                 json.dump(book, file)
                 file.flush()
+                commit_point("lease.written")
                 os.fsync(file.fileno())
+            commit_point("lease.synced")
             beside.rename(self._path)
+            commit_point("lease.renamed")
             folder = os.open(self._path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -79,6 +83,7 @@ class Purses:
                 os.close(folder)
         except OSError:
             return False  # a full disk: nothing more passes but alerts
+        commit_point("lease.durable")
         self._book = book
         return True
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from pydantic import ValidationError
 
 from streams.clock import StillClock, WallClock
@@ -19,11 +20,16 @@ from streams.node import Node, NodeSettings
 from streams.node.purses import FILE_NAME
 from streams.node.settings import LinkSettings
 from streams.records import Record, to_batch
-from tests.node.fleet import Proxy, address, readings, settings, until
+from tests.node.fleet import Proxy, address, free_port, readings, settings, until
+from tests.node.points import LEASED
+from tests.node.process import NodeProcess
 
 BUDGET, RESERVE = 400_000, 100_000
+ROOMY = 900_000
 CARRIED = ("alerts", "containers")
 """Both ends have to let the link carry it."""
+SOUNDINGS = "soundings"
+"""A stream that no rule of a ship looks at, so that she raises no alerts of it."""
 DAY_MS = 86_400_000
 
 
@@ -47,9 +53,9 @@ async def up(node: Node) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def ashore(folder: Path) -> AsyncIterator[tuple[Node, Proxy, str]]:
+async def ashore(folder: Path, carried: tuple[str, ...] = CARRIED) -> AsyncIterator[tuple[Node, Proxy, str]]:
     """Headquarters, and a way there that counts the bytes that pass."""
-    hq = Node(settings("hq", folder).model_copy(update={"links": {"satellite": LinkSettings(streams=CARRIED)}}))
+    hq = Node(settings("hq", folder).model_copy(update={"links": {"satellite": LinkSettings(streams=carried)}}))
     await hq.start()
     proxy = Proxy(int(hq.url.rpartition(":")[2]))
     try:
@@ -126,6 +132,64 @@ async def test_a_restart_gives_nothing_back(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             assert spent(ship) <= BUDGET - RESERVE
         assert json.loads((tmp_path / "ship-a" / FILE_NAME).read_text())["satellite"]
+
+
+def ship_process(folder: Path, url: str) -> NodeProcess:
+    """`landfall ship` with the same node; its satellite link has room for two leases in each life that a kill ends, and for some more."""
+    carried = {"streams": ["alerts", SOUNDINGS], "budget_bytes_per_day": ROOMY, "alerts_reserve_bytes": RESERVE}
+    port = free_port()
+    node = {
+        "node": "ship-a",
+        "role": "ship",
+        "identity": "9321483",
+        "folder": str(folder / "ship-a"),
+        "port": port,
+        "token": "door-of-ship-a",
+        "links": {"satellite": carried},
+        "known": [{"node": "hq", "role": "hq", "token": "token-of-hq"}],
+    }
+    headquarters = {"node": "hq", "url": url, "token": "token-of-ship-a"}
+    words = tomli_w.dumps({"node": node, "headquarters": headquarters, "intake": {"endpoint": {"port": free_port()}}})
+    return NodeProcess(folder / "settings", "ship", "ship-a", "door-of-ship-a", words, port)
+
+
+def leased(folder: Path) -> dict[str, int]:
+    """By day, what the ship's book has on the disk."""
+    file = folder / "ship-a" / FILE_NAME
+    return dict(json.loads(file.read_text())["satellite"]) if file.exists() else {}
+
+
+async def test_killed_between_any_two_steps_of_a_lease_a_ship_spends_no_more_than_it(tmp_path: Path) -> None:
+    """Each life sends on its first lease and dies at the second; what has passed is in the book, whichever of its steps was the last."""
+    async with up(Node(settings("ship-a", tmp_path))) as before:
+        await before.append([Append(SOUNDINGS, readings(0, 150_000).records)])
+        said = before.log.position(SOUNDINGS)
+    async with ashore(tmp_path, ("alerts", SOUNDINGS)) as (hq, proxy, url):
+        ship = ship_process(tmp_path, url)
+        try:
+            for point in LEASED:
+                carried, booked = proxy.carried_bytes, leased(tmp_path)
+                ship.start(f"{point}:2")
+                await until(ship.dead, deadline_s=60)
+                passed = proxy.carried_bytes - carried
+                assert passed > 0, f"{ship.tail()}: the purse did not open"
+                assert sum(booked.values()) + passed <= sum(leased(tmp_path).values()), point
+            ship.start()
+            await until(lambda: words(ship, "the day's budget of the satellite link is spent"), deadline_s=90)
+            book = leased(tmp_path)
+            assert (ROOMY - RESERVE) / 3 < proxy.carried_bytes <= sum(book.values())
+            assert max(book.values()) <= ROOMY - RESERVE
+            assert hq.log.position(SOUNDINGS) != said
+            await asyncio.to_thread(ship.append.append, [alert(1)])
+            await until(lambda: bool(hq.log.position("alerts")))
+            assert ship.stop() == 0
+        finally:
+            ship.kill()
+
+
+def words(ship: NodeProcess, told: str) -> bool:
+    """Whether the ship's `exceptions` say so."""
+    return ship.ready() and any(told in json.dumps(row) for row in ship.rows("exceptions"))
 
 
 async def test_overhead_counts_and_other_classes_are_free(tmp_path: Path) -> None:

@@ -12,32 +12,34 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("streams", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards", "landfall")
 KILLED = {
     **{process: set(points) for process, points in named.NODES.items()},
+    "ship": {*named.NODES["ship"], *named.LEASED},
     "analytics": set(named.ANALYTICS),
     "projector": set(named.PROJECTOR),
     "fanout": set(named.FANOUT),
 }
 """Process → the points at which a test kills it."""
 PASSED_BY = {
+    "streams/node/purses.py": ("ship",),
     "intake": ("ship", "port"),
     "shore": ("headquarters",),
     "hq/analytics": ("analytics",),
     "hq/serving": ("projector",),
     "hq/fanout": ("fanout",),
 }
-"""Folder of code → the processes that run it. The points of `streams` are passed by every node; those that take a log long to come to
-(merging, another kind of log) may be passed by the log alone, in a process of the log's own kill tests.
+"""Folder of code, or a file of its own → the processes that run it. All other points of `streams` are passed by every node; those that take
+a log long to come to (merging, another kind of log) may be passed by the log alone, in a process of the log's own kill tests.
 """
 OF_THE_LOG = ("streams/test_*kill*.py", "streams/test_kafka_faults.py", "retention/test_thinning.py")
 """The kill tests of the log, of its merging, of a log in a Kafka, and of retention."""
 
 
 def points() -> dict[str, set[str]]:
-    """Folder of code → its commit points."""
+    """Folder of code, or file, as in `PASSED_BY` → its commit points."""
     found: dict[str, set[str]] = defaultdict(set)
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
-            parts = file.relative_to(ROOT).parts
-            folder = "/".join(parts[:2]) if parts[0] == "hq" else parts[0]
+            path = file.relative_to(ROOT)
+            folder = path.as_posix() if path.as_posix() in PASSED_BY else "/".join(path.parts[: 2 if path.parts[0] == "hq" else 1])
             for call in ast.walk(ast.parse(file.read_text())):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "commit_point":
                     (name,) = call.args
