@@ -61,6 +61,8 @@ def writing(path: Path | None) -> Iterator[None]:
         raise
     except OSError as problem:
         what = "standard output" if path is None else str(path)
+        if path is None:  # what is still buffered would be tried once more when Python ends, and its own words come last
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         why = os.strerror(problem.errno) if problem.errno else str(problem)
         raise Misuse(f"{what} can not be written: {why}", hint="name a file in a folder that is there, on a disk with room") from problem
 

@@ -258,7 +258,7 @@ def another(value: Any) -> list[Any]:
     if isinstance(value, bool) or value is None:
         return [not value]
     if isinstance(value, str):
-        return [value + "A", "B" + value[1:], value[:-1]]
+        return [value + "A", ("C" if value.startswith("B") else "B") + value[1:], value[:-1]]
     return [value + 1, value - 1, -value, 0] if value else [1]
 
 
