@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, HttpUrl
 
 from hq.running import TellingSettings
+from streams.tables import Host
 
 
 class DashboardSettings(TellingSettings):
@@ -16,7 +17,7 @@ class DashboardSettings(TellingSettings):
     """
 
     api_url: HttpUrl = HttpUrl("http://127.0.0.1:8780")
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: int = Field(default=8501, ge=1, le=65_535)
     refresh_s: float = Field(default=2.0, ge=0.5, le=60.0)
     api_timeout_s: float = Field(default=10.0, gt=0.0, le=60.0)

@@ -14,7 +14,7 @@ from cargo.state import WatchSettings
 from intake.settings import EndpointSettings, IntakeSettings
 from streams.node.settings import ROLES_WITH_IDENTITY, NodeName, NodeSettings, PeerAddress, stranger, uncertified, unproven
 from streams.policy import LinkClass
-from streams.tables import DoorUrl, Problem, SettingsTable, between, unfit
+from streams.tables import DoorUrl, Problem, SettingsTable, barred, between, repeated, unfit
 from streams.tables import Place as At
 
 WAITING_EVERY_S = 900.0
@@ -102,6 +102,15 @@ class ShipSettings(SettingsTable):
         secured = [one.node for _, one in self._shores() if one.is_sound("node", "url") and one.url.startswith("https:")]
         if self.node.tls is None and secured:
             yield uncertified(("node", "tls"), secured)
+
+    @between
+    def _tells_ports_apart(self) -> Iterator[Problem]:
+        for number, locode in repeated(self.ports, "locode"):
+            yield Problem(("ports", number, "locode"), f"there is a port {locode!r} already", "leave one table of each port")
+
+    @between
+    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+        yield from barred((*self.node.doors(), *self.intake.doors()))
 
     def _shores(self) -> Iterator[tuple[At, ShoreNode]]:
         """Whom she may dial, with where they stand."""

@@ -87,7 +87,7 @@ def _settings(folder: Path, names: Path) -> AnalyticsSettings:
         checkpoint_dir=folder / "checkpoint",
         scratch_dir=folder / "scratch",
         door="http://127.0.0.1:1",  # the log itself is the door
-        token=SecretStr(""),
+        token=SecretStr("none is asked for"),
         spark=SparkSettings(
             master="local[1]", driver_memory="1g", shuffle_partitions=1, java_options=f'{JAVA_OPTIONS} "-XX:DumpLoadedClassList={names}"'
         ),

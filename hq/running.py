@@ -20,7 +20,7 @@ from streams.clock import Clock, FleetClock
 from streams.errors import RetryLater
 from streams.link.door import AppendDoor
 from streams.metrics import Metrics
-from streams.tables import DoorUrl, SettingsTable
+from streams.tables import ClockAddress, DoorUrl, Host, Problem, SettingsTable, between
 
 RETRY_S_FIRST, RETRY_S_MAX = 0.5, 5.0
 log = logging.getLogger(__name__)
@@ -37,13 +37,18 @@ class TellingSettings(SettingsTable):
     door: DoorUrl | None = None
     token: SecretStr = SecretStr("")
     metrics_every_s: float = Field(default=10.0, gt=0)
-    clock: str = Field(default="wall", pattern=r"^(wall|https?://.+)$", examples=["wall", "http://127.0.0.1:8790/clock"])
+    clock: ClockAddress = "wall"
+
+    @between
+    def _has_what_its_door_asks_for(self) -> Iterator[Problem]:
+        if self.door is not None and not self.token.get_secret_value().strip():
+            yield Problem(("token",), f"{self.door} asks for one, and there is none", "write the node's token, or take out door")
 
 
 class WorkSettings(TellingSettings):
     """A process that listens nowhere but for its health: `http://<host>:<health_port>/healthz`; port 0: any free one."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     health_port: int = Field(default=0, ge=0, le=65_535)
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from hq.java import java_home, spark_jars
 from hq.source import LandfallSource
 from hq.sparkhome import kept_classes, spark_home
-from streams.tables import SettingsTable
+from streams.tables import SettingsTable, given
 
 told = logging.getLogger("landfall.spark")
 
@@ -34,7 +34,7 @@ class SparkSettings(SettingsTable):
     """Where Spark runs. `master`: `local[2]` or a cluster's; `shuffle_partitions`: about as many as there are cores; `ui_port`
     None: no pages."""
 
-    master: str = "local[2]"
+    master: Annotated[str, given('write "local[2]", or the address of a cluster\'s master')] = "local[2]"
     driver_memory: str = Field(default="2g", pattern=r"^\d+[mg]$", examples=["512m", "2g"])
     shuffle_partitions: int = Field(default=2, ge=1)
     java_options: str = JAVA_OPTIONS

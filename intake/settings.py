@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders import find_decoder
 from intake.routes import SUBSCRIPTIONS, topic_pattern
-from streams.tables import Problem, SettingsTable, between, repeated
+from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, between, repeated
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: as base64 in `exceptions` it fits a block of 8 MiB, however little it compresses."""
@@ -73,12 +72,12 @@ class EndpointSettings(SettingsTable):
     of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read.
     """
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: _Port = 1883
     logins: tuple[GatewayLogin, ...] = ()
     anonymous_publish: _Filters = ()
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
+    tls_certificate: GivenPath | None = None
+    tls_key: GivenPath | None = None
     packet_bytes_max: int = Field(default=65_536 + 4_096, ge=8_192, le=TAKEN_BYTES_MAX)
     receive_max: int = Field(default=4_096, ge=1, le=65_535)
     connections_max: int = Field(default=10_000, ge=1)
@@ -100,7 +99,7 @@ class EndpointSettings(SettingsTable):
 class BrokerSettings(SettingsTable):
     """A broker to subscribe at. `client_id` names the persistent session there: one per node, and never changed."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: _Port = 1883
     client_id: str = Field(min_length=1, max_length=100)
     username: str | None = None
@@ -119,3 +118,8 @@ class IntakeSettings(SettingsTable):
     endpoint: EndpointSettings | None = None
     broker: BrokerSettings | None = None
     pipeline: PipelineSettings = PipelineSettings()
+
+    def doors(self) -> Iterator[Door]:
+        """Where it listens, as far as that is right; settings are named as a process's file has them, where this is `intake`."""
+        if self.is_sound("endpoint") and self.endpoint and self.endpoint.is_sound("host", "port"):
+            yield Door(("intake", "endpoint", "port"), self.endpoint.host, self.endpoint.port)

@@ -12,7 +12,7 @@ from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.settings import IntakeSettings
 from streams.node import NodeSettings
-from streams.tables import Problem, SettingsTable, between
+from streams.tables import Problem, SettingsTable, barred, between
 
 
 class QuayPatience(SettingsTable):
@@ -48,6 +48,10 @@ class PortSettings(SettingsTable):
             for name in ("endpoint", "broker"):
                 if self.intake.is_sound(name) and getattr(self.intake, name):
                     yield Problem(("intake", name), "headquarters has no quay", "take it out: sensors report to a port's node")
+
+    @between
+    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+        yield from barred((*self.node.doors(), *self.intake.doors()))
 
     def watch_settings(self) -> WatchSettings:
         """The same for cargo's watch. For a port alone."""

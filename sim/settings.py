@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
 from sim.arrays import HOUR_MS, MINUTE_MS
-from streams.tables import DoorUrl, SettingsTable
+from sim.stages import INTAKES
+from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, Token, between, repeated
 
 BEGINS_AT_MS = 1_777_593_600_000
 """2026-05-01T00:00:00Z: when the story begins."""
@@ -41,17 +43,17 @@ class IntakeDoor(SettingsTable):
     """An MQTT intake: `at` is `ship/<IMO number>` or `quay/<UN/LOCODE>`; with `tls_ca` (a PEM file) the connection is TLS."""
 
     at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5})$", examples=["ship/9321483", "quay/JPTYO"])
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: int = Field(default=1883, gt=0, lt=65536)
     username: str = ""
     password: SecretStr = SecretStr("")
-    tls_ca: Path | None = None
+    tls_ca: GivenPath | None = None
 
 
 class ApiDoor(SettingsTable):
     """Headquarters' API and the booking clerk's login; `url` without the trailing `/api`."""
 
-    url: str
+    url: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/[^/\s]+)*/?$", examples=["http://127.0.0.1:8780"])]
     username: str = "clerk"
     password: SecretStr
 
@@ -60,14 +62,14 @@ class MetricsDoor(SettingsTable):
     """The door of the node through which the simulator tells how it fares (`http://host:port`), and the token to show there."""
 
     url: DoorUrl
-    token: SecretStr
+    token: Token
     every_s: float = Field(default=10.0, gt=0)
 
 
 class SimSettings(SettingsTable):
     """All the simulator needs. `data` is its own folder: progress and the ground truth, which no other process reads."""
 
-    data: Path
+    data: GivenPath
     intakes: tuple[IntakeDoor, ...]
     api: ApiDoor | None = None
     """None: no clerk; the registry is not written."""
@@ -79,8 +81,20 @@ class SimSettings(SettingsTable):
     begins_at_ms: int = BEGINS_AT_MS
     speed: float = Field(default=SPEED_DEFAULT, gt=0, le=SPEED_MAX)
     """Fleet time per wall time at the start of a fresh story; a plain start keeps the speed last set."""
-    clock_host: str = "127.0.0.1"
+    clock_host: Host = "127.0.0.1"
     clock_port: int = Field(default=8790, ge=0, lt=65536)
+
+    @between
+    def _knows_each_intake_once(self) -> Iterator[Problem]:
+        for number, at in repeated(self.intakes, "at"):
+            yield Problem(("intakes", number, "at"), f"there is an intake at {at!r} already", "leave one table of each intake")
+
+    @between
+    def _has_an_intake_everywhere(self) -> Iterator[Problem]:
+        there = [one.at for one in self.intakes if one.is_sound("at")]
+        missing = [at for at in INTAKES if at not in there]
+        if len(missing) > len(self.intakes) - len(there):  # else what is wrong may be what is missing
+            yield Problem(("intakes",), f"there is none at {', '.join(missing)}", "write an [[intakes]] for each")
 
     def story(self) -> str:
         """What makes the story what it is, in words: how far it has come means something to this very story alone."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 MISFIT = "misfit"
@@ -16,10 +17,16 @@ UNFIT = "unfit"
 """The same for one value that is wrong, where `unfit` says what to do."""
 _SAID = "{what}; {hint}"
 _MARK = "_checks_between_settings"
+_SAME_HOST = {"localhost": "127.0.0.1"}
+_EVERY_HOST = {"0.0.0.0", "::"}
 Check = TypeVar("Check", bound=Callable[[Any], Iterator["Problem"]])
 Place = tuple[str | int, ...]
 DoorUrl = Annotated[str, Field(pattern=r"^https?://[^/]+$", examples=["http://127.0.0.1:8770"])]
 """Where a node's door is. A setting with a pattern has `examples` of what fits it: who is told that it is wrong is told those."""
+ClockAddress = Annotated[str, Field(pattern=r"^(wall|https?://.+)$", examples=["wall", "http://127.0.0.1:8790/clock"])]
+"""The clock that a process follows: "wall", or the URL of one that serves the fleet's time as JSON."""
+Host = Annotated[str, Field(pattern=r"^[^\s/]+$", examples=["127.0.0.1", "localhost"])]
+"""The name or the address of a machine: whose door to knock at, or where to listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,48 @@ def between(check: Check) -> Check:
 def unfit(what: str, hint: str) -> ValueError:
     """For the validator of one setting to raise: what is wrong, and what to do."""
     return PydanticCustomError(UNFIT, _SAID, {"what": what, "hint": hint})
+
+
+def given(hint: str) -> BeforeValidator:
+    """For the type of a setting that may not be left blank: an empty text is told with `hint`."""
+
+    def checked(value: Any) -> Any:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if isinstance(text, str) and not text.strip():
+            raise unfit("it is empty", hint)
+        return value
+
+    return BeforeValidator(checked)
+
+
+GivenPath = Annotated[Path, given('write a path, like "/var/lib/landfall"')]
+"""The path of a file or a folder. An empty text would be the working folder."""
+Token = Annotated[SecretStr, given("write the node's token, the same for the node and for those who ask at its door")]
+"""What local processes show at a node's door."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where a process listens: the setting that says which port (`where`), host and port. Port 0 is any free one."""
+
+    where: Place
+    host: str
+    port: int
+
+    def bars(self, other: Door) -> bool:
+        """Whether the two can not both be had."""
+        one, two = (_SAME_HOST.get(door.host, door.host) for door in (self, other))
+        return self.port == other.port != 0 and (one == two or bool(_EVERY_HOST & {one, two}))
+
+
+def barred(doors: Iterable[Door]) -> Iterator[Problem]:
+    """The problem with each of the doors whose port one before it has."""
+    before: list[Door] = []
+    for door in doors:
+        if first := next((one for one in before if one.bars(door)), None):
+            taken = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first.where).removeprefix(".")
+            yield Problem(door.where, f"{taken} is port {door.port} already", "write another port")
+        before.append(door)
 
 
 def repeated(tables: Iterable[SettingsTable], name: str) -> Iterator[tuple[int, Any]]:

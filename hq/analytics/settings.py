@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from hq.analytics.appending import REQUEST_RECORDS_MAX
 from hq.running import WorkSettings
 from hq.spark import SparkSettings
 from streams.node.settings import NodeName
-from streams.tables import DoorUrl
+from streams.tables import DoorUrl, GivenPath, Token, given
 
 Place = Annotated[str, Field(pattern=r"^(ship/\d{7}|quay/[A-Z]{2}[A-Z2-9]{3})$", examples=["ship/9321483", "quay/JPTYO"])]
 
@@ -28,12 +27,12 @@ class AnalyticsSettings(WorkSettings):
     `health_port` 0: any free one.
     """
 
-    log_dir: Path
-    tables_dir: str
-    checkpoint_dir: Path
-    scratch_dir: Path
+    log_dir: GivenPath
+    tables_dir: Annotated[str, given('write a folder, or an object store\'s URL, like "s3a://bucket/tables"')]
+    checkpoint_dir: GivenPath
+    scratch_dir: GivenPath
     door: DoorUrl
-    token: SecretStr
+    token: Token
     metrics_every_s: float = Field(default=5.0, gt=0)
     places: dict[NodeName, Place] = Field(default={})
     spark: SparkSettings = SparkSettings()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field, HttpUrl, SecretStr
 
 from cargo.lossnotice import ToldFrom
 from hq.running import TellingSettings
-from hq.serving.address import DatabaseUrl
-from streams.tables import DoorUrl
+from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
+from streams.tables import DoorUrl, GivenPath, Host, Token
 
 JWT_SECRET_CHARS_MIN = 32
 
@@ -17,7 +15,8 @@ JWT_SECRET_CHARS_MIN = 32
 class ApiSettings(TellingSettings):
     """Settings of `landfall api`.
 
-    `database_url`: the serving database, which the projector makes. `accounts`: the accounts' own SQLite file, never dropped with it.
+    `database_url`: the serving database, which the projector makes; as with the projector, by default the SQLite file `serving.db` in the
+    folder it is started in. `accounts`: the accounts' own SQLite file, never dropped with it.
     `log`, `door`, `token`: headquarters' log, its node's URL (`http://host:port`) and what local processes show there; the registry and
     acknowledgements are written through it. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON; `control`: the URL
     at which it is moved (none: it can not be). `token_lifetime_s` is of the wall's clock. `track_points_max`: of a ship's tail on the map.
@@ -25,14 +24,14 @@ class ApiSettings(TellingSettings):
     has approved it, or once it is sent.
     """
 
-    database_url: DatabaseUrl
-    accounts: Path
-    log: Path
+    database_url: DatabaseUrl = SERVING_URL_DEFAULT
+    accounts: GivenPath
+    log: GivenPath
     door: DoorUrl
-    token: SecretStr
+    token: Token
     jwt_secret: SecretStr = Field(min_length=JWT_SECRET_CHARS_MIN)
     token_lifetime_s: int = Field(12 * 3600, ge=60)
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None
     track_points_max: int = Field(120, ge=0, le=5_000)

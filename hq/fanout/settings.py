@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -11,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from hq.fanout.routes import check_pattern
 from hq.running import WorkSettings
 from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses
-from streams.tables import Problem, SettingsTable, between, repeated
+from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated
 
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _OWN_USERNAME = "write a username of its own"
@@ -44,7 +43,7 @@ class FanoutSettings(WorkSettings):
     they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.
     """
 
-    log: Path
+    log: GivenPath
     kafka: KafkaAccess
     readers: tuple[KafkaReader, ...] = ()
     transactional_id: str = Field("landfall-fanout", min_length=1, max_length=100)
@@ -69,15 +68,15 @@ class FanoutSettings(WorkSettings):
 class KafkaDoorTls(SettingsTable):
     """PEM files: a door's certificate, good for its advertised host, its key (PKCS #8, not encrypted), and the authority that signed it."""
 
-    authority: Path
-    certificate: Path
-    key: Path
+    authority: GivenPath
+    certificate: GivenPath
+    key: GivenPath
 
 
 class KafkaDoor(SettingsTable):
     """Where the broker listens for clients, over TLS or not, and the address it tells them to come back to. 0 is no port here."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: int = Field(default=9092, ge=1, le=65_535)
     advertised: Annotated[str, AfterValidator(check_addresses)] = "127.0.0.1:9092"
     tls: KafkaDoorTls | None = None
@@ -90,12 +89,26 @@ class KafkaBrokerSettings(SettingsTable):
     SCRAM logins; `broker_port` and `controller_port` are of 127.0.0.1, for the broker's words with itself.
     """
 
-    folder: Path
+    folder: GivenPath
     username: UserName = "landfall"
     password: SecretStr = Field(min_length=8)
     doors: tuple[KafkaDoor, ...] = Field((KafkaDoor(),), min_length=1)
     broker_port: int = Field(9094, ge=1, le=65_535)
     controller_port: int = Field(9093, ge=1, le=65_535)
     heap_mb: int = Field(512, ge=256, le=65_536)
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     health_port: _Port = 0
+
+    @between
+    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+        yield from barred(self._listens())
+
+    def _listens(self) -> Iterator[Door]:
+        if self.is_sound("doors"):
+            sound = ((number, door) for number, door in enumerate(self.doors) if door.is_sound("host", "port"))
+            yield from (Door(("doors", number, "port"), door.host, door.port) for number, door in sound)
+        for name in ("broker_port", "controller_port"):
+            if self.is_sound(name):
+                yield Door((name,), "127.0.0.1", getattr(self, name))
+        if self.is_sound("host", "health_port"):
+            yield Door(("health_port",), self.host, self.health_port)

@@ -41,6 +41,10 @@ def file_address(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
+SERVING_URL_DEFAULT = file_address(Path("serving.db"))
+"""A file in the working folder: of the projector that makes the serving database, and of the API that reads it."""
+
+
 def _checked(text: str) -> str:
     try:
         serving_url(text)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field
 
 from hq.running import WorkSettings
-from hq.serving.address import DatabaseUrl
+from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
+from streams.tables import GivenPath
 
 
 class ProjectorSettings(WorkSettings):
     """Settings of `landfall projector`.
 
     `log` is the folder of headquarters' log; `database_url` an SQLAlchemy address (`sqlite:////path/serving.db`,
-    `postgresql+psycopg://user@host/landfall`) of a database this process may drop and make. `door` is the node's URL
-    (`http://host:port`) and `token` what local processes show there, for metrics and exceptions; without a door they are not sent. `clock`:
-    "wall", or the URL of a clock that serves the fleet's time as JSON. `places`: node name → `ship/<imo>` or `quay/<locode>`, where that
-    node's sensors are. Intervals are of the wall's clock.
+    `postgresql+psycopg://user@host/landfall`) of a database this process may drop and make: by default the SQLite file `serving.db` in the
+    folder it is started in. `door` is the node's URL (`http://host:port`) and `token` what local processes show there, for metrics and
+    exceptions; without a door they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON. `places`:
+    node name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. Intervals are of the wall's clock.
     """
 
-    log: Path
-    database_url: DatabaseUrl
+    log: GivenPath
+    database_url: DatabaseUrl = SERVING_URL_DEFAULT
     places: dict[str, str] = Field(default={})
     poll_interval_s: float = Field(0.2, gt=0, le=10)
     step_records_max: int = Field(20_000, ge=1, le=30_000)

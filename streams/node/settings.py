@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -13,7 +12,7 @@ from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
-from streams.tables import DoorUrl, Place, Problem, SettingsTable, between, repeated
+from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, Token, between, repeated
 from streams.words import NODE_PATTERN
 
 NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$", examples=["tokyo"])]
@@ -108,10 +107,10 @@ class TlsSettings(SettingsTable):
     `authority`: who signs the nodes' certificates; `certificate` and `key`: this node's own, all PEM. `port` 0: any free one.
     """
 
-    authority: Path
-    certificate: Path
-    key: Path
-    host: str = "127.0.0.1"
+    authority: GivenPath
+    certificate: GivenPath
+    key: GivenPath
+    host: Host = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
 
     def files(self) -> TlsFiles:
@@ -144,16 +143,16 @@ class NodeSettings(SettingsTable):
     node: NodeName
     role: Role
     identity: str = ""
-    folder: Path
-    host: str = "127.0.0.1"
+    folder: GivenPath
+    host: Host = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
-    token: SecretStr
+    token: Token
     tls: TlsSettings | None = None
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
     links: dict[LinkClass, LinkSettings] = Field(default={})
     log: LogSettings = FileLogSettings()
-    clock: str = "wall"
+    clock: ClockAddress = "wall"
     metrics_every_s: float = Field(default=METRICS_EVERY_S, gt=0)
     retention_every_s: float = Field(default=RETENTION_EVERY_S, gt=0)
     disk_budget_bytes: int | None = Field(default=None, gt=0)
@@ -187,6 +186,13 @@ class NodeSettings(SettingsTable):
     def _says_who_it_is(self) -> Iterator[Problem]:
         if self.role in ROLES_WITH_IDENTITY and not self.identity:
             yield Problem(("identity",), f"a {self.role} needs its identity", "write a ship's IMO number, or a customer's id")
+
+    def doors(self) -> Iterator[Door]:
+        """Where it listens, as far as that is right; settings are named as a process's file has them, where this is `node`."""
+        if self.is_sound("host", "port"):
+            yield Door(("node", "port"), self.host, self.port)
+        if self.is_sound("tls") and self.tls and self.tls.is_sound("host", "port"):
+            yield Door(("node", "tls", "port"), self.tls.host, self.tls.port)
 
     def me(self) -> Peer:
         """This node as its peers know it."""

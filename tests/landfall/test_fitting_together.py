@@ -26,6 +26,7 @@ identity = "9811000"
 folder = "/var/lib/landfall"
 token = "t"
 port = 8770
+clock = "wall"
 known = [{ node = "hq", role = "hq" }, { node = "tokyo", role = "port" }]
 peers = [{ node = "tokyo", url = "http://10.0.0.1:1", token = "t" }]
 [node.links.satellite]
@@ -56,6 +57,11 @@ longitude_deg = 139.8
 """
 MISTAKES = [
     ("port = 8770", 'port = "abc"', "node.port is 'abc' and should be a valid integer; write a whole number without quotes, like 8080"),
+    (
+        'clock = "wall"',
+        'clock = "sundial"',
+        'node.clock is \'sundial\' and should be of another form; write one like "wall" or "http://127',
+    ),
     ('identity = "9811000"', 'identity = "9811001"', "node.identity: a ship's is her IMO number, not '9811001'; write its seven digits"),
     (
         '{ node = "tokyo", url = "http://10.0.0.1:1", token = "t" }',
@@ -129,7 +135,7 @@ def with_mistakes(mended: int | None = None) -> str:
 
 
 def expected(mended: int | None = None) -> list[str]:
-    name = "hq" if mended == 7 else "sydney"
+    name = "hq" if mended == 8 else "sydney"
     return [line.replace("…", name) for number, (_, _, line) in enumerate(MISTAKES) if number != mended]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from streams.tables import Problem, SettingsTable, between, unfit
+from streams.tables import GivenPath, Problem, SettingsTable, between, unfit
 
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", examples=["tokyo"])]
 _ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
@@ -34,7 +33,7 @@ class KafkaAccess(SettingsTable):
     brokers: Annotated[str, AfterValidator(check_addresses)]
     username: UserName
     password: SecretStr
-    tls_ca: Path | None = None
+    tls_ca: GivenPath | None = None
 
 
 class KafkaLogSettings(KafkaAccess):
