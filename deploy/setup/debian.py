@@ -1,4 +1,4 @@
-"""The programs that tests run against (a broker, a browser, a database server), from Debian's packages when they may be installed."""
+"""The programs that tests run against (a broker, a browser, a database server, git), from Debian's packages when they may be installed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ PROGRAMS = {
     "mosquitto_pub": "mosquitto-clients",
     "chromium": "chromium",
     "postgres": "postgresql",
+    "git": "git",
     "libatomic.so.1": "libatomic1",
 }
 """Program → its package; and the one library that Playwright's own Node.js asks for beyond what Chromium brings."""

@@ -65,6 +65,16 @@ def test_all_problems_are_told_together_with_what_to_do(monkeypatch: pytest.Monk
         assert words in told
 
 
+def test_git_that_the_tests_ask_is_missed_where_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: "/usr/bin/git" if name == "git" else found(name, path=path))
+    assert "git" not in debian.missing()
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None if name == "git" else found(name, path=path))
+    assert "git" in debian.missing()
+    monkeypatch.setattr(debian, "_may_install", lambda: False)
+    assert "git" in next(debian.problems()).split()
+
+
 def test_a_port_in_use_is_named_and_a_free_one_is_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
