@@ -296,9 +296,11 @@ def test_history_is_one_order_over_streams_and_origins(make: Maker) -> None:
 
 
 def test_the_latest_row_of_a_topic(make: Maker) -> None:
-    log = make("ship-a")
-    for start in range(0, 600 * 2, 2):
-        append_rows(log, rows(2, start=start, topics=4000))
+    ship, log = make("ship-a"), make("port-b")
+    append_rows(ship, rows(1200, topics=4000))
+    pairs = [block for first in range(0, 1200, 2) for block in ship.blocks("containers", ship.origin, first, first + 2)]
+    log.admit(pairs)
+    assert len(list(log.blocks("containers", ship.origin, 0, 1200))) == 600, "not more than is looked up at once"
     [latest] = log.latest("containers", "box-3")
     assert (latest.records.num_rows, latest.records.column(OFFSET)[0].as_py()) == (1, 3)
     assert log.latest("containers", "nobody") == []
