@@ -31,14 +31,21 @@ class Publisher:
     """
 
     def __init__(
-        self, places: Sequence[str], doors: Mapping[str, IntakeDoor], wall: Clock, report: Callable[[str], None] = log.warning
+        self,
+        places: Sequence[str],
+        doors: Mapping[str, IntakeDoor],
+        wall: Clock,
+        report: Callable[[str], None] = log.warning,
+        name: str = "sim",
     ) -> None:
-        """`report` hears, once, of each break."""
+        """`report` hears, once, of each break. `name`: the client's at the intakes; of two publishers with one name each ends the other's
+        connections.
+        """
         missing = [place for place in places if place not in doors]
         if missing:
             raise Misuse(f"no intake is set for {', '.join(missing)}", hint="add them to intakes in the simulator's settings")
         self._wall = wall
-        self._links = [_Link(doors[place], f"sim-{place.replace('/', '-')}", wall, report) for place in places]
+        self._links = [_Link(doors[place], f"{name}-{place.replace('/', '-')}", wall, report) for place in places]
         self._acknowledged: list[int] = []
         for link in self._links:
             link.acknowledged = self._acknowledged

@@ -49,7 +49,7 @@ def replay(settings: ReplaySettings, path: Path, wall: Clock | None = None, told
     """
     wall = wall or WallClock()
     rows = read_recorded(path)[: settings.rows_max]
-    publisher = Publisher([settings.intake.at], {settings.intake.at: settings.intake}, wall)
+    publisher = Publisher([settings.intake.at], {settings.intake.at: settings.intake}, wall, name="replay")
     began_s = wall.monotonic_s()
     try:
         acknowledged = _play(rows, publisher, settings.speed, wall, told)

@@ -22,9 +22,11 @@ from sim.settings import CADENCES
 from sim.voyages import SHIPS
 from streams.errors import Corrupt
 
-HQ, SIM = "hq", "sim"
+HQ, SIM, REPLAY = "hq", "sim", "replay"
 QUAYS = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD"}
 SHIP_NODES = dict(zip(("albatross", "cormorant"), SHIPS, strict=True))
+REPLAYED_ON = "albatross"
+"""Whose containers the devices of `landfall sim replay` become."""
 RING = (("tokyo", "singapore"), ("singapore", "sydney"), ("sydney", "tokyo"))
 """Ports dial each other in a ring, and headquarters dials all three: cycles on purpose."""
 RANK_HQ, RANK_NODE, RANK_USER = range(3)
@@ -157,7 +159,10 @@ class Secrets:
 
 
 def write_settings(fleet: Fleet) -> dict[str, Path]:
-    """Write every process's TOML file and the secrets; returns process name → file. Writing again changes nothing but what was changed."""
+    """Write the secrets and a TOML file for every process and for `landfall sim replay`; returns their name → file.
+
+    Writing again changes nothing but what was changed.
+    """
     kept = Secrets(fleet.folder / "secrets.json")
     tables = {
         **{node: ship_settings(fleet, kept, node) for node in SHIP_NODES},
@@ -167,6 +172,7 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
         "api": api_settings(fleet, kept),
         "dashboards": dashboards_settings(fleet, kept),
         SIM: sim_settings(fleet, kept),
+        REPLAY: replay_settings(fleet, kept),
     }
     kept.keep()
     fleet.settings_folder.mkdir(parents=True, exist_ok=True)
@@ -348,20 +354,9 @@ def dashboards_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
     """The simulator: its sensors' doors, the clerk's login, the story."""
-    doors = [
-        {
-            "at": at,
-            "host": host,
-            "port": port,
-            "username": GATEWAY_USER,
-            "password": kept.of(f"gateways of {node}"),
-        }
-        for node, at in places().items()
-        for host, port in (fleet.mqtt_door(node),)
-    ]
     return {
         "data": str(fleet.folder / "sim"),
-        "intakes": doors,
+        "intakes": [sensors_door(fleet, kept, node) for node in places()],
         "api": {"url": fleet.api_url, "username": "clerk", "password": kept.of("clerk's password")},
         "metrics": {"url": fleet.node_url(HQ), "token": kept.of(f"door {HQ}")},
         "seed": fleet.story.seed,
@@ -371,6 +366,17 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
         "clock_host": fleet.listen,
         "clock_port": fleet.doors.clock,
     }
+
+
+def replay_settings(fleet: Fleet, kept: Secrets) -> Table:
+    """Recorded readings through a ship's intake, beside her own sensors."""
+    return {"intake": sensors_door(fleet, kept, REPLAYED_ON)}
+
+
+def sensors_door(fleet: Fleet, kept: Secrets, node: str) -> Table:
+    """Where the node's sensors publish, and their login."""
+    host, port = fleet.mqtt_door(node)
+    return {"at": places()[node], "host": host, "port": port, "username": GATEWAY_USER, "password": kept.of(f"gateways of {node}")}
 
 
 def database_url(fleet: Fleet) -> str:

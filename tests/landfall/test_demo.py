@@ -20,8 +20,10 @@ from typing import Any
 import httpx
 import pytest
 
+from edge.settings import ShipSettings
 from hq.api.accounts import Account, Accounts
 from landfall.cli import main
+from landfall.configuration import load
 from landfall.demo import run
 from landfall.demo.accounts import PEOPLE
 from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, sim_settings, write_settings
@@ -29,7 +31,7 @@ from landfall.demo.ports import ALL
 from landfall.demo.run import OURS, hindrances, is_foreign, prepare, run_demo, story_told, unplayable
 from sim.clock import Setting
 from sim.progress import Progress, save_progress
-from sim.settings import BEGINS_AT_MS, SimSettings
+from sim.settings import BEGINS_AT_MS, ReplaySettings, SimSettings
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
@@ -224,6 +226,20 @@ def test_a_plain_start_goes_on_with_the_story_of_the_folder(tmp_path: Path) -> N
     for broken in (b"\xff", b"seed = [1]\nboxes = 40\n", b"seed = 1\n"):
         (fleet.settings_folder / "sim.toml").write_bytes(broken)
         assert story_told(tmp_path, 9.0, fresh=False) == Story(speed=9.0)
+
+
+def test_a_demo_writes_what_a_replay_beside_it_needs(tmp_path: Path) -> None:
+    """The recorded readings go where the ship Albatross takes her own sensors' in, with their login."""
+    fleet = Fleet(tmp_path, Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    files = write_settings(fleet)
+    assert files["replay"] == tmp_path / "settings" / "replay.toml"
+    intake = load(ReplaySettings, files["replay"], {}).intake
+    albatross = load(ShipSettings, files["albatross"], {})
+    endpoint = albatross.intake.endpoint
+    assert endpoint is not None
+    (login,) = endpoint.logins
+    assert (intake.at, intake.host, intake.port) == (f"ship/{albatross.node.identity}", endpoint.host, endpoint.port)
+    assert (intake.username, intake.password) == (login.username, login.password)
 
 
 def test_whatever_ends_a_fresh_start_while_it_deletes_the_next_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

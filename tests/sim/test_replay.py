@@ -12,10 +12,11 @@ import orjson
 import pytest
 
 from cargo.identifiers import is_container
+from sim.publish import Publisher
 from sim.recorded import read_recorded
-from sim.replay import replay
+from sim.replay import ReplayOutcome, replay
 from sim.settings import IntakeDoor, ReplaySettings
-from streams.clock import StillClock
+from streams.clock import StillClock, WallClock
 from streams.errors import Misuse
 from tests.intake.stand import OPEN, eventually, stand
 
@@ -66,6 +67,34 @@ async def test_a_replay_through_a_node_adds_up(file: Path, tmp_path: Path) -> No
         assert sum(outcome.containers.values()) == 5
         assert "5 rows read" in str(outcome)
         assert node.counts() == {"intake_received": 5, "intake_accepted": 4, "intake_repeated": 1}
+
+
+async def test_a_replay_does_not_end_the_connection_of_a_simulator_at_the_same_intake(file: Path, tmp_path: Path) -> None:
+    """Of two clients with one name an intake keeps the newer: each would end the other's connection again and again."""
+    async with stand(tmp_path / "node", OPEN, clock=StillClock(AT_MS + 86_400_000)) as node:
+        intake, breaks = IntakeDoor(at="ship/9999010", port=node.endpoint.port), list[str]()
+        simulator = Publisher([intake.at], {intake.at: intake}, WallClock(), breaks.append)
+        try:
+            outcome, acknowledged = await asyncio.to_thread(_beside, simulator, ReplaySettings(intake=intake), file)
+        finally:
+            simulator.close()
+        assert (outcome.acknowledged, acknowledged, breaks) == (5, [1, 2], [])
+
+
+def _beside(simulator: Publisher, settings: ReplaySettings, file: Path) -> tuple[ReplayOutcome, list[int]]:
+    """A replay between two readings of the simulator's; what became of it, and of them."""
+    first = _said(simulator, 1)
+    return replay(settings, file), first + _said(simulator, 2)
+
+
+def _said(simulator: Publisher, ticket: int) -> list[int]:
+    """One reading is published and acknowledged; the ticket that comes back."""
+    payload = orjson.dumps({"device": "TRK-1", "at": AT_MS + ticket})
+    while not simulator.offer(0, "landfall/containers/MSKU1234565/reading", payload, ticket):
+        simulator.turn(0.02)
+    while not (taken := simulator.taken_acknowledgements()):
+        simulator.turn(0.02)
+    return taken
 
 
 async def test_a_replay_keeps_its_own_pace(file: Path, tmp_path: Path) -> None:
