@@ -26,7 +26,7 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
         alerts_tile(counts),
         Tile(
             "Readings received",
-            words.number(sum(stream["records"] for stream in readings)),
+            words.number(status["readings"]),
             f"newest {words.age(newest, now)}",
         ),
         spark_tile(status),

@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 from cargo.identity import core_body, identities
 from cargo.readings import ARROW_TYPES
 from cargo.signals import SIGNALS
-from streams.records import BODY, DEVICE, DEVICE_AT, GIVEN, RESERVED, SOURCE, STAMPED, TOPIC, Batch, body_text
+from streams.records import BODY, DEVICE, DEVICE_AT, GIVEN, OFFSET, RECEIVED_AT, RESERVED, SOURCE, STAMPED, TOPIC, Batch, body_text
 
 STREAM, ORIGIN, MORE, IDENTITY = "stream", "origin", "more", "identity"
 READING_STREAMS = frozenset({"containers", "ships"})
 """Streams whose rows are readings: only these can repeat one another."""
+COORDINATES = [STREAM, ORIGIN, OFFSET]
+TOLD_FIRST = (RECEIVED_AT, *COORDINATES)
+"""Of several readings of one identity that are known together, the one with the least of these is kept."""
 
 _HEAD = [pa.field(STREAM, pa.string()), pa.field(ORIGIN, pa.string())]
 _TAIL = [pa.field(MORE, pa.string()), pa.field(IDENTITY, pa.binary())]
@@ -28,6 +31,12 @@ WIDE = pa.schema([*_HEAD, *(pa.field(f.name, f.type) for f in (*STAMPED, *GIVEN,
 _SPARK_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean", pa.binary(): "binary"}
 WIDE_DDL = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in WIDE)
 """The same columns as Spark's DDL, all of them nullable."""
+
+
+def reading_identities(batch: Batch) -> list[bytes | None]:
+    """WIDE's `identity` of every record of `batch`."""
+    identity: list[bytes | None] = widen(batch).column(IDENTITY).to_pylist()
+    return identity
 
 
 def widen(batch: Batch) -> pa.RecordBatch:

@@ -7,10 +7,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hq.tables import HISTORY
-from hq.wide import IDENTITY
-from streams.records import DEVICE_AT, OFFSET, RECEIVED_AT
-
-COORDINATES = ["stream", "origin", OFFSET]
+from hq.wide import COORDINATES, IDENTITY, TOLD_FIRST
+from streams.records import DEVICE_AT
 
 
 def repeats(root: str, keys: pa.Table, batch: int) -> pa.Table:
@@ -32,7 +30,7 @@ def _later(readings: pa.Table) -> pa.Table:
     counts = readings.group_by(IDENTITY).aggregate([([], "count_all")])
     told_twice = counts.filter(pc.greater(counts.column("count_all"), 1)).column(IDENTITY)
     twins = readings.filter(pc.is_in(readings.column(IDENTITY), told_twice.combine_chunks()))
-    twins = twins.sort_by([(name, "ascending") for name in (IDENTITY, RECEIVED_AT, *COORDINATES)])
+    twins = twins.sort_by([(name, "ascending") for name in (IDENTITY, *TOLD_FIRST)])
     identity = twins.column(IDENTITY).combine_chunks()
     if len(identity) < 2:
         return twins.slice(0, 0).select(COORDINATES)

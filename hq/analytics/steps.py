@@ -25,13 +25,13 @@ from hq.analytics.hours import changed_hours, hour_records, settle_hours
 from hq.analytics.memory import Memory, remembered
 from hq.analytics.overview import Overview, customer_stream, look_at, overview
 from hq.analytics.progress import PROCESS, Progress
-from hq.analytics.repeats import COORDINATES, repeats
+from hq.analytics.repeats import repeats
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.standing import Standing, settle_states, state_records
 from hq.analytics.writing import append_once
 from hq.tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER, TABLES
 from hq.telling import failure
-from hq.wide import WIDE
+from hq.wide import COORDINATES, WIDE
 from streams.clock import Clock
 from streams.crash import commit_point
 from streams.log import Append

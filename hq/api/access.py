@@ -253,6 +253,10 @@ class Sight:
         a = m.StreamAge
         return _of(a.stream, a.records, a.received_at_ms).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
 
+    def readings_received(self) -> Rows:
+        """`readings`: how many there are of boxes and ships, each once whoever took it in; for those who may see how the processes fare."""
+        return _of(m.Projection.readings).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+
     def _containers(self, which: Which) -> Rows:
         if self.is_staff or self.viewer.role == "crew":
             return self._fleet_containers(which)

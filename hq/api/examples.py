@@ -303,6 +303,7 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "projector": _AGE,
         "processes": [_PROCESS],
         "waiting": [{"node": "albatross", **_AGE, "streams": {"containers": {"records": 5_849, "since_at_ms": _AT}}}],
+        "readings": 119_000,
         "streams": [{"stream": "containers", "records": 120_000, "received_at_ms": _AT}],
     },
 }

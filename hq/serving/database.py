@@ -25,7 +25,7 @@ from streams.errors import RetryLater
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000
 READERS_MAX = 16
-_GONE_STATES = {"42P01", "3D000", "3F000", "57P01", "57P03", "08006", "08003", "08001"}
+_GONE_STATES = {"42P01", "42703", "3D000", "3F000", "57P01", "57P03", "08006", "08003", "08001"}
 _GONE_WORDS = ("no such table", "unable to open database", "readonly database", "disk i/o error", "no such column")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, String, text
+from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, LargeBinary, String, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -21,6 +21,7 @@ class Base(DeclarativeBase):
         float: Float(53),
         str: String,
         bool: Boolean,
+        bytes: LargeBinary,
         dict[str, Any]: JSON(none_as_null=True),
         list[Any]: JSON,
     }
@@ -30,7 +31,7 @@ class Projection(Base):
     """One row: this database was begun at `started_wall_at_ms`, and has been whole since `ready_wall_at_ms` (null while it is built).
 
     `target` is what the log held when it was begun: {stream: {origin: offset}}. `caught_up_at_ms` (fleet time) and `caught_up_wall_at_ms`:
-    when the projector last had all the log has.
+    when the projector last had all the log has. `readings`: how many rows `reading` has.
     """
 
     __tablename__ = "projection"
@@ -40,6 +41,7 @@ class Projection(Base):
     target: Mapped[dict[str, Any]]
     caught_up_at_ms: Mapped[int | None]
     caught_up_wall_at_ms: Mapped[int | None]
+    readings: Mapped[int]
 
 
 class Projected(Base):
@@ -61,7 +63,9 @@ class StreamAge(Base):
 
 
 class Reading(Base):
-    """One record of `containers` or `ships`. The key begins with topic and order time, so that a timeline is one walk along it."""
+    """One record of `containers` or `ships`, the first of those that tell one reading. The key begins with topic and order time, so that a
+    timeline is one walk along it. `identity`: 16 bytes, as `cargo.identity` says, null for what can not be told twice.
+    """
 
     __tablename__ = "reading"
     topic: Mapped[str] = mapped_column(primary_key=True)
@@ -74,7 +78,8 @@ class Reading(Base):
     received_at_ms: Mapped[int]
     signals: Mapped[dict[str, Any]]
     body: Mapped[str | None]
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    identity: Mapped[bytes | None]
+    __table_args__ = (Index("reading_once", "topic", "device_at_ms", "identity", unique=True), {"sqlite_with_rowid": False})
 
 
 class Event(Base):

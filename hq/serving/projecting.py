@@ -96,7 +96,7 @@ class Projector:
         """A new database notes what it must hold before it may be read."""
         if connection.execute(select(Projection.id)).first() is None:
             target = {stream: end.to_json() for stream, end in ends.items()}
-            connection.execute(insert(Projection).values(id=1, started_wall_at_ms=_wall_ms(), target=target))
+            connection.execute(insert(Projection).values(id=1, started_wall_at_ms=_wall_ms(), target=target, readings=0))
 
     def _project(self, step: _Step, stream: str, projection: Projects, position: Position, end: Position) -> Position:
         """Rows of `stream` from `position` on, as many as the step may still take; returns the Position after them."""

@@ -1,11 +1,11 @@
-"""Writing many rows at once, in the dialect of SQLite or PostgreSQL: add what is new, or keep the latest."""
+"""Writing many rows at once, in the dialect of SQLite or PostgreSQL: add what is new, keep the first, or keep the latest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, tuple_
+from sqlalchemy import ColumnElement, Connection, String, Table, bindparam, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from hq.serving.models import Base
@@ -21,10 +21,29 @@ def table_of(model: type[Base]) -> Table:
     return table
 
 
-def add(connection: Connection, model: type[Base], rows: Sequence[Row]) -> None:
-    """Insert `rows` (equal keys in all); a row whose key is there already changes nothing."""
-    if rows:
-        connection.execute(_insert(connection, model).on_conflict_do_nothing(), rows)
+def add(connection: Connection, model: type[Base], rows: Sequence[Row]) -> int:
+    """Insert `rows` (equal keys in all); a row whose key, or what else is unique, is there already changes nothing. Returns how many were
+    new."""
+    if not rows:
+        return 0
+    insert = _insert(connection, model).on_conflict_do_nothing()
+    return connection.execute(insert, rows, execution_options={"preserve_rowcount": True}).rowcount
+
+
+def add_first(connection: Connection, model: type[Base], rows: Sequence[Row], unique: Sequence[str], order: Sequence[str]) -> int:
+    """As `add`, but of the rows with equal columns `unique`, now or before, the least by the columns `order` stays, in whatever order they
+    come. `model` has a unique index over `unique`; a row with a null there has no other beside it."""
+    new = add(connection, model, rows)
+    rivals = [row for row in rows if None not in (row[name] for name in unique)] if new < len(rows) else []
+    if rivals:
+        table = table_of(model)
+        given = {column.name: bindparam(f"given_{column.name}", type_=column.type) for column in table.columns}
+        by_bytes = "C" if connection.dialect.name == "postgresql" else "BINARY"
+        ordered = [[_ordered(one[name], by_bytes) for name in order] for one in (given, table.c)]
+        same = [table.c[name] == given[name] for name in unique]
+        replace = update(table).where(*same, tuple_(*ordered[0]) < tuple_(*ordered[1])).values(given)
+        connection.execute(replace, [{f"given_{name}": value for name, value in row.items()} for row in rivals])
+    return new
 
 
 def put(connection: Connection, model: type[Base], rows: Sequence[Row]) -> None:
@@ -67,6 +86,11 @@ def _key(model: type[Base]) -> list[str]:
 def _others(insert: sqlite.Insert | postgresql.Insert, model: type[Base]) -> dict[str, Any]:
     key = set(_key(model))
     return {column.name: insert.excluded[column.name] for column in table_of(model).columns if column.name not in key}
+
+
+def _ordered(column: ColumnElement[Any], collation: str) -> ColumnElement[Any]:
+    """`column` as it is ordered: text as in Python, whatever the database's language."""
+    return column.collate(collation) if isinstance(column.type, String) else column
 
 
 def _insert(connection: Connection, model: type[Base]) -> sqlite.Insert | postgresql.Insert:

@@ -111,7 +111,8 @@ def age(fleet_ms: int | None = 5_000, wall_ms: int | None = 2_000) -> Row:
 
 def status(spark: Row | None = None) -> Row:
     streams = [{"stream": name, "records": 1_000, "received_at_ms": NOW_MS - 60_000} for name in ("containers", "ships", "events")]
-    return {"clock": fleet()["clock"], "spark": {"well": True, **(spark or age())}, "projector": age(), "processes": [], "streams": streams}
+    ages = {"spark": {"well": True, **(spark or age())}, "projector": age()}
+    return {"clock": fleet()["clock"], **ages, "processes": [], "readings": 1_999, "streams": streams}
 
 
 def reading(at_ms: int, **values: Any) -> Row:

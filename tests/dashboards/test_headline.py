@@ -23,7 +23,7 @@ def test_the_muster() -> None:
 
 
 def test_everything_has_its_age() -> None:
-    assert (tile("Readings received").value, tile("Readings received").note) == ("2,000", "newest 1 min ago")
+    assert (tile("Readings received").value, tile("Readings received").note) == ("1,999", "newest 1 min ago")
     assert tile("Fleet clock").note == "4,000× real time"
     assert headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0})).note == "stands still"
     assert headline.own_tiles(fleet())[-1].value == "5 s ago"

@@ -75,13 +75,13 @@ def test_the_map_draws_what_the_api_tells(played: Played, tab: Tab, tmp_path: Pa
     """The lost where they fell, each owner's boxes, and the counts, with no way to the internet."""
     api = played.voyage.api("operations")
     told, counts = api.get("/api/map"), api.get("/api/fleet")["counts"]
-    streams = {one["stream"]: one["records"] for one in api.get("/api/status")["streams"]}
+    readings = api.get("/api/status")["readings"]
     enter(played, tab, "operations")
     accounted = counts["on_ship"] + counts["on_quay"]
     expect(tile(tab, "Accounted for")).to_contain_text(f"{words.number(accounted)} of {words.number(counts['boxes'])}")
     expect(tile(tab, "Accounted for")).to_contain_text(f"{counts['lost']} overboard")
     expect(tile(tab, "Alerts open")).to_contain_text(words.number(counts["open_alerts"]))
-    expect(tile(tab, "Readings received")).to_contain_text(words.number(streams["containers"] + streams["ships"]))
+    expect(tile(tab, "Readings received")).to_contain_text(words.number(readings))
     expect(tab.page.locator(".lf-legend")).to_be_visible()
     assert {" ".join(owner.split()) for owner in tab.page.locator(".lf-legend > span").all_inner_texts()} == owners(told)
     until("the land is drawn", lambda: tab.painted(LAND).sum() > 50_000)

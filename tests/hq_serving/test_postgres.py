@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, func, select, text
 from hq.serving import models as m
 from hq.serving.database import DatabaseGone, ServingReader
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
-from tests.hq_serving.fleet import DUCKS, Fleet, fill
+from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet, fill
 from tests.hq_serving.postgres import running_postgres
 
 PATHS = (
@@ -83,7 +83,7 @@ def test_a_dropped_database_is_made_again_identical(server: str, fleet: Fleet, h
     engine.dispose()
     with pytest.raises(DatabaseGone), reader.snapshot() as connection:
         connection.execute(select(func.count()).select_from(m.Reading)).scalar()
-    fleet.readings("ship-one", DUCKS[:1], count=1)
+    fleet.readings("ship-one", DUCKS[:1], count=1, at_ms=NOW_MS)
     with pytest.raises(DatabaseGone):
         one.step()
     one.start()

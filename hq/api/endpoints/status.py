@@ -14,7 +14,8 @@ Fields = dict[str, Any]
 
 @router.get("/status")
 def status(ask: Asking) -> Fields:
-    """Since when Spark's results and the projector stand still, in fleet and wall time; for staff all processes, streams, what waits."""
+    """Since when Spark's results and the projector stand still, in fleet and wall time; for staff all processes, readings, streams and
+    what waits."""
     with ask.look() as look:
         processes = look.rows(look.sight.processes())
         told = sorted((_process(row, look) for row in processes), key=lambda one: (one["node"], one["process"]))
@@ -23,6 +24,7 @@ def status(ask: Asking) -> Fields:
             projector=_age(look, look.fresh.log_at_ms, look.fresh.log_wall_at_ms),
             processes=told,
             waiting=sorted((_waiting(row, look) for row in look.rows(look.sight.waiting())), key=lambda one: str(one["node"])),
+            readings=next((row["readings"] for row in look.rows(look.sight.readings_received())), None),
             streams=sorted(look.rows(look.sight.stream_ages()), key=lambda one: str(one["stream"])),
         )
 

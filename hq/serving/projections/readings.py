@@ -1,27 +1,34 @@
-"""Readings of containers and ships, and events: one row a record."""
+"""Readings of containers and ships: one row a reading, however many nodes took it in. Events: one row a record."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from hq.serving import bodies, models
 from hq.serving.projections.shape import coordinates, readable, reject
 from hq.serving.rows import record_rows
-from hq.serving.upsert import add
-from streams.records import Batch, read_body
+from hq.serving.upsert import add, add_first
+from hq.wide import IDENTITY, TOLD_FIRST, reading_identities
+from streams.records import DEVICE_AT, TOPIC, Batch, read_body
 
 
 def project_readings(connection: Connection, batch: Batch) -> None:
-    """`containers` and `ships`: every record a row of `reading`, without its body where that does not read, which is told."""
+    """`containers` and `ships`: every reading a row of `reading`, without its body where that does not read, which is told.
+
+    Of several records of one reading the first received is kept. Delta's history keeps the same one of those it reads in one micro-batch,
+    of others the one that came to headquarters first: that depends on the day, and a store built anew must not.
+    """
     rows = record_rows(batch)
-    for row in rows:
+    for row, identity in zip(rows, reading_identities(batch), strict=True):
+        row[IDENTITY] = identity
         if row["body"] is not None:
             try:
                 read_body(row["body"])
             except ValueError as problem:
                 reject(connection, row, str(problem))
                 row["body"] = None
-    add(connection, models.Reading, rows)
+    new = add_first(connection, models.Reading, rows, (TOPIC, DEVICE_AT, IDENTITY), TOLD_FIRST)
+    connection.execute(update(models.Projection).values(readings=models.Projection.readings + new))
 
 
 def project_events(connection: Connection, batch: Batch) -> None:
