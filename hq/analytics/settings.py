@@ -7,12 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from hq.analytics.appending import REQUEST_RECORDS_MAX
+from hq.places import SensorPlaces
 from hq.running import WorkSettings
 from hq.spark import SparkSettings
-from streams.node.settings import NodeName
 from streams.tables import DoorUrl, GivenPath, Token, given
-
-Place = Annotated[str, Field(pattern=r"^(ship/\d{7}|quay/[A-Z]{2}[A-Z2-9]{3})$", examples=["ship/9321483", "quay/JPTYO"])]
 
 
 class AnalyticsSettings(WorkSettings):
@@ -34,7 +32,7 @@ class AnalyticsSettings(WorkSettings):
     door: DoorUrl
     token: Token
     metrics_every_s: float = Field(default=5.0, gt=0)
-    places: dict[NodeName, Place] = Field(default={})
+    places: SensorPlaces = Field(default={})
     spark: SparkSettings = SparkSettings()
     records_max: int = Field(default=100_000, ge=1)
     request_records_max: int = Field(default=REQUEST_RECORDS_MAX, ge=1)

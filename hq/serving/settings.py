@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from hq.places import SensorPlaces
 from hq.running import WorkSettings
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
 from streams.tables import GivenPath
@@ -21,6 +22,6 @@ class ProjectorSettings(WorkSettings):
 
     log: GivenPath
     database_url: DatabaseUrl = SERVING_URL_DEFAULT
-    places: dict[str, str] = Field(default={})
+    places: SensorPlaces = Field(default={})
     poll_interval_s: float = Field(0.2, gt=0, le=10)
     step_records_max: int = Field(20_000, ge=1, le=30_000)

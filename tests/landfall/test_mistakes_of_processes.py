@@ -100,12 +100,14 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
     ),
     (
         ProjectorSettings,
-        'log = ""\nhost = "not a host"\ndoor = "http://127.0.0.1:1"\npoll_interval_s = 0\n',
+        'log = ""\nhost = "not a host"\ndoor = "http://127.0.0.1:1"\npoll_interval_s = 0\n'
+        '[places]\ntokyo = "tokyo"\nalbatross = "ship/9321483"\n',
         [
             f"log: {EMPTY}a path",
             "host is 'not a host' and should be of another form",
             "token: http://127.0.0.1:1 asks for one, and there is none; write the node's token, or take out door",
             "poll_interval_s is 0 and should be",
+            'places.tokyo is \'tokyo\' and should be of another form; write one like "ship/9321483" or "quay/JPTYO"',
         ],
     ),
     (
