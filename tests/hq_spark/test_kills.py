@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
+from hq.analytics.checkpoint import last_done
 from hq.analytics.settings import AnalyticsSettings
 from hq.spark import SparkSettings
 from streams.crash import CRASH_VARIABLE
@@ -47,6 +51,9 @@ PASSAGES = tuple(f"{point}:{1 if point in FIRST else 2}" for point in ANALYTICS)
 """Each start begins with the micro-batch that the last kill cut short, then takes the next: so `:2` is reached in a new one; and
 with the hours settled last, told once more before others are settled. A request has one append here, so that a step that gives to
 both customers makes two, with `analytics.requested` between them. The first one finds what Spark is to read, and no history."""
+RESTING_MS = 600_000
+"""Micro-batches begin at multiples of this, the first at once: so long, at most, Spark rests between the end of one and the next."""
+TRIES, POLL_S = 3, 0.0005
 DRIVER = [sys.executable, "-m", "tests.hq_spark.driver"]
 START_S = 400
 BEARS_UNTIL_MS = {2: NOON_MS + 2 * HOUR_MS, 3: NOON_MS + 5 * HOUR_MS, 5: NOON_MS + 8 * HOUR_MS}
@@ -79,11 +86,11 @@ class Driver:
 
 @contextmanager
 def drivers(settings: Path) -> Iterator[Iterator[Driver]]:
-    """One driver for each passage, and one that lives on: each is started while the one before it is at work."""
+    """One driver for each passage, one to be killed from outside, one that lives on: each is started while the one before it is at work."""
     started = [Driver(settings, PASSAGES[0])]
 
     def in_turn() -> Iterator[Driver]:
-        for crash_at in (*PASSAGES[1:], None):
+        for crash_at in (*PASSAGES[1:], None, None):
             started.append(Driver(settings, crash_at))
             yield started[-2]
         yield started[-1]
@@ -132,6 +139,9 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
                 one.begin()
                 assert one.process.wait(START_S) == -signal.SIGKILL, f"{passage} was not reached"
             voyage(len(PASSAGES), ship, quay, node)
+            write_settings(settings, node.url, (), RESTING_MS)
+            kill_between_micro_batches(next(in_turn), settings, tmp_path / "checkpoint")
+            voyage(len(PASSAGES) + 1, ship, quay, node)
             write_settings(settings, node.url)
             kept = live_on(next(in_turn), node, str(tmp_path / "tables"))
         far = (1 << 63) - 1
@@ -147,6 +157,29 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
     quay.log.close()
 
 
+def kill_between_micro_batches(first: Driver, settings: Path, checkpoint: Path) -> None:
+    """SIGKILL where Spark has ended a micro-batch and not begun the next: no point of ours lies there. Where it was quicker, once more."""
+    for one in chain([first], (Driver(settings, None) for _ in range(TRIES - 1))):
+        try:
+            before, deadline_s = last_done(checkpoint), time.monotonic() + START_S
+            one.begin()
+            while last_done(checkpoint) == before:
+                assert one.process.poll() is None, "it ended by itself"
+                assert time.monotonic() < deadline_s, "no micro-batch is done"
+                time.sleep(POLL_S)
+        finally:
+            one.end()
+        done = last_done(checkpoint)
+        assert done is not None
+        if not (checkpoint / "offsets" / str(done + 1)).exists():
+            version, *words = (checkpoint / "commits" / str(done)).read_text().splitlines()
+            assert version.startswith("v"), "the end of the micro-batch is not told whole"
+            assert json.loads("".join(words)), "the end of the micro-batch is not told whole"
+            assert (checkpoint / "offsets" / str(done)).exists()
+            return
+    pytest.fail(f"in {TRIES} lives Spark had begun the next micro-batch before the kill")
+
+
 def live_on(last: Driver, node: Node, tables: str) -> dict[Coordinates, StoredRecord]:
     """The last driver works all off, settles the hours, joins small files, and ends when asked; returns what the history then has."""
     last.begin()
@@ -160,7 +193,7 @@ def live_on(last: Driver, node: Node, tables: str) -> dict[Coordinates, StoredRe
     return kept
 
 
-def write_settings(file: Path, url: str, passages: tuple[str, ...] = SETTLING + COMPACTING) -> None:
+def write_settings(file: Path, url: str, passages: tuple[str, ...] = SETTLING + COMPACTING, trigger_ms: int = 200) -> None:
     """The analytics settle and compact at once where one of `passages` is part of that; else much later than they live: it is much work."""
     settling, compacting = (any(passage.startswith(points) for passage in passages) for points in (SETTLING, COMPACTING))
     folder = file.parent
@@ -174,7 +207,7 @@ def write_settings(file: Path, url: str, passages: tuple[str, ...] = SETTLING + 
         places=PLACES,
         spark=SparkSettings(master="local[1]", driver_memory="1g", shuffle_partitions=1),
         request_records_max=1,
-        trigger_ms=200,
+        trigger_ms=trigger_ms,
         settle_interval_s=3.0 if settling else 900.0,
         compact_interval_s=1.0 if compacting else 900.0,
     )
