@@ -38,12 +38,9 @@ class Publisher:
         report: Callable[[str], None] = log.warning,
         name: str = "sim",
     ) -> None:
-        """`report` hears, once, of each break. `name`: the client's at the intakes; of two publishers with one name each ends the other's
-        connections.
+        """`doors` has one for each place. `report` hears, once, of each break. `name`: the client's at the intakes; of two
+        publishers with one name each ends the other's connections.
         """
-        missing = [place for place in places if place not in doors]
-        if missing:
-            raise Misuse(f"no intake is set for {', '.join(missing)}", hint="add them to intakes in the simulator's settings")
         self._wall = wall
         self._links = [_Link(doors[place], f"{name}-{place.replace('/', '-')}", wall, report) for place in places]
         self._acknowledged: list[int] = []

@@ -27,7 +27,6 @@ from sim.tape import Tape
 from sim.truth import Truth, published
 from sim.world import build_world
 from streams.clock import StillClock, WallClock
-from streams.errors import Misuse
 from tests.intake.stand import OPEN, Stand, stand
 
 DEADLINE_S = 40.0
@@ -188,8 +187,3 @@ def _connect(client: Client, port: int) -> None:
         except ConnectionRefusedError:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
-
-
-def test_an_intake_that_is_not_set_is_named() -> None:
-    with pytest.raises(Misuse, match="quay/AUSYD"):
-        Publisher(INTAKES, {place: IntakeDoor(at=place) for place in INTAKES[:-1]}, WallClock())
