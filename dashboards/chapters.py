@@ -70,7 +70,8 @@ def _call_facts(call: Answer, names: Mapping[str, str]) -> list[str]:
             )
     muster = call["muster"]
     if muster and muster["instrumented"] is not None:
-        facts.append(f"muster: {words.number(muster['accounted'])} of {words.number(muster['instrumented'])} accounted for")
+        counted = f"{words.number(muster['accounted'])} of {words.number(muster['instrumented'])} accounted for"
+        facts.append(f"muster of {words.stamp(muster['at_ms'])} UTC: {counted}")
     if call["left_behind"]["count"]:
         facts.append(f"{words.counted(call['left_behind']['count'], 'box', 'boxes')} left behind")
     return facts

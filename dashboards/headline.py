@@ -17,13 +17,13 @@ READING_STREAMS = ("containers", "ships")
 
 def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
     """What operations sees, from answers of `/api/fleet` and `/api/status`."""
-    counts, now = fleet["counts"], fleet["clock"]["now_at_ms"]
+    now = fleet["clock"]["now_at_ms"]
     readings = [stream for stream in status["streams"] if stream["stream"] in READING_STREAMS]
     newest = max((stream["received_at_ms"] for stream in readings), default=None)
     return [
         clock_tile(fleet),
-        muster_tile(counts),
-        alerts_tile(counts),
+        muster_tile(fleet),
+        alerts_tile(fleet["counts"]["open_alerts"], status["projector"]["at_ms"], now),
         Tile(
             "Readings received",
             words.number(status["readings"]),
@@ -40,7 +40,8 @@ def own_tiles(fleet: Answer) -> list[Tile]:
     where += f" · {words.number(counts['lost'])} overboard" if counts["lost"] else ""
     unheard = counts["boxes"] - counts["on_ship"] - counts["on_quay"] - counts["lost"]
     where += f" · {words.number(unheard)} not heard yet" if unheard else ""
-    return [clock_tile(fleet), Tile("Containers", words.number(counts["boxes"]), where), alerts_tile(counts), as_of_tile(fleet)]
+    alerts = alerts_tile(counts["open_alerts"], fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
+    return [clock_tile(fleet), Tile("Containers", words.number(counts["boxes"]), where), alerts, as_of_tile(fleet)]
 
 
 def clock_tile(answer: Answer) -> Tile:
@@ -57,8 +58,9 @@ def unknown_clock_tile(heard: ClockHeard, wall_at_ms: int) -> Tile:
     return Tile("Fleet clock", "Unknown", f"{since}; {last}", "alert")
 
 
-def muster_tile(counts: Answer) -> Tile:
-    """How many boxes are where they can be named: aboard a ship or on a quay, by their own sensors' last word."""
+def muster_tile(fleet: Answer) -> Tile:
+    """How many boxes are where they can be named: aboard a ship or on a quay, by their own sensors' last word; and how old that is."""
+    counts = fleet["counts"]
     if not counts["boxes"]:
         return Tile("Accounted for", words.NOTHING, "no box is known yet")
     accounted, boxes, lost = counts["on_ship"] + counts["on_quay"], counts["boxes"], counts["lost"]
@@ -66,14 +68,15 @@ def muster_tile(counts: Answer) -> Tile:
     notes = [f"{words.number(lost)} overboard"] if lost else []
     notes += [f"{words.number(unheard)} not heard yet"] if unheard else []
     notes += [f"{words.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
+    notes = [*(notes or ["every box"]), words.as_of(fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])]
     tone = "alert" if lost else "good" if not unheard else "plain"
-    return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes) or "every box", tone)
+    return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes), tone)
 
 
-def alerts_tile(counts: Answer) -> Tile:
-    """Open alerts."""
-    count = counts["open_alerts"]
-    return Tile("Alerts open", words.number(count), "none to look at" if not count else "see the alerts", "alert" if count else "good")
+def alerts_tile(count: int, at_ms: int | None, now_at_ms: int) -> Tile:
+    """How many alerts are open, and how old that is: `at_ms` is the time it is true for. Both times UTC ms."""
+    note = f"{'see the alerts' if count else 'none to look at'} · {words.as_of(at_ms, now_at_ms)}"
+    return Tile("Alerts open", words.number(count), note, "alert" if count else "good")
 
 
 def spark_tile(status: Answer) -> Tile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards import chapters, headline
+from dashboards.markup import Tile
 from tests.dashboards.rows import NOW_MS, a_map, age, fleet, port, position, ship, status
 
 
@@ -12,18 +13,30 @@ def tile(name: str, told: Any = None) -> Any:
     return next(one for one in headline.fleet_tiles(fleet(), told or status()) if one.name == name)
 
 
+def muster(boxes: int, as_of_at_ms: int | None = NOW_MS - 5_000, **counts: int) -> Tile:
+    known = {"boxes": boxes, "lost": 0, "misread": 0, "on_ship": 2, "on_quay": 3}
+    return headline.muster_tile(fleet(as_of_at_ms=as_of_at_ms, counts={**known, **counts}))
+
+
 def test_the_muster() -> None:
-    assert (tile("Accounted for").value, tile("Accounted for").note) == ("1,993 of 2,000", "7 overboard")
-    whole = headline.muster_tile({"boxes": 5, "lost": 0, "misread": 0, "on_ship": 2, "on_quay": 3})
-    assert (whole.note, whole.tone) == ("every box", "good")
-    assert headline.muster_tile({"boxes": 0, "lost": 0, "misread": 0, "on_ship": 0, "on_quay": 0}).note == "no box is known yet"
-    assert headline.muster_tile({"boxes": 6, "lost": 0, "misread": 0, "on_ship": 2, "on_quay": 3}).note == "1 not heard yet"
-    misread = headline.muster_tile({"boxes": 5, "lost": 0, "misread": 1, "on_ship": 2, "on_quay": 3})
-    assert (misread.value, misread.note, misread.tone) == ("5 of 5", "1 wrong number heard, not counted", "good")
+    assert (tile("Accounted for").value, tile("Accounted for").note) == ("1,993 of 2,000", "7 overboard · as of 5 s ago")
+    whole = muster(5)
+    assert (whole.note, whole.tone) == ("every box · as of 5 s ago", "good")
+    assert muster(0, on_ship=0, on_quay=0).note == "no box is known yet"
+    assert muster(6).note == "1 not heard yet · as of 5 s ago"
+    assert muster(6, as_of_at_ms=None).note == "1 not heard yet · not known yet"
+    misread = muster(5, misread=1)
+    assert (misread.value, misread.note, misread.tone) == ("5 of 5", "1 wrong number heard, not counted · as of 5 s ago", "good")
 
 
 def test_everything_has_its_age() -> None:
     assert (tile("Readings received").value, tile("Readings received").note) == ("1,999", "newest 1 min ago")
+    assert (tile("Alerts open").value, tile("Alerts open").note) == ("9", "see the alerts · as of 5 s ago")
+    spark_stands = status(age(fleet_ms=600_000))
+    assert tile("Alerts open", spark_stands).note == "see the alerts · as of 5 s ago"
+    assert tile("Alerts open", {**spark_stands, "projector": age(fleet_ms=120_000)}).note == "see the alerts · as of 2 min ago"
+    assert headline.alerts_tile(0, None, NOW_MS).note == "none to look at · not known yet"
+    assert headline.own_tiles(fleet(as_of_at_ms=NOW_MS - 60_000))[2].note == "see the alerts · as of 1 min ago"
     assert tile("Fleet clock").note == "4,000× real time"
     assert headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0})).note == "stands still"
     assert headline.own_tiles(fleet())[-1].value == "5 s ago"
@@ -78,7 +91,7 @@ def test_chapters_tell_what_was_measured() -> None:
         name: {"count": count, "containers": []}
         for name, count in (("discharged", 35), ("to_discharge", 35), ("loaded", 80), ("to_load", 81))
     }
-    muster = {"accounted": 150, "instrumented": 153}
+    muster = {"at_ms": NOW_MS - 60_000, "accounted": 150, "instrumented": 153}
     call = {"ship": "9999010", "sailed_at_ms": NOW_MS - 60_000, "left_behind": {"count": 1, "containers": []}, "muster": muster, **named}
     story = {**CHAPTER, "title": "Singapore: the ducks part"}
     facts = chapters.measured(story, {"calls": [{**call, "sailed_at_ms": None}, call]}, [], {"9999010": "Big Blue"})
@@ -86,7 +99,7 @@ def test_chapters_tell_what_was_measured() -> None:
     assert facts[1:] == [
         "35 of 35 listed boxes came off",
         "80 of 81 listed boxes went aboard",
-        "muster: 150 of 153 accounted for",
+        "muster of 18 May 06:43:09 UTC: 150 of 153 accounted for",
         "1 box left behind",
     ]
     assert chapters.measured(story, {"calls": []}, [], {}) == chapters.measured(story, None, [], {}) == []
