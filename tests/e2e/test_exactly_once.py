@@ -117,7 +117,10 @@ def _settled(url: str) -> dict[str, list[str]]:
         tables = [table for table in Base.metadata.sorted_tables if table.name not in ("projection", *FROM_METRICS)]
         rows = {table.name: [dict(row) for row in connection.execute(select(table)).mappings()] for table in tables}
     reader.close()
-    return {name: sorted(json.dumps(row, sort_keys=True) for row in all_ if row.get("stream") != "metrics") for name, all_ in rows.items()}
+    return {
+        name: sorted(json.dumps(row, sort_keys=True, default=bytes.hex) for row in all_ if row.get("stream") != "metrics")
+        for name, all_ in rows.items()
+    }
 
 
 def _within(message: dict[str, Any], spans: dict[str, tuple[int, int]]) -> bool:
