@@ -15,7 +15,7 @@ from cargo.bookings import Registry
 from cargo.identifiers import make_container
 from cargo.lossform import Filled
 from cargo.lossnotice import Notice, ToldFrom, notice_text, notices
-from cargo.lossreport import Box, Content, Head, Report
+from cargo.lossreport import Box, Content, Head, Report, State
 from cargo.registry import BookedContainer, Booking, Entry, Ship
 from tests.cargo.sea import SHIP, START_MS
 
@@ -69,9 +69,9 @@ def registries(draw: st.DrawFn) -> Registry:
     return Registry(entries)
 
 
-def report(content: Content, state: str = "draft", number: int = 1) -> Report:
+def report(content: Content, state: State = "draft", number: int = 1) -> Report:
     head = Head("incident-7", SHIP, "INITIAL", number)
-    return Report(head, content, "d", "n", 0, state, START_MS, "ship", None, None, ())  # type: ignore[arg-type]
+    return Report(head, content, "d", "n", 0, state, START_MS, "ship", None, None, ())
 
 
 def of(customer: str, made: list[Notice]) -> Notice | None:
@@ -134,7 +134,7 @@ def content() -> tuple[Content, Registry]:
 
 @pytest.mark.parametrize("told_from", SEEN)
 @pytest.mark.parametrize("state", ["draft", "edited", "approved", "sent"])
-def test_from_when_an_owner_is_told_is_the_carriers_policy(told_from: ToldFrom, state: str) -> None:
+def test_from_when_an_owner_is_told_is_the_carriers_policy(told_from: ToldFrom, state: State) -> None:
     told, registry = content()
     assert bool(notices([report(told, state)], registry, told_from)) == (state in SEEN[told_from])
 

@@ -235,7 +235,9 @@ def test_all_that_is_wrong_with_an_edit_is_told_together() -> None:
 def life() -> list[Mapping[str, Any]]:
     """Every record of a report's whole life: drafted, edited, drafted anew, approved, edited, approved, sent twice, an UPDATE."""
     book, report = first()
-    bodies: list[Mapping[str, Any]] = [next_draft([], FACTS, NODE).body]  # type: ignore[union-attr]
+    drafted = next_draft([], FACTS, NODE)
+    assert drafted is not None
+    bodies: list[Mapping[str, Any]] = [drafted.body]
 
     def done(made: Any) -> Report:
         bodies.append(made.body)

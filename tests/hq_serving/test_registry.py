@@ -178,7 +178,9 @@ def test_of_two_apis_over_one_log_who_is_late_is_refused(hq: Headquarters) -> No
                 entry = {"type": "customer", "id": "ducks", "value": customer(name, (1, 2, 3)), "based_on": version}
                 answer = client.post("/api/registry", json={"entries": [entry]}, headers=hq.clerk)
                 if answer.status_code == 409:
-                    version = int(re.search(r"version (\d+) stands", answer.json()["problems"][0]["problem"])[1])  # type: ignore[index]
+                    stands = re.search(r"version (\d+) stands", answer.json()["problems"][0]["problem"])
+                    assert stands
+                    version = int(stands[1])
                 elif answer.status_code == 200:
                     version = answer.json()["entries"][0]["version"]
                     done.append((version, name))
