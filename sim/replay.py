@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from hq.health import serve_health
+from hq.running import running
 from sim.publish import Publisher
 from sim.recorded import Recorded, read_recorded
 from sim.settings import ReplaySettings
-from streams.clock import Clock, WallClock
+from streams.clock import WallClock
 from streams.errors import RetryLater
+from streams.metrics import Metrics
 
 TURN_S = 0.02
 SILENCE_S_MAX = 30.0
 """Without an acknowledgement for so long, while some are due, a replay is given up."""
-
-Telling = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +45,53 @@ class ReplayOutcome:
         )
 
 
-def replay(settings: ReplaySettings, path: Path, wall: Clock | None = None, told: Telling | None = None) -> ReplayOutcome:
-    """Publish every row of `path` and wait until all are acknowledged. `told` hears (acknowledged, of) now and then.
+def replay(settings: ReplaySettings, path: Path) -> ReplayOutcome:
+    """Publish every row of `path` and wait until all are acknowledged.
 
     Raises Misuse for a file that does not read, RetryLater when the intake stays silent for SILENCE_S_MAX.
     """
-    wall = wall or WallClock()
-    rows = read_recorded(path)[: settings.rows_max]
-    publisher = Publisher([settings.intake.at], {settings.intake.at: settings.intake}, wall, name="replay")
-    began_s = wall.monotonic_s()
-    try:
-        acknowledged = _play(rows, publisher, settings.speed, wall, told)
-    finally:
-        publisher.close()
+    metrics = Metrics("replay")
+
+    def health() -> tuple[bool, dict[str, Any]]:
+        at_ms = time.time_ns() // 1_000_000
+        return True, {"process": metrics.process, "at_ms": at_ms, **metrics.body(at_ms, at_ms)["counts"]}
+
+    with running(metrics, settings) as under_way, serve_health(settings.host, settings.health_port, health):
+        rows = read_recorded(path)[: settings.rows_max]
+        began_s = time.monotonic()
+        report = partial(under_way.teller.report, outcome="tried again")
+        publisher = Publisher([settings.intake.at], {settings.intake.at: settings.intake}, WallClock(), report, name="replay")
+        try:
+            acknowledged = _play(rows, publisher, settings.speed, metrics)
+        finally:
+            publisher.close()
     repeated = len(rows) - len({(row.topic, row.payload) for row in rows})
     containers = dict(Counter(row.container for row in rows))
-    return ReplayOutcome(len(rows), len(rows), acknowledged, repeated, containers, wall.monotonic_s() - began_s)
+    return ReplayOutcome(len(rows), len(rows), acknowledged, repeated, containers, time.monotonic() - began_s)
 
 
-def _play(rows: list[Recorded], publisher: Publisher, speed: float, wall: Clock, told: Telling | None) -> int:
-    sent = acknowledged = 0
-    began_s = heard_s = wall.monotonic_s()
+def _play(rows: list[Recorded], publisher: Publisher, speed: float, metrics: Metrics) -> int:
+    """Row for row at `speed`; gives how many are acknowledged: all."""
+    acknowledged, under_way = 0, dict[int, float]()
+    began_s = heard_s = time.monotonic()
     while acknowledged < len(rows):
-        now_s = wall.monotonic_s()
+        now_s = time.monotonic()
+        sent = acknowledged + len(under_way)
         while sent < len(rows) and (speed == 0 or rows[sent].at_ms - rows[0].at_ms <= (now_s - began_s) * speed * 1_000):
             if not publisher.offer(0, rows[sent].topic, rows[sent].payload, sent):
                 break
+            under_way[sent] = now_s
+            metrics.count("replay_published")
             sent += 1
         publisher.turn(TURN_S)
-        new = len(publisher.taken_acknowledgements())
-        acknowledged += new
-        if new or (sent == acknowledged and sent):
+        heard_at_s = time.monotonic()
+        taken = publisher.taken_acknowledgements()
+        for ticket in taken:
+            metrics.observe("replay_acknowledged_ms", (heard_at_s - under_way.pop(ticket)) * 1_000)
+        metrics.count("replay_acknowledged", len(taken))
+        acknowledged += len(taken)
+        if taken or (sent and not under_way):
             heard_s = now_s
         if now_s - heard_s > SILENCE_S_MAX:
             raise RetryLater(f"the intake acknowledged {acknowledged} of {sent} readings and then nothing", hint="look at its log")
-        if told is not None and new:
-            told(acknowledged, len(rows))
     return acknowledged

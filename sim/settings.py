@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
+from hq.running import WorkSettings
 from sim.arrays import HOUR_MS, MINUTE_MS
 from sim.stages import INTAKES
 from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, Token, between, repeated
@@ -107,8 +108,12 @@ class SimSettings(SettingsTable):
         return self.data / "progress.json"
 
 
-class ReplaySettings(SettingsTable):
-    """A replay of recorded readings through one intake. `speed` 0: as fast as acknowledgements allow."""
+class ReplaySettings(WorkSettings):
+    """A replay of recorded readings through one intake. `speed` 0: as fast as acknowledgements allow.
+
+    `door`, a node's URL (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door
+    they are not sent.
+    """
 
     intake: IntakeDoor
     speed: float = Field(default=0.0, ge=0)

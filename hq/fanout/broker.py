@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -19,12 +18,15 @@ from typing import Any
 from hq.fanout.settings import KafkaBrokerSettings
 from hq.health import serve_health
 from hq.java import java_home, kafka_jars
+from hq.running import Running, running, stop_when_asked
 from streams.errors import Misuse, RetryLater
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess
+from streams.metrics import Metrics
 
 STOPPED_WITHIN_S = 30.0
-LOOK_EVERY_S = 0.2
+POLL_S = 0.2
+LOOK_EVERY_S = 2.0
 log = logging.getLogger(__name__)
 
 _LOG4J = """\
@@ -37,16 +39,32 @@ configuration:
 
 def run_broker(settings: KafkaBrokerSettings) -> None:
     """Run the broker until SIGTERM or SIGINT; its word goes to stdout. Raises RetryLater when it ends by itself."""
-    stop = threading.Event()
-    for wanted in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(wanted, lambda *_: stop.set())
-    format_folder(settings)
-    with _running(settings) as process, serve_health(settings.host, settings.health_port, lambda: _health(settings)) as port:
-        log.info("Kafka on %s, health on port %d", ", ".join(door.advertised for door in settings.doors), port)
-        while not stop.wait(LOOK_EVERY_S):
-            if process.poll() is not None:
-                raise RetryLater(f"the broker ended with code {process.returncode}", hint="its words are above")
-    log.info("ended")
+    with running(Metrics("broker"), settings) as under_way:
+        stop_when_asked(under_way.stop)
+        format_folder(settings)
+        with _serving(settings) as process, serve_health(settings.host, settings.health_port, lambda: _health(settings)) as port:
+            log.info("Kafka on %s, health on port %d", ", ".join(door.advertised for door in settings.doors), port)
+            looks = threading.Thread(target=_look, args=(settings, under_way), name="looks")
+            looks.start()
+            try:
+                while not under_way.stop.wait(POLL_S):
+                    if process.poll() is not None:
+                        raise RetryLater(f"the broker ended with code {process.returncode}", hint="its words are above")
+            finally:
+                under_way.stop.set()
+                looks.join()
+
+
+def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
+    """Now and then a client logs in: how long that takes, and when it could not any more."""
+    answered = False
+    while not under_way.stop.wait(LOOK_EVERY_S):
+        began_s = under_way.clock.monotonic_s()
+        before, answered = answered, answers(_own_access(settings))
+        under_way.metrics.observe("login", (under_way.clock.monotonic_s() - began_s) * 1_000)
+        under_way.metrics.count("logins" if answered else "logins_refused")
+        if before and not answered:
+            under_way.teller.report("the broker lets its own super user in no more", outcome="looked again")
 
 
 def format_folder(settings: KafkaBrokerSettings) -> None:
@@ -67,7 +85,7 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
 
 
 @contextmanager
-def _running(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]:
+def _serving(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]:
     properties = _write(settings.folder / "server.properties", _properties(settings, settings.folder / "log"))
     process = subprocess.Popen(_java_command(settings, "serve", ("kafka.Kafka", str(properties))), start_new_session=True)
     try:
@@ -155,7 +173,11 @@ def _read(path: Path) -> str:
 
 
 def _health(settings: KafkaBrokerSettings) -> tuple[bool, dict[str, Any]]:
+    return answers(_own_access(settings)), {"process": "broker", "at_ms": time.time_ns() // 1_000_000}
+
+
+def _own_access(settings: KafkaBrokerSettings) -> KafkaAccess:
+    """The super user at the first door."""
     door = settings.doors[0]
     tls_ca = door.tls.authority if door.tls else None
-    access = KafkaAccess(brokers=door.advertised, username=settings.username, password=settings.password, tls_ca=tls_ca)
-    return answers(access), {"process": "broker", "at_ms": time.time_ns() // 1_000_000}
+    return KafkaAccess(brokers=door.advertised, username=settings.username, password=settings.password, tls_ca=tls_ca)

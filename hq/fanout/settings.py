@@ -12,7 +12,6 @@ from hq.running import WorkSettings
 from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses
 from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated
 
-_Port = Annotated[int, Field(ge=0, le=65_535)]
 _OWN_USERNAME = "write a username of its own"
 
 
@@ -82,11 +81,12 @@ class KafkaDoor(SettingsTable):
     tls: KafkaDoorTls | None = None
 
 
-class KafkaBrokerSettings(SettingsTable):
+class KafkaBrokerSettings(WorkSettings):
     """Settings of `landfall broker`: one Kafka broker for development, alone, on this machine.
 
     `folder` is its own; `username` and `password` are its super user, settled when the folder is first used. `doors` take clients with
-    SCRAM logins; `broker_port` and `controller_port` are of 127.0.0.1, for the broker's words with itself.
+    SCRAM logins; `broker_port` and `controller_port` are of 127.0.0.1, for the broker's words with itself. `door`, a node's URL
+    (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door they are not sent.
     """
 
     folder: GivenPath
@@ -96,8 +96,6 @@ class KafkaBrokerSettings(SettingsTable):
     broker_port: int = Field(9094, ge=1, le=65_535)
     controller_port: int = Field(9093, ge=1, le=65_535)
     heap_mb: int = Field(512, ge=256, le=65_536)
-    host: Host = "127.0.0.1"
-    health_port: _Port = 0
 
     @between
     def _has_each_door_to_itself(self) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import tomli_w
 
 from landfall.demo.accounts import add_accounts
-from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Secrets, Story, Table, write_settings
+from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Secrets, Story, Table, told_through_hq, write_settings
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
 
 PROCESSES = ("sim", HQ, *QUAYS, *SHIP_NODES, "analytics", "projector", "api", "dashboards", "fanout", "kafka", "mosquitto")
@@ -52,6 +52,7 @@ def kafka_settings(fleet: Fleet, kept: Secrets) -> Table:
         "doors": [inside, outside],
         "host": fleet.listen,
         "health_port": KAFKA_HEALTH,
+        **told_through_hq(fleet, kept),
     }
 
 
@@ -65,9 +66,7 @@ def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
         "readers": [{"username": name, "password": READER_PASSWORD, "streams": streams} for name, streams in readers.items()],
         "host": fleet.listen,
         "health_port": FANOUT_HEALTH,
-        "door": fleet.node_url(HQ),
-        "token": kept.of(f"door {HQ}"),
-        "clock": fleet.clock_url,
+        **told_through_hq(fleet, kept),
     }
 
 

@@ -96,6 +96,10 @@ class Fleet:
         """The HTTP door of a node."""
         return f"http://{self.host(node)}:{self.doors.node[node]}"
 
+    def link_url(self, node: str, other: str) -> str:
+        """Where `node` dials `other` to sync."""
+        return self.node_url(other)
+
     def mqtt_door(self, node: str) -> tuple[str, int]:
         """Host and port that the node's sensors publish to."""
         host, _, port = self.brokers.get(node, f"{self.host(node)}:{self.doors.mqtt[node]}").partition(":")
@@ -242,7 +246,7 @@ def known(kept: Secrets, other: str, node: str) -> Table:
 
 def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Table:
     """How `node` reaches `other`."""
-    return {"node": other, "url": fleet.node_url(other), "link": link, "token": kept.of(f"{node} to {other}")}
+    return {"node": other, "url": fleet.link_url(node, other), "link": link, "token": kept.of(f"{node} to {other}")}
 
 
 def intake_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
@@ -280,7 +284,7 @@ def ship_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
 
 def shore_node(fleet: Fleet, kept: Secrets, node: str, other: str) -> Table:
     """How the ship `node` reaches a node ashore."""
-    return {"node": other, "url": fleet.node_url(other), "token": kept.of(f"{node} to {other}")}
+    return {"node": other, "url": fleet.link_url(node, other), "token": kept.of(f"{node} to {other}")}
 
 
 def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
@@ -294,6 +298,11 @@ def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
     return {"node": settings, "intake": intake_settings(fleet, kept, node), "watch": {"quay_interval_ms": quay_interval_ms}}
 
 
+def told_through_hq(fleet: Fleet, kept: Secrets) -> Table:
+    """Where a process beside headquarters' node tells of itself, and whose time it goes by."""
+    return {"door": fleet.node_url(HQ), "token": kept.of(f"door {HQ}"), "clock": fleet.clock_url}
+
+
 def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
     """Spark over headquarters' log."""
     return {
@@ -301,9 +310,7 @@ def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
         "tables_dir": str(fleet.folder / "tables"),
         "checkpoint_dir": str(fleet.folder / "checkpoint"),
         "scratch_dir": str(fleet.folder / "scratch"),
-        "door": fleet.node_url(HQ),
-        "token": kept.of(f"door {HQ}"),
-        "clock": fleet.clock_url,
+        **told_through_hq(fleet, kept),
         "places": places(),
         "host": fleet.listen,
         "health_port": fleet.doors.analytics,
@@ -318,9 +325,7 @@ def projector_settings(fleet: Fleet, kept: Secrets) -> Table:
         "places": places(),
         "host": fleet.listen,
         "health_port": fleet.doors.projector,
-        "door": fleet.node_url(HQ),
-        "token": kept.of(f"door {HQ}"),
-        "clock": fleet.clock_url,
+        **told_through_hq(fleet, kept),
     }
 
 
@@ -346,9 +351,7 @@ def dashboards_settings(fleet: Fleet, kept: Secrets) -> Table:
         "api_url": fleet.api_url,
         "host": fleet.listen,
         "port": fleet.doors.pages,
-        "door": fleet.node_url(HQ),
-        "token": kept.of(f"door {HQ}"),
-        "clock": fleet.clock_url,
+        **told_through_hq(fleet, kept),
     }
 
 
@@ -370,7 +373,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 def replay_settings(fleet: Fleet, kept: Secrets) -> Table:
     """Recorded readings through a ship's intake, beside her own sensors."""
-    return {"intake": sensors_door(fleet, kept, REPLAYED_ON)}
+    return {"intake": sensors_door(fleet, kept, REPLAYED_ON), **told_through_hq(fleet, kept)}
 
 
 def sensors_door(fleet: Fleet, kept: Secrets, node: str) -> Table:

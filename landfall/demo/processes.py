@@ -42,11 +42,12 @@ class Program:
 class Supervisor:
     """Runs programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads.
 
-    `stopping`: once set, nobody waits for health any more and nothing is started again.
+    `tell` hears what befell a process, and what was done about it. `stopping`: once set, nobody waits for health any more and nothing is
+    started again.
     """
 
     logs: Path
-    tell: Callable[[str], None]
+    tell: Callable[[str, str], None]
     stopping: threading.Event = field(default_factory=threading.Event)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
@@ -85,7 +86,7 @@ class Supervisor:
             self.restarts[name] = self.restarts.get(name, 0) + 1
             if self.restarts[name] > RESTARTS_MAX:
                 raise RetryLater(f"{name} died {self.restarts[name]} times:\n{self.tail(name)}", hint=SEE_LOG)
-            self.tell(f"{name} ended ({_ending(code)}); it goes on where it was")
+            self.tell(f"{name} ended ({_ending(code)})", "started again; it goes on where it was")
             self.start(self.programs[name])
 
     def stop(self) -> None:
@@ -105,7 +106,7 @@ class Supervisor:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.tell(f"{name} did not end in time: killed (nothing acknowledged is lost)")
+                self.tell(f"{name} did not end in time", "killed; nothing acknowledged is lost")
                 process.kill()
                 process.wait()
             _clear_group(process.pid)

@@ -17,19 +17,24 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from hq.running import TellingSettings, running
+from hq.telling import Teller
 from landfall.demo import FOLDER, ports
 from landfall.demo.accounts import PEOPLE, add_accounts
-from landfall.demo.fleet import SIM, Doors, Fleet, Secrets, Story, programs, sim_settings, write_settings
+from landfall.demo.fleet import SIM, Doors, Fleet, Secrets, Story, programs, sim_settings, told_through_hq, write_settings
 from landfall.demo.processes import SEE_LOG, Program, Supervisor
 from landfall.simtools import CLOCK_URL
 from sim.progress import load_progress
 from sim.settings import SimSettings
 from streams.errors import LandfallError, Misuse, RetryLater
+from streams.metrics import Metrics
 
 WATCH_EVERY_S = 0.5
 CONTROL_TIMEOUT_S = 10.0
@@ -48,13 +53,17 @@ class Demo:
         self.fleet = fleet
         self._console = console
         self._stopping = stopping
-        self.supervisor = Supervisor(fleet.folder / "logs", lambda text: console.print(text, markup=False), stopping)
+        self._told = ExitStack()
+        self._teller: Teller | None = None
+        self.metrics = Metrics("demo")
+        self.supervisor = Supervisor(fleet.folder / "logs", self._tell, stopping)
 
     def __enter__(self) -> Demo:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        self._told.__exit__(kind, problem, trace)
         self.stop()
 
     def start(self) -> None:
@@ -71,9 +80,26 @@ class Demo:
             for program in wanted:
                 with self._console.status(f"waiting for {program.name}: {program.purpose}"):
                     took_s = self.supervisor.wait_healthy(program)
+                self.metrics.observe("start", took_s * 1_000)
                 self._console.print(f"[green]✓[/green] {program.name:<11} {program.purpose} [dim]({took_s:.1f} s)[/dim]")
             self._let_the_story_go_on(next(program for program in wanted if program.name == SIM))
+            self._begin_to_tell()
             undo.pop_all()
+
+    def _begin_to_tell(self) -> None:
+        settings = TellingSettings.model_validate(told_through_hq(self.fleet, Secrets(self.fleet.folder / "secrets.json")))
+        self._teller = self._told.enter_context(running(self.metrics, settings, self._standing)).teller
+
+    def _standing(self) -> dict[str, Any]:
+        """Gauges as they stand now; nothing else."""
+        self.metrics.gauge("processes", len(self.supervisor.running))
+        return {}
+
+    def _tell(self, what: str, outcome: str) -> None:
+        """What befell a process and what was done: on the screen, and, once somebody can be told, in `exceptions`."""
+        self._console.print(f"{what}; {outcome}", markup=False)
+        if self._teller is not None:
+            self._teller.report(what, outcome=outcome)
 
     def _let_the_story_go_on(self, simulator: Program) -> None:
         """End the hold; a simulator that dies from here on is started again without one."""
@@ -94,6 +120,7 @@ class Demo:
 
     def stop(self) -> None:
         """Ask every process to end and wait for it."""
+        self._told.close()
         try:
             if self.supervisor.running:
                 self._console.print("\nstopping, what is under way is finished first …")

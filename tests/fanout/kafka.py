@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,8 @@ class Process:
 class Kafka:
     """The broker: where it is, and its super user's login."""
 
-    def __init__(self, folder: Path, tls: TlsFiles | None = None) -> None:
+    def __init__(self, folder: Path, tls: TlsFiles | None = None, told: Mapping[str, str] | None = None) -> None:
+        """`told`: through which node's door it tells of itself."""
         port, broker_port, controller_port = free_ports(3)
         self.folder = folder
         self.address = f"127.0.0.1:{port}"
@@ -97,7 +98,7 @@ class Kafka:
         door: dict[str, Any] = {"host": "127.0.0.1", "port": port, "advertised": self.address}
         if tls is not None:
             door["tls"] = {name: str(path) for name, path in asdict(tls).items()}
-        own = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": [door], "heap_mb": 256}
+        own = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": [door], "heap_mb": 256, **(told or {})}
         self._process = Process(folder, "broker", {**own, "broker_port": broker_port, "controller_port": controller_port})
 
     def start(self) -> None:

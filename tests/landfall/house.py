@@ -84,18 +84,23 @@ class House:
 
     def said(self, stream: str, process: str, node: str = HQ) -> list[dict[str, Any]]:
         """The bodies of a process's records in `metrics` or `exceptions` of a node's log."""
-        log = FileLogReader(self.fleet.folder / node / "log", BlockCodec())
-        try:
-            if stream not in log.streams():
-                return []
-            rows = [row for batch in log.read(stream, Position()) for row in batch.rows()]
-        finally:
-            log.close()
-        return [dict(row.record.body or {}) for row in rows if row.record.topic == process]
+        return said(self.fleet, stream, process, node)
 
     def tail(self, name: str) -> Callable[[], str]:
         """The end of what a process wrote to its screen, for a test that fails."""
         return lambda: (self.fleet.folder / f"{name}.words").read_text(errors="replace")[-3_000:]
+
+
+def said(fleet: Fleet, stream: str, process: str, node: str = HQ) -> list[dict[str, Any]]:
+    """The bodies of a process's records in `metrics` or `exceptions` of a node's log."""
+    log = FileLogReader(fleet.folder / node / "log", BlockCodec())
+    try:
+        if stream not in log.streams():
+            return []
+        rows = [row for batch in log.read(stream, Position()) for row in batch.rows()]
+    finally:
+        log.close()
+    return [dict(row.record.body or {}) for row in rows if row.record.topic == process]
 
 
 def until(true: Callable[[], Any], what: str, told: Callable[[], object] = str, within_s: float = DEADLINE_S) -> None:

@@ -36,7 +36,7 @@ from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
 from streams.words import Origin
-from tests.landfall.house import ENVIRONMENT, ROOT, free_run, is_free, until
+from tests.landfall.house import ENVIRONMENT, ROOT, free_run, is_free, said, until
 
 pytestmark = pytest.mark.timeout(900)
 PROGRAMS = ("sim", "hq", "tokyo", "singapore", "sydney", "albatross", "cormorant", "projector", "api", "analytics", "dashboards")
@@ -152,6 +152,10 @@ def test_the_whole_life_of_a_demo(demo: Demo) -> None:
     ends_with(demo)
     reached_ms = json.loads((demo.fleet.folder / "sim" / "progress.json").read_text())["fleet_at_ms"]
     origins = demo.origins()
+    (trouble,) = said(demo.fleet, "exceptions", "demo")
+    assert (trouble["reason"], trouble["outcome"]) == ("sim ended (killed by SIGKILL)", "started again; it goes on where it was")
+    metrics = said(demo.fleet, "metrics", "demo")[-1]
+    assert (metrics["gauges"]["processes"], metrics["histograms"]["start"]["count"]) == (len(PROGRAMS), len(PROGRAMS))
     Accounts(accounts_file(demo.fleet)).add(Account("mira", "operations", "Mira"), "a password of hers")
 
     demo.start()
