@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from landfall.demo.fleet import Doors, Fleet, Story
+from landfall.demo.fleet import Doors, Story
 from landfall.demo.run import Demo, prepare
 from streams.codec import BlockCodec
 from streams.crash import CRASH_VARIABLE
@@ -27,6 +27,7 @@ from streams.derived import parent_of
 from streams.logs.files import FileLogReader
 from streams.records import StoredRecord
 from streams.words import Position
+from tests.e2e.cables import CabledFleet, Cables
 from tests.e2e.truth import Truth
 
 SHORT = Story(seed=7, boxes=60, cadence="short", speed=60.0)
@@ -42,7 +43,9 @@ class Voyage:
 
     def __init__(self, folder: Path, story: Story = SHORT) -> None:
         prepare(folder, fresh=True)
-        self.fleet = Fleet(folder, story, free_doors())
+        doors = free_doors()
+        self.cables = Cables(doors.node)
+        self.fleet = CabledFleet(folder, story, doors, cables=self.cables.urls)
         self.truth = Truth(folder / "sim" / "truth", story)
         self._apis: dict[str, Api] = {}
         self._stopping = threading.Event()
@@ -58,6 +61,7 @@ class Voyage:
         self._stopping.set()
         self._watcher.join()
         self.demo.stop()
+        self.cables.close()
 
     def kill(self, process: str) -> None:
         """SIGKILL; the watcher starts it again."""
