@@ -32,7 +32,7 @@ def open_kafka_log(where: Place, clock: Clock | None = None, options: KafkaLogOp
 
 
 class SecondBroker:
-    """A second broker beside the one of `kafka`, which stays the controller: started until it is killed."""
+    """A second broker beside the one of `kafka`, which stays the controller: started once it is made."""
 
     def __init__(self, kafka: Kafka, folder: Path) -> None:
         own = kafka.folder / "broker"
@@ -49,8 +49,18 @@ class SecondBroker:
         told = dict(line.split("=", 1) for line in lines) | changes
         properties.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
         (folder / "words").write_text((own / "serve.words").read_text().replace(str(own / "server.properties"), str(properties)))
-        with (folder / "said").open("wb") as said:
-            self._process = subprocess.Popen([java_home() / "bin" / "java", f"@{folder / 'words'}"], stdout=said, stderr=said)
+        self._folder = folder
+        self.start()
+
+    def start(self) -> None:
+        """Returns at once."""
+        with (self._folder / "said").open("ab") as said:
+            self._process = subprocess.Popen([java_home() / "bin" / "java", f"@{self._folder / 'words'}"], stdout=said, stderr=said)
+
+    def stop(self) -> None:
+        """In good order: what it leads goes to the first."""
+        self._process.terminate()
+        self._process.wait()
 
     def kill(self) -> None:
         """SIGKILL."""
