@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field
 
 from cargo.identifiers import is_imo, is_locode
 from cargo.outcome import Place
 from cargo.registry import Entry, Port
 from cargo.state import WatchSettings
 from intake.settings import EndpointSettings, IntakeSettings
-from streams.node.settings import ROLES_WITH_IDENTITY, NodeName, NodeSettings, PeerAddress, stranger, uncertified, unproven
+from streams.node.settings import ROLES_WITH_IDENTITY, NodeName, NodeSettings, PeerAddress, PeersToken, stranger, uncertified, unproven
 from streams.policy import LinkClass
 from streams.tables import DoorUrl, Problem, SettingsTable, barred, between, repeated, unfit
 from streams.tables import Place as At
@@ -31,7 +31,7 @@ class ShoreNode(SettingsTable):
 
     node: NodeName
     url: DoorUrl
-    token: SecretStr | None = None
+    token: PeersToken | None = None
 
     @between
     def _is_proven(self) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
-from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, Token, between, repeated
+from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, Token, between, given, repeated
 from streams.words import NODE_PATTERN
 
 NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$", examples=["tokyo"])]
@@ -20,6 +20,8 @@ METRICS_EVERY_S = 10.0
 RETENTION_EVERY_S = 60.0
 RESERVE_BYTES = 16 << 20
 ROLES_WITH_IDENTITY = ("ship", "customer")
+PeersToken = Annotated[SecretStr, given("write the same where it is shown and where it is known, or take the line out")]
+"""What one node shows another."""
 
 _POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, "lan": LAN}
 
@@ -33,7 +35,7 @@ class KnownPeer(SettingsTable):
     node: NodeName
     role: Role
     identity: str = ""
-    token: SecretStr | None = None
+    token: PeersToken | None = None
 
     def peer(self) -> Peer:
         """The same as the session knows it."""
@@ -55,7 +57,7 @@ class PeerAddress(SettingsTable):
     node: NodeName
     url: DoorUrl
     link: LinkClass = "lan"
-    token: SecretStr | None = None
+    token: PeersToken | None = None
 
     @between
     def _is_proven(self) -> Iterator[Problem]:

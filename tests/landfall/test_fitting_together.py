@@ -105,6 +105,11 @@ MISTAKES = [
         "latitude_deg = 95",
         "ports[0].latitude_deg is 95 and should be less than or equal to 90; write a number within",
     ),
+    (
+        'http://10.0.0.3:1"\ntoken = "t"',
+        'http://10.0.0.3:1"\ntoken = " "',
+        "ports[0].token: it is empty; write the same where it is shown and where it is known, or take the line out",
+    ),
     ("[intake.endpoint]", "[intake.endpoint]\nretain = 1", "intake.endpoint.retain: there is no such setting; take it out"),
 ]
 """What is right, what is wrong instead, and what is told of it."""
