@@ -216,6 +216,7 @@ def test_what_is_right_of_a_list_is_judged_though_another_of_it_is_wrong(tmp_pat
         "node.port is -1 and should be greater than or equal to 0",
         "node.known[2].identity is 1 and should be a valid string",
         "node.peers[1].node is 7 and should be a valid string",
+        "node.peers[2].token: it is empty",
         "node.known[2].node: 'hq' is known already",
         "node.known[0].node: 'tokyo' is this node itself",
         "node.peers[2].node: 'oslo' is to be dialled, but is not among node.known",
