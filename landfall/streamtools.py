@@ -38,15 +38,20 @@ Settings = Annotated[
     ),
 ]
 
+Unset = Annotated[
+    list[str] | None, typer.Argument(metavar="[SETTING…]", help="age_days bytes home replicate originate lane patience_s access")
+]
+
 
 @stream_app.command("create")
 def create(name: Name, settings: Settings, api: Api, username: Username, password: Password) -> None:
     """Manage a stream by settings of its own; the rest stays as it is by default. Takes effect at every node, without restart."""
     given = _given(settings)
     with headquarters(api, username, password) as client:
-        if name in _standing(client):
+        version, before = _own(client, name)
+        if before:
             raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`")
-        _write(client, name, given, based_on=0)
+        _write(client, name, given, based_on=version)
 
 
 @stream_app.command("set")
@@ -57,13 +62,32 @@ def set_(name: Name, settings: Settings, api: Api, username: Username, password:
     """
     given = _given(settings)
     with headquarters(api, username, password) as client:
-        standing = _standing(client)
-        if name not in standing:
+        version, before = _own(client, name)
+        if not before:
             raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`")
-        version, before = standing[name]["version"], standing[name]["value"]
         if "retention" in given:
             given["retention"] = {**before.get("retention", {}), **given["retention"]}
         _write(client, name, {**before, **given}, based_on=version)
+
+
+@stream_app.command("unset")
+def unset(name: Name, api: Api, username: Username, password: Password, settings: Unset = None) -> None:
+    """Let a stream go by patterns and defaults again: in the settings named, or in all. Takes effect at every node, without restart.
+
+    Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
+    """
+    with headquarters(api, username, password) as client:
+        version, before = _own(client, name)
+        flat = {**before, **before.get("retention", {})}
+        flat.pop("retention", None)
+        wanted = settings or list(flat)
+        if strange := [one for one in wanted if one not in flat] or ([] if flat else ["settings"]):
+            has = f"it has {', '.join(flat)}" if flat else "it goes by patterns and defaults already"
+            raise Misuse(f"{name} has no {' and no '.join(strange)} of its own", hint=has)
+        left = {field: value for field, value in before.items() if field != "retention" and field not in wanted}
+        if retention := {field: value for field, value in before.get("retention", {}).items() if field not in wanted}:
+            left["retention"] = retention
+        _write(client, name, left, based_on=version)
 
 
 @stream_app.command("show")
@@ -193,6 +217,12 @@ def _number(field: str, text: str) -> float | int | None:
     if not math.isfinite(number):
         raise Misuse(f"{field} is a number or `{NONE}`, not {text!r}", hint=f"write {field}={NONE} where there is to be no limit")
     return number
+
+
+def _own(client: httpx.Client, name: str) -> tuple[int, dict[str, Any]]:
+    """The version that stands of `name`, and the settings of its own in it: 0 and none when there never were any."""
+    standing = _standing(client).get(name, {})
+    return standing.get("version", 0), standing.get("value", {})
 
 
 def _standing(client: httpx.Client) -> dict[str, dict[str, Any]]:

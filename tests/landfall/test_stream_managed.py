@@ -93,6 +93,25 @@ def test_every_mistake_is_told_at_once_and_nothing_is_set(at: tuple[str, ...]) -
     assert "is no setting" in landfall("stream", "create", "containers", "forever", *at).stderr
 
 
+def test_what_is_unset_goes_by_the_patterns_again(at: tuple[str, ...]) -> None:
+    def shown() -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(landfall("stream", "show", NAME, "--json", *at).stdout)
+        return told
+
+    assert landfall("stream", "create", "customers/*", "age_days=90", "lane=events", *at).returncode == 0
+    assert landfall("stream", "create", NAME, "age_days=365", "bytes=1000000", "lane=alerts", *at).returncode == 0
+    done = landfall("stream", "unset", NAME, "age_days", "lane", *at)
+    assert (done.returncode, done.stdout) == (0, f"{NAME} is set, version 2\n"), done.stderr
+    assert (shown()["value"]["retention"], shown()["value"]["lane"]) == ({"age_days": 90, "bytes": 1_000_000}, "events")
+    done = landfall("stream", "unset", NAME, "lane", "color", *at)
+    assert (done.returncode, "has no lane and no color of its own" in done.stderr, "it has bytes" in done.stderr) == (2, True, True)
+    assert landfall("stream", "unset", NAME, *at).returncode == 0
+    assert (shown()["version"], shown()["value"]["retention"]) == (3, {"age_days": 90, "bytes": None})
+    assert "has no settings of its own" in landfall("stream", "unset", NAME, *at).stderr
+    assert "has no settings of its own" in landfall("stream", "set", NAME, "bytes=1", *at).stderr
+    assert landfall("stream", "create", NAME, "bytes=7", *at).stdout == f"{NAME} is set, version 4\n"
+
+
 async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp_path: Path) -> None:
     """By two commands, at nodes that run: Tokyo becomes home of one customer's stream, and its age counts for it alone."""
     clock = Calendar(WallClock().now_ms())
