@@ -202,7 +202,7 @@ def _told(log: LogReader, stream: str) -> Registry:
     """What headquarters told the ship, read anew each time: it is large, and seldom wanted."""
     registry = Registry()
     for topic, body in Bodies(log, stream).news():
-        if not topic.startswith(("acknowledgement/", "home/")):
+        if not topic.startswith(("acknowledgement/", "home/", "ask/")):
             try:
                 registry.learn(parse_entry(msgspec.json.encode(body)))
             except Unreadable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge.answering import Answering
 from edge.console import Console
 from edge.excursions import AroundAlerts
 from edge.linking import LinkChoice
@@ -26,6 +27,7 @@ async def run_ship(settings: ShipSettings) -> None:
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters)
     telling = TellingWaiting(node, settings.waiting_every_s)
+    answering = Answering(node, telling)
     reports = LossReports(node, watching)
     Console(node, intake, watching, links, telling)
     ReportDoor(node, reports)
@@ -42,5 +44,6 @@ async def run_ship(settings: ShipSettings) -> None:
     node.add_background("loss reports", reports.run)
     node.add_background("links of the ship", links.run)
     node.add_background("what waits", telling.run)
+    node.add_background("answers", answering.run)
     await node.start()
     await node.run_until_stopped()

@@ -195,7 +195,7 @@ class Watching:
     def _entries(self, batches: Sequence[Batch]) -> Iterator[Entry]:
         for batch in batches:
             for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
-                if topic.startswith(("acknowledgement/", "home/")):
+                if topic.startswith(("acknowledgement/", "home/", "ask/")):
                     continue
                 try:
                     yield parse_entry(body or "")

@@ -8,6 +8,7 @@ from intake.serving import Intake
 from intake.watching import Watching
 from shore.forwarding import Forwarding
 from shore.settings import PortSettings
+from shore.taking import Taking
 from streams.clock import Clock
 from streams.consumers import Patience
 from streams.node import Node
@@ -31,6 +32,7 @@ class PortNode:
         else:
             self._forwarding = Forwarding(self.node.report, self._patience)
             self.node.add_background("forwarding", self._forward)
+            self.node.add_background("answers", Taking(self.node, self._patience).run)
 
     async def start(self) -> None:
         """Open the log, the door, the links and the quay. Raises Misuse or RetryLater when it can not."""

@@ -55,6 +55,13 @@ class Purse:
         self._day = _day(now_ms())
         self._used = dict(self._leased)
         self._held_bytes = self._open_links = 0
+        self._granted: dict[str, int] = {}
+
+    def grant(self, day: str, bytes_: int) -> None:
+        """On `day` (`2026-05-01`, UTC) so many charged bytes more than the budget may pass, by somebody's word. Not kept: whoever grants
+        tells it again after a restart.
+        """
+        self._granted[day] = self._granted.get(day, 0) + bytes_
 
     def ahead(self, bytes_: int, alerts: bool = False) -> bool:
         """Whether `bytes_` more may pass the socket now. With `alerts` they always may, whatever is left.
@@ -63,7 +70,7 @@ class Purse:
         """
         self._day = _day(self._now_ms())
         wanted = self._used.get(self._day, 0) + self.budget.charge(bytes_ + self._held_bytes)
-        limit = self.budget.bytes_per_day - (0 if alerts else self.budget.reserve_bytes)
+        limit = self._bytes_today() - (0 if alerts else self.budget.reserve_bytes)
         if wanted > limit and not alerts:
             return False
         if wanted <= self._leased.get(self._day, 0):
@@ -102,9 +109,17 @@ class Purse:
         """
         spent = self.spent_bytes()
         more = 0 if self._open_links else opening_bytes
-        if spent + self.budget.charge(self._held_bytes + more) <= self.budget.bytes_per_day - self.budget.reserve_bytes:
+        if spent + self.budget.charge(self._held_bytes + more) <= self._bytes_today() - self.budget.reserve_bytes:
             return "open"
-        return "alerts" if spent <= self.budget.bytes_per_day else "overdrawn"
+        return "alerts" if spent <= self._bytes_today() else "overdrawn"
+
+    def free_bytes(self) -> int:
+        """What may still pass today beside the reserve for alerts, as it is charged, and beside what links that are open are held for."""
+        taken = self.spent_bytes() + self.budget.charge(self._held_bytes) + self.budget.reserve_bytes
+        return max(0, self._bytes_today() - taken)
+
+    def _bytes_today(self) -> int:
+        return self.budget.bytes_per_day + self._granted.get(_day(self._now_ms()), 0)
 
     def to_json(self) -> dict[str, object]:
         """The day, what was spent of what, and what that cost."""
@@ -113,8 +128,10 @@ class Purse:
             "day": _day(self._now_ms()),
             "bytes_per_day": budget.bytes_per_day,
             "reserve_bytes": budget.reserve_bytes,
+            "granted_bytes": self._bytes_today() - budget.bytes_per_day,
             "spent_bytes": spent,
-            "left_bytes": max(0, budget.bytes_per_day - spent),
+            "left_bytes": max(0, self._bytes_today() - spent),
+            "free_bytes": self.free_bytes(),
             "cost": round(budget.cost(spent), 4),
             "price_per_mb": budget.price_per_mb,
         }

@@ -70,6 +70,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "events": {"lane": Lane.EVENTS},
     "reports": {"lane": Lane.EVENTS, "originate": ("ship",)},
     "ships": {"lane": Lane.SHIPS},
+    "answers": {"lane": Lane.SHIPS, "originate": ("ship",)},
     "metrics": {"lane": Lane.METRICS},
     "exceptions": {"lane": Lane.EXCEPTIONS},
     "states": {**_HQ, **_FOR_EVER},

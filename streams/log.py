@@ -164,6 +164,14 @@ class LogReader(Protocol):
         """
         ...
 
+    def topic_rows(self, stream: str, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[Batch]:
+        """Every held row of `topic` in one stream with since <= order time < until (UTC ms), ascending at each origin, as it was appended.
+
+        Called by who hands records on: unlike `history`, nothing is merged, and a signal that is of different types in different rows stays
+        so, each batch having one. Holes are no hindrance. Rows of blocks of an unknown codec version are left out.
+        """
+        ...
+
     def latest(self, stream: str, topic: str) -> list[Batch]:
         """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end.
 

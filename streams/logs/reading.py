@@ -136,16 +136,20 @@ class IndexedReader(ABC):
         self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
     ) -> History:
         """Every held row of `topic` with since <= order time < until, merged in one order; kept ones where thinning left nothing else."""
-        since = INT64_MIN if since_at_ms is None else since_at_ms
-        until = INT64_MAX if until_at_ms is None else until_at_ms
         positions: dict[str, Position] = {}
         batches: list[Batch] = []
         known = self._lines()
         for stream in sorted(known if streams is None else {*streams, *(kept for kept in map(kept_of, streams) if kept in known)}):
             positions[stream] = self.position(stream)
-            for origin in self._lines().get(stream, {}):
-                batches += self._topic_rows((stream, origin), topic, since, until)
+            batches += self.topic_rows(stream, topic, since_at_ms, until_at_ms)
         return History(shown(merged(batches), self.ledger), positions)
+
+    def topic_rows(self, stream: str, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[Batch]:
+        """Every held row of `topic` in one stream with since <= order time < until, ascending at each origin, as it was appended."""
+        since = INT64_MIN if since_at_ms is None else since_at_ms
+        until = INT64_MAX if until_at_ms is None else until_at_ms
+        for origin in self._lines().get(stream, {}):
+            yield from self._topic_rows((stream, origin), topic, since, until)
 
     def latest(self, stream: str, topic: str) -> list[Batch]:
         """The last held row of `topic` at each origin of `stream`, one batch of one row each: found from the end."""

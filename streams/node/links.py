@@ -137,6 +137,11 @@ class Links:
         if self._purses.any_spent():
             self.hurry()
 
+    def grant(self, link: str, day: str, bytes_: int) -> None:
+        """On `day` (UTC) links of this class may take so many charged bytes more than their budget; one that waited is dialled at once."""
+        self._purses.grant(link, day, bytes_)
+        self.hurry()
+
     def budgets(self) -> dict[str, dict[str, Any]]:
         """Per class of link with a budget: the day, what was spent of what, what it cost, what the link is open for."""
         return self._purses.status()

@@ -46,6 +46,11 @@ class Purses:
         """Whether that is so of any class."""
         return any(self.spent(link) for link in self._purses)
 
+    def grant(self, link: str, day: str, bytes_: int) -> None:
+        """On `day` (UTC) links of this class may take so many charged bytes more: `Purse.grant`. Without a budget nothing changes."""
+        for purse in (purse for name, purse in self._purses.items() if name == link):
+            purse.grant(day, bytes_)
+
     def meter(self, policy: LinkPolicy) -> Meter | None:
         """What allows and counts the bytes of a link with this policy; None where nothing has to."""
         return self._meters.get((policy.link_class, policy.streams == (ALERTS,)))

@@ -135,6 +135,30 @@ def test_alerts_have_the_reserve_and_then_overdraw_even_on_a_full_disk() -> None
     assert (told["spent_bytes"], told["left_bytes"], told["cost"]) == (210_000, 0, 1.47)
 
 
+def test_what_is_granted_is_that_day_s_and_the_reserve_stays_the_alerts() -> None:
+    ship = Ship(Budget(200_000, reserve_bytes=50_000))
+    while ship.sends(10_000):
+        pass
+    day = str(ship.purse.to_json()["day"])
+    assert ship.purse.free_bytes() == 0
+    ship.purse.grant(day, 30_000)
+    assert (ship.purse.state(30_000), ship.purse.state(30_001), ship.purse.free_bytes()) == ("open", "alerts", 30_000)
+    for _ in range(3):
+        assert ship.sends(10_000)
+    assert not ship.sends(1)
+    assert ship.sends(50_000, alerts=True)
+    told = ship.purse.to_json()
+    assert (told["spent_bytes"], told["left_bytes"], told["granted_bytes"]) == (230_000, 0, 30_000)
+    ship.now_ms += DAY_MS
+    assert (ship.purse.free_bytes(), ship.purse.to_json()["granted_bytes"]) == (150_000, 0)
+
+
+def test_what_is_free_leaves_out_what_open_links_are_held_for() -> None:
+    ship = Ship(Budget(200_000, reserve_bytes=50_000, overhead_percent=10.0))
+    assert ship.purse.hold(20_000)
+    assert ship.purse.free_bytes() == 200_000 - 50_000 - 22_000
+
+
 def test_a_reserve_beyond_the_budget_is_refused() -> None:
     with pytest.raises(ValueError, match="is a part of the day's"):
         Budget(10, reserve_bytes=11)

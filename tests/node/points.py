@@ -10,6 +10,10 @@ LEASED = ("lease.written", "lease.synced", "lease.renamed", "lease.durable")
 """Of nodes of which a link has a budget: a ship's."""
 FORWARDED = ("forwarding.told", "forwarding.durable")
 """Of headquarters."""
+ANSWERED = ("ask.priced", "ask.answered")
+"""Of a ship that is asked."""
+TAKEN = ("answers.taken",)
+"""Of headquarters, to which she answers."""
 
 NODES = {"ship": (*SENSED, *KEPT), "port": (*SENSED, *KEPT), "headquarters": (*FORWARDED, *KEPT)}
 ANALYTICS = (

@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("streams", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards", "landfall")
 KILLED = {
     **{process: set(points) for process, points in named.NODES.items()},
-    "ship": {*named.NODES["ship"], *named.LEASED},
+    "ship": {*named.NODES["ship"], *named.LEASED, *named.ANSWERED},
+    "headquarters": {*named.NODES["headquarters"], *named.TAKEN},
     "analytics": set(named.ANALYTICS),
     "projector": set(named.PROJECTOR),
     "fanout": set(named.FANOUT),
@@ -20,6 +21,7 @@ KILLED = {
 """Process → the points at which a test kills it."""
 PASSED_BY = {
     "streams/node/purses.py": ("ship",),
+    "edge": ("ship",),
     "intake": ("ship", "port"),
     "shore": ("headquarters",),
     "hq/analytics": ("analytics",),

@@ -279,6 +279,21 @@ def test_reading_some_topics(make: Maker) -> None:
     assert [row.coordinates.offset for row in found] == [4, 7, 10, 13, 16, 19, 22, 25, 28]
 
 
+def test_a_topic_s_rows_are_as_they_were_appended(make: Maker) -> None:
+    """A signal that is whole in one commit and broken in another, or a text, stays so; holes are no hindrance; each stream for itself."""
+    ship, port = make("ship-a"), make("tokyo")
+    for value in (1, 1.5, "much"):
+        ship.append([Append("containers", to_batch([Record("box", "d", NOW_MS, {"x": value}), Record("other", "d", NOW_MS)]))])
+    ship.append([Append("events", to_batch([Record("box", "d", NOW_MS)]))])
+    port.admit(list(ship.blocks("containers", ship.origin, 2, 6)))
+    found = [row for batch in port.topic_rows("containers", "box", NOW_MS, NOW_MS + 1) for row in batch.rows()]
+    assert [(row.coordinates.offset, row.record.signals["x"]) for row in found] == [(2, 1.5), (4, "much")]
+    whole = [row.record.signals["x"] for batch in ship.topic_rows("containers", "box") for row in batch.rows()]
+    assert [type(value) for value in whole] == [int, float, str]
+    assert not list(ship.topic_rows("containers", "box", NOW_MS + 1))
+    assert not list(ship.topic_rows("soundings", "box"))
+
+
 def test_history_is_one_order_over_streams_and_origins(make: Maker) -> None:
     ship, port = make("ship-a"), make("port-b")
     append_rows(ship, to_batch([Record("box", device_at_ms=NOW_MS - at, signals={"n": at}) for at in (5, 3, 9)]))

@@ -1,0 +1,178 @@
+"""Asking a ship for one container's span: the question, what it would cost, and whether it is answered over the dear link now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from cargo.errors import Unreadable
+from cargo.identifiers import is_imo, looks_like_container
+from cargo.registry import AtMs, need_plain
+
+TOPIC = "ask/"
+"""How the topics of questions and answers begin; the ask's id follows."""
+RECORDS_MAX = 20_000
+"""What one answer holds at most: ten weeks of a box that reports every five minutes."""
+BYTES_A_MB = 1_000_000
+Id = Annotated[str, Meta(pattern="^[a-z0-9]{1,40}$")]
+Spend = Literal["nothing", "budget", "any"]
+"""What an answer may take: nothing (its price alone is told), what is left of the day's budget, or whatever it costs."""
+Whole = Annotated[int, Meta(ge=0, lt=1 << 53)]
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The question: all that `ship` (IMO number) has of `container` with since <= order time < until (UTC ms). `by` asked it `at_ms`."""
+
+    ask_id: Id
+    ship: str
+    container: str
+    since_at_ms: AtMs
+    until_at_ms: AtMs
+    spend: Spend
+    at_ms: AtMs
+    by: str
+
+    def __post_init__(self) -> None:
+        if not is_imo(self.ship):
+            raise ValueError(f"a ship is asked by her IMO number, not {self.ship!r}")
+        if not looks_like_container(self.container):
+            raise ValueError(f"{self.container!r} is not written like a container number of ISO 6346")
+        if self.until_at_ms <= self.since_at_ms:
+            raise ValueError("a span ends after it begins")
+        need_plain(self.by)
+
+    @property
+    def topic(self) -> str:
+        """The topic of its records."""
+        return TOPIC + self.ask_id
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the ship says to it. `priced`: what it would cost; `refused`: why not; `answered`: the records come beside this.
+
+    `records`: those to send, beside `sent_before` that were sent before or are ashore; `bytes`: what sending them counts on `link`; `cost`
+    in the ship's own currency (None: a link without a budget). `free_bytes`: left of the day's budget, before. By `granted_bytes` that of
+    `granted_day` (UTC) is raised. `told`: all of it in words. `wall_at_ms`: by her wall's clock.
+    """
+
+    ask_id: Id
+    ship: str
+    container: str
+    state: Literal["priced", "refused", "answered"]
+    at_ms: AtMs
+    wall_at_ms: AtMs
+    records: Whole
+    sent_before: Whole
+    bytes: Whole
+    told: str
+    link: str | None = None
+    cost: float | None = None
+    free_bytes: Whole | None = None
+    granted_day: str | None = None
+    granted_bytes: Whole = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the ship has of it: records to send, those she sent before or that are ashore, and what sending counts on the link."""
+
+    records: int
+    sent_before: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """A link with a budget: what may still pass today (`free_bytes`) and on a whole day, both beside the reserve for alerts, and the price
+    of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`.
+    """
+
+    link: str
+    day: str
+    free_bytes: int
+    day_bytes: int
+    price_per_mb: float
+
+    def cost(self, bytes_: int) -> float:
+        """What so many bytes cost."""
+        return bytes_ / BYTES_A_MB * self.price_per_mb
+
+
+def read_ask(body: Mapping[str, Any]) -> Ask:
+    """The question in a record's body. Raises Unreadable."""
+    return _read(body, Ask)
+
+
+def read_answer(body: Mapping[str, Any]) -> Answer:
+    """The answer in a record's body. Raises Unreadable."""
+    answer = _read(body, Answer)
+    try:
+        need_plain(msgspec.to_builtins(answer))
+    except ValueError as problem:
+        raise Unreadable(f"an answer does not read: {problem}") from problem
+    return answer
+
+
+def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
+    """What is said to `ask`, over a link of this `allowance` (None: one without a budget). `at_ms`: fleet time."""
+    price, short = _price(found, allowance), found.bytes - allowance.free_bytes if allowance else 0
+    granted = 0
+    state: Literal["priced", "refused", "answered"] = "answered"
+    if found.records > RECORDS_MAX:
+        state = "refused"
+        price = f"{found.records:,} records are more than the {RECORDS_MAX:,} of one answer: ask for a shorter span"
+    elif ask.spend == "nothing":
+        state = "priced"
+    elif allowance is not None and short > 0 and ask.spend == "any":
+        granted = short
+        price += f"; today's budget is raised by {short:,} bytes for it"
+    elif allowance is not None and short > 0:
+        state = "refused"
+        price += f": {_when(found.bytes, allowance)}, or ask with --at-any-price"
+    return Answer(
+        ask_id=ask.ask_id,
+        ship=ask.ship,
+        container=ask.container,
+        state=state,
+        at_ms=at_ms,
+        wall_at_ms=wall_at_ms,
+        records=found.records,
+        sent_before=found.sent_before,
+        bytes=found.bytes,
+        told=price,
+        link=allowance.link if allowance else None,
+        cost=round(allowance.cost(found.bytes), 4) if allowance else None,
+        free_bytes=allowance.free_bytes if allowance else None,
+        granted_day=allowance.day if allowance and granted else None,
+        granted_bytes=granted,
+    )
+
+
+def _price(found: Found, allowance: Allowance | None) -> str:
+    before = f" ({found.sent_before:,} were sent before, or are ashore)" if found.sent_before else ""
+    if not found.records:
+        return f"she has no records to send{before}"
+    told = f"{found.records:,} records{before}, {found.bytes:,} bytes"
+    if allowance is None:
+        return f"{told} over a link without a budget"
+    return f"{told} over the {allowance.link} link, cost {allowance.cost(found.bytes):,.4f}; {allowance.free_bytes:,} bytes are left today"
+
+
+def _when(bytes_: int, allowance: Allowance) -> str:
+    if bytes_ > allowance.day_bytes:
+        return f"more than the {allowance.day_bytes:,} bytes of a whole day, so ask for a shorter span, wait for her next port"
+    midnight = datetime.fromisoformat(allowance.day).replace(tzinfo=UTC) + timedelta(days=1)
+    return f"it fits from {midnight:%Y-%m-%d %H:%M} UTC on, when the next day's budget begins"
+
+
+def _read(body: Mapping[str, Any], kind: type[Kind]) -> Kind:
+    try:
+        return msgspec.convert(body, kind)
+    except ValueError as problem:
+        raise Unreadable(f"an {kind.__name__.lower()} does not read: {problem}") from problem

@@ -1,0 +1,85 @@
+"""Goal: a ship answers within the day's budget, or says what it costs and when it fits; a question or answer that is none is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cargo.asking import RECORDS_MAX, Allowance, Ask, Found, answered, read_answer, read_ask
+from cargo.errors import Unreadable
+from cargo.identifiers import make_container
+
+BODY: dict[str, Any] = {
+    "ask_id": "a1",
+    "ship": "9321483",
+    "container": make_container("DUCU", 1),
+    "since_at_ms": 1,
+    "until_at_ms": 2,
+    "spend": "budget",
+    "at_ms": 3,
+    "by": "Mira",
+}
+SATELLITE = Allowance("satellite", "2026-12-31", free_bytes=1_000, day_bytes=5_000, price_per_mb=8.0)
+
+
+def said(bytes_: int, spend: str = "budget", allowance: Allowance | None = SATELLITE, records: int = 40, before: int = 0) -> Any:
+    return answered(read_ask({**BODY, "spend": spend}), Found(records, before, bytes_), allowance, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "spend", "state", "granted", "words"),
+    [
+        (1_000, "budget", "answered", 0, "40 records, 1,000 bytes over the satellite link, cost 0.0080; 1,000 bytes are left today"),
+        (
+            1_001,
+            "budget",
+            "refused",
+            0,
+            "it fits from 2027-01-01 00:00 UTC on, when the next day's budget begins, or ask with --at-any-price",
+        ),
+        (5_001, "budget", "refused", 0, "more than the 5,000 bytes of a whole day, so ask for a shorter span"),
+        (1_001, "any", "answered", 1, "today's budget is raised by 1 bytes"),
+        (9_000, "nothing", "priced", 0, "cost 0.0720"),
+    ],
+)
+def test_what_it_costs_and_whether_it_comes(bytes_: int, spend: str, state: str, granted: int, words: str) -> None:
+    answer = said(bytes_, spend)
+    assert (answer.state, answer.granted_bytes, answer.granted_day) == (state, granted, "2026-12-31" if granted else None)
+    assert words in answer.told
+    assert read_answer(msgspec.to_builtins(answer)) == answer
+
+
+def test_a_link_without_a_budget_costs_nothing_and_what_was_sent_is_told() -> None:
+    answer = said(9_000_000, allowance=None, before=7)
+    assert (answer.state, answer.cost, answer.link) == ("answered", None, None)
+    assert "7 were sent before, or are ashore" in answer.told
+    assert said(0, records=0, before=7).told == "she has no records to send (7 were sent before, or are ashore)"
+    assert said(0, "any", records=RECORDS_MAX + 1).state == "refused"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ship": "9321484"},
+        {"container": "a box"},
+        {"until_at_ms": 1},
+        {"spend": "all"},
+        {"ask_id": "A/1"},
+        {"by": "\0"},
+        {"since_at_ms": -1},
+        {"more": 1},
+        {"at_ms": None},
+    ],
+)
+def test_a_question_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable):
+        read_ask({**BODY, **wrong})
+    assert isinstance(read_ask(BODY), Ask)
+
+
+@pytest.mark.parametrize("wrong", [{"state": "lost"}, {"bytes": -1}, {"told": "\0"}, {"cost": float("inf")}, {"records": 1 << 60}])
+def test_an_answer_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable):
+        read_answer({**msgspec.to_builtins(said(1)), **wrong})

@@ -1,0 +1,196 @@
+"""Goal: a ship at sea that is asked brings one container's very records over the dear link, within her budget; in port they are known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cargo.identifiers import make_container
+from edge.answering import Answering
+from edge.waiting import TellingWaiting
+from shore.taking import Taking
+from streams.bodies import Bodies
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.log import Append
+from streams.node import Node
+from streams.node.settings import LinkSettings
+from streams.picking import CARRIER, pack
+from streams.proof.canonical import row_digests
+from streams.records import Batch, Record, to_batch
+from streams.words import Origin
+from tests.node.fleet import SINCE_AT_MS, Proxy, address, settings, until
+
+IMO = "9321483"
+BOXES = [make_container("DUCU", serial) for serial in range(8)]
+ASKED = BOXES[3]
+ROUNDS = 60
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+BUDGET, RESERVE = 600_000, 100_000
+DAY = 110_000
+"""Little more than a link is opened for."""
+NOISY = 1_600
+
+
+def aboard(first: int, rounds: int) -> Append:
+    """Every box speaks each minute; of each the values are its own. One signal comes whole and broken, as sensors have it."""
+    rows = []
+    for at in range(first, first + rounds):
+        for box, number in enumerate(BOXES):
+            signals: dict[str, Any] = {"return_c": 4 + box + at / 8, "shock_g": 1 if at % 2 else 0.5}
+            rows.append(Record(number, f"TRK-{box}", SINCE_AT_MS + at * MINUTE_MS + box, signals, {"note": f"{at}"} if box == 3 else None))
+    return Append("containers", to_batch(rows))
+
+
+def asking(ask_id: str, spend: str = "budget", since_min: int = 0, until_min: int = ROUNDS) -> Append:
+    since, end = SINCE_AT_MS + since_min * MINUTE_MS, SINCE_AT_MS + until_min * MINUTE_MS
+    body = {"ask_id": ask_id, "ship": IMO, "container": ASKED, "since_at_ms": since, "until_at_ms": end, "spend": spend}
+    return Append(f"aboard/{IMO}", to_batch([Record(f"ask/{ask_id}", body={**body, "at_ms": SINCE_AT_MS, "by": "Mira"})]))
+
+
+@asynccontextmanager
+async def ashore(folder: Path) -> AsyncIterator[Node]:
+    """Headquarters, which takes answers."""
+    hq = Node(settings("hq", folder))
+    hq.add_background("answers", Taking(hq, lambda stream: None).run)
+    await hq.start()
+    try:
+        yield hq
+    finally:
+        await hq.stop()
+
+
+@asynccontextmanager
+async def at_sea(folder: Path, wall: StillClock, budget: int | None = BUDGET) -> AsyncIterator[Node]:
+    """A ship that answers; her satellite link has so many bytes a day."""
+    satellite = LinkSettings(budget_bytes_per_day=budget, alerts_reserve_bytes=RESERVE, price_per_mb=8.0) if budget else LinkSettings()
+    ship = Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": satellite}}), wall=wall)
+    ship.add_background("answers", Answering(ship, TellingWaiting(ship, every_s=3_600)).run)
+    await ship.start()
+    try:
+        yield ship
+    finally:
+        await ship.stop()
+
+
+def answers(node: Node) -> dict[str, dict[str, Any]]:
+    """By ask: what the ship said, as `node` has it."""
+    return {body["ask_id"]: body for _, body in Bodies(node.log, CARRIER).news() if "ask_id" in body}
+
+
+def digests(node: Node, topic: str) -> dict[tuple[str, int], bytes]:
+    """The topic's readings here: coordinates, and the canonical digest of all that each says."""
+    found = {}
+    for batch in node.log.topic_rows("containers", topic):
+        for offset, digest in zip(batch.records.column("offset").to_pylist(), row_digests(batch.records), strict=True):
+            found[str(batch.origin), offset] = digest
+    return found
+
+
+async def asked(hq: Node, ask: Append, ask_id: str) -> Mapping[str, Any]:
+    await hq.append([ask])
+    await until(lambda: ask_id in answers(hq))
+    return answers(hq)[ask_id]
+
+
+async def test_the_very_records_come_now_and_in_port_they_are_known(tmp_path: Path) -> None:
+    """Half of a box's readings over the satellite; what is asked again is not sent again; in port the rest comes and all of it verifies."""
+    async with ashore(tmp_path) as hq, at_sea(tmp_path, StillClock()) as ship:
+        for turn in range(4):
+            await ship.append([aboard(turn * 15, 15)])
+        ship.link([address("ship-a", "hq", hq.url, "satellite")])
+        said = await asked(hq, asking("half", until_min=30), "half")
+        assert (said["state"], said["records"], said["sent_before"], said["link"]) == ("answered", 30, 0, "satellite")
+        wanted = {key: digest for key, digest in digests(ship, ASKED).items() if key[1] < 30 * len(BOXES)}
+        await until(lambda: digests(hq, ASKED) == wanted)
+        [ledger] = hq.log.ledger("containers").values()
+        assert ledger.held.count() == len(wanted) == 30
+        assert not hq.log.position("containers"), "they lie behind a hole, at their own offsets"
+        assert said["cost"] == pytest.approx(said["bytes"] * 8 / 1e6, abs=1e-4)
+
+        again = await asked(hq, asking("again"), "again")
+        assert (again["records"], again["sent_before"]) == (30, 30)
+        await until(lambda: digests(hq, ASKED) == digests(ship, ASKED))
+        nothing = await asked(hq, asking("thrice"), "thrice")
+        assert (nothing["state"], nothing["records"], nothing["bytes"]) == ("answered", 0, 0)
+
+        ship.link([address("ship-a", "hq", hq.url, "port")])
+        await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
+        assert all(digests(hq, box) == digests(ship, box) for box in BOXES)
+        assert [one.held.count() for one in hq.log.ledger("containers").values()] == [ROUNDS * len(BOXES)]
+        ended = await asked(hq, asking("ashore", until_min=ROUNDS + 1), "ashore")
+        assert (ended["records"], ended["link"]) == (0, None)
+
+
+async def test_the_price_is_told_first_and_what_the_day_has_not_left_is_refused(tmp_path: Path) -> None:
+    wall = StillClock()
+    async with ashore(tmp_path) as hq, at_sea(tmp_path, wall, budget=RESERVE + DAY) as ship:
+        await ship.append([noisy(NOISY)])
+        proxy = Proxy(int(hq.url.rpartition(":")[2]))
+        ship.link([address("ship-a", "hq", await proxy.start(), "satellite")])
+        price = await asked(hq, asking("price", "nothing", until_min=4_000), "price")
+        assert (price["state"], price["records"]) == ("priced", NOISY)
+        assert "cost" in price["told"]
+        before = proxy.carried_bytes
+        dear = await asked(hq, asking("dear", until_min=4_000), "dear")
+        assert dear["state"] == "refused"
+        assert dear["bytes"] > dear["free_bytes"]
+        assert f"more than the {DAY:,} bytes of a whole day" in dear["told"]
+        assert "--at-any-price" in dear["told"]
+        assert not digests(hq, ASKED)
+
+        sent = await asked(hq, asking("anyway", "any", until_min=4_000), "anyway")
+        assert (sent["state"], sent["granted_bytes"]) == ("answered", sent["bytes"] - sent["free_bytes"])
+        await until(lambda: digests(hq, ASKED) == digests(ship, ASKED))
+        assert 0.9 * sent["bytes"] < proxy.carried_bytes - before < 1.1 * sent["bytes"] + 10_000, "what was said is what it took"
+        told = ship.links.budgets()["satellite"]
+        assert told["granted_bytes"] == sent["granted_bytes"]
+        assert told["spent_bytes"] <= DAY + told["granted_bytes"]
+        await proxy.stop()
+    async with at_sea(tmp_path, wall, budget=RESERVE + DAY) as ship:
+        await until(lambda: ship.links.budgets()["satellite"]["granted_bytes"] == sent["granted_bytes"])
+        wall.advance(DAY_MS / 1000)
+        assert ship.links.budgets()["satellite"]["granted_bytes"] == 0
+
+
+def noisy(rows: int) -> Append:
+    """Readings of one box that do not pack."""
+    chance = random.Random(1)
+    made = [Record(ASKED, "TRK", SINCE_AT_MS + at * MINUTE_MS, {f"s{n}": chance.gauss(0, 9) for n in range(10)}) for at in range(rows)]
+    return Append("containers", to_batch(made))
+
+
+async def test_an_answer_brings_what_its_ship_wrote_and_nothing_else(tmp_path: Path) -> None:
+    """A ship that brings another's readings, streams no ship writes, and rubbish: told, gone past, and what is right is taken."""
+    codec = BlockCodec()
+    async with ashore(tmp_path) as hq:
+        ship = Node(settings("ship-a", tmp_path))
+        await ship.start()
+        await ship.append([aboard(0, 3)])
+        [rows] = ship.log.topic_rows("containers", ASKED)
+        forged = [
+            pack(codec, Batch("containers", Origin("tokyo", 7), rows.records)),
+            pack(codec, Batch("registry", rows.origin, rows.records)),
+            {"block": "AAAA", **{name: pack(codec, rows)[name] for name in ("stream", "origin", "offsets")}},
+            {**pack(codec, rows), "offsets": "Bg=="},
+            {**pack(codec, rows), "offsets": "/////w"},
+            {"block": 7},
+        ]
+        await ship.append([Append(CARRIER, to_batch([Record("ask/x", body=body) for body in (*forged, pack(codec, rows))]))])
+        ship.link([address("ship-a", "hq", hq.url, "satellite")])
+        await until(lambda: len(digests(hq, ASKED)) == 3)
+        assert digests(hq, ASKED) == digests(ship, ASKED)
+        assert [str(origin) for origin in hq.log.ledger("containers")] == [str(ship.log.origin)]
+        await until(lambda: outcomes(hq).count("not taken") == len(forged))
+        await ship.stop()
+
+
+def outcomes(node: Node) -> list[str]:
+    """What was done about all that `exceptions` tells."""
+    return [body["outcome"] for _, body in Bodies(node.log, "exceptions").news()]
