@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ _FILE, _ = wrapped.FileDecompressor.new(b"\x04\x01")
 _LEVEL, _LEVEL_QUICK = 8, 6
 _QUICK_MAX = 1 << 16
 """Of fewer numbers pcodec looks for at most 64 bins, not 256: two thirds of the time, a hundredth more bytes until the block is merged."""
-_PCO_TYPES = {np.dtype(np.int64): "i64", np.dtype(np.float64): "f64", np.dtype(np.uint16): "u16"}
+PcoType = Literal["i64", "f64", "u16"]
 PCO_BATCH = 256
 """pcodec unpacks so many numbers of a page at a time."""
 _WITHOUT_PCO_MAX = 256
@@ -108,10 +109,12 @@ def pco_bytes(values: Ints) -> int:
 class PcoTables:
     """What `pco_pages` wrote for all pages of numbers of one type."""
 
-    def __init__(self, meta: bytes, dtype: npt.DTypeLike) -> None:
+    __slots__ = ("_chunk", "meta_bytes")
+
+    def __init__(self, meta: bytes, kind: PcoType) -> None:
         """Raises Corrupt for bytes that are no tables."""
         try:
-            self._chunk, self.meta_bytes = _FILE.chunk_decompressor(meta, _PCO_TYPES[np.dtype(dtype)])
+            self._chunk, self.meta_bytes = _FILE.chunk_decompressor(meta, kind)
         except (RuntimeError, TypeError, ValueError) as problem:
             raise Corrupt(f"the tables of a column of numbers do not read: {problem}") from problem
 
@@ -129,7 +132,7 @@ class PcoTables:
 
 
 def _read_pco(data: bytes, count: int) -> Ints:
-    tables = PcoTables(data, np.int64)
+    tables = PcoTables(data, "i64")
     values = np.empty(count, np.int64)
     tables.read(data[tables.meta_bytes :], values, count)
     return values

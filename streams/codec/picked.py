@@ -59,8 +59,8 @@ class PickedRows:
 
     @property
     def text_bytes(self) -> int:
-        """What its texts take."""
-        return sum(found.nbytes for column, found in zip(self.named, self.values, strict=True) if column.kind == TEXT)
+        """What its texts take at most."""
+        return sum(found.get_total_buffer_size() for column, found in zip(self.named, self.values, strict=True) if column.kind == TEXT)
 
 
 def records_of(picked: Sequence[PickedRows]) -> list[pa.RecordBatch]:

@@ -64,12 +64,12 @@ def _stored(head: BlockHead, payload: Payload, directory: Directory, chosen: Seq
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where a column has values: `whole` says it of all rows of the groups, `mask` of those that are read.
+    """Where a column has values: `whole` says it of all rows of the groups (None: everywhere), `mask` of those that are read.
 
     Each group has `counts` values, `total` together, of which those at the places `rows` are read; None: all are.
     """
 
-    whole: Bools
+    whole: Bools | None
     mask: Bools
     counts: Sequence[int]
     total: int
@@ -78,13 +78,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was read of the rows: what tells the stamps, the named columns, and where those of them that have nulls are known."""
+    """What was read of the rows: what tells the stamps, the named columns, and where those of them that have nulls, and device times (None:
+    everywhere), are known."""
 
     places: Ints | None
     numbers: list[Values]
     named: list[tuple[Named, Any]]
     known: dict[str, Bools]
-    has_device_at: Bools
+    has_device_at: Bools | None
 
 
 class StoredRows:
@@ -119,13 +120,18 @@ class StoredRows:
         if not any(map(len, self._wanted)):
             return None
         found = self._found(groups)
-        if found.places is not None and (found.places[0] < 0 or found.places[-1] >= self._head.count or (np.diff(found.places) < 1).any()):
-            raise Corrupt("the rows of a topic are not in the order of their offsets")
+        if found.places is not None:
+            self._check_order(found.places)
         named: list[Any] = []
         for column, values in found.named:
             known = found.known.get(column.name)
             named.append(values if column.kind != TEXT else self._finished(column, values, known, None))
         return PickedRows(topic, self._schema, self._stamps(found, None), self._layout.named, named, found.known)
+
+    def _check_order(self, places: Ints) -> None:
+        """Those of a topic's rows ascend within the block."""
+        if places[0] < 0 or places[-1] >= self._head.count or (len(places) > 1 and (places[1:] <= places[:-1]).any()):
+            raise Corrupt("the rows of a topic are not in the order of their offsets")
 
     def _topics(self) -> list[GroupTopics]:
         return [read_group(page, rows) for page, rows in zip(self._pages.next(), self._sizes, strict=True)]
@@ -141,12 +147,13 @@ class StoredRows:
         signals = iter(resolved[len(resolved) - sum(column.kind != TEXT for column in self._layout.named) :])
         texts_read = iter(values[len(numbers) :])
         named = [(column, next(texts_read if column.kind == TEXT else signals)) for column in self._layout.named]
-        return Found(places, resolved, named, {name: one.mask for name, one in known.items()}, has_device_at.mask)
+        device_known = None if has_device_at is every else has_device_at.mask
+        return Found(places, resolved, named, {name: one.mask for name, one in known.items()}, device_known)
 
     def _masks(self) -> list[Known]:
         """Where every row is known, where device times are, and where the columns with nulls."""
         count = self._rows if self._wanted is None else sum(map(len, self._wanted))
-        every = Known(np.ones(self._rows, np.bool_), np.ones(count, np.bool_), self._sizes, self._rows, self._wanted)
+        every = Known(None, np.ones(count, np.bool_), self._sizes, self._rows, self._wanted)
         if all(mask.always for mask in self._layout.masks):
             masks = [every for _ in self._layout.masks]
         else:
@@ -184,7 +191,7 @@ class StoredRows:
         for column in self._layout.named:
             if column.kind == TEXT:
                 at = known.get(column.name, every)
-                masks: Sequence[Bools | None] = [None] * len(groups) if at is every else self._split(at.whole)
+                masks: Sequence[Bools | None] = [None] * len(groups) if at.whole is None else self._split(at.whole)
                 owners = [group.owners(mask) for group, mask in zip(groups, masks, strict=True)]
                 tasks.append(partial(_text_values, self._pages.next(), at, owners))
         return tasks
@@ -236,7 +243,7 @@ class StoredRows:
         else:
             received_at = received if pick is None else room.taken(received, pick)
         known = found.has_device_at
-        index, null = stored_at(None if known.all() else known, pick)
+        index, null = stored_at(None if known is None or known.all() else known, pick)
         device_at = given
         if index is not None:
             device_at = room.taken(given, index) if len(given) else np.zeros(len(index), np.int64)
@@ -276,4 +283,4 @@ def _text_values(pages: Sequence[Reader], known: Known, owners: Sequence[Owners]
             at, size = at + len(places), size + len(dictionary)
     if not dictionaries:
         return pa.array([], pa.string()), codes
-    return pa.concat_arrays(dictionaries), codes
+    return dictionaries[0] if len(dictionaries) == 1 else pa.concat_arrays(dictionaries), codes

@@ -97,7 +97,7 @@ class ReceivedTimes:
         """The received times (UTC ms) of the rows at these places, counted from the block's first offset."""
         if len(self._times) == 1:
             return np.full(len(places), self._times[0])
-        return np.asarray(self._times[np.searchsorted(self._starts, places, "right") - 1])
+        return np.asarray(self._times[self._starts.searchsorted(places, "right") - 1])
 
     def all(self, room: Room) -> Ints:
         """The received times (UTC ms) of all rows."""

@@ -56,7 +56,7 @@ class Topics:
         if number is None:
             at = pc.index(self.others, name).as_py() if len(self.others) else -1
             return None if at < 0 else len(self.numbers) + at
-        at = int(np.searchsorted(self.numbers, number))
+        at = int(self.numbers.searchsorted(number))
         return at if at < len(self.numbers) and self.numbers[at] == number else None
 
 
@@ -87,7 +87,7 @@ class GroupTopics:
             return np.empty(0, np.int64)
         if self._lengths is None:
             return np.flatnonzero(self.codes == place)
-        first = int(self._lengths[:place].sum())
+        first = int(np.add.reduce(self._lengths[:place]))
         return np.arange(first, first + int(self._lengths[place]))
 
 
@@ -132,7 +132,7 @@ def read_group(page: Reader, rows: int) -> GroupTopics:
     how = page.below(3, "how topics are stored")
     if how == _EACH:
         numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
-        _check_numbers(numbers)
+        _check_numbers(numbers.min(), numbers.max())
         by_number = _ascending(numbers)
         ordered = numbers[by_number]
         new = np.diff(ordered, prepend=-1) != 0
@@ -231,13 +231,14 @@ def _read_sorted(page: Reader, rows: int) -> Topics:
     other = page.below(rows - numbered + 1, "the count of other topics")
     if numbered + other == 0:
         raise Corrupt("a group without topics")
-    numbers = np.cumsum(read_ints(page, numbered)) if numbered else np.empty(0, np.int64)
+    numbers = np.add.accumulate(read_ints(page, numbered)) if numbered else np.empty(0, np.int64)
     if (numbers[1:] <= numbers[:-1]).any():
         raise Corrupt("a group's container numbers are not in their order")
-    _check_numbers(numbers[[0, -1]] if numbered else numbers)
+    if numbered:
+        _check_numbers(numbers[0], numbers[-1])
     return Topics(numbers, read_list(page, other) if other else _NO_TEXTS)
 
 
-def _check_numbers(numbers: Ints) -> None:
-    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < NUMBERS):
+def _check_numbers(lowest: int, highest: int) -> None:
+    if lowest < 0 or highest >= NUMBERS:
         raise Corrupt("a packed container number is out of range")

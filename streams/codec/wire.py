@@ -103,6 +103,8 @@ class Budget:
 class Reader:
     """Takes bytes apart. Every method raises Corrupt rather than read past the end or allocate what `budget` can not pay for."""
 
+    __slots__ = ("_at", "_data", "_end", "budget")
+
     def __init__(self, data: bytes, budget: Budget, at: int = 0) -> None:
         self._data, self._end, self._at = data, len(data), at
         self.budget = budget
