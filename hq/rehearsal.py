@@ -6,7 +6,6 @@ Then a start of the analytics takes half the work. With another Java or other ja
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 from contextlib import closing
@@ -19,8 +18,9 @@ from hq.analytics.progress import Progress
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Steps
 from hq.java import SPARK_CACHE, java_home
+from hq.keptclasses import keep_classes, kept_classes
 from hq.spark import JAVA_OPTIONS, SparkSettings, start_spark
-from hq.sparkhome import HOMES, kept_classes, spark_home
+from hq.sparkhome import HOMES, spark_home
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -38,13 +38,10 @@ def main() -> int:
     classes = kept_classes(home, java)
     classes.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        names, fresh = Path(folder) / "names", home / f"{Path(folder).name}.jsa"
+        names = Path(folder) / "names"
         class_path, modules = rehearse(_settings(Path(folder), names))
-        keep = ("-Xshare:dump", "-Xlog:disable", "-Xlog:all=error", f"-XX:SharedClassListFile={names}", f"-XX:SharedArchiveFile={fresh}")
-        if subprocess.run([str(java / "bin" / "java"), *modules, *keep, "-cp", class_path], check=False).returncode == 0:
-            fresh.replace(classes)
-        fresh.unlink(missing_ok=True)
-    print(f"kept: {classes}" if classes.is_file() else "this Java keeps no classes: Spark starts slower", flush=True)
+        kept = keep_classes(classes, java, names, (*modules, "-cp", class_path))
+    print(f"kept: {classes}" if kept else "this Java keeps no classes: Spark starts slower", flush=True)
     for other in SPARK_CACHE.glob(HOMES):
         if other != home:
             shutil.rmtree(other)

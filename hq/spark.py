@@ -16,8 +16,9 @@ from pydantic import Field
 from pyspark.sql import SparkSession
 
 from hq.java import java_home, spark_jars
+from hq.keptclasses import kept_classes
 from hq.source import LandfallSource
-from hq.sparkhome import kept_classes, spark_home
+from hq.sparkhome import spark_home
 from streams.tables import SettingsTable, given
 
 told = logging.getLogger("landfall.spark")

@@ -1,18 +1,18 @@
 """The folder Spark is started from: its programs and jars and Delta's, and beside them the classes that a rehearsal kept ready.
 
-PySpark's own folder has PySpark once more, as a zip, which each of Spark's Python processes would compile anew. And most of Java's work at
-a start is reading and verifying classes: it can be kept (class data sharing), of the jars that Java is started with.
+PySpark's own folder has PySpark once more, as a zip, which each of Spark's Python processes would compile anew. And classes can be kept of
+the jars alone that Java is started with.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
 from hq import java
+from hq.keptclasses import digest
 
 HOMES = "home-*"
 """How homes are called below SPARK_CACHE."""
@@ -28,7 +28,7 @@ def spark_home() -> Path:
     assert spec.origin is not None
     pyspark = Path(spec.origin).parent
     jars = sorted([*(pyspark / "jars").glob("*.jar"), *java.spark_jars()])
-    home = java.SPARK_CACHE / f"home-{_digest(*(f'{jar} {jar.stat().st_size} {int(jar.stat().st_mtime)}' for jar in jars))}"
+    home = java.SPARK_CACHE / f"home-{digest(*(f'{jar} {jar.stat().st_size} {int(jar.stat().st_mtime)}' for jar in jars))}"
     if home.is_dir():
         return home
     fresh = home.with_name(f"{home.name}.{os.getpid()}")
@@ -41,13 +41,3 @@ def spark_home() -> Path:
     except OSError:  # another process was quicker
         shutil.rmtree(fresh)
     return home
-
-
-def kept_classes(home: Path, java_home: Path) -> Path:
-    """The file of the classes that this Java has loaded of the jars of `home`: there after a rehearsal with both, see `hq.rehearsal`."""
-    release = java_home / "release"
-    return home / f"classes-{_digest(str(java_home.resolve()), release.read_text() if release.is_file() else '')}.jsa"
-
-
-def _digest(*words: str) -> str:
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]

@@ -17,7 +17,8 @@ from typing import Any
 
 from hq.fanout.settings import KafkaBrokerSettings
 from hq.health import serve_health
-from hq.java import java_home, kafka_jars
+from hq.java import KAFKA_CACHE, java_home, kafka_jars
+from hq.keptclasses import kept_classes
 from hq.running import Running, running, stop_when_asked
 from streams.errors import Misuse, RetryLater
 from streams.logs.kafka.client import answers
@@ -27,6 +28,7 @@ from streams.metrics import Metrics
 STOPPED_WITHIN_S = 30.0
 POLL_S = 0.2
 LOOK_EVERY_S = 2.0
+MIB = 1 << 20
 log = logging.getLogger(__name__)
 
 _LOG4J = """\
@@ -42,7 +44,7 @@ def run_broker(settings: KafkaBrokerSettings) -> None:
     with running(Metrics("broker"), settings) as under_way:
         stop_when_asked(under_way.stop)
         format_folder(settings)
-        with _serving(settings) as process, serve_health(settings.host, settings.health_port, lambda: _health(settings)) as port:
+        with serving(settings) as process, serve_health(settings.host, settings.health_port, lambda: _health(settings)) as port:
             log.info("Kafka on %s, health on port %d", ", ".join(door.advertised for door in settings.doors), port)
             looks = threading.Thread(target=_look, args=(settings, under_way), name="looks")
             looks.start()
@@ -60,7 +62,7 @@ def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
     answered = False
     while not under_way.stop.wait(LOOK_EVERY_S):
         began_s = under_way.clock.monotonic_s()
-        before, answered = answered, answers(_own_access(settings))
+        before, answered = answered, answers(own_access(settings))
         under_way.metrics.observe("login", (under_way.clock.monotonic_s() - began_s) * 1_000)
         under_way.metrics.count("logins" if answered else "logins_refused")
         if before and not answered:
@@ -68,7 +70,7 @@ def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
 
 
 def format_folder(settings: KafkaBrokerSettings) -> None:
-    """The folder is ready for the broker, its super user known there; a folder that is stays as it is."""
+    """The folder is ready for the broker, its super user known there; a folder that is stays as it is. Raises RetryLater."""
     if (settings.folder / "log" / "meta.properties").exists():
         return
     fresh = settings.folder / "log.new"
@@ -77,7 +79,7 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
     login = f"SCRAM-SHA-512=[name={settings.username},password={settings.password.get_secret_value()}]"
     properties = _write(settings.folder / "format.properties", _properties(settings, fresh))
     words = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone", "--add-scram", login)
-    command = _java_command(settings, "format", words)
+    command = java_command(settings, "format", words)
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {done.stdout[-2000:]}")
@@ -85,9 +87,11 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
 
 
 @contextmanager
-def _serving(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]:
+def serving(settings: KafkaBrokerSettings, *java_options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The broker under way, of a folder that is ready; ended after the block."""
     properties = _write(settings.folder / "server.properties", _properties(settings, settings.folder / "log"))
-    process = subprocess.Popen(_java_command(settings, "serve", ("kafka.Kafka", str(properties))), start_new_session=True)
+    command = java_command(settings, "serve", (*java_options, "kafka.Kafka", str(properties)))
+    process = subprocess.Popen(command, start_new_session=True)
     try:
         yield process
     finally:
@@ -99,14 +103,24 @@ def _serving(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]
             process.wait()
 
 
-def _java_command(settings: KafkaBrokerSettings, name: str, words: Sequence[str]) -> list[str]:
-    """The words are in a file that only its owner reads: passwords are among them, and a command line is for all to see."""
+def java_command(settings: KafkaBrokerSettings, name: str, words: Sequence[str]) -> list[str]:
+    """Starts Java with these words, which are in a file that only its owner reads: passwords are among them, and all see a command line."""
     logging_settings = _write(settings.folder / "log4j2.yaml", _LOG4J)
     heap = (f"-Xms{settings.heap_mb // 2}m", f"-Xmx{settings.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    class_path = os.pathsep.join(map(str, kafka_jars()))
-    options = (*heap, f"-Dlog4j2.configurationFile={logging_settings}", "-cp", class_path, *words)
+    java = java_home()
+    options = (*heap, *_kept(kept_classes(KAFKA_CACHE, java)), f"-Dlog4j2.configurationFile={logging_settings}", *class_path(), *words)
     quoted = "\n".join(f'"{word}"' for word in options)
-    return [str(java_home() / "bin" / "java"), f"@{_write(settings.folder / f'{name}.words', quoted)}"]
+    return [str(java / "bin" / "java"), f"@{_write(settings.folder / f'{name}.words', quoted)}"]
+
+
+def class_path() -> tuple[str, str]:
+    """The broker's, as Java is told of it."""
+    return "-cp", os.pathsep.join(map(str, kafka_jars()))
+
+
+def _kept(classes: Path) -> tuple[str, ...]:
+    """Java leaves them alone where they do not fit, and its warning of that is no news for whoever reads the broker's words."""
+    return (f"-XX:SharedArchiveFile={classes}", "-Xlog:all=error,cds=off") if classes.is_file() else ()
 
 
 def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
@@ -135,6 +149,7 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
         "allow.everyone.if.no.acl.found": "false",
         "super.users": f"User:itself;User:{settings.username}",
         "auto.create.topics.enable": "false",
+        "log.cleaner.dedupe.buffer.size": str(settings.heap_mb * MIB // 32),  # its default takes half of a small heap for good
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "8",
         "transaction.state.log.num.partitions": "8",
@@ -173,10 +188,10 @@ def _read(path: Path) -> str:
 
 
 def _health(settings: KafkaBrokerSettings) -> tuple[bool, dict[str, Any]]:
-    return answers(_own_access(settings)), {"process": "broker", "at_ms": time.time_ns() // 1_000_000}
+    return answers(own_access(settings)), {"process": "broker", "at_ms": time.time_ns() // 1_000_000}
 
 
-def _own_access(settings: KafkaBrokerSettings) -> KafkaAccess:
+def own_access(settings: KafkaBrokerSettings) -> KafkaAccess:
     """The super user at the first door."""
     door = settings.doors[0]
     tls_ca = door.tls.authority if door.tls else None

@@ -112,9 +112,13 @@ class Kafka:
 
     def kill(self) -> None:
         """SIGKILL to the broker itself; what it had not yet written to its own files is lost to it."""
-        [broker] = self._process.children()
-        os.kill(broker, signal.SIGKILL)
+        os.kill(self.java(), signal.SIGKILL)
         self._process.ended()
+
+    def java(self) -> int:
+        """The broker's own process."""
+        [java] = self._process.children()
+        return java
 
     def reader(self, username: str, group: str, topics: Sequence[str]) -> Reader:
         """A stock consumer with this login, subscribed."""

@@ -13,8 +13,9 @@ import pytest
 
 from hq import java
 from hq.java import java_home, locked_jars
+from hq.keptclasses import kept_classes
 from hq.spark import end_put_off
-from hq.sparkhome import kept_classes, spark_home
+from hq.sparkhome import spark_home
 
 OF_PYSPARK = Path(pyspark.__file__).parent
 MAKE = """
