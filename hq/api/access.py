@@ -41,6 +41,7 @@ class Right(StrEnum):
     SEE_SEARCH_AREAS = "see where to search for lost boxes"
     SEE_REPORTS = "see loss reports"
     SEE_NOTICES = "see what owners are told of losses"
+    ASK_SHIPS = "ask ships for what they have on board"
 
 
 _REPORTS = (Right.SEE_REPORTS, Right.SEE_NOTICES)

@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from hq.api.accounts import Accounts
-from hq.api.endpoints import alerts, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
+from hq.api.asks import AskDesk
+from hq.api.endpoints import alerts, asks, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
 from hq.api.errors import add_handlers
 from hq.api.examples import add_examples
 from hq.api.measuring import Measured
@@ -45,13 +46,13 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
             log = opened_log(settings.log)
             registrar = Registrar(log, door, clock)
             desk = ReportDesk(log, registrar, settings.owners_told_from)
-            app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar, desk)
+            app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar, desk, AskDesk(log, door, clock))
             yield
 
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Measured, metrics=metrics)
     add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
-    for part in (session, fleet, containers, alerts, bookings, ports, registry, reports, searcharea, status):
+    for part in (session, fleet, containers, alerts, bookings, ports, registry, reports, searcharea, asks, status):
         app.include_router(part.router, prefix="/api")
 
     add_examples(app)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from hq.api import tokens
 from hq.api.access import Right, Rows, Sight, Viewer
 from hq.api.accounts import Accounts
+from hq.api.asks import AskDesk
 from hq.api.errors import ApiError, Rebuilding, not_for_you
 from hq.api.registrar import Registrar
 from hq.api.reports import ReportDesk
@@ -36,6 +37,7 @@ class Services:
     clock: FleetClock
     registrar: Registrar
     reports: ReportDesk
+    asks: AskDesk
 
 
 @dataclass(frozen=True, slots=True)

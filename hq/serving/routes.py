@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from hq.serving.projections.alerts import project_alerts
+from hq.serving.projections.answers import project_answers
 from hq.serving.projections.customers import project_customer
 from hq.serving.projections.readings import project_events, project_readings
 from hq.serving.projections.registry import project_registry
@@ -28,6 +29,7 @@ def routes(places: Mapping[str, str]) -> Routes:
         ("states", project_states),
         ("events", project_events),
         (WAITING, project_waiting),
+        ("answers", project_answers),
         ("metrics", project_metrics),
         ("ships", project_readings),
         ("customers/*", partial(project_customer, places=places)),

@@ -1,0 +1,75 @@
+"""Asking a ship for what she has of one container, over whatever link she has; what that costs is told first, or kept within her budget."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from cargo.asking import Spend
+from cargo.identifiers import compact_container
+from cargo.registry import AT_MS_MAX
+from hq.api.access import Right
+from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, read_cursor, write_cursor
+from hq.api.errors import ApiError, not_found
+from hq.api.services import Asking, framed_clock
+
+router = APIRouter()
+AtMs = Annotated[int, Field(ge=0, le=AT_MS_MAX)]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
+
+
+class NewAsk(BaseModel):
+    """Whom to ask for what: records with since <= order time < until (UTC ms). `spend`: what the answer may take of the link's budget."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"ship": "9321483", "container": "MSKU1234565", "since_at_ms": 1777593600000, "until_at_ms": 1777680000000}]
+        },
+    )
+
+    ship: str
+    container: str
+    since_at_ms: AtMs
+    until_at_ms: AtMs
+    spend: Spend = "budget"
+
+
+@router.post("/asks")
+def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
+    """Ask a ship; durable when answered here, and on its way to her. What she says to it shows under `GET /api/asks/{ask_id}`.
+
+    `spend`: `budget` brings it if the day's budget allows, else says when it would; `nothing` tells the price alone; `any` brings it.
+    """
+    ask.need(Right.ASK_SHIPS)
+    desk = ask.services.asks
+    if ask.services.registrar.ship(new.ship) is None:
+        raise not_found("ship")
+    try:
+        span = (new.since_at_ms, new.until_at_ms)
+        asked = desk.ask(new.ship, compact_container(new.container), span, new.spend, ask.viewer.name)
+    except ValueError as problem:
+        raise ApiError(422, f"Nothing was asked: {problem}.", "Mend it and ask again.") from None
+    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "ask_id": asked.ask_id}
+
+
+@router.get("/asks")
+def asks(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -> dict[str, Any]:
+    """What ships were asked, by whom, and what they said to it, the last asked first; as the log has it now."""
+    ask.need(Right.ASK_SHIPS)
+    key = read_cursor(cursor, [int, str])
+    told = [one for one in ask.services.asks.asks() if key is None or (one["asked_at_ms"], one["ask_id"]) < tuple(key)]
+    more = write_cursor((told[limit - 1]["asked_at_ms"], told[limit - 1]["ask_id"])) if len(told) > limit else None
+    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": told[:limit], "next": more}
+
+
+@router.get("/asks/{ask_id}")
+def one(ask: Asking, ask_id: str) -> dict[str, Any]:
+    """One question and what the ship said to it. `arrived`: the records are in headquarters' log, and soon in the container's timeline."""
+    ask.need(Right.ASK_SHIPS)
+    told = ask.services.asks.one(ask_id)
+    if told is None:
+        raise not_found("question to a ship")
+    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "ask": told}

@@ -1,0 +1,38 @@
+"""What ships answered when they were asked: the readings and events themselves, which are there before all that lies before them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection
+
+from hq.serving.projections.readings import project_events, project_readings
+from hq.serving.projections.shape import Projection, reject
+from hq.serving.rows import record_rows
+from streams.codec import BlockCodec
+from streams.picking import unpack
+from streams.records import Batch, read_body
+
+_OF: Mapping[str, Projection] = {"containers": project_readings, "events": project_events}
+"""Of what else an answer may bring there is no row: what thinning kept is told by `landfall log history`."""
+_CODEC = BlockCodec()
+
+
+def project_answers(connection: Connection, batch: Batch) -> None:
+    """`answers`: the rows of each record, under their own coordinates: when they come by themselves, they are there.
+
+    Of what a ship says beside them there are no rows. What does not read, or another wrote than brings it, is set aside.
+    """
+    for row in record_rows(batch):
+        try:
+            body = read_body(row["body"])
+            if "block" not in body:
+                continue
+            picked = unpack(_CODEC, body)
+            if picked.origin.node != batch.origin.node:
+                raise ValueError(f"'{batch.origin.node}' brings what '{picked.origin.node}' wrote")
+        except ValueError as problem:
+            reject(connection, row, str(problem))
+            continue
+        if picked.stream in _OF:
+            _OF[picked.stream](connection, picked)
