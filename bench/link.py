@@ -28,7 +28,8 @@ from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.logs.files import FileLog
-from streams.node import KnownPeer, Node, NodeSettings, PeerAddress
+from streams.node.node import Node
+from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.ranges import RangeSet
 
 COMMIT_READINGS = 2_000

@@ -4,42 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from landfall.bayplantools import bayplan_app
-from landfall.certtools import certs_app
 from landfall.demo import FOLDER
-from landfall.fleettools import fleet_app
-from landfall.logcopies import add_copies
-from landfall.logtools import log_app
-from landfall.payloadtools import payload_app
-from landfall.processes import run_process
-from landfall.prooftools import proof_app
-from landfall.reporttools import report_app
-from landfall.searchtools import write_search_area
-from landfall.shiptools import ship_app
-from landfall.simtools import sim_app
-from landfall.streamtools import stream_app
-from landfall.synctools import sync_app
+from landfall.processes import found, run_process
 from streams.errors import LandfallError
 
-app = typer.Typer(
-    name="landfall",
-    help=(
-        "[bold]Landfall[/bold] ⚓ telemetry streams for containers at sea.\n\n"
-        "See it at work: [cyan]landfall demo[/cyan]. "
-        "Look into what it wrote: [cyan]landfall log history CONTAINER -f landfall-demo/hq[/cyan]."
-    ),
-    epilog="Every setting: docs/settings.md   How it is built, and why: ARCHITECTURE.md",
-    rich_markup_mode="rich",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer()
+"""The words that are commands themselves."""
 DEMO, NODES, HEADQUARTERS, LOOKING = "See it at work", "Nodes, at sea and ashore", "Headquarters", "Look and manage"
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
@@ -74,9 +51,6 @@ def demo(
     doors = Doors() if first_port is None else Doors.beginning_at(first_port)
     story = story_told(folder.resolve(), speed, fresh=fresh, seed=seed, boxes=boxes)
     run_demo(Fleet(folder.resolve(), story, doors), fresh=fresh)
-
-
-app.add_typer(ship_app, name="ship", rich_help_panel=NODES, epilog=SETTINGS)
 
 
 @app.command(rich_help_panel=NODES, epilog=SETTINGS)
@@ -121,24 +95,67 @@ def dashboards(config: Config = None) -> None:
     run_process("dashboards", config)
 
 
-app.add_typer(sim_app, name="sim", rich_help_panel=DEMO)
-app.add_typer(fleet_app, name="fleet", rich_help_panel=DEMO)
-add_copies(log_app)
-app.add_typer(log_app, name="log", rich_help_panel=LOOKING)
-app.add_typer(stream_app, name="stream", rich_help_panel=LOOKING)
-app.add_typer(sync_app, name="sync", rich_help_panel=LOOKING)
-app.add_typer(certs_app, name="certs", rich_help_panel=LOOKING)
-app.add_typer(proof_app, name="proof", rich_help_panel=LOOKING)
-app.add_typer(bayplan_app, name="bayplan", rich_help_panel=LOOKING)
-app.add_typer(payload_app, name="payload", rich_help_panel=LOOKING)
-app.add_typer(report_app, name="report", rich_help_panel=LOOKING)
-app.command("search-area", rich_help_panel=LOOKING)(write_search_area)
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Words of a kind: where they are found, as `module:name`, and the panel of the first screen that shows them."""
+
+    where: str
+    panel: str
+    epilog: str | None = None
+
+
+GROUPS = {
+    "ship": Group("landfall.shiptools:ship_app", NODES, SETTINGS),
+    "sim": Group("landfall.simtools:sim_app", DEMO),
+    "fleet": Group("landfall.fleettools:fleet_app", DEMO),
+    "log": Group("landfall.logcopies:log_app", LOOKING),
+    "stream": Group("landfall.streamtools:stream_app", LOOKING),
+    "sync": Group("landfall.synctools:sync_app", LOOKING),
+    "certs": Group("landfall.certtools:certs_app", LOOKING),
+    "proof": Group("landfall.prooftools:proof_app", LOOKING),
+    "bayplan": Group("landfall.bayplantools:bayplan_app", LOOKING),
+    "payload": Group("landfall.payloadtools:payload_app", LOOKING),
+    "report": Group("landfall.reporttools:report_app", LOOKING),
+}
+SINGLE = {
+    "ask": Group("landfall.asktools:ask_ship", LOOKING),
+    "search-area": Group("landfall.searchtools:write_search_area", LOOKING),
+}
+"""Words that are one command each, found as groups are."""
+
+
+def line_for(words: Sequence[str] = ()) -> typer.Typer:
+    """The command line. Whole, unless the first of `words` is known: then as much as that needs, for loading the rest takes a second."""
+    line = typer.Typer(
+        name="landfall",
+        help=(
+            "[bold]Landfall[/bold] ⚓ telemetry streams for containers at sea.\n\n"
+            "See it at work: [cyan]landfall demo[/cyan]. "
+            "Look into what it wrote: [cyan]landfall log history CONTAINER -f landfall-demo/hq[/cyan]."
+        ),
+        epilog="Every setting: docs/settings.md   How it is built, and why: ARCHITECTURE.md",
+        rich_markup_mode="rich",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    line.registered_commands += app.registered_commands
+    single = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    known = [word for word in words[:1] if word in (*GROUPS, *SINGLE, *single)]
+    for name, group in GROUPS.items():
+        if not known or name in known:
+            line.add_typer(found(group.where), name=name, rich_help_panel=group.panel, epilog=group.epilog)
+    for name, command in SINGLE.items():
+        if not known or name in known:
+            line.command(name, rich_help_panel=command.panel)(found(command.where))
+    return line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a known error ends it with a sentence on what to do and exit code 2, never with a traceback."""
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="landfall")
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        line_for(words)(args=words, prog_name="landfall")
     except LandfallError as problem:
         console = Console(stderr=True)
         console.print(f"landfall: {problem.args[0].rstrip()}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import typer
 
 from landfall.loglists import Column, List
 from landfall.logopening import no_index
-from landfall.logtools import Folder, How, Output
+from landfall.logtools import Folder, How, Output, log_app
 from landfall.writingout import Format, Row, say, tell, write
 from streams.codec import BlockCodec
 from streams.errors import Misuse
@@ -36,12 +36,7 @@ RESTORED = List((Column.text("log"), Column.text("replaced")))
 """What `restore` tells: the log's folder, and where the log that was there lies, if there was one."""
 
 
-def add_copies(app: typer.Typer) -> None:
-    """Add the commands to `landfall log`."""
-    for command in (check, backup, restore):
-        app.command(command.__name__)(command)
-
-
+@log_app.command("check")
 def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
     """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is.
 
@@ -61,6 +56,7 @@ def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> 
     raise typer.Exit(DAMAGED if damaged else 0)
 
 
+@log_app.command("backup")
 def backup(target: Target, folder: Folder, format_: Outcome = Format.TEXT) -> None:
     """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
     _check_outcome(format_)
@@ -72,6 +68,7 @@ def backup(target: Target, folder: Folder, format_: Outcome = Format.TEXT) -> No
     write(lambda: BACKUP.tables([row]), BACKUP.in_words(_backed_up), format_, None)
 
 
+@log_app.command("restore")
 def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder, format_: Outcome = Format.TEXT) -> None:
     """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
     _check_outcome(format_)

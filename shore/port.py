@@ -11,7 +11,7 @@ from shore.settings import PortSettings
 from shore.taking import Taking
 from streams.clock import Clock
 from streams.consumers import Patience
-from streams.node import Node
+from streams.node.node import Node
 
 
 class PortNode:

@@ -11,7 +11,7 @@ from cargo.identifiers import is_locode
 from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.settings import IntakeSettings
-from streams.node import NodeSettings
+from streams.node.settings import NodeSettings
 from streams.tables import Problem, SettingsTable, barred, between
 
 

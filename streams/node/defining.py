@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +14,12 @@ import pyarrow.compute as pc
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions
 from streams.log import Log
-from streams.node.links import Links
 from streams.policy import Peer
 from streams.records import BODY, TOPIC
 from streams.words import Position
+
+if TYPE_CHECKING:  # who only reads definitions needs no network
+    from streams.node.links import Links
 
 told = logging.getLogger("landfall.node")
 

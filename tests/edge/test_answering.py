@@ -18,7 +18,7 @@ from streams.bodies import Bodies
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.picking import CARRIER, pack
 from streams.proof.canonical import row_digests

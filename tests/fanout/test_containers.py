@@ -16,7 +16,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from typer.testing import CliRunner
 
 from deploy.containers.compose import health_checks, services
-from landfall.cli import app
+from landfall.cli import line_for
 from landfall.configuration import load
 from landfall.demo.containers import PROCESSES as CONTAINERS
 from landfall.demo.fleet import Secrets
@@ -33,7 +33,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the containers' settings service leaves it."""
     folder = tmp_path_factory.mktemp("fleet")
     for _ in range(2):
-        done = CliRunner().invoke(app, ["fleet", "write", str(folder), "--boxes", "60"], catch_exceptions=False)
+        done = CliRunner().invoke(line_for(["fleet"]), ["fleet", "write", str(folder), "--boxes", "60"], catch_exceptions=False)
         assert done.exit_code == 0
     return folder
 
@@ -60,7 +60,7 @@ def test_each_container_finds_settings_that_its_process_takes(fleet: Path) -> No
 
 def test_writing_again_changes_nothing(fleet: Path) -> None:
     before = {path: path.read_bytes() for path in sorted(fleet.rglob("*")) if path.is_file() and "accounts" not in path.name}
-    CliRunner().invoke(app, ["fleet", "write", str(fleet), "--boxes", "60"], catch_exceptions=False)
+    CliRunner().invoke(line_for(["fleet"]), ["fleet", "write", str(fleet), "--boxes", "60"], catch_exceptions=False)
     assert {path: path.read_bytes() for path in before} == before
 
 

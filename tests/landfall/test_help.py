@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from landfall.cli import app, main
+from landfall.cli import GROUPS, line_for, main
 
 
 def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -19,7 +19,7 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
         yield from commands(inner, (*words, name))
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(line_for())))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -53,6 +53,17 @@ def test_the_first_screen_leads_to_the_demo_and_names_every_group(capsys: pytest
             < told.index("Look and manage")
         )
         assert "docs/settings.md" in told
+
+
+@pytest.mark.parametrize("first", [words[0] for words in COMMANDS if len(words) == 1])
+def test_a_first_word_that_is_known_loads_no_other_groups(first: str) -> None:
+    """And of its own all: a process starts the sooner."""
+    line, whole = line_for((first, "--help")), line_for()
+    groups = {group.name: group.typer_instance for group in whole.registered_groups}
+    assert {group.name: group.typer_instance for group in line.registered_groups} == {
+        name: groups[name] for name in GROUPS if name == first
+    }
+    assert first in typer.main.get_command(line).commands  # type: ignore[attr-defined]
 
 
 def test_a_slip_of_the_finger_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:

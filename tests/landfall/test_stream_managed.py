@@ -17,7 +17,7 @@ from landfall import streamtools
 from streams.clock import WallClock
 from streams.ledger import OriginLedger
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.retention.runs import RUN
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node

@@ -22,7 +22,8 @@ from streams.crash import CRASH_VARIABLE
 from streams.errors import LandfallError
 from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
-from streams.node import KnownPeer, Node, NodeSettings, PeerAddress
+from streams.node.node import Node
+from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.policy import LinkClass, Role
 from streams.records import Record, to_batch
 

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from streams.clock import StillClock, WallClock
 from streams.errors import Misuse
 from streams.log import Append
-from streams.node import Node, NodeSettings
+from streams.node.node import Node
 from streams.node.purses import FILE_NAME
-from streams.node.settings import LinkSettings
+from streams.node.settings import LinkSettings, NodeSettings
 from streams.records import Record, to_batch
 from tests.node.fleet import Proxy, address, free_port, readings, settings, until
 from tests.node.points import LEASED

@@ -19,8 +19,8 @@ from streams.link.certificates import Made, make_node
 from streams.link.dialling import Dialler
 from streams.link.tls import TlsFiles, trusting
 from streams.log import Append
-from streams.node import Node, NodeSettings, PeerAddress
-from streams.node.settings import TlsSettings
+from streams.node.node import Node
+from streams.node.settings import NodeSettings, PeerAddress, TlsSettings
 from streams.records import Record, to_batch
 from tests.node.fleet import address, readings, settings, until
 

@@ -8,7 +8,7 @@ from typing import Any
 from cargo.registry import Entry, Ship, Stream, entry_body
 from shore.forwarding import Forwarding
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.policy import Lane
 from streams.records import Record, to_batch
 from tests.node.fleet import address, readings, started, until

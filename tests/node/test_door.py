@@ -13,7 +13,7 @@ import pytest
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
 from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.words import Position
 from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until

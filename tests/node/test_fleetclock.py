@@ -10,8 +10,8 @@ from aiohttp import web
 
 from streams.clock import WallClock
 from streams.errors import RetryLater
-from streams.node import Node
 from streams.node.fleetclock import clock_of, first_word
+from streams.node.node import Node
 from tests.node.fleet import free_port, settings, until
 
 LONG_AGO_MS = 1_600_000_000_000

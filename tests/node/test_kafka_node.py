@@ -11,13 +11,14 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from hq.opening import opened_log
-from landfall.cli import app
+from landfall.cli import line_for
 from streams.errors import Misuse
 from streams.log import Append
 from streams.logs.kafka.client import Fenced
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.transactions import Transactions
-from streams.node import Node, NodeSettings
+from streams.node.node import Node
+from streams.node.settings import NodeSettings
 from streams.records import Record, to_batch
 from tests.fanout.kafka import Kafka
 from tests.node.fleet import address, readings, settings, started, until
@@ -46,7 +47,7 @@ async def test_a_ship_on_files_and_a_port_on_kafka(kafka: Kafka, tmp_path: Path)
     assert reader.history("MSKU1234565").rows.num_rows == tokyo.log.history("MSKU1234565").rows.num_rows > 6_000
     reader.close()
     words = ["log", "cat", "alerts", "--folder", str(tmp_path / "tokyo"), "--format", "json"]
-    shown = await asyncio.to_thread(CliRunner().invoke, app, words)
+    shown = await asyncio.to_thread(CliRunner().invoke, line_for(words), words)
     assert "alert_id" in shown.output
     await ship.stop()
     await tokyo.stop()

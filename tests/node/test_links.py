@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from streams.errors import NotAllowed
 from streams.link.dialling import Dialler
 from streams.log import Append
-from streams.node import PeerAddress
+from streams.node.settings import PeerAddress
 from streams.records import Record, to_batch
 from tests.node.fleet import Proxy, address, readings, started, until
 

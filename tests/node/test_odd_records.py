@@ -23,7 +23,7 @@ from intake.watching import Watching
 from shore.forwarding import Forwarding
 from streams.bodies import Bodies
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.node.rowtelling import batch_lines
 from streams.records import BODY, Record, read_body, to_batch
 from streams.retention.kept import kept_rows, window_h

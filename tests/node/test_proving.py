@@ -16,8 +16,8 @@ from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.ledger import OriginLedger
 from streams.log import Append
-from streams.node import Node
 from streams.node.checking import ASKED_AGAIN
+from streams.node.node import Node
 from streams.node.proving import KEY_NAME, load_or_make_key
 from streams.proof.keys import key_text
 from streams.proof.reading import Copy

@@ -8,7 +8,7 @@ from typing import Any
 from cargo.registry import Entry, Stream, entry_body
 from streams.clock import WallClock
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.retention.runs import RUN
 from streams.retention.spending import stored_bytes

@@ -12,7 +12,7 @@ from streams.clock import StillClock, WallClock
 from streams.consumers import Consumer, Patience
 from streams.ledger import OriginLedger
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.retention.runs import RUN
 from tests.node.fleet import Calendar, address, readings, settings, until

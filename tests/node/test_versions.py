@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.session.messages import MESSAGE_BYTES_MAX, PROTOCOL
 from tests.node.fleet import address, readings, started, until

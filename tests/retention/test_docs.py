@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from landfall.cli import app
+from landfall.cli import line_for
 from streams.definitions import DEFAULTS, Definition
 from streams.policy import Lane
 from tests.node.process import ROOT
@@ -37,7 +37,7 @@ def test_every_setting_is_told() -> None:
 
 
 def test_every_command_named_exists() -> None:
-    groups = {group.name: group.typer_instance for group in app.registered_groups}
+    groups = {group.name: group.typer_instance for group in line_for().registered_groups}
     for group in ("log", "stream"):
         instance = groups[group]
         assert instance is not None

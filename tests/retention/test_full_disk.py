@@ -13,9 +13,9 @@ from streams.errors import RetryLater
 from streams.log import Append
 from streams.logs.files import FileLogOptions
 from streams.metrics import Metrics
-from streams.node import NodeSettings
 from streams.node.reserve import Reserve
 from streams.node.retaining import Retaining
+from streams.node.settings import NodeSettings
 from streams.ranges import RangeSet
 from streams.retention.runs import RUN
 from streams.retention.spending import Spending

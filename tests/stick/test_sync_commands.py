@@ -14,7 +14,7 @@ import tomli_w
 from landfall.cli import main
 from streams.block import Block
 from streams.log import Append
-from streams.node import Node
+from streams.node.node import Node
 from streams.proof.keys import SigningKey, key_text
 from streams.records import Record, to_batch
 from streams.stick.frames import Signed, read_frames
