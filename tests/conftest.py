@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,10 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.fanout.kafka import Kafka
+
+# As in the Makefile, for whoever runs pytest without it: else each of the hundreds of processes of a run compiles our code anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 FIRST = ("tests/e2e", "kafka", "tests/hq_spark/test_kills.py")
 """What takes longest, first: what is begun last should be short."""
