@@ -1,0 +1,109 @@
+"""`landfall ask`: a ship at sea is asked for what she has of one container; what that costs is told first, or kept within her budget."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from landfall.headquarters import Api, Password, Username, answer_of, headquarters
+from landfall.lognumbers import printable, read_at_ms, utc
+from streams.errors import Misuse
+
+LOOK_S = 0.5
+LISTED_MAX = 500
+Ship = Annotated[str | None, typer.Argument(help="Her IMO number.")]
+Container = Annotated[str | None, typer.Argument(help="The container's number.")]
+Since = Annotated[str | None, typer.Option("--since", help="From when on, like 2026-05-01T04:00 (UTC).")]
+Until = Annotated[str | None, typer.Option("--until", help="Before when.", show_default="the fleet's time now")]
+PriceOnly = Annotated[bool, typer.Option("--price", help="Only tell what it would cost.")]
+AnyPrice = Annotated[bool, typer.Option("--at-any-price", help="Bring it now, though it is more than is left of the day's budget.")]
+Wait = Annotated[float, typer.Option("--wait", min=0, help="Wait so many seconds for her answer.")]
+Listed = Annotated[bool, typer.Option("--list", help="What ships were asked, by whom, and what they said.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+
+
+def ask_ship(
+    api: Api,
+    username: Username,
+    password: Password,
+    ship: Ship = None,
+    container: Container = None,
+    since: Since = None,
+    until: Until = None,
+    price: PriceOnly = False,
+    at_any_price: AnyPrice = False,
+    wait_s: Wait = 60.0,
+    list_: Listed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a ship for one container's records of a time, over the link she has now: within her day's budget, or with its price told.
+
+    Ends with 1 when she refuses, or has not answered yet: a ship without a link answers when she has one.
+    """
+    with headquarters(api, username, password) as client:
+        if list_:
+            told = [one for page in _pages(client) for one in page]
+            typer.echo("\n".join(map(json.dumps, told))) if as_json else _show(told)
+            return
+        if ship is None or container is None or since is None or (price and at_any_price):
+            raise Misuse(
+                "SHIP, CONTAINER and --since say what to ask, --price or --at-any-price how", hint="or --list: what was asked before"
+            )
+        span = {"since_at_ms": read_at_ms(since), "until_at_ms": read_at_ms(until) if until else _now_ms(client)}
+        spend = "nothing" if price else "any" if at_any_price else "budget"
+        body = {"ship": ship, "container": container, **span, "spend": spend}
+        ask_id = answer_of(client, "POST", "/api/asks", json=body)["ask_id"]
+        one = _answered(client, ask_id, wait_s)
+    typer.echo(json.dumps(one) if as_json else _line(one))
+    if one["state"] in ("asked", "refused") or (one["state"] == "answered" and not one["arrived"]):
+        raise typer.Exit(1)
+
+
+def _now_ms(client: httpx.Client) -> int:
+    return int(answer_of(client, "GET", "/api/clock")["clock"]["now_at_ms"])
+
+
+def _answered(client: httpx.Client, ask_id: str, wait_s: float) -> dict[str, Any]:
+    """The question once it is answered and what was answered is there, or as it stands after `wait_s`."""
+    end_s = time.monotonic() + wait_s
+    while True:
+        one: dict[str, Any] = answer_of(client, "GET", f"/api/asks/{ask_id}")["ask"]
+        there = one["state"] in ("priced", "refused") or one["arrived"]
+        if there or time.monotonic() >= end_s:
+            return one
+        time.sleep(LOOK_S)
+
+
+def _pages(client: httpx.Client) -> Any:
+    cursor = None
+    while True:
+        page = answer_of(client, "GET", "/api/asks", params={"limit": LISTED_MAX, **({"cursor": cursor} if cursor else {})})
+        yield page["items"]
+        if (cursor := page["next"]) is None:
+            return
+
+
+def _line(one: dict[str, Any]) -> str:
+    if one["answer"] is None:
+        return f"{one['ask_id']}: asked; she has not answered yet: `landfall ask --list` shows when she has"
+    state = "answered, on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]
+    return printable(f"{one['ask_id']}: {state}: {one['answer']['told']}")
+
+
+def _show(told: list[dict[str, Any]]) -> None:
+    table = Table("ask", "ship", "container", "since", "until", "asked", "by", "state", "cost", "she said", box=None, header_style="bold")
+    for one in told:
+        answer = one["answer"] or {"cost": None, "told": ""}
+        state = "on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]
+        cost = "" if answer["cost"] is None else f"{answer['cost']:,.4f}"
+        times = (utc(one[name]) for name in ("since_at_ms", "until_at_ms", "asked_at_ms"))
+        since, until, asked = times
+        row = (one["ask_id"], one["ship"], one["container"], since, until, asked, one["asked_by"], state, cost, answer["told"])
+        table.add_row(*map(printable, row))
+    Console(width=None if Console().is_terminal else 300).print(table if told else "no ship was asked yet")

@@ -1,0 +1,104 @@
+"""Goal: operations ask a real ship at sea from the command line, are told the price first, and have the records before she is in port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from edge.answering import Answering
+from edge.waiting import TellingWaiting
+from shore.taking import Taking
+from streams.clock import WallClock
+from streams.log import Append
+from streams.node.node import Node
+from streams.node.settings import LinkSettings
+from streams.records import Record, to_batch
+from tests.hq_serving.conftest import PASSWORD, api_of, log_in, settings_for, still_clock
+from tests.hq_serving.fleet import ship
+from tests.landfall.commands import run
+from tests.node.fleet import address, settings
+
+IMO, BOX = "9321483", "MSKU1234565"
+MINUTE_MS = 60_000
+
+
+@contextmanager
+def at_sea(folder: Path, since_ms: int) -> Iterator[Node]:
+    """Headquarters and a ship over the satellite, each with its part of asking, in a thread of their own; headquarters' node."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def start() -> tuple[Node, Node]:
+        link = LinkSettings(budget_bytes_per_day=500_000, alerts_reserve_bytes=50_000, price_per_mb=8.0)
+        hq, vessel = Node(settings("hq", folder)), Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": link}}))
+        hq.add_background("answers", Taking(hq, lambda stream: None).run)
+        vessel.add_background("answers", Answering(vessel, TellingWaiting(vessel, every_s=3_600)).run)
+        for node in (hq, vessel):
+            await node.start()
+        rows = [Record(BOX, "TRK", since_ms + at * MINUTE_MS, {"return_c": at / 8}) for at in range(30)]
+        await vessel.append([Append("containers", to_batch([Record("MSKU7654321", "TRK", since_ms), *rows]))])
+        vessel.link([address("ship-a", "hq", hq.url, "satellite")])
+        return hq, vessel
+
+    hq, vessel = asyncio.run_coroutine_threadsafe(start(), loop).result(30)
+    try:
+        yield hq
+    finally:
+        for node in (vessel, hq):
+            asyncio.run_coroutine_threadsafe(node.stop(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def words(client: httpx.Client) -> tuple[str, ...]:
+    return ("--api", str(client.base_url).rstrip("/"), "--username", "mira", "--password", PASSWORD)
+
+
+def held(hq: Node) -> list[Any]:
+    return [row["return_c"] for row in hq.log.history(BOX, streams=["containers"]).rows.to_pylist()]
+
+
+def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    since_ms = WallClock().now_ms() // MINUTE_MS * MINUTE_MS - 60 * MINUTE_MS
+    since, until = (iso(since_ms + minutes * MINUTE_MS) for minutes in (10, 1_000))
+    with ExitStack() as stack:
+        hq = stack.enter_context(at_sea(tmp_path, since_ms))
+        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": hq.settings.token})
+        client = stack.enter_context(api_of(told_to, still_clock(WallClock().now_ms())))
+        entry = {"type": "ship", "id": IMO, "value": ship(IMO, "Albatross")}
+        assert client.post("/api/registry", json={"entries": [entry]}, headers=log_in(client, "mira")).status_code == 200
+        at = words(client)
+        code, told, _ = run(capsys, "ask", IMO, BOX, "--since", since, "--until", until, "--price", *at)
+        assert (code, ": priced: 20 records, " in told, "cost 0.0" in told) == (0, True, True), told
+        assert not held(hq)
+        code, told, _ = run(capsys, "ask", IMO, BOX, "--since", since, "--json", *at)
+        one = json.loads(told)
+        assert (code, one["state"], one["arrived"], one["answer"]["records"]) == (0, "answered", True, 20), told
+        assert held(hq) == [minutes / 8 for minutes in range(10, 30)]
+
+        code, told, _ = run(capsys, "ask", "--list", *at)
+        rows = [line.split() for line in told.splitlines()[1:]]
+        cost = f"{one['answer']['cost']:.4f}"
+        wanted = [(IMO, BOX, "Mira", state, cost) for state in ("answered", "priced")]
+        assert sorted((row[1], row[2], *row[9:12]) for row in rows) == wanted
+        listed = run(capsys, "ask", "--list", "--json", *at)[1].splitlines()
+        assert sorted(json.loads(line)["spend"] for line in listed) == ["budget", "nothing"]
+
+        assert run(capsys, "ask", "9000000", BOX, "--since", since, *at)[0] == 2
+        code, _, problem = run(capsys, "ask", IMO, *at)
+        assert (code, "say what to ask" in problem) == (2, True)
+
+
+def iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
