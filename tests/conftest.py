@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -15,6 +16,10 @@ from tests.fanout.kafka import Kafka
 # As in the Makefile, for whoever runs pytest without it: else each of the hundreds of processes of a run compiles our code anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A machine that does more than these tests is no failure of theirs.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 FIRST = ("tests/e2e", "kafka", "tests/hq_spark/test_kills.py")
 """What takes longest, first: what is begun last should be short."""
