@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from streams.block import Block, BlockTooLarge, Codec, digest
 from streams.crash import commit_point
-from streams.errors import LandfallError, Misuse
+from streams.errors import LandfallError, Misuse, RetryLater
 from streams.log import Log, LogReader
 from streams.metrics import Metrics
 from streams.records import concat
@@ -23,6 +23,8 @@ JOINED_RECORDS = 65_536
 JOINED_BLOCKS_MAX = 1_024
 ADMIT_BYTES_MAX = 16 << 20
 """Bytes of blocks made durable in one commit."""
+GONE_AGAIN_S = 2.0
+"""How long to wait for room until it is tried again."""
 
 
 @dataclass(slots=True)
@@ -68,13 +70,16 @@ class Store:
         return await waiting.done
 
     async def declare_gone(self, gone: DeclareGone) -> None:
-        """Note in the log what will never come."""
-        try:
-            await asyncio.to_thread(self._log.declare_gone, gone.stream, gone.origin, gone.first, gone.end, gone.reason)
-        except LandfallError as problem:
-            self._report(
-                "a peer declared offsets gone that this log does not let go", "not believed", stream=gone.stream, problem=str(problem)
-            )
+        """Note in the log what will never come. On a full disk it is tried until there is room: the peer says it once in a session."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._log.declare_gone, gone.stream, gone.origin, gone.first, gone.end, gone.reason)
+            except RetryLater:
+                await asyncio.sleep(GONE_AGAIN_S)
+            except LandfallError as problem:
+                return self._report(
+                    "a peer declared offsets gone that this log does not let go", "not believed", stream=gone.stream, problem=str(problem)
+                )
 
     async def old_copy(self, old: OldCopy) -> None:
         """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""

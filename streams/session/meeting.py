@@ -60,7 +60,9 @@ class Meeting:
                 agreed.update({key: ranges for key, ranges in settled.items() if terms.shared(key)})
                 continue
             ledger = self._exchange.ledger(stream, terms.shared)
-            if theirs is not None or any(any(one.gone.values()) for one in ledger.values()):
+            # Who has nothing of it yet may have it from another soon, and is not to send it here.
+            may_come = any(terms.incoming((stream, origin)) for origin in ledger)
+            if theirs is not None or may_come or any(any(one.gone.values()) for one in ledger.values()):
                 answers += summaries(stream, ledger)
             if theirs is not None:
                 self._awaited.add(stream)

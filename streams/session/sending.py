@@ -124,7 +124,7 @@ class Sender:
         """The reads to ask for now: at most one for each lane's newest and one for its backlog, each one block ahead of the link."""
         asked = []
         for slot in self._slots:
-            if slot.loading is None and slot.ready is None and (load := self._next_load(slot, now_s)):
+            if slot.todo and slot.loading is None and slot.ready is None and (load := self._next_load(slot, now_s)):
                 slot.loading = load
                 self.track((load.stream, load.origin)).busy.add(load.first, load.end)
                 asked.append(load)
@@ -220,7 +220,8 @@ class Sender:
                 slot.todo[key] = None
                 continue
             wanted = track.wanted(held, now_s)
-            mine = wanted.within(track.live_from, held.end()) if slot.live else wanted.within(0, min(track.live_from, held.end()))
+            split = min(track.live_from, held.end())  # the newest may have been dropped since
+            mine = wanted.within(split, held.end()) if slot.live else wanted.within(0, split)
             if mine:
                 slot.todo[key] = None  # at the end: each takes its turn
                 if slot.live:

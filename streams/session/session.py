@@ -308,10 +308,10 @@ class Session:
         self._work([key])
 
     def _speaks_of(self, key: Key) -> bool:
-        """Whether both may speak of `key`; False where the two have heard different things of the stream. Raises NotAllowed."""
+        """Whether both may speak of `key`; False where the two have heard different things of stream or link. Raises NotAllowed."""
         if self._terms.shared(key):
             return True
-        if self._terms.disputed(key):
+        if self._terms.disputed(key) or self._terms.unheard(key):
             return False
         raise NotAllowed(self._terms.why_not(key))
 

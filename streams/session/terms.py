@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streams.definitions import Definitions, may_have, may_originate
 from streams.policy import Lane, LinkPolicy, Peer, Role, carries, may_send
@@ -47,6 +47,10 @@ class Terms:
         """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared."""
         stream, origin = key
         return self._carried(stream) and may_send(self.other, origin.node) and self.definitions.recorded(stream)
+
+    def unheard(self, key: Key) -> bool:
+        """Whether a peer that has not heard yet what this end lets the link carry may honestly think it shared."""
+        return replace(self, link=replace(self.link, streams=("*",))).shared(key)
 
     def why_not(self, key: Key) -> str:
         """One sentence on why `key` may not come from the other."""

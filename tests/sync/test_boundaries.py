@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from streams.definitions import Definitions
+from streams.node.purses import for_alerts
 from streams.policy import LAN, SATELLITE, Peer, Role
 from streams.session import Report, Session, Terms, announcing, receiving, sending
 from streams.session import messages as m
@@ -272,6 +273,19 @@ def test_a_peer_that_does_not_listen_is_left_and_harms_no_other(monkeypatch: pyt
     assert not any(session.closed for session in connection.ends.values())
     assert len(honest.log.rows["containers", world.stations["sydney"].origin]) == 200
     assert "does not listen" in liar.refusal()
+
+
+def test_who_has_not_heard_yet_what_a_link_carries_is_not_accused() -> None:
+    """Both speak at once: news of a stream may be under way while the Hello is that lets the link carry alerts alone."""
+    liar = Liar("hq")
+    terms = Terms(liar.honest.me, Peer("liar", "hq"), for_alerts(LAN), liar.honest.exchange.roles)
+    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
+    liar.greet()
+    liar.say(m.Track(0, "events", "liar", 1), m.Claim(0, 0, 9), m.Have(0, [(0, 9)]), m.Gone(0, "lost", [(9, 12)]))
+    assert not liar.session.closed
+    assert "events" not in liar.honest.log.streams()
+    liar.say(m.Begin(1, 0, 0, 2, 5, bytes(16), 0, b"x"))
+    assert "does not travel over a lan link" in liar.refusal(), "but data comes after the Hello"
 
 
 def test_who_has_heard_more_of_a_streams_settings_is_put_off_and_not_refused() -> None:

@@ -6,9 +6,12 @@ import random
 from itertools import pairwise
 
 from streams.definitions import Definitions
+from streams.policy import Lane
+from streams.ranges import RangeSet
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Fragment, Message, Track, decode
 from streams.session.peertrack import PeerTrack
-from streams.session.sending import FRAGMENT_BYTES_MIN, FRAGMENT_S, LINGER_APART_S, LINGER_RECORDS, LINGER_S
+from streams.session.sending import FRAGMENT_BYTES_MIN, FRAGMENT_S, LINGER_APART_S, LINGER_RECORDS, LINGER_S, LIVE_RECORDS, Sender
+from streams.words import Origin
 from tests.sync.world import World, rows
 
 RATE_BYTES_S = 16_000.0
@@ -91,6 +94,18 @@ def test_the_newest_readings_go_beside_the_backlog() -> None:
     assert 0 in had, "the backlog has begun to arrive"
     assert len(had) < 35_000, "and is far from done"
     world.run_until(lambda: world.complete("tokyo"))
+
+
+def test_the_newest_may_be_dropped_before_they_are_sent() -> None:
+    key = ("containers", Origin("ship-a", 1))
+    held = RangeSet([(0, LIVE_RECORDS + 100)])
+    sender = Sender(lambda _: held, lambda _: 0, lambda _: Lane.READINGS)
+    sender.work(key)
+    held.remove(50, LIVE_RECORDS + 100)
+    assert [(load.first, load.end) for load in sender.loads(0.0)] == [(0, 50)]
+    held.remove(0, 50)
+    sender.work(key)
+    assert not sender.loads(0.0)
 
 
 def test_readings_that_come_all_the_time_go_together_and_one_alone_hardly_waits() -> None:

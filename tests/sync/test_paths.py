@@ -71,6 +71,24 @@ def test_who_lacks_much_fetches_from_several_at_once() -> None:
     assert min(from_tokyo.sent["tokyo"], from_singapore.sent["singapore"]) > whole_bytes * 0.25
 
 
+def test_what_came_from_one_is_not_sent_to_another_who_had_it_all_along() -> None:
+    world = World(6)
+    tokyo = world.station("tokyo")
+    world.station("singapore")
+    chance = random.Random(6)
+    for _ in range(40):
+        tokyo.append("containers", rows(chance, 100, ROW_BYTES))
+    between = world.connect("tokyo", "singapore", rate_bytes_s=1e7)
+    world.run_until(lambda: world.complete("singapore"))
+    world.cut(between)
+    world.station("hq", "hq")
+    slow = world.connect("hq", "singapore", rate_bytes_s=2e4)
+    world.connect("hq", "tokyo", rate_bytes_s=1e7)
+    world.run_until(lambda: world.complete("hq"))
+    world.run(60.0)
+    assert slow.sent["hq"] < 2_000, "not even the first fragment of each block"
+
+
 def test_an_alert_over_satellite_and_over_port_is_one_alert() -> None:
     world = World(4)
     ship, hq = world.station("ship-a", "ship", "9321483"), world.station("hq", "hq")

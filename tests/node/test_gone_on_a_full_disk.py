@@ -1,0 +1,45 @@
+"""Goal: what a peer says is gone is not forgotten because the disk was full when it said so: it says it once in a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.codec import BlockCodec
+from streams.errors import RetryLater
+from streams.logs.files import FileLog
+from streams.metrics import Metrics
+from streams.node import storing
+from streams.ranges import RangeSet
+from streams.session import DeclareGone
+from streams.words import Origin
+from tests.streams.logkit import open_log
+
+SHIP = Origin("ship-a", 7)
+
+
+class FullAtFirst:
+    """A log with no room for the first `refusals` calls."""
+
+    def __init__(self, log: FileLog, refusals: int) -> None:
+        self._log, self.refusals = log, refusals
+
+    def declare_gone(self, *what: Any) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise RetryLater("no room")
+        self._log.declare_gone(*what)
+
+
+async def test_it_is_noted_once_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "GONE_AGAIN_S", 0.0)
+    reports: list[str] = []
+    log = open_log(tmp_path)
+    full = FullAtFirst(log, 3)
+    store = storing.Store(full, BlockCodec(), Metrics("test"), lambda reason, *_, **__: reports.append(reason))  # type: ignore[arg-type]
+    await store.declare_gone(DeclareGone("containers", SHIP, 3, 9, "thinned"))
+    assert full.refusals == 0
+    assert log.ledger("containers")[SHIP].gone == {"thinned": RangeSet([(3, 9)])}
+    assert not reports, "nobody has done anything wrong"
