@@ -16,8 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,24 +115,32 @@ class Upkept:
 
     rest_share: float | None
     took_s: list[float] = field(default_factory=list)
+    upkeep_s: list[float] = field(default_factory=list)
+    """Processor time that upkeep took while a commit was under way, for each commit."""
     steps: int = 0
     busy_s: float = 0.0
 
-    @contextmanager
-    def beside(self, log: FileLog) -> Iterator[None]:
-        """While within."""
+    def commits_beside(self, log: FileLog, readings: pa.RecordBatch) -> None:
+        """Commits of COMMIT_ROWS."""
         over = threading.Event()
         thread = threading.Thread(target=self._keep_up, args=(log, over))
         thread.start()
+        clock = time.pthread_getcpuclockid(thread.ident or 0)
         try:
-            yield
+            for at in range(0, readings.num_rows, COMMIT_ROWS):
+                before_s = time.clock_gettime(clock)
+                self.took_s += commits(log, readings.slice(at, COMMIT_ROWS), COMMIT_ROWS, "containers")
+                self.upkeep_s.append(time.clock_gettime(clock) - before_s)
         finally:
             over.set()
             thread.join()
 
     def told(self, readings: int) -> Figures:
-        """Of the appends beside it; and which share of the time it worked."""
-        return told(readings, self.took_s) | {"upkeep_steps": self.steps, "upkeep_share": round(self.busy_s / sum(self.took_s), 2)}
+        """Of the appends beside it; which share of the time it worked, and the processor time that it took within a commit."""
+        p50, p99 = np.percentile(self.upkeep_s, (50, 99)) * 1000
+        within = {"upkeep_cpu_in_a_commit_p50_ms": round(p50, 1), "upkeep_cpu_in_a_commit_p99_ms": round(p99, 1)}
+        share = round(self.busy_s / sum(self.took_s), 2)
+        return told(readings, self.took_s) | within | {"upkeep_steps": self.steps, "upkeep_share": share}
 
     def _keep_up(self, log: FileLog, over: threading.Event) -> None:
         while self.rest_share is not None and not over.is_set():
@@ -142,6 +149,7 @@ class Upkept:
             step_s = time.perf_counter() - begun_s
             self.steps, self.busy_s = self.steps + more, self.busy_s + step_s
             over.wait(max(REST_S_MIN, self.rest_share * step_s) if more and self.rest_share else 0.0 if more else REST_S_MIN)
+        over.wait()  # its clock is read to the end
 
 
 def append_beside_upkeep(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
@@ -151,8 +159,7 @@ def append_beside_upkeep(folder: Path, readings: pa.RecordBatch, at_ms: int) -> 
     for _ in range(UPKEEP_TURNS):
         for way in ways.values():
             commits(log, readings.slice(0, BACKLOG_COMMITS * BACKLOG_ROWS), BACKLOG_ROWS, "backlog")
-            with way.beside(log):
-                way.took_s += commits(log, readings, COMMIT_ROWS, "containers")
+            way.commits_beside(log, readings)
     log.close()
     return {name: way.told(UPKEEP_TURNS * readings.num_rows) for name, way in ways.items()}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from streams.cores import cores
+from streams.cores import cores, give_way
 
 T = TypeVar("T")
 
@@ -15,8 +15,15 @@ ROWS_MIN = 32_768
 
 
 def each(tasks: Iterable[Callable[[], T]], rows: int) -> list[T]:
-    """What the tasks return, in their order. They run one after another when there are few rows."""
-    if rows < ROWS_MIN or cores() == 1:
+    """What the tasks return, in their order. They run one after another when there are few rows, or in the background, giving way."""
+    if rows < ROWS_MIN:
         return [task() for task in tasks]
+    if cores() == 1:
+        return [_giving_way(task) for task in tasks]
     with ThreadPoolExecutor(cores(), "codec") as pool:
         return list(pool.map(lambda task: task(), tasks))
+
+
+def _giving_way(task: Callable[[], T]) -> T:
+    give_way()
+    return task()

@@ -82,7 +82,15 @@ class FileLog(KeptLog, FileLogReader):
             FileLogReader.__init__(self, folder, codec)
             undo.callback(super().close)
             parts = LogParts(
-                folder, codec, options.disk, self._write_lock, self._writer, self._set_aside, self._with_index, lambda: self._builds
+                folder,
+                codec,
+                options.disk,
+                self._write_lock,
+                self._quiet,
+                self._writer,
+                self._set_aside,
+                self._with_index,
+                lambda: self._builds,
             )
             self._upkeep = FileUpkeep(parts, options.levels)
             self._enter(opened.doubt or self._writer.why_not_latest())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from streams.block import Block, Codec
@@ -70,6 +71,8 @@ class KeptLog(IndexedReader):
         self._node, self._clock, self._on_damage, self._randbits = node, clock, on_damage, randbits
         self._encoding = codec
         self._write_lock = threading.RLock()
+        self._quiet = threading.Event()
+        self._quiet.set()
         self._watchers: dict[int, Changed] = {}
         self._subscribed = 0
         self._witness: Witness | None = None
@@ -93,7 +96,7 @@ class KeptLog(IndexedReader):
 
         Raises RetryLater when they can not be kept, Misuse for records no log takes.
         """
-        with self._write_lock:
+        with self._write_lock, self._under_way():
             plan = self._with_index(lambda: self._append(appends))
         self._tell(plan.rows)
         return plan.answers
@@ -104,7 +107,7 @@ class KeptLog(IndexedReader):
         Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was taken.
         """
         ready = self._decoded(blocks)
-        with self._write_lock:
+        with self._write_lock, self._under_way():
             wanted = self._with_index(lambda: self._admit(blocks, ready))
         self._tell({stream for stream, _ in wanted})
         return sum(ranges.count() for ranges in wanted.values())
@@ -177,6 +180,15 @@ class KeptLog(IndexedReader):
                 self._watchers = {other: watcher for other, watcher in self._watchers.items() if other != key}
 
         return stop
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """A commit: what runs in the background waits for it."""
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._quiet.set()
 
     def _lines(self) -> Lines:
         return self._keeper.book.lines

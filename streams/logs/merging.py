@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams.block import Block
+from streams.cores import give_way
 from streams.crash import commit_point
 from streams.logs.book import Location, Piece
 from streams.logs.disk import Disk
@@ -42,6 +43,7 @@ class MergedFiles:
         frame, blocks_at = frame_bytes(header, encoded)
         at = writer.end
         for part in range(0, len(frame), PART_BYTES):
+            give_way()
             writer.write(frame[part : part + PART_BYTES], more=part > 0)
             writer.sync()
         commit_point("log.merge.written")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from streams.block import BLOCK_BYTES_MAX, Block, Codec
-from streams.cores import one_core
+from streams.cores import give_way, one_core
 from streams.crash import commit_point
 from streams.errors import Corrupt
 from streams.logs.book import LineKey, Piece
@@ -39,20 +39,24 @@ CHECKPOINT_COMMITS = 512
 RELEASED_ROWS_MIN = 1 << 16
 """A merge of so many rows gives back to the system what it took: the next one of its size comes many commits later."""
 
+GIVES_WAY_S = 0.05
+"""So long at most a piece of a step waits for commits: where one follows another without a pause, there is upkeep all the same."""
+
 Job = Callable[[], None]
 SetAside = Callable[[LineKey, Piece, Corrupt], None]
 
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
-    """What upkeep works on: the log's folder, its codec and disk, its lock and writer, how it sets a damaged piece aside, how it looks into
-    the index (again, once a damaged one is built anew), and how often that was.
+    """What upkeep works on: the log's folder, its codec and disk, its lock, which is set while no commit is under way, its writer, how it
+    sets a damaged piece aside, how it looks into the index (again, once a damaged one is built anew), and how often that was.
     """
 
     folder: Path
     codec: Codec
     disk: Disk
     lock: threading.RLock
+    quiet: threading.Event
     writer: LogWriter
     set_aside: SetAside
     with_index: Callable[[Callable[[], bool]], bool]
@@ -78,7 +82,7 @@ class FileUpkeep:
 
     def step(self) -> bool:
         """One bounded piece of work, on one core; returns whether there is more. Raises RetryLater when the disk is full."""
-        with self._lock, one_core():
+        with self._lock, one_core(partial(self._parts.quiet.wait, GIVES_WAY_S)):
             return self._parts.with_index(self._step)
 
     def check(self, stream: str, origin: Origin) -> int:
@@ -169,6 +173,7 @@ class FileUpkeep:
             return
         self._swap(key, group, self._merged.write(merged))
         if group[-1].end - group[0].first >= RELEASED_ROWS_MIN:
+            give_way()
             release()
 
     def _is_hopeless(self, key: LineKey, group: Sequence[Piece]) -> bool:
@@ -241,6 +246,7 @@ class FileUpkeep:
 
 
 def _rows(codec: Codec, block: Block, piece: Piece) -> pa.RecordBatch:
+    give_way()
     return codec.decode(block).slice(piece.first - block.first, piece.end - piece.first)
 
 

@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +23,7 @@ from streams.words import Origin
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
 ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60.0
 BEHIND_ROWS, COMMIT_ROWS, SIGNALS = 1_000_000, 50_000, 14
 MERGE_MIB_MAX = 256
 """What the largest merge adds to the process: a block's rows twice, or once and its columns."""
@@ -58,6 +62,83 @@ def test_one_core_is_this_thread_s_alone_and_ends() -> None:
     with one_core(), one_core():
         assert cores() == 1
     assert cores() == os.cpu_count()
+
+
+class Held(BlockCodec):
+    """Encodes nothing for `thread` before it is let go. Notes what is done, and by whom."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread: threading.Thread | None = None
+        self.begun, self.let_go, self.merged = threading.Event(), threading.Event(), threading.Event()
+        self.done: list[str] = []
+
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
+        commits = threading.current_thread() is self.thread
+        if commits:
+            self.begun.set()
+            assert self.let_go.wait(DEADLINE_S)
+        self.done.append("committed" if commits else "merged")
+        if not commits:
+            self.merged.set()
+        return super().encode(stream, origin, records)
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        self.done.append("decoded")
+        return super().decode(block)
+
+
+def behind_a_commit(folder: Path, codec: Held) -> tuple[FileLog, list[threading.Thread]]:
+    """A log with a merge to do, and a commit and a step of upkeep under way, the commit first."""
+    log = FileLog(folder / "log", folder / "marker", "ship-a", codec, StillClock(NOW_MS))
+    for commit in range(64):
+        append_rows(log, rows(10, start=10 * commit))
+    codec.done.clear()
+    codec.merged.clear()
+    codec.thread = threading.Thread(target=append_rows, args=(log, rows(10, start=640)))
+    upkeep = threading.Thread(target=log.upkeep.step)
+    codec.thread.start()
+    assert codec.begun.wait(DEADLINE_S)
+    upkeep.start()
+    return log, [codec.thread, upkeep]
+
+
+def ended(log: FileLog, threads: list[threading.Thread]) -> int:
+    """How many blocks there are once both are done."""
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    blocks = sum(1 for _ in log.spans("containers", log.origin))
+    log.close()
+    return blocks
+
+
+def test_upkeep_waits_for_a_commit_that_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, codec = threading.Event(), Held()
+
+    def watched(wait: Callable[[], object]) -> AbstractContextManager[None]:
+        def told() -> None:
+            asked.set()
+            wait()
+
+        return one_core(told)
+
+    monkeypatch.setattr("streams.logs.upkeep.GIVES_WAY_S", DEADLINE_S)
+    monkeypatch.setattr("streams.logs.upkeep.one_core", watched)
+    log, threads = behind_a_commit(tmp_path, codec)
+    assert asked.wait(DEADLINE_S)
+    codec.let_go.set()
+    assert ended(log, threads) == 2
+    assert codec.done == ["committed", *["decoded"] * 64, "merged"]
+
+
+def test_upkeep_goes_on_beside_commits_that_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = Held()
+    monkeypatch.setattr("streams.logs.upkeep.GIVES_WAY_S", 0.0)
+    log, threads = behind_a_commit(tmp_path, codec)
+    assert codec.merged.wait(DEADLINE_S)
+    codec.let_go.set()
+    assert ended(log, threads) == 2
+    assert codec.done == [*["decoded"] * 64, "merged", "committed"]
 
 
 def test_upkeep_brings_the_index_to_its_database_and_commits_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
