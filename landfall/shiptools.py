@@ -76,8 +76,9 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
     for name, budget in told["link"]["budgets"].items():
         open_for = {"open": "open", "alerts": "for alerts alone until midnight UTC", "overdrawn": "overdrawn by alerts"}[budget["state"]]
+        allowed = budget["bytes_per_day"] + budget["granted_bytes"]
         yield (
-            f"budget of the {name} link, {budget['day']} UTC: {budget['spent_bytes']:,} of {budget['bytes_per_day']:,} bytes, "
+            f"budget of the {name} link, {budget['day']} UTC: {budget['spent_bytes']:,} of {allowed:,} bytes, "
             f"{budget['reserve_bytes']:,} of them for alerts; cost {budget['cost']:,.2f}; {open_for}"
         )
 

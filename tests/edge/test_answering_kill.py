@@ -1,4 +1,7 @@
-"""Goal: ship and headquarters as processes, each killed at every step of an answer: it comes once."""
+"""Goal: ship and headquarters as processes, each killed at every step of an answer: it comes once.
+
+Run with `pytest -n 0 -m torture tests/edge/test_answering_kill.py`: a minute.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +72,7 @@ def test_killed_between_any_two_steps_an_answer_comes_once(tmp_path: Path) -> No
         hq.kill()
 
 
+@pytest.mark.torture
 def test_a_ship_and_headquarters_that_an_operator_starts_ask_and_answer(tmp_path: Path) -> None:
     """Wired as they are run: what is asked while she is away is answered when she is there again."""
     hq = headquarters(tmp_path)

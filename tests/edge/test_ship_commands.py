@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from landfall.cli import main
+from streams.log import Append
+from streams.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import ShipProcess, publish_all, ship
 from tests.node.process import wait
@@ -62,6 +64,12 @@ def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pyt
         assert "containers 1 " in told
         whole: dict[str, Any] = json.loads(run(capsys, "-c", config(process), "status", "--json")[1])
         assert whole["waiting"]["containers"]["records"] == 1
+
+        span = {"container": "MSKU1234565", "since_at_ms": 0, "until_at_ms": 1 << 42}
+        question = {"ask_id": "a1", "ship": SHIP, **span, "spend": "nothing", "at_ms": START_MS, "by": "Mira"}
+        process.append.append([Append(f"aboard/{SHIP}", to_batch([Record("ask/a1", body=question)]))])
+        wait(lambda: [row["body"]["records"] for row in process.rows("answers")] == [1], process.tail)
+        assert not [row for row in process.rows("exceptions") if "registry entry" in row["body"]["reason"]], "no question is one"
 
         assert run(capsys, "link", "none", "-c", config(process)) == (0, "the ship keeps: none")
         assert "link: none" in run(capsys, "status", "-c", config(process))[1]

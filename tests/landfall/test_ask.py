@@ -16,7 +16,8 @@ import pytest
 
 from edge.answering import Answering
 from edge.waiting import TellingWaiting
-from shore.taking import Taking
+from shore.port import PortNode
+from shore.settings import PortSettings
 from streams.clock import WallClock
 from streams.log import Append
 from streams.node.node import Node
@@ -40,8 +41,8 @@ def at_sea(folder: Path, since_ms: int) -> Iterator[Node]:
 
     async def start() -> tuple[Node, Node]:
         link = LinkSettings(budget_bytes_per_day=500_000, alerts_reserve_bytes=50_000, price_per_mb=8.0)
-        hq, vessel = Node(settings("hq", folder)), Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": link}}))
-        hq.add_background("answers", Taking(hq, lambda stream: None).run)
+        hq = PortNode(PortSettings(node=settings("hq", folder))).node
+        vessel = Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": link}}))
         vessel.add_background("answers", Answering(vessel, TellingWaiting(vessel, every_s=3_600)).run)
         for node in (hq, vessel):
             await node.start()
