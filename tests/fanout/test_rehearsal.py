@@ -19,8 +19,8 @@ from tests.fanout.kafka import PASSWORD, Kafka
 def test_a_broker_works_with_the_classes_that_set_up_kept(kafka: Kafka) -> None:
     """Java maps them only when they were made by it and for these very jars."""
     kept = kept_classes(KAFKA_CACHE, java_home())
-    assert kept.is_file(), "no rehearsal with this Java: run `.venv/bin/python -m hq.fanout.rehearsal`"
-    assert str(kept) in Path(f"/proc/{kafka.java()}/maps").read_text()
+    mapped = str(kept) in Path(f"/proc/{kafka.java()}/maps").read_text()
+    assert mapped, "no rehearsal with this Java and these jars: run `.venv/bin/python -m hq.fanout.rehearsal`"
 
 
 @pytest.mark.parametrize("what", ["none", "torn", "of other jars"])
