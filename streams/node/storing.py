@@ -15,6 +15,7 @@ from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.log import Log, LogReader
 from streams.metrics import Metrics
+from streams.ranges import RangeSet
 from streams.records import concat
 from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
 
@@ -70,16 +71,24 @@ class Store:
         return await waiting.done
 
     async def declare_gone(self, gone: DeclareGone) -> None:
-        """Note in the log what will never come. On a full disk it is tried until there is room: the peer says it once in a session."""
+        """Note in the log what will never come, but for what has come by now: a copy that holds the records keeps them.
+
+        On a full disk it is tried until there is room, for the peer says it once in a session.
+        """
         while True:
             try:
-                return await asyncio.to_thread(self._log.declare_gone, gone.stream, gone.origin, gone.first, gone.end, gone.reason)
+                return await asyncio.to_thread(self._declare_gone, gone)
             except RetryLater:
                 await asyncio.sleep(GONE_AGAIN_S)
             except LandfallError as problem:
                 return self._report(
                     "a peer declared offsets gone that this log does not let go", "not believed", stream=gone.stream, problem=str(problem)
                 )
+
+    def _declare_gone(self, gone: DeclareGone) -> None:
+        known = self._log.ledger(gone.stream).get(gone.origin)
+        for first, end in RangeSet([(gone.first, gone.end)]).without(known.held if known else ()):
+            self._log.declare_gone(gone.stream, gone.origin, first, end, gone.reason)
 
     async def old_copy(self, old: OldCopy) -> None:
         """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""

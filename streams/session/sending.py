@@ -153,7 +153,7 @@ class Sender:
         for lane in Lane:
             live, backlog = self._slots[2 * lane], self._slots[2 * lane + 1]
             for slot in (live, backlog):
-                if message := self._fragment(slot, now_s):
+                if (slot.current or slot.ready) and (message := self._fragment(slot, now_s)):
                     # The other of the two goes first next time.
                     self._slots[2 * lane], self._slots[2 * lane + 1] = (backlog, live) if slot is live else (live, backlog)
                     return message

@@ -9,13 +9,14 @@ import pytest
 
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
+from streams.ledger import Ledger
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
 from streams.node import storing
 from streams.ranges import RangeSet
 from streams.session import DeclareGone
 from streams.words import Origin
-from tests.streams.logkit import open_log
+from tests.streams.logkit import append_rows, open_log, rows
 
 SHIP = Origin("ship-a", 7)
 
@@ -26,9 +27,14 @@ class FullAtFirst:
     def __init__(self, log: FileLog, refusals: int) -> None:
         self._log, self.refusals = log, refusals
 
+    def ledger(self, stream: str) -> Ledger:
+        return self._log.ledger(stream)
+
     def declare_gone(self, *what: Any) -> None:
         if self.refusals:
             self.refusals -= 1
+            if not self.refusals:  # there is room again, and another peer has brought some of them
+                append_rows(self._log, rows(5))
             raise RetryLater("no room")
         self._log.declare_gone(*what)
 
@@ -39,7 +45,9 @@ async def test_it_is_noted_once_there_is_room(tmp_path: Path, monkeypatch: pytes
     log = open_log(tmp_path)
     full = FullAtFirst(log, 3)
     store = storing.Store(full, BlockCodec(), Metrics("test"), lambda reason, *_, **__: reports.append(reason))  # type: ignore[arg-type]
+    await store.declare_gone(DeclareGone("containers", log.origin, 3, 5, "thinned"))
     await store.declare_gone(DeclareGone("containers", SHIP, 3, 9, "thinned"))
     assert full.refusals == 0
     assert log.ledger("containers")[SHIP].gone == {"thinned": RangeSet([(3, 9)])}
+    assert log.ledger("containers")[log.origin].held == RangeSet([(0, 5)]), "what has come meanwhile is kept"
     assert not reports, "nobody has done anything wrong"
