@@ -23,6 +23,8 @@ settings.load_profile("unhurried")
 
 FIRST = ("tests/e2e", "kafka", "tests/hq_spark/test_kills.py")
 """What takes longest, first: what is begun last should be short."""
+LAST = "test_all_holds_until_it_is_stopped"
+"""What ends only when it is stopped, or finds something (`make torture`)."""
 ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract.py")
 """Parts of the names of files whose tests share the one Kafka."""
 
@@ -55,7 +57,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     groups = {item: together(item.nodeid.partition("::")[0]) for item in items}
-    items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
+    items.sort(key=lambda item: (item.name == LAST, FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST)))
 
 
 class OneKafka:

@@ -15,7 +15,8 @@ from streams.policy import LAN, SATELLITE, Peer, Role
 from streams.session import Report, Session, Terms, announcing, receiving, sending
 from streams.session import messages as m
 from streams.words import Origin
-from tests.sync.world import Station, World, block_of, rows
+from tests.sync.framelog import block_of
+from tests.sync.world import Station, World, rows
 
 EVERYTHING = (
     "containers",

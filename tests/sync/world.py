@@ -12,19 +12,17 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-import msgspec
-
 from streams.block import Block, digest
 from streams.clock import StillClock
 from streams.definitions import Definitions, may_have
-from streams.errors import Corrupt, LandfallError, RetryLater
+from streams.errors import LandfallError
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.policy import LAN, LinkPolicy, Peer, Role
 from streams.ranges import RangeSet
 from streams.session import Admit, Closed, DeclareGone, Effect, Exchange, Key, Load, Loaded, OldCopy, Report, Session, Terms
 from streams.words import Origin
+from tests.sync.framelog import block_of, rows_of
 
-PLAIN_CODEC = 200
 COMMIT_S = 0.004
 READ_S = 0.001
 
@@ -37,7 +35,6 @@ class MemoryLog:
         self.rows: dict[Key, dict[int, bytes]] = {}
         self.cuts: dict[Key, list[tuple[int, int]]] = {}
         self.ledgers: dict[str, dict[Origin, OriginLedger]] = {}
-        self.full = False
         self.twice = 0
 
     def streams(self) -> list[str]:
@@ -57,8 +54,6 @@ class MemoryLog:
         return new.count()
 
     def admit(self, block: Block) -> None:
-        if self.full:
-            raise RetryLater("no room")
         if self.write((block.stream, block.origin), block.first, rows_of(block)) < block.count:
             self.twice += 1
 
@@ -73,32 +68,12 @@ class MemoryLog:
         for offset in range(first, end):
             self.rows.get(key, {}).pop(offset, None)
 
-    def lose(self, key: Key, first: int, end: int) -> None:
-        """A damaged frame: these offsets are wanted again."""
-        self.ledgers[key[0]][key[1]].held.remove(first, end)
-        for offset in range(first, end):
-            self.rows[key].pop(offset, None)
-
     def blocks(self, key: Key, first: int, end: int) -> Iterator[Block]:
         held = self.rows.get(key, {})
         for begin, stop in sorted(self.cuts.get(key, [])):
             rows = [(offset, held[offset]) for offset in range(max(begin, first), min(stop, end)) if offset in held]
             if rows:
                 yield block_of(key, rows[0][0], [row for _, row in rows])
-
-
-def block_of(key: Key, first: int, rows: list[bytes]) -> Block:
-    return Block(*key, first, len(rows), 0, 0, PLAIN_CODEC, msgspec.msgpack.encode(rows))
-
-
-def rows_of(block: Block) -> list[bytes]:
-    try:
-        rows = msgspec.msgpack.decode(block.payload, type=list[bytes])
-    except msgspec.MsgspecError as problem:
-        raise Corrupt(str(problem)) from problem
-    if len(rows) != block.count:
-        raise Corrupt("a block of other rows than its header says")
-    return rows
 
 
 @dataclass(slots=True)

@@ -1,0 +1,377 @@
+"""A simulated fleet: nodes that are killed and whose disks fail, links that are cut, slow, spoil bytes and cost money; all on one clock.
+
+Sessions, exchanges, definitions, budgets, frames and books are the product's own. Only what does I/O is played here: sockets, disks, and
+dialling as `streams/node/links.py` does it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+
+from streams.block import digest
+from streams.budget import Purse
+from streams.clock import StillClock
+from streams.errors import LandfallError, RetryLater
+from streams.log import PeerKnowsMore
+from streams.node.purses import ALERTS, for_alerts
+from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
+from streams.ranges import RangeSet
+from streams.session import Admit, Closed, DeclareGone, Load, Loaded, OldCopy, Report, Session, Terms
+from tests.sync.framelog import block_of, rows_of
+from tests.sync.nodes import Node, Place, Way
+from tests.sync.oracle import Oracle
+from tests.sync.radio import OPENING_BYTES, WINDOW_BYTES
+from tests.sync.versions import spoken
+
+POLICIES: dict[LinkClass, LinkPolicy] = {"lan": LAN, "port": PORT, "satellite": SATELLITE}
+READ_S = 0.001
+
+
+@dataclass(eq=False, slots=True)
+class Wired:
+    """One end of a connection that is up: a node's session, and what is on its way to the other end."""
+
+    node: Node
+    life: int
+    session: Session
+    policy: LinkPolicy
+    connection: Connection
+    purse: Purse | None = None
+    up: bool = True
+    busy: bool = False
+    alarm_s: float = inf
+    in_flight_bytes: int = 0
+    arrives_s: float = 0.0
+    heard_s: float = -inf
+    woken: bool = False
+
+    @property
+    def other(self) -> Wired:
+        one, two = self.connection.ends
+        return two if one is self else one
+
+
+@dataclass(eq=False, slots=True)
+class Connection:
+    """A link while it is up. `spoils`: how likely a piece of data is to arrive altered."""
+
+    way: Way
+    spoils: float = 0.0
+    since_s: float = 0.0
+    ends: list[Wired] = field(default_factory=list)
+
+
+class Fleet:
+    """Nodes, the connections that are up, and what happens when. `run` lets time pass."""
+
+    def __init__(self, seed: int, places: list[Place]) -> None:
+        self.seed = seed
+        self.chance = random.Random(f"network {seed}")
+        self.clock = StillClock()
+        self.oracle = Oracle(self)
+        self.places = {place.name: place for place in places}
+        self.nodes: dict[str, Node] = {}
+        self.connections: list[Connection] = []
+        self.spoils = 0.0
+        self.said: Callable[[Wired, bytes], None] = self.oracle.said
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._turn = count()
+        for place in places:
+            if not place.late:
+                self.join(place.name)
+
+    def join(self, name: str) -> None:
+        if name not in self.nodes:
+            self.nodes[name] = Node(self, self.places[name])
+
+    def sessions(self, node: Node) -> list[Wired]:
+        """The ends of this node that are up, with one session per peer."""
+        return [end for connection in self.connections for end in connection.ends if end.node is node and end.up]
+
+    def linked(self, way: Way) -> bool:
+        """Whether both ends know of a connection."""
+        return any(c.way == way and all(end.up for end in c.ends) for c in self.connections)
+
+    def after(self, seconds: float, act: Callable[[], None]) -> None:
+        self.at(self.clock.at_s + seconds, act)
+
+    def at(self, at_s: float, act: Callable[[], None]) -> None:
+        heappush(self._agenda, (at_s, next(self._turn), act))
+
+    def run(self, seconds: float) -> None:
+        until_s = self.clock.at_s + seconds
+        while self._agenda and self._agenda[0][0] <= until_s:
+            at_s, _, act = heappop(self._agenda)
+            self.clock.advance(max(0.0, at_s - self.clock.at_s))
+            act()
+        self.clock.advance(max(0.0, until_s - self.clock.at_s))
+
+    def dial(self, way: Way) -> None:
+        """A connection begins, if there are both ends and a budget for it. Ends of an older one with the same peer make room."""
+        if not {way.a, way.b} <= set(self.nodes) or self.linked(way):
+            return
+        dialler = self.nodes[way.a]
+        purse = dialler.purse if way.link == "satellite" else None
+        policy: LinkPolicy | None = POLICIES[way.link]
+        if purse and purse.state(OPENING_BYTES) != "open":
+            policy = for_alerts(POLICIES[way.link]) if self.alerts_wait(dialler) else None
+        if policy is None or (purse and not self.oracle.radio(dialler).hold(purse, policy.streams == (ALERTS,))):
+            return
+        connection = Connection(way, self.spoils, self.clock.at_s)
+        for name, peer in ((way.a, way.b), (way.b, way.a)):
+            node = self.nodes[name]
+            for old in [end for end in self.sessions(node) if end.session.peer.node == peer]:
+                self.cut_end(old)
+            self._wire(connection, node, self.nodes[peer], policy, purse if name == way.a else None)
+        self.connections.append(connection)
+        for end in connection.ends:
+            self.turn_of(end)
+
+    def _wire(self, connection: Connection, node: Node, peer: Node, policy: LinkPolicy, purse: Purse | None) -> None:
+        if node.me.node != connection.way.a and policy.streams == (ALERTS,):
+            policy = POLICIES[policy.link_class]  # who is dialled is told in Hello what the link carries
+        terms = Terms(node.me, peer.me, policy, node.exchange.roles, definitions=node.definitions)
+        wired: list[Wired] = []
+
+        def wake() -> None:
+            if wired and not wired[0].woken:
+                wired[0].woken = True
+                self.after(0, lambda: self.turn_of(wired[0]))
+
+        session = Session(node.exchange, terms, self.clock.monotonic_s, wake)
+        wired.append(Wired(node, node.life, session, policy, connection, purse))
+        connection.ends.append(wired[0])
+
+    def alerts_wait(self, node: Node) -> bool:
+        """Whether the node has alerts of its own that nobody ashore is known to have."""
+        self.note_ashore(node)
+        own = [key for key in node.log.lines() if key[0] == ALERTS and key[1].node == node.me.node]
+        return any(node.log.of(key).held.without(node.ashore.get(key, ())) for key in own)
+
+    def note_ashore(self, node: Node) -> None:
+        """What peers ashore have settled of this node's own, by their word in any session since its start."""
+        for wired in self.sessions(node):
+            self._note_ashore(wired)
+
+    def _note_ashore(self, wired: Wired) -> None:
+        if wired.session.peer.role in ("port", "hq") and wired.life == wired.node.life:
+            for key, ranges in wired.session.sender.settled_by_peer().items():
+                if key[1].node == wired.node.me.node:
+                    wired.node.ashore.setdefault(key, RangeSet()).update(ranges)
+
+    def cut(self, connection: Connection) -> None:
+        """The link breaks: what is on its way is lost, both ends notice."""
+        for end in connection.ends:
+            self.cut_end(end)
+
+    def cut_end(self, end: Wired) -> None:
+        """This end is gone; the other one may not have noticed, and what it sends comes to nobody."""
+        if end.up:
+            end.up = False
+            if end.life == end.node.life:
+                self._note_ashore(end)
+                end.session.cut()
+                self._carry_out(end)
+            if end.purse:
+                self.oracle.radio(end.node).closed(end, end.purse)
+        if not any(each.up for each in end.connection.ends) and end.connection in self.connections:
+            self.connections.remove(end.connection)
+
+    def end(self, end: Wired, sentence: str) -> None:
+        """This end takes its leave."""
+        end.session.close(sentence)
+        self.turn_of(end)
+
+    def kill(self, name: str) -> None:
+        """The node dies: what it was just writing is there, half there, or not. `Node.start` begins its next life."""
+        node = self.nodes[name]
+        for end in self.sessions(node):
+            end.up = False
+            if end.purse:
+                self.oracle.radio(node).died(end)
+        for connection in list(self.connections):
+            if all(end.node is node or not end.up for end in connection.ends):
+                self.connections.remove(connection)
+        blocks = [admit.block for _, admit in node.committing]
+        if blocks and not node.disk.full:
+            outcome = self.chance.choice(["nothing", "torn", "there"])
+            if outcome != "nothing":
+                node.log.torn(blocks, self.chance.randrange(1, 200) if outcome == "torn" else None)
+        if self.chance.random() < 0.7:  # the system under it still lives, and tells the peers
+            for connection in list(self.connections):
+                if any(end.node is node for end in connection.ends):
+                    self.cut(connection)
+
+    def turn_of(self, end: Wired) -> None:
+        """Carry out what the session asks, and send its next message when the line is free."""
+        end.woken = False
+        if not end.up:
+            return
+        self._carry_out(end)
+        if end.busy or not end.up:
+            return
+        data = end.session.next_message()
+        if data is None:
+            if end.session.closed:
+                self.after(end.connection.way.latency_s * 2 + 0.01, lambda: self.cut(end.connection))
+            elif end.policy.streams == (ALERTS,) and end.session.open and not self.alerts_wait(end.node):
+                self.end(end, "the day's budget of this link is spent, and no alert waits")
+            else:
+                self._set_alarm(end)
+            return
+        data = spoken(data, end.node.place.age)
+        if end.purse and not self.oracle.radio(end.node).sends(end, end.purse, len(data)):
+            return self.cut(end.connection)
+        self.said(end, data)
+        self._send(end, data)
+
+    def _send(self, end: Wired, data: bytes) -> None:
+        connection, other = end.connection, end.other
+        end.busy = True
+        end.in_flight_bytes += len(data)
+        said_s = self.clock.at_s
+        sending_s = len(data) / connection.way.rate_bytes_s
+        lag_s = connection.way.latency_s * self.chance.uniform(1.0, 1.5)
+        end.arrives_s = max(end.arrives_s, self.clock.at_s + sending_s + lag_s)  # within a connection nothing overtakes
+
+        def free() -> bool:
+            return not (other.purse and other.up) or end.in_flight_bytes + 4096 + 200 <= WINDOW_BYTES
+
+        def sent() -> None:
+            if free():
+                end.busy = False
+                self.turn_of(end)
+
+        def arrived() -> None:
+            end.in_flight_bytes -= len(data)
+            other.heard_s = said_s
+            if other.up and end.connection.spoils and self.chance.random() < end.connection.spoils:
+                self._arrived(other, self.oracle.spoilt(data, self.chance))
+            elif other.up:
+                self._arrived(other, data)
+            if end.busy and free() and end.up:
+                end.busy = False
+                self.turn_of(end)
+
+        self.after(sending_s, sent)
+        self.at(end.arrives_s, arrived)
+
+    def _arrived(self, end: Wired, data: bytes) -> None:
+        if end.purse and not self.oracle.radio(end.node).came(end, end.purse, len(data)):
+            return self.cut(end.connection)
+        end.session.receive(data)
+        self.turn_of(end)
+
+    def _set_alarm(self, end: Wired) -> None:
+        due_s = max(end.session.wake_s(), self.clock.at_s + 0.001)
+        if due_s < end.alarm_s:
+            end.alarm_s = due_s
+            self.after(due_s - self.clock.at_s, lambda: self._tick(end))
+
+    def _tick(self, end: Wired) -> None:
+        end.alarm_s = inf
+        if end.up and not end.session.closed:
+            end.session.tick()
+            self.turn_of(end)
+
+    def _carry_out(self, end: Wired) -> None:
+        node = end.node
+        for effect in end.session.effects():
+            match effect:
+                case Load():
+                    self.after(READ_S, lambda load=effect: self._load(end, load))  # type: ignore[misc]
+                case Admit():
+                    node.waiting.append((end, effect))
+                    if not node.committing:
+                        self._commit(node)
+                case DeclareGone():
+                    self._declare(end, effect)
+                case Report():
+                    self.oracle.reported(node, effect)
+                case OldCopy() if effect.origin == node.log.origin:
+                    self._open_generation(end)
+                case Closed():
+                    self._note_ashore(end)
+                case _:
+                    pass
+
+    def _declare(self, end: Wired, gone: DeclareGone) -> None:
+        """As `streams/node/storing.py` does it: tried again as long as the session lasts."""
+        if end.node.disk.full:
+            if end.up:
+                self.after(2.0, lambda: self._declare(end, gone))
+        elif end.life == end.node.life:
+            key = (gone.stream, gone.origin)
+            for first, last in RangeSet([(gone.first, gone.end)]).without(end.node.log.of(key).held):
+                end.node.log.declare_gone(key, first, last, gone.reason)
+            end.node.changed(gone.stream)
+
+    def _open_generation(self, end: Wired) -> None:
+        """This log is an old copy of itself. With no room to say so the session fails, and the next one tells it again."""
+        if end.node.disk.full:
+            return self.cut_end(end)
+        end.node.log.open_generation(end.node.now_ms())
+        end.node.generation_opened()
+        end.node.learn()
+
+    def _load(self, end: Wired, load: Load) -> None:
+        if not end.up:
+            return
+        key = (load.stream, load.origin)
+        run: list[bytes] = []
+        first = codec = -1
+        for number, block in enumerate(end.node.log.blocks(key, load.first, load.end)):
+            joins = not run or (block.first == first + len(run) and block.codec == codec <= end.node.log._codec)
+            if not joins or (number >= 4 and not load.exact):
+                break
+            first, codec = (block.first, block.codec) if not run else (first, codec)
+            run += rows_of(block)
+        self.oracle.spoiled(end.node)
+        if run:
+            data = replace(block_of(key, first, run, codec), order_last_ms=end.node.life).to_bytes()  # another life encodes it otherwise
+            end.session.loaded(load.number, Loaded(first, first + len(run), data, digest(data)))
+        else:
+            end.session.loaded(load.number, None)
+        self.turn_of(end)
+
+    def _commit(self, node: Node) -> None:
+        """All that waits is written as one frame, which takes a while."""
+        node.committing, node.waiting = node.waiting, []
+        life = node.life
+
+        def done() -> None:
+            if node.life == life:
+                batch, node.committing = node.committing, []
+                self._committed(node, batch)
+                if node.waiting and not node.committing:
+                    self._commit(node)
+
+        self.after(node.commit_s * self.chance.uniform(0.5, 2.0), done)
+
+    def _committed(self, node: Node, batch: list[tuple[Wired, Admit]]) -> None:
+        problem: LandfallError | None = None
+        try:
+            node.log.admit([admit.block for _, admit in batch])
+        except LandfallError as refused:
+            problem = refused
+        if problem is not None and len(batch) > 1:
+            for one in batch:  # one of them spoils the commit for all: find out which
+                self._committed(node, [one])
+            return
+        for end, admit in batch:
+            if problem is None:
+                self.oracle.admitted(node, admit.block)
+                self.oracle.committed(node, admit.block.stream)
+            elif not isinstance(problem, RetryLater | PeerKnowsMore):
+                self.oracle.reported(node, Report(str(problem), "not taken"))
+            if end.life == node.life:
+                end.session.admitted(admit.number, problem)
+                self.turn_of(end)
+        if problem is None:
+            for stream in sorted({admit.block.stream for _, admit in batch}):
+                node.changed(stream)

@@ -1,0 +1,294 @@
+"""What must hold in a simulated fleet, judged apart from the code under test: after every act, and of the whole at rest.
+
+Nothing lost, nothing twice, nothing changed, nobody told what he has no right to, no honest peer accused. Budgets: `radio.py`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streams.block import Block
+from streams.policy import Peer
+from streams.ranges import RangeSet
+from streams.session import Key, Report
+from streams.session import messages as m
+from streams.session.liveness import PACES
+from tests.sync.framelog import rows_of
+from tests.sync.radio import Radio
+
+if TYPE_CHECKING:
+    from tests.sync.afloat import Fleet, Wired
+    from tests.sync.nodes import Node, Way
+
+ASHORE_EVERYWHERE = ("containers", "events", "alerts", "ships", "metrics", "registry", "consumers")
+OVER_SATELLITE = ("alerts", "ships", "aboard")
+SETTABLE = "quays"
+"""The stream whose rights headquarters sets otherwise while the fleet is under way."""
+SAID_WITHIN_S = 3.0
+"""After so long a node has told its peers what it has got: nothing but a fragment is ever before that on the line."""
+_BEGIN, _FRAGMENT = 10, 11
+_JUDGED = (2, 3, 4, _BEGIN, _FRAGMENT, 13)
+"""The numbers of the messages that are looked into: Digests, Summary, Track, Begin, Fragment, Ack."""
+
+
+def may_hold(peer: Peer, key: Key, replicate: tuple[str, ...]) -> bool:
+    """Whether a node may have these records, `replicate` being what is set of SETTABLE: what it wrote, what was made for it, no more."""
+    stream, origin = key
+    name, _, of = stream.partition("/")
+    if origin.node == peer.node:
+        return True
+    if name == "customers":
+        return peer.role == "customer" and of == peer.identity
+    if stream == SETTABLE:
+        return peer.role in replicate or f"{peer.role}/{peer.identity}" in replicate
+    shore = peer.role in ("port", "hq")
+    return (name == "aboard" and (shore or (peer.role == "ship" and of == peer.identity))) or (shore and stream in ASHORE_EVERYWHERE)
+
+
+def may_bring(peer: Peer, key: Key) -> bool:
+    """Whether a node's word is taken for what this origin wrote."""
+    return peer.role in ("port", "hq") or (peer.role == "ship" and key[1].node == peer.node)
+
+
+class Oracle:
+    """Knows all that was ever written, and who may have it. Raises AssertionError as soon as something does not hold."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self.truth: dict[Key, list[bytes]] = {}
+        self.gone: dict[Key, RangeSet] = {}
+        self.disaster: dict[Key, RangeSet] = {}
+        self.replicates: list[tuple[str, ...]] = [("port", "hq")]
+        self.suspects: set[str] = set()
+        self.expected_reports: set[str] = set()
+        self.data_messages = 0
+        self.late_until_s = 0.0
+        self._ever: dict[tuple[str, Key], RangeSet] = {}
+        self._held: dict[tuple[str, Key], RangeSet] = {}
+        self._since: dict[tuple[str, Key], list[tuple[float, RangeSet]]] = {}
+        self._alone: dict[Wired, float] = {}
+        self._radios: dict[str, Radio] = {}
+        self._tracks: dict[Wired, list[Key]] = {}
+        self._begun: dict[Wired, dict[int, tuple[Key, int, int]]] = {}
+
+    def radio(self, node: Node) -> Radio:
+        """The bill of this ship's satellite link."""
+        if node.me.node not in self._radios:
+            assert node.place.budget
+            self._radios[node.me.node] = Radio(node, node.place.budget)
+        return self._radios[node.me.node]
+
+    def wrote(self, key: Key, first: int, rows: list[bytes]) -> None:
+        """An origin has given offsets to new rows, for good."""
+        known = self.truth.setdefault(key, [])
+        assert first == len(known), f"{key} goes on at {first}, and {len(known)} offsets were given: one is given twice"
+        known.extend(rows)
+
+    def declared(self, key: Key, first: int, end: int) -> None:
+        """An origin has said that these will never come."""
+        self.gone.setdefault(key, RangeSet()).add(first, end)
+
+    def lost(self, key: Key, ranges: RangeSet) -> None:
+        """A disk has lost these: if it was the last that had them, nobody can bring them again."""
+        self.disaster.setdefault(key, RangeSet()).update(ranges)
+
+    def spoiled(self, node: Node) -> None:
+        """What a node has found spoiled on its disk is wanted again."""
+        found, node.log.spoiled = node.log.spoiled, []
+        for key, ranges in found:
+            self.lost(key, ranges)
+            self._held[node.me.node, key] = node.log.of(key).held.copy()
+            self._since.pop((node.me.node, key), None)
+        if found:
+            node.exchange.changed(sorted({stream for (stream, _), _ in found}))
+
+    def committed(self, node: Node, stream: str) -> None:
+        """A node's log has changed: what is gone there was said to be, by its origin."""
+        for origin, one in node.log.ledger(stream).items():
+            key, here = (stream, origin), (node.me.node, (stream, origin))
+            self._ever.setdefault(here, RangeSet()).update(one.settled())
+            before = self._held.get(here, RangeSet())
+            if before != one.held:
+                left = before.without(one.held).without([(0, one.floor)])
+                assert not left or origin.node == node.me.node, f"{node.me.node} lets go of {left} of {key}, and wrote none of it"
+                self._since.setdefault(here, []).append((self._fleet.clock.at_s, one.held.without(before)))
+                self._held[here] = one.held.copy()
+            for ranges in one.gone.values():
+                false = ranges.without(self.gone.get(key, ()))
+                assert not false, f"{node.me.node} believes {false} of {key} to be gone, and its origin never said so"
+
+    def admitted(self, node: Node, block: Block) -> None:
+        """A node has made a block durable: it is true, and may be there."""
+        key = (block.stream, block.origin)
+        true = self.truth.get(key, [])[block.first : block.end]
+        assert rows_of(block) == true, f"{node.me.node} has taken other rows of {key} from {block.first} than were written"
+        may = any(may_hold(node.me, key, replicate) for replicate in self.replicates)
+        assert may, f"{node.me.node} has {key}, which it may not have"
+
+    def started(self, node: Node) -> None:
+        """A node has started from its disk: what it holds is what that told, whatever it held before."""
+        for mine in [mine for mine in self._held if mine[0] == node.me.node]:
+            del self._held[mine]
+            self._since.pop(mine, None)
+        for stream in node.log.streams():
+            self.committed(node, stream)
+
+    def late(self, seconds: float) -> None:
+        """Everything was held up: for so long, what is sent in vain proves nothing."""
+        self.late_until_s = self._fleet.clock.at_s + seconds
+
+    def reported(self, node: Node, report: Report) -> None:
+        """A node accuses a peer: it must be one that is at fault."""
+        peer = report.details.get("peer")
+        honest = peer not in self.suspects and node.me.node not in self.suspects and report.reason not in self.expected_reports
+        assert not honest, f"{node.me.node} reports '{report.reason}' without cause: {report.details}"
+
+    def said(self, end: Wired, data: bytes) -> None:
+        """A node says something: no name that the other may not know, no data that it may not have, no acknowledgement too early."""
+        if data[1] in _JUDGED:
+            self._said(end, m.decode(data))
+
+    def _said(self, end: Wired, message: m.Message) -> None:
+        match message:
+            case m.Digests():
+                for stream, _ in message.digests:
+                    assert self._may_hear(end, stream), f"{end.node.me.node} names {stream} to {end.session.peer.node}"
+            case m.Summary():
+                for origin in message.origins:
+                    self._names(end, (message.stream, m.origin_of(origin)))
+            case m.Track():
+                key = (message.stream, m.origin_of(message))
+                self._tracks.setdefault(end, []).append(key)
+                self._names(end, key)
+            case m.Begin():
+                self._begins(end, message)
+            case m.Fragment():
+                self.data_messages += 1
+            case m.Ack():
+                for transfer in message.transfers:
+                    key, first, last = self._begun[end.other][transfer]
+                    durable = self._ever.get((end.node.me.node, key), RangeSet())
+                    assert durable.covers(first, last), (
+                        f"{end.node.me.node} acknowledges {key} {first}..{last - 1}, which is not durable there"
+                    )
+            case _:
+                pass
+
+    def _begins(self, end: Wired, begin: m.Begin) -> None:
+        self.data_messages += 1
+        key = self._tracks[end][begin.track]
+        self._begun.setdefault(end, {})[begin.transfer] = (key, begin.first, begin.end)
+        assert self.flows(end.node, end.session.peer, key), (
+            f"{end.node.me.node} sends {key} to {end.session.peer.node}, who may not have it"
+        )
+        assert not self._known_there(end, key, begin), f"{end.node.me.node} sends {key} to {end.session.peer.node}, who has said it has it"
+        assert self._carried(end, key[0]), f"{end.node.me.node} sends {key} over a {end.policy.link_class} link"
+
+    def _known_there(self, end: Wired, key: Key, begin: m.Begin) -> bool:
+        """Whether the peer has had all of it for a while, and has been heard since: it has said so before."""
+        lacks = RangeSet([(begin.first, begin.end)])
+        for at_s, gained in self._since.get((end.session.peer.node, key), []):
+            if max(at_s, end.connection.since_s, self.late_until_s) + SAID_WITHIN_S < end.heard_s:
+                lacks = lacks.without(gained)
+        return not lacks
+
+    def _names(self, end: Wired, key: Key) -> None:
+        peer, replicate = end.session.peer, _set_of(end.node)
+        comes = may_hold(end.node.me, key, replicate) and may_bring(peer, key)
+        hears = (may_hold(peer, key, replicate) or comes) and self._may_hear(end, key[0])
+        assert hears, f"{end.node.me.node} names {key} to {peer.node}"
+
+    def _may_hear(self, end: Wired, stream: str) -> bool:
+        peer, replicate = end.session.peer, _set_of(end.node)
+        return any(may_hold(peer, key, replicate) for key in self.truth if key[0] == stream)
+
+    def _carried(self, end: Wired, stream: str) -> bool:
+        return end.policy.link_class != "satellite" or stream.partition("/")[0] in OVER_SATELLITE
+
+    def flows(self, source: Node, target: Peer, key: Key) -> bool:
+        """Whether this node may send that one these records, for all that is known at it."""
+        replicate = _set_of(source)
+        return may_bring(source.me, key) and may_hold(source.me, key, replicate) and may_hold(target, key, replicate)
+
+    def check_sessions(self) -> None:
+        """What a node takes its peer to have settled, that peer had durably; and none goes on for long with nobody at its other end."""
+        now_s = self._fleet.clock.at_s
+        for connection in self._fleet.connections:
+            for end in connection.ends:
+                if end.up and not end.other.up and not end.session.closed:
+                    alone_s = now_s - self._alone.setdefault(end, now_s)
+                    assert alone_s <= PACES[end.policy.link_class].dead_after_s, f"{end.node.me.node} speaks to nobody for {alone_s} s"
+                if end.up and end.life == end.node.life:
+                    for key, ranges in end.session.sender.settled_by_peer().items():
+                        false = ranges.without(self._ever.get((end.session.peer.node, key), ()))
+                        assert not false, f"{end.node.me.node} believes that {end.session.peer.node} has {false} of {key}"
+
+    def lacking(self, way: Way) -> Iterator[str]:
+        """What one end of a way holds, the other may have, and has not."""
+        ends = self._fleet.nodes[way.a], self._fleet.nodes[way.b]
+        for source, target in (ends, ends[::-1]):
+            for key in source.log.lines():
+                if self.flows(source, target.me, key) and may_hold(target.me, key, _set_of(target)):
+                    one, settled = source.log.of(key), target.log.of(key).settled()
+                    for ranges in (one.held, *one.gone.values()):
+                        if lacks := ranges.without(settled):
+                            yield f"{target.me.node} has not heard of {lacks} of {key}, and {source.me.node} has"
+
+    def unheard(self, ship: Node) -> Iterator[str]:
+        """Alerts of a ship that nobody ashore has, nor any that has lost them since."""
+        for key in ship.log.lines():
+            if key[0] == "alerts" and key[1].node == ship.me.node:
+                left = ship.log.of(key).held.without(self.disaster.get(key, ()))
+                for node in self._fleet.nodes.values():
+                    left = left.without(node.log.of(key).settled() if node.me.role in ("port", "hq") else ())
+                if left:
+                    yield f"nobody ashore has heard {left} of {key}"
+
+    def check_whole(self) -> None:
+        """At rest: every copy reads as it was written, what no disaster took is somewhere, and a restart changes nothing."""
+        nodes = self._fleet.nodes.values()
+        for key, rows in self.truth.items():
+            left = RangeSet([(0, len(rows))]).without(self.gone.get(key, ())).without(self.disaster.get(key, ()))
+            for node in nodes:
+                one = node.log.of(key)
+                left = left.without(one.held)
+                if node.me.role == "hq":
+                    left = left.without([(0, one.floor)])
+            assert not left, f"{left} of {key} is nowhere"
+        for node in nodes:
+            self.check_copy(node)
+            before = {key: node.log.of(key) for key in node.log.lines()}
+            node.start()
+            after = {key: node.log.of(key) for key in node.log.lines()}
+            assert before == after or node.disk.spoilt, f"{node.me.node} is another after a restart"
+
+    def check_copy(self, node: Node) -> None:
+        """Every row that a node says it holds is there as it was written, or is found spoiled now; and may be there."""
+        for key in list(node.log.lines()):
+            held = node.log.of(key).held.copy()
+            for block in list(node.log.blocks(key, 0, held.end())):
+                true = self.truth[key][block.first : block.end]
+                assert rows_of(block) == true, f"{node.me.node} has changed rows of {key} from {block.first}"
+                held.remove(block.first, block.end)
+            assert not held or node.log.spoiled, f"{node.me.node} says it holds {held} of {key}"
+            self.spoiled(node)
+            may = any(may_hold(node.me, key, replicate) for replicate in self.replicates)
+            assert may or not node.log.of(key).held, f"{node.me.node} has {key}, which it may not have"
+
+    def spoilt(self, data: bytes, chance: random.Random) -> bytes:
+        """The message with one byte of its piece of data altered, if it has one."""
+        message = m.decode(data) if data[1] in (_BEGIN, _FRAGMENT) else None
+        if not isinstance(message, m.Begin | m.Fragment):
+            return data
+        piece = bytearray(message.piece)
+        piece[chance.randrange(len(piece))] ^= 1 << chance.randrange(8)
+        return m.encode(msgspec.structs.replace(message, piece=bytes(piece)))
+
+
+def _set_of(node: Node) -> tuple[str, ...]:
+    """What this node has heard to be set of SETTABLE."""
+    return node.definitions.of(SETTABLE).replicate

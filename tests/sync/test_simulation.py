@@ -1,0 +1,81 @@
+"""Goal: whatever befalls a fleet, in any graph, nothing is lost, nothing comes twice or altered, nobody gets what is not his, no budget is
+overspent and no honest peer is accused; and these simulations would notice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streams.budget import Purse
+from streams.policy import may_send
+from streams.session import Terms
+from streams.session.messages import Ack
+from streams.session.news import News
+from streams.session.receiving import Receiver
+from tests.sync.plans import FAULTS, SHAPES, plan_of
+from tests.sync.simulate import command, failure, until_stopped
+
+SEEDS = 120
+SEEDS_A_TEST = 12
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_A_TEST))
+def test_all_holds_whatever_befalls_a_fleet(first: int) -> None:
+    for seed in range(first, first + SEEDS_A_TEST):
+        problem = failure(plan_of(seed))
+        assert problem is None, f"seed {seed}: {problem}\n{command(seed)}"
+
+
+@pytest.mark.torture
+def test_all_holds_until_it_is_stopped() -> None:
+    until_stopped(random.randrange(1 << 48))
+
+
+def test_the_seeds_bring_every_shape_and_every_fault() -> None:
+    plans = [plan_of(seed) for seed in range(SEEDS)]
+    assert {plan.shape for plan in plans} == set(SHAPES)
+    kinds = Counter(step.kind for plan in plans for step in plan.steps)
+    assert min(kinds[kind] for kind in FAULTS) >= 20, kinds
+
+
+def _hasty(bugs: pytest.MonkeyPatch) -> None:
+    complete: Callable[..., None] = Receiver._complete
+
+    def hasty(self: Any, incoming: Any) -> None:
+        complete(self, incoming)
+        self._answer(Ack([incoming.begin.transfer]))
+
+    bugs.setattr(Receiver, "_complete", hasty)
+
+
+def _generous(bugs: pytest.MonkeyPatch) -> None:
+    bugs.setattr(Terms, "outgoing", lambda self, key: self.link.carries(key[0]) and may_send(self.me, key[1].node))
+
+
+def _forgetful(bugs: pytest.MonkeyPatch) -> None:
+    begin: Callable[..., None] = Purse.__init__
+
+    def forgetful(self: Any, *known: Any) -> None:
+        begin(self, *known)
+        self._used = {}
+
+    bugs.setattr(Purse, "__init__", forgetful)
+
+
+def _proud(bugs: pytest.MonkeyPatch) -> None:
+    bugs.setattr(News, "lost", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("bug", "noticed"),
+    [(_hasty, "is not durable there"), (_generous, "ship-"), (_forgetful, "has spent"), (_proud, "has not heard of")],
+)
+def test_a_bug_is_noticed(bug: Callable[[pytest.MonkeyPatch], None], noticed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    problem = next(problem for seed in range(SEEDS) if (problem := failure(plan_of(seed))))
+    assert noticed in problem
