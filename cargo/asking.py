@@ -90,7 +90,7 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """A link with a budget: what may still pass today (`free_bytes`) and on a whole day, both beside the reserve for alerts, and the price
-    of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`.
+    of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for a link to be opened that was cut.
     """
 
     link: str
@@ -98,6 +98,7 @@ class Allowance:
     free_bytes: int
     day_bytes: int
     price_per_mb: float
+    opening_bytes: int = 0
 
     def cost(self, bytes_: int) -> float:
         """What so many bytes cost."""
@@ -130,8 +131,8 @@ def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wa
     elif ask.spend == "nothing":
         state = "priced"
     elif allowance is not None and short > 0 and ask.spend == "any":
-        granted = short
-        price += f"; today's budget is raised by {short:,} bytes for it"
+        granted = short + allowance.opening_bytes
+        price += f"; today's budget is raised by {granted:,} bytes for it"
     elif allowance is not None and short > 0:
         state = "refused"
         price += f": {_when(found.bytes, allowance)}, or ask with --at-any-price"

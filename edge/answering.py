@@ -25,9 +25,10 @@ from streams.consumers import Consumer
 from streams.crash import commit_point
 from streams.derived import kept_of
 from streams.errors import LandfallError
+from streams.link.metering import OPENING_BYTES
 from streams.log import Append, Appended
 from streams.node.node import Node
-from streams.picking import CARRIER, pack, place_of
+from streams.picking import CARRIER, ROWS_MAX, pack, place_of
 from streams.ranges import RangeSet
 from streams.records import BODY, OFFSET, STAMPED, Batch, Record, read_body, to_batch
 from streams.records import TOPIC as TOPIC_COLUMN
@@ -35,7 +36,6 @@ from streams.words import Origin, Position
 
 ASKED_STREAMS = ("containers", kept_of("containers"), "events")
 """What one container's span is: its readings, what thinning left of them, its events. Alerts are ashore already."""
-PART_ROWS_MAX = 2_048
 PART_BYTES_MAX = 256 << 10
 """Of one record of `answers`, as the rows are in memory; a single row may be larger."""
 ENVELOPE_BYTES = 2_048
@@ -130,7 +130,12 @@ class Answering:
             answer = self._said(ask, picked)
             records = [*(picked.parts if answer.state == "answered" else ()), Record(ask.topic, body=msgspec.to_builtins(answer))]
             commit_point("ask.priced")
-            [appended, *_] = await self._node.append(consumer.with_position(position, [Append(CARRIER, to_batch(records))]))
+            self._grant(answer)  # before: what is committed is sent at once
+            try:
+                [appended, *_] = await self._node.append(consumer.with_position(position, [Append(CARRIER, to_batch(records))]))
+            except LandfallError:
+                self._grant(msgspec.structs.replace(answer, granted_bytes=-answer.granted_bytes))
+                raise
             commit_point("ask.answered")
             consumer.committed(position)
             self._note(answer, picked.parts, appended)
@@ -194,7 +199,8 @@ class Answering:
             unsent = sum(one.bytes for one in self._still_unsent() if one.link == link)
             free_bytes = max(0, budgets[link]["free_bytes"] - unsent)
             whole_day = budget.bytes_per_day - budget.reserve_bytes
-            allowance = Allowance(link, budgets[link]["day"], free_bytes, whole_day, budget.price_per_mb)
+            opening_bytes = budget.charge(OPENING_BYTES)
+            allowance = Allowance(link, budgets[link]["day"], free_bytes, whole_day, budget.price_per_mb, opening_bytes)
             bytes_ = budget.charge(picked.socket_bytes)
         found = Found(picked.records, picked.sent_before, bytes_)
         return answered(ask, found, allowance, self._node.clock.now_ms(), WallClock().now_ms())
@@ -212,7 +218,6 @@ class Answering:
                 self._remember(part.body or {})
             if answer.link:
                 self._unsent.append(_Unsent(appended.origin, appended.first + appended.count, answer.link, answer.bytes))
-            self._grant(answer)
 
     def _remember(self, body: Mapping[str, Any]) -> None:
         stream, origin, offsets = place_of(body)
@@ -226,7 +231,7 @@ class Answering:
 def _parts(batch: Batch) -> Iterator[Batch]:
     """The rows in parts that each fit one record."""
     rows = batch.records
-    if rows.num_rows > 1 and (rows.num_rows > PART_ROWS_MAX or rows.nbytes > PART_BYTES_MAX):
+    if rows.num_rows > 1 and (rows.num_rows > ROWS_MAX or rows.nbytes > PART_BYTES_MAX):
         half = rows.num_rows // 2
         yield from _parts(Batch(batch.stream, batch.origin, rows.slice(0, half)))
         yield from _parts(Batch(batch.stream, batch.origin, rows.slice(half)))

@@ -1,7 +1,7 @@
 """Headquarters takes what ships answered into its log: the very records, at the offsets they have for good, ahead of what lies before them.
 
 A named consumer of `answers`. Admitting is idempotent, so a record that is taken again after a crash, or comes in port later, changes
-nothing. What does not read, or is not the ship's own to bring, is told in `exceptions` and gone past.
+nothing. What does not read, is not the ship's own to bring, or was not asked for, is told in `exceptions` and gone past.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+import pyarrow.compute as pc
+
+from cargo.asking import Ask, read_ask
 from streams.block import Block
 from streams.codec import BlockCodec
 from streams.consumers import Consumer, Patience
 from streams.crash import commit_point
-from streams.definitions import Definitions, may_have, may_originate
+from streams.definitions import may_have, may_originate
 from streams.errors import LandfallError, RetryLater
 from streams.node.node import Node
 from streams.picking import CARRIER, blocks_of, unpack
-from streams.records import BODY, OFFSET, TOPIC, Batch, read_body
+from streams.records import BODY, OFFSET, ORDER_AT, TOPIC, Batch, read_body
 from streams.words import Coordinates
 
 RETRY_S = 1.0
@@ -80,7 +83,7 @@ class Taking:
         for offset, topic, text in zip(*(batch.records.column(name).to_pylist() for name in (OFFSET, TOPIC, BODY)), strict=True):
             at = Coordinates(batch.stream, batch.origin, offset)
             try:
-                blocks = await asyncio.to_thread(self._blocks, text, at)
+                blocks = await asyncio.to_thread(self._blocks, topic, text, at)
                 self._node.metrics.count("answered_records", await self._node.admit(blocks) if blocks else 0)
             except RetryLater:
                 raise
@@ -88,19 +91,36 @@ class Taking:
                 what = "a ship's answer does not read"
                 self._node.report(what, "not taken", topic=topic, at=str(at), problem=str(problem)[:PROBLEM_CHARS_MAX])
 
-    def _blocks(self, text: str | None, at: Coordinates) -> Sequence[Block]:
+    def _blocks(self, topic: str, text: str | None, at: Coordinates) -> Sequence[Block]:
         body = read_body(text)
         if "block" not in body:
             return ()
         picked = unpack(self._codec, body)
-        for problem in self._problems(picked, at, self._node.definitions):
+        for problem in self._problems(picked, at, topic):
             raise ValueError(problem)
         return list(blocks_of(self._codec, picked))
 
-    def _problems(self, picked: Batch, at: Coordinates, definitions: Definitions) -> Iterator[str]:
-        """Why these rows may not come so: what a session would refuse of the same ship."""
-        definition = definitions.of(picked.stream)
+    def _problems(self, picked: Batch, at: Coordinates, topic: str) -> Iterator[str]:
+        """Why these rows may not come so: what a session would refuse of the same ship, and what she was not asked for."""
+        definition = self._node.definitions.of(picked.stream)
         if picked.origin.node != at.origin.node:
             yield f"'{at.origin.node}' brings what '{picked.origin.node}' wrote"
         if not may_originate(definition, "ship", picked.origin.node) or not may_have(self._node.settings.me(), definition):
             yield f"stream '{picked.stream}' is not a ship's to write, or not for {self._node.settings.node}"
+        if not any(_answers(picked, ask) for ask in self._asked(at.origin.node, topic)):
+            yield f"'{at.origin.node}' was not asked for these"
+
+    def _asked(self, node: str, topic: str) -> Iterator[Ask]:
+        """The question of this topic to the ship whose node it is."""
+        ships = [known.identity for known in self._node.settings.known if known.node == node and known.role == "ship"]
+        for batch in (batch for imo in ships for batch in self._node.log.latest(f"aboard/{imo}", topic)):
+            for text in batch.records.column(BODY).to_pylist():
+                yield read_ask(read_body(text))
+
+
+def _answers(picked: Batch, ask: Ask) -> bool:
+    """Whether all these rows are of the container and the time that were asked for."""
+    times = pc.min_max(picked.records.column(ORDER_AT)).as_py()
+    return set(picked.records.column(TOPIC).to_pylist()) == {ask.container} and (
+        ask.since_at_ms <= times["min"] and times["max"] < ask.until_at_ms
+    )

@@ -15,13 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from streams import varints
-from streams.block import BLOCK_RECORDS_MAX, Block, Codec
+from streams.block import Block, Codec
 from streams.errors import Corrupt, LandfallError
 from streams.records import OFFSET, Batch
 from streams.words import Origin, check_stream
 
 CARRIER = "answers"
 """The stream that the block of renumbered rows is of by its head: never the one the rows are of, so that nobody admits it for theirs."""
+ROWS_MAX = 2_048
+"""Of one body: each may become a block of its own, so a small body must not stand for a million."""
 _OFFSETS_MAX = 1 << 62
 
 
@@ -29,12 +31,12 @@ def pack(codec: Codec, picked: Batch) -> dict[str, Any]:
     """`picked` (rows in ascending order of offsets, with all STAMPED columns) as the body `{"stream", "origin", "offsets", "block"}`.
 
     `offsets`: the first and then each one's distance from the one before, as varints; it and the block in base64url. Raises ValueError for
-    rows out of order or none; BlockTooLarge and Misuse as `Codec.encode`.
+    rows out of order, none or too many; BlockTooLarge and Misuse as `Codec.encode`.
     """
     offsets = picked.records.column(OFFSET).to_pylist()
     steps = [offset - before for offset, before in zip(offsets, [-1, *offsets[:-1]], strict=True)]
-    if not steps or min(steps) < 1:
-        raise ValueError("rows are picked in ascending order of offsets, at least one")
+    if not 0 < len(steps) <= ROWS_MAX or min(steps) < 1:
+        raise ValueError(f"rows are picked in ascending order of offsets, 1 to {ROWS_MAX}")
     told = bytearray()
     for step in steps:
         varints.put(told, step)
@@ -88,8 +90,8 @@ def _offsets(told: bytes) -> Iterator[int]:
     while at < len(told):
         step, at = varints.take(told, at)
         offset, count = offset + step, count + 1
-        if step < 1 or offset > _OFFSETS_MAX or count > BLOCK_RECORDS_MAX:
-            raise ValueError("offsets ascend, within 62 bits, at most as many as a block has")
+        if step < 1 or offset > _OFFSETS_MAX or count > ROWS_MAX:
+            raise ValueError(f"offsets ascend, within 62 bits, at most {ROWS_MAX}")
         yield offset
 
 

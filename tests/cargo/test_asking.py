@@ -21,7 +21,7 @@ BODY: dict[str, Any] = {
     "at_ms": 3,
     "by": "Mira",
 }
-SATELLITE = Allowance("satellite", "2026-12-31", free_bytes=1_000, day_bytes=5_000, price_per_mb=8.0)
+SATELLITE = Allowance("satellite", "2026-12-31", free_bytes=1_000, day_bytes=5_000, price_per_mb=8.0, opening_bytes=100)
 
 
 def said(bytes_: int, spend: str = "budget", allowance: Allowance | None = SATELLITE, records: int = 40, before: int = 0) -> Any:
@@ -40,7 +40,7 @@ def said(bytes_: int, spend: str = "budget", allowance: Allowance | None = SATEL
             "it fits from 2027-01-01 00:00 UTC on, when the next day's budget begins, or ask with --at-any-price",
         ),
         (5_001, "budget", "refused", 0, "more than the 5,000 bytes of a whole day, so ask for a shorter span"),
-        (1_001, "any", "answered", 1, "today's budget is raised by 1 bytes"),
+        (1_001, "any", "answered", 101, "today's budget is raised by 101 bytes"),
         (9_000, "nothing", "priced", 0, "cost 0.0720"),
     ],
 )
