@@ -6,7 +6,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -216,12 +216,15 @@ class Exchange:
                 for each in self._members:
                     each.gone(key, reason, news)
         if gained := now.held.without(before.held):
-            via = self._bringer(key, gained)
-            for each in self._members:
-                each.gained(key, gained, via)
+            for part, via in self._by_bringer(key, gained):
+                for each in self._members:
+                    each.gained(key, part, via)
 
-    def _bringer(self, key: Key, gained: RangeSet) -> str | None:
-        for arrival in self._arrivals:
-            if arrival.key == key and gained.common([(arrival.first, arrival.end)]):
-                return arrival.member.peer.node
-        return None
+    def _by_bringer(self, key: Key, gained: RangeSet) -> Iterator[tuple[RangeSet, str | None]]:
+        """One commit may have taken in what several brought: each part goes with its own."""
+        for arrival in list(self._arrivals):
+            if arrival.key == key and (part := gained.common([(arrival.first, arrival.end)])):
+                gained = gained.without(part)
+                yield part, arrival.member.peer.node
+        if gained:
+            yield gained, None

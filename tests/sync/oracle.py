@@ -220,8 +220,8 @@ class Oracle:
         for connection in self._fleet.connections:
             for end in connection.ends:
                 if end.up and not end.other.up and not end.session.closed:
-                    alone_s = now_s - self._alone.setdefault(end, now_s)
-                    assert alone_s <= PACES[end.policy.link_class].dead_after_s, f"{end.node.me.node} speaks to nobody for {alone_s} s"
+                    alone_s = now_s - max(self._alone.setdefault(end, now_s), self.late_until_s)
+                    assert alone_s <= PACES[end.policy.link_class].dead_after_s + 1.0, f"{end.node.me.node} speaks to nobody"
                 if end.up and end.life == end.node.life:
                     for key, ranges in end.session.sender.settled_by_peer().items():
                         false = ranges.without(self._ever.get((end.session.peer.node, key), ()))

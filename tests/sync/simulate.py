@@ -11,17 +11,20 @@ import random
 from collections.abc import Callable
 from itertools import count
 
+from streams.errors import LandfallError
 from tests.sync.plans import Plan, Step, plan_of
 from tests.sync.voyages import Voyage
 
 TOLD_EVERY = 500
+FAILURES = (AssertionError, LandfallError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What does not hold, and what errors in the code look like."""
 
 
 def failure(plan: Plan) -> str | None:
     """What does not hold, None when all does. An error that nobody meant to raise is a failure like any other."""
     try:
         Voyage(plan).sail()
-    except Exception as problem:
+    except FAILURES as problem:
         return f"{type(problem).__name__}: {problem}"
     return None
 

@@ -7,6 +7,8 @@ import random
 import pytest
 
 from streams.policy import SATELLITE
+from streams.session.messages import Have, Message, decode
+from streams.words import Origin
 from tests.sync.world import World, rows
 
 PORTS = ("tokyo", "singapore", "sydney", "hq")
@@ -87,6 +89,23 @@ def test_what_came_from_one_is_not_sent_to_another_who_had_it_all_along() -> Non
     world.run_until(lambda: world.complete("hq"))
     world.run(60.0)
     assert slow.sent["hq"] < 2_000, "not even the first fragment of each block"
+
+
+def test_what_several_brought_in_one_commit_is_announced_to_each_but_its_own() -> None:
+    world = World(7)
+    tokyo = world.station("tokyo")
+    key = ("containers", Origin("ship-a", 1))
+    links = {name: world.connect(world.station(name, "port").me.node, "tokyo") for name in ("singapore", "sydney")}
+    world.run(1.0)
+    told: list[tuple[str, Message]] = []
+    world.trace = lambda source, target, data: told.append((target, decode(data)))
+    for first, name in enumerate(links):
+        tokyo.exchange.arriving(links[name].ends["tokyo"]._news, key, 10 * first, 10 * first + 10, world.clock.monotonic_s())
+    tokyo.log.write(key, 0, rows(random.Random(7), 20))
+    tokyo.exchange.changed(["containers"])
+    world.run(0.3)
+    said = {(target, tuple(message.ranges)) for target, message in told if isinstance(message, Have)}
+    assert said == {("singapore", ((10, 20),)), ("sydney", ((0, 10),))}
 
 
 def test_an_alert_over_satellite_and_over_port_is_one_alert() -> None:
