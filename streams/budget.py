@@ -68,15 +68,21 @@ class Purse:
 
         Bytes that were allowed on one day count for it, though they pass after midnight.
         """
-        self._day = _day(self._now_ms())
-        wanted = self._used.get(self._day, 0) + self.budget.charge(bytes_ + self._held_bytes)
+        day = _day(self._now_ms())
+        allowed = self._leased_for(day, bytes_, alerts)
+        if allowed:
+            self._day = day
+        return allowed
+
+    def _leased_for(self, day: str, bytes_: int, alerts: bool) -> bool:
+        wanted = self._used.get(day, 0) + self.budget.charge(bytes_ + self._held_bytes)
         limit = self._bytes_today() - (0 if alerts else self.budget.reserve_bytes)
         if wanted > limit and not alerts:
             return False
-        if wanted <= self._leased.get(self._day, 0):
+        if wanted <= self._leased.get(day, 0):
             return True
         lease = max(wanted, min(limit, wanted + LEASE_BYTES))
-        days = sorted({**self._leased, self._day: lease}.items())
+        days = sorted({**self._leased, day: lease}.items())
         if not self._keep(dict(days[-DAYS_MAX:])):
             return alerts
         self._leased = dict(days[-DAYS_MAX:])

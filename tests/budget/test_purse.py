@@ -119,6 +119,19 @@ def test_bytes_that_were_allowed_before_midnight_count_for_the_day_before() -> N
     assert ship.purse.spent_bytes() == 500
 
 
+def test_what_is_under_way_when_the_new_day_can_not_be_leased_counts_for_the_day_that_allowed_it() -> None:
+    ship = Ship(Budget(1_000_000))
+    assert ship.purse.hold(30_000)
+    ship.now_ms += DAY_MS // 2
+    ship.full = True
+    assert not ship.purse.ahead(0)
+    ship.purse.release(30_000)
+    ship.purse.passed(30_000)
+    assert ship.purse.spent_bytes() == 0, "what is not kept as leased, a crash would forget"
+    ship.now_ms -= 1
+    assert ship.purse.spent_bytes() == 30_000
+
+
 def test_alerts_have_the_reserve_and_then_overdraw_even_on_a_full_disk() -> None:
     ship = Ship(Budget(200_000, reserve_bytes=50_000, price_per_mb=7.0))
     while ship.sends(10_000):

@@ -70,7 +70,8 @@ class Radio:
         self._bill(end.other.in_flight_bytes, end)
 
     def _asked(self, allowed: bool) -> bool:
-        self._day = datetime.fromtimestamp(self._node.now_ms() / 1000, UTC).strftime("%Y-%m-%d")
+        if allowed:
+            self._day = datetime.fromtimestamp(self._node.now_ms() / 1000, UTC).strftime("%Y-%m-%d")
         return allowed
 
     def _bill(self, bytes_: int, end: Wired) -> None:
