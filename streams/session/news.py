@@ -41,6 +41,7 @@ class News:
     now_s: Callable[[], float]
     wake: Callable[[], None]
     neighbours: frozenset[str] = field(default_factory=frozenset)
+    _own_named: set[Key] = field(default_factory=set)
 
     @property
     def peer(self) -> Peer:
@@ -48,8 +49,11 @@ class News:
         return self.terms.other
 
     def gained(self, key: Key, ranges: RangeSet, via: str | None) -> None:
-        """This node holds these now: announced to a peer that might send them, offered to one that may have them."""
-        if self.terms.incoming(key) and via != self.peer.node and key[1] != self.exchange.origin:
+        """This node holds these now: announced to a peer that might send them, offered to one that may have them.
+
+        What is written here is sent before another can bring it, and need not be announced; where the way is blocked another may.
+        """
+        if self.terms.incoming(key) and via != self.peer.node and (key[1] != self.exchange.origin or key in self._own_named):
             self.announcer.have(key, ranges)
         if self.terms.outgoing(key):
             track = self.sender.track(key)
@@ -64,6 +68,13 @@ class News:
             if self.meeting.known(key[0]):
                 self.sender.work(key)
         self.wake()
+
+    def named(self, key: Key) -> None:
+        """The peer has given this a name. If it is written here, the peer has it from elsewhere, and does not know how much is here."""
+        if key[1] == self.exchange.origin and self.terms.incoming(key):
+            self._own_named.add(key)
+            self.announcer.have(key, self.exchange.held(key))
+            self.wake()
 
     def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         """These will never come, says their origin."""

@@ -275,7 +275,9 @@ class Session:
     def _heard_track(self, track: m.Track) -> None:
         if track.number != len(self._their_tracks) or track.number >= TRACKS_MAX:
             raise Corrupt(f"tracks are numbered from 0 to {TRACKS_MAX - 1} in turn, not {track.number} after {len(self._their_tracks)}")
-        self._their_tracks.append((_checked_stream(track.stream), m.origin_of(track)))
+        key = (_checked_stream(track.stream), m.origin_of(track))
+        self._their_tracks.append(key)
+        self._news.named(key)
 
     def _track(self, number: int) -> Key:
         if number >= len(self._their_tracks):

@@ -54,6 +54,24 @@ def test_on_a_mesh_each_gets_each_block_about_once(latency_s: float) -> None:
     assert sum(station.log.twice for station in world.stations.values()) == 0
 
 
+def test_what_went_round_a_line_that_is_blocked_does_not_come_back_over_it() -> None:
+    """Singapore has of headquarters what Tokyo is still to send it, and is told in time that Tokyo, who wrote it, has it."""
+    world = World(4)
+    for name in PORTS:
+        world.station(name, "hq" if name == "hq" else "port")
+    blocked = world.connect("tokyo", "singapore", rate_bytes_s=4_000)
+    for a, b in (("tokyo", "hq"), ("hq", "singapore")):
+        world.connect(a, b)
+    world.run(2.0)
+    chance, tokyo = random.Random(4), world.stations["tokyo"]
+    for _ in range(5):
+        tokyo.append("containers", rows(chance, 100, ROW_BYTES))
+        world.run(2.0)
+    world.run_until(lambda: all(world.complete(name) for name in ("singapore", "hq")))
+    world.run(30.0)
+    assert blocked.sent["singapore"] < 4_096 + 1_500, "one fragment, begun before it was told, and small messages"
+
+
 def test_who_lacks_much_fetches_from_several_at_once() -> None:
     world = World(3)
     tokyo, singapore = world.station("tokyo"), world.station("singapore")
