@@ -73,8 +73,9 @@ class News:
         """The peer has given this a name. If it is written here, the peer has it from elsewhere, and does not know how much is here."""
         if key[1] == self.exchange.origin and self.terms.incoming(key):
             self._own_named.add(key)
-            self.announcer.have(key, self.exchange.held(key))
-            self.wake()
+            if held := self.exchange.held(key):
+                self.announcer.have(key, held)
+                self.wake()
 
     def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         """These will never come, says their origin."""

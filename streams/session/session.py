@@ -285,8 +285,8 @@ class Session:
         return self._their_tracks[number]
 
     def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
-        if not self._speaks_of(key):
-            return
+        if not self._terms.shared(key):
+            return  # the peer may have heard what we are yet to hear of it, in the registry that comes behind this
         self._peer_has(key, settled_by(summary))
         for reason, ranges in gone_by(summary):
             self._peer_says_gone(key, reason, ranges)
