@@ -108,7 +108,7 @@ GROUPS = {
     "ship": Group("landfall.shiptools:ship_app", NODES, SETTINGS),
     "sim": Group("landfall.simtools:sim_app", DEMO),
     "fleet": Group("landfall.fleettools:fleet_app", DEMO),
-    "log": Group("landfall.logcopies:log_app", LOOKING),
+    "log": Group("landfall.logcommands:log_app", LOOKING),
     "stream": Group("landfall.streamtools:stream_app", LOOKING),
     "sync": Group("landfall.synctools:sync_app", LOOKING),
     "certs": Group("landfall.certtools:certs_app", LOOKING),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,6 +66,15 @@ def test_a_first_word_that_is_known_loads_no_other_groups(first: str) -> None:
         name: groups[name] for name in GROUPS if name == first
     }
     assert first in typer.main.get_command(line).commands  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_that_is_loaded_alone_has_all_its_commands(group: str) -> None:
+    """In a process that has loaded nothing else."""
+    asked = f"print(*typer.main.get_command(line_for(['{group}'])).commands['{group}'].commands)"
+    asked = f"import typer.main; from landfall.cli import line_for; {asked}"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
+    assert set(told.split()) == {words[1] for words in COMMANDS if len(words) == 2 and words[0] == group}
 
 
 def test_a_slip_of_the_finger_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
