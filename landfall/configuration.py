@@ -143,6 +143,13 @@ class _Reading(Generic[Settings]):
         return variable or ": ".join(part for part in (str(self.path) if self.path else "", written) if part) or "the settings"
 
 
+def _needed(wanted: Any) -> str:
+    """What a table that is one of a kind may not be without."""
+    kinds = models_in(wanted)
+    needed = [name for name, field in kinds[0].model_fields.items() if field.is_required()] if len(kinds) == 1 else []
+    return f" with {', '.join(needed)}" if needed else ""
+
+
 def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any], given: str, by_variable: bool) -> str:
     """What is wrong at `place` and what to do about it; `given`: what is there, as far as it may be shown."""
     wanted, written = annotation_at(kind, place), _written(kind, problem)
@@ -150,7 +157,9 @@ def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any
         case "missing":
             table = bool(models_in(wanted))
             write = (
-                f"its table [{'.'.join(map(str, written))}]" if table else f"it ({in_words(wanted) if wanted is not None else 'a value'})"
+                f"its table [{'.'.join(map(str, written))}]{_needed(wanted)}"
+                if table
+                else f"it ({in_words(wanted) if wanted is not None else 'a value'})"
             )
             reach = "" if any(isinstance(key, int) for key in written) else f" or set {_variable(written)}{BETWEEN + '…' if table else ''}"
             return f" is missing; write {write}{reach}"

@@ -1,24 +1,25 @@
-"""The ships' links to the nodes ashore, each through a proxy that cuts it in the middle of a transfer."""
+"""The ships' links to the ports, each through a proxy that cuts it in the middle of a transfer."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES, Fleet
+from landfall.demo.fleet import QUAYS, SHIP_NODES, Fleet
 from tests.node.fleet import Proxy
 
 Answer = TypeVar("Answer")
-CUT_AT_BYTES = (4_000, 12_000, 40_000, 100_000)
-"""A cable's connections are cut when it has carried so much: what it has read of the frame under way arrives nowhere."""
+CUT_AFTER_BYTES = (4_000, 8_000, 28_000, 60_000)
+"""A cable's connections are cut when it has carried so much more: what it has read of the frame under way arrives nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class CabledFleet(Fleet):
-    """A fleet whose ships dial other addresses than the shore's own. `cables`: node ashore → URL."""
+    """A fleet whose ships dial other addresses than the ports' own. `cables`: port's node → URL."""
 
     cables: Mapping[str, str] = field(default_factory=dict)
 
@@ -28,28 +29,49 @@ class CabledFleet(Fleet):
 
 
 class Cable(Proxy):
-    """A proxy that cuts at each of CUT_AT_BYTES."""
+    """A proxy that cuts, once it is told to `begin`, after each of CUT_AFTER_BYTES."""
 
-    def __init__(self, target_port: int) -> None:
-        super().__init__(target_port)
-        self._later: Iterator[int] = iter(CUT_AT_BYTES)
-        self.cut_after_bytes = next(self._later)
+    _later: Iterator[int] = iter(())
+
+    def begin(self) -> None:
+        """From now on."""
+        self._later = iter(CUT_AFTER_BYTES)
+        self._arm()
+
+    def end(self) -> None:
+        """No more."""
+        self._later, self.cut_after_bytes = iter(()), None
 
     def cut(self) -> None:
-        self.cut_after_bytes = next(self._later, None)
+        self._arm()
         super().cut()
+
+    def _arm(self) -> None:
+        more = next(self._later, None)
+        self.cut_after_bytes = None if more is None else self.carried_bytes + more
 
 
 class Cables:
-    """A cable to each node ashore, in a thread of its own. `close` when the ships are gone."""
+    """A cable to each port, in a thread of its own. `close` when the ships are gone."""
 
     def __init__(self, ports: Mapping[str, int]) -> None:
         """`ports`: what each node listens on."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cables", daemon=True)
         self._thread.start()
-        self._cables = {node: Cable(ports[node]) for node in (*QUAYS, HQ)}
+        self._cables = {node: Cable(ports[node]) for node in QUAYS}
         self.urls = {node: self._wait(cable.start()) for node, cable in self._cables.items()}
+
+    @contextmanager
+    def cutting(self) -> Iterator[None]:
+        """While the block runs they are cut. What a ship is to be told just then comes later, as it would."""
+        for cable in self._cables.values():
+            self._loop.call_soon_threadsafe(cable.begin)
+        try:
+            yield
+        finally:
+            for cable in self._cables.values():
+                self._loop.call_soon_threadsafe(cable.end)
 
     def cuts(self) -> dict[str, int]:
         """Node → how often its cable was cut in the middle of a transfer."""

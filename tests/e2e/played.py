@@ -24,6 +24,7 @@ ARMED = {
     "analytics": "analytics.states:1",
     FIRST: "watch.judged:3",
     SECOND: "intake.durable:10",
+    "tokyo": "sync.admitted:3",
 }
 """On the way to Singapore each of these dies between two of its commits: process → commit point and passage."""
 KILL_EVERY_S = 6.0
@@ -52,7 +53,7 @@ class Played:
 
 
 def play(voyage: Voyage) -> Played:
-    """To B, with kills between commits: stop and look. On to C, with kills and the serving database deleted: stop and look. The
+    """To B, with kills between commits: stop and look. On to C, with kills, cut links and the serving database deleted: stop and look. The
     loss at 1x. To the end, with further kills."""
     armed: dict[str, subprocess.Popen[bytes]] = {}
     voyage.to_chapter("B", on_the_way=lambda: armed.update({name: voyage.arm(name, point) for name, point in ARMED.items()}))
@@ -64,7 +65,7 @@ def play(voyage: Voyage) -> Played:
     amended = amend(voyage)
     voyage.control(action="resume")
     deleted_at_ms: list[int] = []
-    with killing(voyage, KILLED, seed=1, every_s=KILL_EVERY_S) as killed:
+    with voyage.cables.cutting(), killing(voyage, KILLED, seed=1, every_s=KILL_EVERY_S) as killed:
         voyage.to_chapter("C", on_the_way=lambda: deleted_at_ms.append(delete_serving(voyage)))
         until("ports have the passage's readings", lambda: in_step(voyage, ("containers",), SHORE, ("tokyo", "singapore")))
     passage = {node: voyage.position(node, "containers") for node in SHORE}

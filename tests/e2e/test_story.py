@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from cargo.geo import distance_nm
-from landfall.demo.fleet import HQ
 from streams.records import StoredRecord
 from tests.e2e.amending import FIRST_IMO, SINGAPORE
 from tests.e2e.offsydney import FIRST, SECOND, SHORE, losses_at
@@ -177,10 +176,9 @@ def test_ship_port_headquarters_and_spark_died_on_the_way(played: Played) -> Non
 def test_some_of_them_died_between_two_commits(played: Played) -> None:
     """By their own hand (`streams.crash`), at these very passages, while readings and papers came in."""
     assert played.died_at == ARMED
-    assert {"hq", "projector", "analytics", FIRST} <= played.died_at.keys()
+    assert {"hq", "projector", "analytics", "tokyo", FIRST} <= played.died_at.keys()
 
 
 def test_the_links_of_the_ships_were_cut_in_the_middle_of_transfers(played: Played) -> None:
-    """To each port that they called at, and the satellite's; what arrived for all that, and once, tests/e2e/test_exactly_once.py counts."""
-    cuts = played.voyage.cables.cuts()
-    assert min(cuts["tokyo"], cuts["singapore"], cuts[HQ]) >= 2, cuts
+    """Where both called; what arrived for all that, and once, tests/e2e/test_exactly_once.py counts."""
+    assert played.voyage.cables.cuts()["singapore"] >= 3

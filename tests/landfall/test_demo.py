@@ -173,6 +173,7 @@ def test_the_whole_life_of_a_demo(demo: Demo) -> None:
 def ends_with(demo: Demo, told: signal.Signals = signal.SIGINT) -> None:
     """Ctrl-C, or a terminal that is closed, ends it with code 0 and a word on how to go on; no process of it is left, no port is held."""
     assert demo.end(told) == 0, demo.screen()
+    assert "did not end in time" not in demo.screen()
     again = f"demo --folder {demo.fleet.folder} --first-port {demo.fleet.doors.pages}"
     assert f"{again}` goes on where this stopped" in demo.screen()
     assert demo.at_work() == {}

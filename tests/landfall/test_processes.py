@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import paho.mqtt.publish
@@ -24,7 +24,16 @@ from tests.landfall.house import House, is_free, until
 pytestmark = pytest.mark.timeout(400)
 PORT = "singapore"
 """Where the ship's log comes ashore."""
+Test = TypeVar("Test", bound=Callable[..., None])
+TESTED: set[str] = set()
+"""The processes, by their words, that a test here is of."""
 RECORDED = Path(__file__).parents[1] / "sim" / "recorded.csv"
+
+
+def of(*processes: str) -> Callable[[Test], Test]:
+    """Marks a test as the one of these processes."""
+    TESTED.update(processes)
+    return lambda test: test
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +85,7 @@ def say(house: House, stream: str, topic: str, body: dict[str, Any]) -> None:
     house.hq.append([Append(stream, to_batch([Record(topic, body=body)]))])
 
 
+@of("ship", "port")
 @pytest.mark.parametrize(("name", "process", "role"), [("albatross", "albatross.ship", "ship"), ("tokyo", "tokyo.port", "port")])
 def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: str) -> None:
     """Healthy means that sensors are let in. A payload that is no JSON goes to its own log; headquarters hears of it as of all else: of a
@@ -105,6 +115,7 @@ def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: 
     ends(house, name)
 
 
+@of("projector")
 def test_the_projector(house: House) -> None:
     house.start("projector")
     say(house, "states", "MSKU1234565", {"kind": "container"})
@@ -113,6 +124,7 @@ def test_the_projector(house: House) -> None:
     ends(house, "projector")
 
 
+@of("api")
 def test_the_api(house: House) -> None:
     """An account file that is none breaks a request; it is mended afterwards."""
     house.start("api")
@@ -128,6 +140,7 @@ def test_the_api(house: House) -> None:
     ends(house, "api")
 
 
+@of("analytics")
 def test_the_analytics(house: House) -> None:
     say(house, "registry", "moon/1", {"type": "moon", "id": "1", "version": 1, "at_ms": 1, "by": "x", "value": {}})
     house.start("analytics")
@@ -136,6 +149,7 @@ def test_the_analytics(house: House) -> None:
     ends(house, "analytics")
 
 
+@of("dashboards")
 def test_the_pages(house: House) -> None:
     """An API that answers nonsense breaks the page; the pages say so, and end even with a browser looking at them."""
     with answering(200, b"{}", "application/json") as port, sync_playwright() as playwright:
@@ -152,6 +166,7 @@ def test_the_pages(house: House) -> None:
         chromium.close()
 
 
+@of("fanout", "broker")
 def test_the_fan_out_and_its_broker(house: House) -> None:
     """A Kafka that goes away is told of, by who ran it too, and no reason for the fan-out not to end."""
     told = {"door": house.fleet.node_url(HQ), "token": house.secrets.of(f"door {HQ}"), "clock": house.fleet.clock_url}
@@ -177,6 +192,7 @@ def test_the_fan_out_and_its_broker(house: House) -> None:
     ends(house, "fanout")
 
 
+@of("sim replay")
 def test_a_replay(house: House) -> None:
     """At their own pace the rows take months."""
     house.start("albatross")
@@ -191,6 +207,7 @@ def test_a_replay(house: House) -> None:
     ends(house, "albatross")
 
 
+@of("sim run")
 def test_the_simulator(house: House) -> None:
     """Headquarters' API does not run here: the clerk's papers wait, and that is told once."""
     fails(house, "sim", "sim", "headquarters does not take entries")
@@ -207,9 +224,8 @@ def test_headquarters(house: House) -> None:
 
 def test_no_process_is_forgotten(house: House) -> None:
     """What the demo starts and what the command line offers is tested here; the demo itself in test_demo.py."""
-    tested = {"ship", "port", "projector", "api", "analytics", "dashboards", "sim run", "sim replay", "fanout", "broker"}
     started = {
         next(name for name in PROCESSES if name.split() == [*program.words][: len(name.split())]) for program in house.programs.values()
     }
-    assert tested - started <= {"fanout", "sim replay", "broker"}
-    assert PROCESSES.keys() == tested
+    assert TESTED - started <= {"fanout", "sim replay", "broker"}
+    assert PROCESSES.keys() == TESTED
