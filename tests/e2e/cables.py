@@ -13,7 +13,7 @@ from landfall.demo.fleet import QUAYS, SHIP_NODES, Fleet
 from tests.node.fleet import Proxy
 
 Answer = TypeVar("Answer")
-CUT_AFTER_BYTES = (4_000, 8_000, 28_000, 60_000)
+CUT_AFTER_BYTES = (2_000, 4_000, 8_000, 16_000)
 """A cable's connections are cut when it has carried so much more: what it has read of the frame under way arrives nowhere."""
 
 

@@ -181,4 +181,4 @@ def test_some_of_them_died_between_two_commits(played: Played) -> None:
 
 def test_the_links_of_the_ships_were_cut_in_the_middle_of_transfers(played: Played) -> None:
     """Where both called; what arrived for all that, and once, tests/e2e/test_exactly_once.py counts."""
-    assert played.voyage.cables.cuts()["singapore"] >= 3
+    assert played.voyage.cables.cuts()["singapore"] >= 2
