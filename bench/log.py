@@ -1,7 +1,9 @@
 """How fast a node's log takes readings, gives them back, takes them from a peer and merges them, and how many bytes they are.
 
 `python -m bench.log [containers] [hours]`. Prints one JSON object; rates are 14-signal readings per second of wall time, on the disk
-that TMPDIR names, every commit synced. Bytes count everything in the log's folder: frames, topics, offsets, index.
+that TMPDIR names, every commit synced. Bytes count everything in the log's folder: frames, topics, offsets, index. `of_bound` is the
+rate beside that of the least a durable commit can do, by turns: the codec alone over the same rows, two parts at a time as the log does
+it, and their bytes written to a plain file and synced.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import platform
 import resource
 import sqlite3
 import sys
@@ -17,13 +18,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from bench.machine import machine
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from streams.clock import StillClock
 from streams.codec import BlockCodec
@@ -31,7 +33,7 @@ from streams.committing import GroupCommitter
 from streams.log import Append
 from streams.logs.files import FileLog
 from streams.node.upkeep import REST_S_MIN, REST_SHARE
-from streams.words import Position
+from streams.words import Origin, Position
 
 CALLERS = 64
 LIVE_ROWS = 100
@@ -61,12 +63,42 @@ def append_in(log: FileLog, readings: pa.RecordBatch, rows: int, stream: str = "
     return told(readings.num_rows, commits(log, readings, rows, stream))
 
 
+class Bound:
+    """The least a durable commit can do: its rows through the codec, side by side, and their bytes into a plain file, synced."""
+
+    def __init__(self, path: Path) -> None:
+        self._file, self._pool, self._codec = path.open("wb", buffering=0), ThreadPoolExecutor(2), BlockCodec()
+
+    def commit_s(self, readings: pa.RecordBatch) -> float:
+        """The seconds that these rows took."""
+        begun_s, half = time.perf_counter(), -(-readings.num_rows // 2)
+        parts = [readings.slice(0, half), readings.slice(half)] if readings.num_rows > 1 else [readings]
+        blocks = self._pool.map(lambda part: self._codec.encode("containers", Origin("bound", 1), part).to_bytes(), parts)
+        self._file.write(b"".join(blocks))
+        os.fdatasync(self._file.fileno())
+        return time.perf_counter() - begun_s
+
+    def close(self) -> None:
+        """The file and the threads."""
+        self._pool.shutdown()
+        self._file.close()
+
+
 def append_alone(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
-    """As `append_in`, by the size of commits, once all that is slow the first time has been done."""
-    log = open_log(folder, "alone", at_ms)
+    """As `append_in`, by the size of commits, each commit by turns with its bound, once all that is slow the first time has been done."""
+    log, bound = open_log(folder, "alone", at_ms), Bound(folder / "bound")
     append_in(log, readings.slice(0, COMMIT_ROWS), COMMIT_ROWS, "warm")
-    figures: Figures = {f"append_{rows}_a_commit": append_in(log, readings, rows) for rows in COMMITS_OF}
+    bound.commit_s(readings.slice(0, COMMIT_ROWS))
+    figures: Figures = {}
+    for rows in COMMITS_OF:
+        took_s, bounds_s = [], []
+        for at in range(0, readings.num_rows, rows):
+            took_s += commits(log, readings.slice(at, rows), rows, "containers")
+            bounds_s.append(bound.commit_s(readings.slice(at, rows)))
+        ratio = {"of_bound": round(sum(bounds_s) / sum(took_s), 2), "bound_per_s": round(readings.num_rows / sum(bounds_s))}
+        figures[f"append_{rows}_a_commit"] = told(readings.num_rows, took_s) | ratio
     log.close()
+    bound.close()
     return figures
 
 
@@ -222,9 +254,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-log-") as name:
         figures: Figures = {
             "bench": "log",
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": f"{platform.machine()}, Python {platform.python_version()}",
-            "load_average_1_min": round(os.getloadavg()[0], 1),
+            **machine(),
             "readings": readings.num_rows,
             **measured(Path(name), readings, START_AT_MS + hours * INTERVAL_MS),
         }

@@ -83,6 +83,7 @@ class Node:
         self._learnt: dict[Key, int] = {}
         self.generation_opened()
         self.purse = Purse(self.place.budget, self.disk.leases, self._keep, self.now_ms) if self.place.budget else None
+        self.fleet.oracle.started(self)
         self.learn()
 
     def generation_opened(self) -> None:

@@ -105,7 +105,6 @@ class Voyage:
         for key, held in before.items():
             if lost := held.without(node.log.of(key).settled()):
                 self.fleet.oracle.lost(key, lost)
-        self.fleet.oracle.started(node)
 
 
 def _write(voyage: Voyage, chance: random.Random) -> None:
