@@ -18,6 +18,7 @@ from streams.tables import DoorUrl, Problem, SettingsTable, barred, between, rep
 from streams.tables import Place as At
 
 WAITING_EVERY_S = 900.0
+DIGEST_EVERY_H = 6.0
 
 
 def _locode(text: str) -> str:
@@ -70,6 +71,7 @@ class ShipSettings(SettingsTable):
     """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`.
 
     `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
+    `digest_every_h` (fleet time): of how long the readings of one container go ashore as one line while they wait for port (docs/links.md).
     """
 
     node: NodeSettings
@@ -78,6 +80,7 @@ class ShipSettings(SettingsTable):
     ports: tuple[PortOfCall, ...] = ()
     watch: WatchPatience = WatchPatience()
     waiting_every_s: Annotated[float, Field(gt=0)] = WAITING_EVERY_S
+    digest_every_h: Annotated[float, Field(ge=1 / 60, le=168)] = DIGEST_EVERY_H
 
     @between
     def _is_a_ship(self) -> Iterator[Problem]:

@@ -73,6 +73,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "answers": {"lane": Lane.SHIPS, "originate": ("ship",)},
     "metrics": {"lane": Lane.METRICS},
     "exceptions": {"lane": Lane.EXCEPTIONS},
+    "digests": {"lane": Lane.READINGS, "originate": ("ship",)},
     "states": {**_HQ, **_FOR_EVER},
     "hours": _HQ,
     "customers/*": {**_HQ, "replicate": (f"customer/{NAMESAKE}",)},

@@ -54,7 +54,7 @@ class LinkPolicy:
         return carries(self.streams, stream)
 
 
-SATELLITE = LinkPolicy("satellite", ("alerts", "reports", "ships", "answers", "aboard/*", "!ships.heads"))
+SATELLITE = LinkPolicy("satellite", ("alerts", "reports", "ships", "answers", "digests", "aboard/*", "!ships.heads"))
 PORT = LinkPolicy("port", ("*",))
 LAN = LinkPolicy("lan", ("*",))
 

@@ -27,7 +27,8 @@ def test_what_is_derived_follows_its_stream(ending: str) -> None:
 
 
 def test_the_signature_of_an_alert_crosses_the_satellite_and_that_of_a_position_waits() -> None:
-    streams = ("alerts.heads", "ships", "ships.heads", "containers.heads", "aboard/9321483.heads")
-    assert [stream for stream in streams if SATELLITE.carries(stream)] == ["alerts.heads", "ships", "aboard/9321483.heads"]
+    streams = ("alerts.heads", "ships", "ships.heads", "containers.heads", "digests", "digests.heads", "aboard/9321483.heads")
+    carried = ["alerts.heads", "ships", "digests", "digests.heads", "aboard/9321483.heads"]
+    assert [stream for stream in streams if SATELLITE.carries(stream)] == carried
     assert LAN.carries("ships.heads")
     assert not carries(("*", "!ships.heads"), "ships.heads")
