@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
+from bench.proxy import LoopThread, Proxy
 from landfall.demo.fleet import QUAYS, SHIP_NODES, Fleet
-from tests.node.fleet import Proxy
 
-Answer = TypeVar("Answer")
 CUT_AFTER_BYTES = (2_000, 4_000, 8_000, 16_000)
 """A cable's connections are cut when it has carried so much more: what it has read of the frame under way arrives nowhere."""
 
@@ -56,22 +52,20 @@ class Cables:
 
     def __init__(self, ports: Mapping[str, int]) -> None:
         """`ports`: what each node listens on."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="cables", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("cables")
         self._cables = {node: Cable(ports[node]) for node in QUAYS}
-        self.urls = {node: self._wait(cable.start()) for node, cable in self._cables.items()}
+        self.urls = {node: self._thread.wait(cable.start()) for node, cable in self._cables.items()}
 
     @contextmanager
     def cutting(self) -> Iterator[None]:
         """While the block runs they are cut. What a ship is to be told just then comes later, as it would."""
         for cable in self._cables.values():
-            self._loop.call_soon_threadsafe(cable.begin)
+            self._thread.soon(cable.begin)
         try:
             yield
         finally:
             for cable in self._cables.values():
-                self._loop.call_soon_threadsafe(cable.end)
+                self._thread.soon(cable.end)
 
     def cuts(self) -> dict[str, int]:
         """Node → how often its cable was cut in the middle of a transfer."""
@@ -80,10 +74,5 @@ class Cables:
     def close(self) -> None:
         """Nothing is carried any more."""
         for cable in self._cables.values():
-            self._wait(cable.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _wait(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            self._thread.wait(cable.stop())
+        self._thread.close()

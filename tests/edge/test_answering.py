@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.proxy import Proxy
 from cargo.identifiers import make_container
 from edge.answering import Answering
 from edge.waiting import TellingWaiting
@@ -25,7 +26,7 @@ from streams.picking import CARRIER, pack
 from streams.proof.canonical import row_digests
 from streams.records import Batch, Record, to_batch
 from streams.words import Origin
-from tests.node.fleet import SINCE_AT_MS, Proxy, address, settings, until
+from tests.node.fleet import SINCE_AT_MS, address, settings, until
 
 IMO = "9321483"
 BOXES = [make_container("DUCU", serial) for serial in range(8)]

@@ -1,4 +1,4 @@
-"""Real nodes for tests: in this process or as processes of their own, a TCP proxy to cut between them, and rows to compare."""
+"""Real nodes for tests: in this process or as processes of their own, and rows to compare."""
 
 from __future__ import annotations
 
@@ -158,60 +158,3 @@ def stations(*all_: Station) -> Iterator[None]:
     finally:
         for one in all_:
             one.kill()
-
-
-class Proxy:
-    """A TCP proxy that counts bytes, and cuts its connections when told, or after so many bytes."""
-
-    def __init__(self, target_port: int) -> None:
-        self._target_port = target_port
-        self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.carried_bytes = 0
-        self.cut_after_bytes: int | None = None
-        self.cuts = 0
-
-    async def start(self) -> str:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def stop(self) -> None:
-        self.cut()
-        if self._server is not None:
-            self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def cut(self) -> None:
-        for writer in list(self._writers):
-            writer.transport.abort()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
-        except OSError:
-            writer.transport.abort()
-            return
-        self._writers |= {writer, there_writer}
-        for source, target in ((reader, there_writer), (there_reader, writer)):
-            task = asyncio.create_task(self._carry(source, target))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(4096):
-                self.carried_bytes += len(data)
-                if self.cut_after_bytes is not None and self.carried_bytes >= self.cut_after_bytes:
-                    self.cut_after_bytes = None
-                    self.cuts += 1
-                    return self.cut()
-                target.write(data)
-                await target.drain()
-        except ConnectionError:
-            pass  # cut
-        finally:
-            target.transport.abort()
-            self._writers.discard(target)

@@ -13,6 +13,7 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
+from bench.proxy import Proxy
 from streams.clock import StillClock, WallClock
 from streams.errors import Misuse
 from streams.log import Append
@@ -20,7 +21,7 @@ from streams.node.node import Node
 from streams.node.purses import FILE_NAME
 from streams.node.settings import LinkSettings, NodeSettings
 from streams.records import Record, to_batch
-from tests.node.fleet import Proxy, address, free_port, readings, settings, until
+from tests.node.fleet import address, free_port, readings, settings, until
 from tests.node.points import LEASED
 from tests.node.process import NodeProcess
 

@@ -8,10 +8,11 @@ import time
 from itertools import product
 from pathlib import Path
 
+from bench.proxy import Proxy
 from streams.errors import RetryLater
 from streams.log import Append
 from streams.records import Record, to_batch
-from tests.node.fleet import Proxy, Station, readings, stations, until
+from tests.node.fleet import Station, readings, stations, until
 from tests.node.points import KEPT
 
 STREAMS = ("containers", "events", "alerts")

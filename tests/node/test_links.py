@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from bench.proxy import Proxy
 from streams.errors import NotAllowed
 from streams.link.dialling import Dialler
 from streams.log import Append
 from streams.node.settings import PeerAddress
 from streams.records import Record, to_batch
-from tests.node.fleet import Proxy, address, readings, started, until
+from tests.node.fleet import address, readings, started, until
 
 
 async def test_what_a_ship_has_reaches_the_port_and_an_alert_in_no_time(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from bench.proxy import Proxy
 from shore.aboard import ShipsDesk
 from tests.cargo.sea import SHIP
-from tests.node.fleet import Proxy
 from tests.node.points import NODES
 from tests.node.process import free_port, wait
 from tests.shore.fleet import Fleet, fleet
