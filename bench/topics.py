@@ -1,14 +1,15 @@
 """How many topics a node carries: 1,000 beside 1,000,000 in one stream of our log, and the same in Kafka and in NATS JetStream.
 
-`python -m bench.topics [readings] [topics] [side …]`; sides: few, many, kafka, nats; all unless some are named. Every side takes the same
-14-signal readings, one of each topic after another; the log with 1,000 topics (few) a quarter of them, which is enough for its rate. Ours
-is a process of its own that another one gives a commit's readings at a time, killed (SIGKILL) and opened again by a third; so are Kafka's
-broker (one Kafka topic each, one message a reading) and NATS' server (one JetStream subject each, one message a reading, at its default
-sync interval, and fewer readings with every message synced). Kafka is given KAFKA_S seconds to make its topics in. A side that dies, or is
-not ready in time, is a result: `ended_by` says of what. Prints each side as it ends to standard error, one JSON object at the end. Rates
-are readings per second of wall time, in commits of COMMIT_ROWS; `append_cpu_us` is the appending thread's processor time a reading; memory
-is resident MiB of the whole process: of ours Python, its libraries, the log, its upkeep and the readings of one commit. A history's
-`cpu_ms` is processor time of the asking process, `ms` the wall's.
+`python -m bench.topics [readings] [topics] [side …]`; sides: pace, few, many, kafka, nats; all unless some are named. Every side takes the
+same 14-signal readings, one of each topic after another; the log with 1,000 topics (few) a quarter of them, which is enough for its rate.
+Ours is a process of its own that another one gives a commit's readings at a time, killed (SIGKILL) and opened again by a third; so are
+Kafka's broker (one Kafka topic each, one message a reading) and NATS' server (one JetStream subject each, one message a reading, at its
+default sync interval, and fewer readings with every message synced). Kafka is given KAFKA_S seconds to make its topics in. A side that
+dies, or is not ready in time, is a result: `ended_by` says of what. `pace` is of commits alone: at most PACE_READINGS of either number of
+topics, a commit of the one after one of the other, so that both have the same machine, and all upkeep between them. Prints each side as it
+ends to standard error, one JSON object at the end. Rates are readings per second of wall time, in commits of COMMIT_ROWS; `append_cpu_us`
+is the appending thread's processor time a reading; memory is resident MiB of the whole process: of ours Python, its libraries, the log,
+its upkeep and the readings of one commit. A history's `cpu_ms` is processor time of the asking process, `ms` the wall's.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ COMMIT_ROWS = 10_000
 ASKED = 20
 FEW_SHARE = 4
 PEER_READINGS, PEER_READINGS_SYNCED = 1_000_000, 20_000
+PACE_READINGS = 4_000_000
 
 
 def rounds(topics: int, readings: int) -> Iterator[pa.RecordBatch]:
@@ -57,6 +59,13 @@ def rounds(topics: int, readings: int) -> Iterator[pa.RecordBatch]:
     for number in range(-(-readings // rows)):
         at = pa.array(first.column(DEVICE_AT).to_numpy() + number * intervals * INTERVAL_MS)
         yield first.set_column(column, DEVICE_AT, at).slice(0, readings - number * rows)
+
+
+def commits_of(topics: int, readings: int) -> Iterator[pa.RecordBatch]:
+    """The same, cut into commits."""
+    for batch in rounds(topics, readings):
+        for at in range(0, batch.num_rows, COMMIT_ROWS):
+            yield batch.slice(at, COMMIT_ROWS)
 
 
 def open_log(folder: Path) -> FileLog:
@@ -74,12 +83,11 @@ def keep_up(log: FileLog, ended: threading.Event) -> None:
 
 def feed(topics: int, readings: int) -> None:
     """The child that makes the readings, and gives those of one commit after another to standard output."""
-    batches = rounds(topics, readings)
-    first = next(batches)
+    commits = commits_of(topics, readings)
+    first = next(commits)
     with pa.ipc.new_stream(sys.stdout.buffer, first.schema) as stream:
-        for batch in chain([first], batches):
-            for at in range(0, batch.num_rows, COMMIT_ROWS):
-                stream.write_batch(batch.slice(at, COMMIT_ROWS))
+        for batch in chain([first], commits):
+            stream.write_batch(batch)
 
 
 def ingest(folder: Path) -> None:
@@ -177,6 +185,27 @@ def ours(topics: int, readings: int) -> dict[str, Any]:
     }
 
 
+def pace(topics: int, readings: int) -> dict[str, Any]:
+    """Commits of `readings` rows of 1,000 topics and of `topics`, by turns: rate, one core's time a reading, and many's share of few's."""
+    with tempfile.TemporaryDirectory(prefix="bench-topics-") as name:
+        logs = {"few": open_log(Path(name) / "few"), "many": open_log(Path(name) / "many")}
+        wall_s, cpu_s = dict.fromkeys(logs, 0.0), dict.fromkeys(logs, 0.0)
+        for both in zip(commits_of(1_000, readings), commits_of(topics, readings), strict=True):
+            for (side, log), batch in zip(logs.items(), both, strict=True):
+                began_s, began_cpu_s = time.perf_counter(), time.thread_time()
+                log.append([Append(STREAM, batch)])
+                wall_s[side] += time.perf_counter() - began_s
+                cpu_s[side] += time.thread_time() - began_cpu_s
+                while log.upkeep.step():
+                    pass
+        for log in logs.values():
+            log.close()
+    figures: dict[str, Any] = {
+        side: {"append_per_s": round(readings / wall_s[side]), "append_cpu_us": round(cpu_s[side] / readings * 1e6, 3)} for side in logs
+    }
+    return figures | {"rate": round(wall_s["few"] / wall_s["many"], 3), "cpu": round(cpu_s["few"] / cpu_s["many"], 3)}
+
+
 def result(side: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What a side reached, how long it took in all, and the load when it began."""
     began_s, load = time.perf_counter(), machine()["load_1_min"]
@@ -196,10 +225,11 @@ def main() -> None:
     if sys.argv[1:2] == ["reopen"]:
         return reopen(Path(sys.argv[2]))
     given = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    named = [word for word in sys.argv[1:] if not word.isdigit()] or ["few", "many", "kafka", "nats"]
+    named = [word for word in sys.argv[1:] if not word.isdigit()] or ["pace", "few", "many", "kafka", "nats"]
     readings, topics = (*given, *(100_000_000, 1_000_000)[len(given) :])
     figures: dict[str, Any] = {"bench": "topics", **machine()}
     sides: dict[str, Callable[[], dict[str, Any]]] = {
+        "pace": partial(pace, topics, min(readings, PACE_READINGS)),
         "few": partial(ours, 1_000, readings // FEW_SHARE),
         "many": partial(ours, topics, readings),
         "kafka": partial(kafka_topics, min(topics, readings)),
@@ -212,9 +242,6 @@ def main() -> None:
             continue
         figures[name] = result(side)
         print(json.dumps({name: figures[name]}), file=sys.stderr, flush=True)
-    for told, of, to in (("append_per_s", "many", "few"), ("append_cpu_us", "few", "many")):
-        pair = [figures.get(name, {}).get(told) for name in (of, to)]
-        figures[f"many_of_few_by_{told}"] = round(pair[0] / pair[1], 3) if all(pair) else None
     print(json.dumps({**figures, "load_at_end": machine()["load_1_min"]}, indent=1))
     return None
 
