@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
+from edge.digesting import Digesting
 from edge.linking import LinkChoice
 from edge.waiting import Durable, Streams, TellingWaiting, waiting
 from intake.serving import Intake
@@ -14,11 +16,19 @@ from intake.watching import Watching
 from streams.node.node import Node
 
 
+@dataclass(frozen=True, slots=True)
+class Aboard:
+    """Who knows what waits on board, and what went ashore of it as digests."""
+
+    telling: TellingWaiting
+    digesting: Digesting
+
+
 class Console:
     """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|<LOCODE>"}`; both want the node's token."""
 
-    def __init__(self, node: Node, intake: Intake, watching: Watching, links: LinkChoice, telling: TellingWaiting) -> None:
-        self._node, self._intake, self._watching, self._links, self._telling = node, intake, watching, links, telling
+    def __init__(self, node: Node, intake: Intake, watching: Watching, links: LinkChoice, aboard: Aboard) -> None:
+        self._node, self._intake, self._watching, self._links, self._aboard = node, intake, watching, links, aboard
         node.app.router.add_get("/ship", self._ship)
         node.app.router.add_post("/ship/link", self._link)
 
@@ -32,7 +42,8 @@ class Console:
             "position": position,
             "port": links.port,
             "link": {"wish": links.wish, "peers": self._node.links.status(), "budgets": self._node.links.budgets()},
-            "waiting": await asyncio.to_thread(self._waiting, self._telling.durable()),
+            "waiting": await asyncio.to_thread(self._waiting, self._aboard.telling.durable()),
+            "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),
             "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
             "muster": await self._watching.muster(),

@@ -65,6 +65,7 @@ class LinkChoice:
         self.wish = AUTO
         self.where: Whereabouts | None = None
         self.port: str | None = None
+        self._kept: list[PeerAddress] | None = None
 
     def choose(self, wish: str) -> None:
         """`auto`, `none`, `satellite`, or a port's LOCODE: until the node ends. Raises ValueError for anything else."""
@@ -72,6 +73,19 @@ class LinkChoice:
             raise ValueError(f"a link is auto, none, satellite or one of {sorted(port.locode for port in self._ports)}, not {wish!r}")
         self.wish = wish
         self._moved.set()
+
+    def readings_wait(self) -> bool | None:
+        """Whether readings wait for another link, and digests of them go over the satellite meanwhile; None before links were chosen.
+
+        So it is while no link that she keeps, or that her settings always dial, carries `containers`, and headquarters can be had over a
+        satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing.
+        """
+        if self._kept is None:
+            return None
+        settings = self._node.settings
+        if self._headquarters is None or not settings.policy("satellite").carries("digests"):
+            return False
+        return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *self._kept))
 
     async def run(self) -> None:
         """Look where she is whenever `ships` grows, and link accordingly, until cancelled."""
@@ -82,7 +96,6 @@ class LinkChoice:
                 loop.call_soon_threadsafe(self._moved.set)
 
         unsubscribe = self._node.log.subscribe(changed)
-        kept: list[PeerAddress] | None = None
         self._moved.set()
         try:
             while True:
@@ -90,8 +103,8 @@ class LinkChoice:
                 self._moved.clear()
                 self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
                 wanted = self._wanted()
-                if wanted != kept:
-                    kept = wanted
+                if wanted != self._kept:
+                    self._kept = wanted
                     _log.info("links now: %s", ", ".join(f"{one.node} ({one.link})" for one in wanted) or "none")
                     self._node.link([*self._node.settings.peers, *wanted])
                 await asyncio.sleep(LOOK_S)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edge.answering import Answering
-from edge.console import Console
+from edge.console import Aboard, Console
+from edge.digesting import Digesting
 from edge.excursions import AroundAlerts
 from edge.linking import LinkChoice
 from edge.reportdoor import ReportDoor
@@ -29,7 +30,8 @@ async def run_ship(settings: ShipSettings) -> None:
     telling = TellingWaiting(node, settings.waiting_every_s)
     answering = Answering(node, telling)
     reports = LossReports(node, watching)
-    Console(node, intake, watching, links, telling)
+    digesting = Digesting(node, links, telling, settings.digest_every_h)
+    Console(node, intake, watching, links, Aboard(telling, digesting))
     ReportDoor(node, reports)
 
     async def take_in() -> None:
@@ -45,5 +47,6 @@ async def run_ship(settings: ShipSettings) -> None:
     node.add_background("links of the ship", links.run)
     node.add_background("what waits", telling.run)
     node.add_background("answers", answering.run)
+    node.add_background("digests", digesting.run)
     await node.start()
     await node.run_until_stopped()

@@ -39,7 +39,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
 ) -> None:
     """How the running ship fares: her links, what waits and since when, what was sent today and what it cost."""
-    told = ship_of(config or context.obj).answer("GET", "/ship", keys=("node", "ship", "position", "port", "link", "waiting"))
+    told = ship_of(config or context.obj).answer("GET", "/ship", keys=("node", "ship", "position", "port", "link", "waiting", "digests"))
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return
@@ -74,6 +74,7 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     place = f"{where['latitude_deg']:.4f} {where['longitude_deg']:.4f} at {utc(where['at_ms'])}" if where else "not known yet"
     yield f"{told['node']} ({told['ship']}), {'in ' + told['port'] if told['port'] else 'at sea'}, position {place}"
     yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
+    yield _digests(told["digests"])
     for name, budget in told["link"]["budgets"].items():
         open_for = {"open": "open", "alerts": "for alerts alone until midnight UTC", "overdrawn": "overdrawn by alerts"}[budget["state"]]
         allowed = budget["bytes_per_day"] + budget["granted_bytes"]
@@ -81,6 +82,17 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
             f"budget of the {name} link, {budget['day']} UTC: {budget['spent_bytes']:,} of {allowed:,} bytes, "
             f"{budget['reserve_bytes']:,} of them for alerts; cost {budget['cost']:,.2f}; {open_for}"
         )
+
+
+def _digests(told: dict[str, Any]) -> str:
+    """Whether digests are made, of which window the last was, and when the next is due."""
+    last, made = told["last"], "none yet"
+    if last:
+        made = (
+            f"the last of {utc(last['from_at_ms'])} to {utc(last['until_at_ms'])}: {last['boxes']:,} boxes, {last['readings']:,} readings"
+        )
+    due = f"the next at {utc(told['next_at_ms'])}" if told["wait"] else "none while readings need not wait"
+    return f"digests: every {told['every_h']:g} h, {due}; {made}"
 
 
 def _tables(told: dict[str, Any]) -> Iterator[Table]:

@@ -116,12 +116,13 @@ def message(heard: Heard) -> Message:
 
 
 @contextmanager
-def fleet_clock(fleet_at_ms: int) -> Iterator[str]:
-    """A fleet clock over HTTP that stands at `fleet_at_ms`; its URL."""
+def fleet_clock(fleet_at_ms: int | Callable[[], int]) -> Iterator[str]:
+    """A fleet clock over HTTP that stands at `fleet_at_ms`, or at what that says whenever it is asked; its URL."""
+    at_ms = fleet_at_ms if callable(fleet_at_ms) else lambda: fleet_at_ms
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps({"wall_at_ms": 0, "fleet_at_ms": fleet_at_ms, "speed": 0.0}).encode()
+            body = json.dumps({"wall_at_ms": 0, "fleet_at_ms": at_ms(), "speed": 0.0}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

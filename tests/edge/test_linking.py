@@ -21,6 +21,7 @@ from tests.edge.aboard import NODE, Message, ShipProcess, fleet_clock, publish_a
 from tests.node.process import wait
 
 TOKEN = "of-the-link"
+HOUR_MS = 3_600_000
 TOKYO = (35.6, 139.8)
 AT_SEA = (33.0, 145.0)
 
@@ -62,6 +63,13 @@ def held(node: Node, stream: str) -> int:
     return sum(batch.records.num_rows for batch in node.log.read(stream, Position()))
 
 
+def digest_of(node: Node, topic: str) -> dict[str, object]:
+    """What the last digest of this box says, in part."""
+    [batch] = node.log.latest("digests", topic)
+    [row] = batch.records.to_pylist()
+    return {name: row[name] for name in ("readings", "return_mean_c", "from_at_ms")}
+
+
 async def until(node: Node, stream: str, count: int, process: ShipProcess) -> None:
     await asyncio.to_thread(wait, lambda: held(node, stream) == count, process.tail)
 
@@ -74,13 +82,21 @@ async def test_in_port_everything_travels_and_at_sea_only_what_is_dear(tmp_path:
             f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
             '[[node.known]]\nnode = "hq"\nrole = "hq"\n[[node.known]]\nnode = "port-jptyo"\nrole = "port"\n'
         )
-        with fleet_clock(START_MS + 86_400_000) as clock, ship(tmp_path, more, clock) as process:
+        now = [START_MS + 86_400_000]
+        with fleet_clock(lambda: now[0]) as clock, ship(tmp_path, more, clock) as process:
             process.start()
             await asyncio.to_thread(process.wait_ready)
             box = ("landfall/containers/DUCU0000004/reading", b'{"device": "T1", "at": %d, "return_c": 4.0}' % START_MS)
             await asyncio.to_thread(publish_all, process.mqtt_port, [where(0, AT_SEA), box], process.tail)
             await until(hq, "ships", 1, process)
             assert (held(hq, "containers"), held(port, "ships")) == (0, 0)
+            await asyncio.to_thread(wait, lambda: any(row["topic"] == "digests" for row in process.rows("consumers")), process.tail)
+            now[0] += 6 * HOUR_MS
+            await until(hq, "digests", 2, process)
+            assert digest_of(hq, "DUCU0000004") == {"readings": 1, "return_mean_c": 4.0, "from_at_ms": now[0] - 6 * HOUR_MS}
+            status = await asyncio.to_thread(process.status)
+            assert status is not None
+            assert (status["digests"]["wait"], status["digests"]["last"]["boxes"]) == (True, 1)
             await asyncio.to_thread(publish_all, process.mqtt_port, [where(1, TOKYO)], process.tail)
             await until(port, "containers", 1, process)
             await until(port, "ships", 2, process)
@@ -89,5 +105,5 @@ async def test_in_port_everything_travels_and_at_sea_only_what_is_dear(tmp_path:
             assert (status["port"], list(status["link"]["peers"])) == ("JPTYO", ["port-jptyo"])
             await asyncio.to_thread(publish_all, process.mqtt_port, [where(2, AT_SEA)], process.tail)
             await until(hq, "ships", 3, process)
-            assert held(hq, "containers") == 0
+            assert (held(hq, "containers"), held(hq, "digests"), held(port, "digests")) == (0, 2, 2)
             assert await asyncio.to_thread(process.stop) == 0

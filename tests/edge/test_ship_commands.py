@@ -62,6 +62,8 @@ def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pyt
         assert "budget of the satellite link" in told
         assert "0 of 5,000,000 bytes, 500,000 of them for alerts; cost 0.00; open" in told
         assert "containers 1 " in told
+        assert "digests: every 6 h, the next at 20" in told
+        assert "; none yet" in told
         whole: dict[str, Any] = json.loads(run(capsys, "-c", config(process), "status", "--json")[1])
         assert whole["waiting"]["containers"]["records"] == 1
 

@@ -12,6 +12,8 @@ FORWARDED = ("forwarding.told", "forwarding.durable")
 """Of headquarters."""
 ANSWERED = ("ask.priced", "ask.answered")
 """Of a ship that is asked."""
+DIGESTED = ("digest.made", "digest.durable")
+"""Of a ship whose readings wait for port."""
 TAKEN = ("answers.taken",)
 """Of headquarters, to which she answers."""
 
