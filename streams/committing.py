@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from streams.errors import LandfallError, Misuse
+from streams.errors import Misuse
 from streams.log import Append, Appended, Log
 
 WAITING_ROWS_MAX = 200_000
@@ -92,7 +92,10 @@ class GroupCommitter:
         return callers
 
     async def _commit(self, callers: Sequence[_Caller]) -> None:
-        """One commit for all; when somebody's records are refused, one for each, so that the refusal goes to whom it concerns."""
+        """One commit for all; when somebody's records are refused, one for each, so that the refusal goes to whom it concerns.
+
+        A failure that the log does not name is told to all of them, who can not know what became of their rows; later appends go on.
+        """
         loop = asyncio.get_running_loop()
         appends = [append for caller in callers for append in caller.appends]
         try:
@@ -103,7 +106,7 @@ class GroupCommitter:
             else:
                 for caller in callers:
                     await self._commit([caller])
-        except (LandfallError, OSError) as problem:
+        except Exception as problem:
             _refuse(callers, problem)
         else:
             at = 0

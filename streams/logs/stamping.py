@@ -25,6 +25,7 @@ BLOCK_ROWS_MAX = 65_536
 PART_ROWS_MIN = 8_192
 """Rows that are worth a thread: encoding them lets go of the interpreter's lock for most of its time."""
 SIGNALS_MAX = 900
+PRODUCER_BYTES_MAX = 200
 _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
 
 
@@ -118,8 +119,21 @@ def _check(append: Append) -> None:
         check_given(append.records)
     except ValueError as problem:
         raise Misuse(f"{append.stream}: {problem}") from problem
+    if append.producer is not None and append.sequence is not None:
+        _check_producer(append.producer, append.sequence)
     if len(signal_names(append.records)) > SIGNALS_MAX:
         raise Misuse(f"{append.stream}: a record has at most {SIGNALS_MAX} signals, not {len(signal_names(append.records))}")
+
+
+def _check_producer(producer: str, sequence: int) -> None:
+    try:
+        length = len(producer.encode())
+    except UnicodeEncodeError as problem:
+        raise Misuse(f"producer {producer!r} is no text: {problem.reason}") from problem
+    if not 0 < length <= PRODUCER_BYTES_MAX:
+        raise Misuse(f"a producer's name has 1 to {PRODUCER_BYTES_MAX} bytes, not {length}")
+    if not -(2**63) <= sequence < 2**63:
+        raise Misuse(f"sequence {sequence} of producer {producer!r} is no 64-bit number")
 
 
 def _together(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from streams.crash import commit_point
-from streams.errors import LandfallError, Misuse
+from streams.errors import Misuse
 from streams.logs.book import LineKey, Location, Piece, PlacedBlock
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
 from streams.logs.marker import Marker
@@ -68,7 +68,7 @@ class LogWriter:
         change = self.book.change(header, placed, self._segments.number, at + length)
         try:
             self._index.apply([change])
-        except LandfallError:
+        except BaseException:
             self._segments.drop()
             raise
         self._segments.keep(length)

@@ -82,6 +82,8 @@ async def test_refusals(tmp_path: Path) -> None:
     stamped = to_batch([Record("x")]).append_column("offset", to_batch([Record("x")]).column("device_at_ms"))
     with pytest.raises(Misuse, match="itself stamps"):
         await asyncio.to_thread(door.append, [Append("containers", stamped)])
+    with pytest.raises(Misuse, match="64-bit"):
+        await asyncio.to_thread(door.append, [Append("containers", to_batch([Record("x")]), "spark", 1 << 63)])
     with pytest.raises(NotAllowed):
         await asyncio.to_thread(AppendDoor(node.url, "wrong").append, [])
     await node.stop()

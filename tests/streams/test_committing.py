@@ -86,6 +86,38 @@ async def test_one_callers_mistake_is_its_own(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.parametrize(("producer", "sequence"), [("\ud800", 1), ("", 1), ("p" * 201, 1), ("spark", 1 << 63), ("spark", -(1 << 63) - 1)])
+async def test_a_producer_no_log_can_keep_is_its_own_mistake(tmp_path: Path, producer: str, sequence: int) -> None:
+    log = open_log(tmp_path)
+    committer = GroupCommitter(log)
+    outcomes = await asyncio.gather(
+        committer.append([Append("containers", rows(2))]),
+        committer.append([Append("containers", rows(2), producer, sequence)]),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes] == [list, Misuse]
+    assert (await committer.append([Append("containers", rows(1, start=2), "spark", (1 << 63) - 1)]))[0].first == 2
+    assert numbers(log) == [0, 1, 2]
+    await committer.close()
+    log.close()
+
+
+async def test_a_failure_nobody_foresaw_is_told_and_stops_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path)
+    committer = GroupCommitter(log)
+    with monkeypatch.context() as failing:
+        failing.setattr(log._keeper._index, "apply", lambda changes: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            async with asyncio.timeout(30):
+                await committer.append([Append("containers", rows(2))])
+    async with asyncio.timeout(30):
+        [answer] = await committer.append([Append("containers", rows(2))])
+    assert answer.first == 0, "nothing of the other is there"
+    assert numbers(log) == [0, 1]
+    await committer.close()
+    log.close()
+
+
 async def test_a_full_disk_is_told_to_all_who_waited(tmp_path: Path) -> None:
     full = FullDisk()
     log = open_log(tmp_path, options=FileLogOptions(disk=full))
