@@ -14,6 +14,13 @@ OPENING_BYTES = 96 << 10
 """With less than this left, a link is not opened for more than alerts."""
 
 
+def window_bytes() -> int:
+    """What this system makes of RECEIVE_BUFFER_BYTES, and a link is held for."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        return one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+
+
 class BudgetSpent(ConnectionAbortedError):
     """The link's budget does not allow what would pass the socket next: the connection ends here."""
 

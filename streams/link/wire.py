@@ -68,7 +68,7 @@ class Wire:
             await self._socket.send_bytes(data)
         except (ConnectionError, RuntimeError):
             return False
-        self.sent_bytes += _framed(len(data), masked=self._dialled)
+        self.sent_bytes += framed_bytes(len(data), masked=self._dialled)
         return True
 
     async def messages(self) -> AsyncIterator[bytes]:
@@ -76,7 +76,7 @@ class Wire:
         async for message in self._socket:
             if message.type is not WSMsgType.BINARY:
                 return
-            self.received_bytes += _framed(len(message.data), masked=not self._dialled)
+            self.received_bytes += framed_bytes(len(message.data), masked=not self._dialled)
             yield message.data
 
     async def close(self) -> None:
@@ -93,8 +93,8 @@ class Wire:
             self._transport.abort()
 
 
-def _framed(payload_bytes: int, masked: bool) -> int:
-    """The size of a WebSocket frame (RFC 6455, 5.2)."""
+def framed_bytes(payload_bytes: int, masked: bool) -> int:
+    """The size of a WebSocket frame (RFC 6455, 5.2); `masked`: said by who dialled."""
     header_bytes = 2 if payload_bytes < 126 else 4 if payload_bytes < 65_536 else 10
     return payload_bytes + header_bytes + (4 if masked else 0)
 

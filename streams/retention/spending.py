@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from streams.definitions import Definitions
 from streams.derived import HEADS, KEPT
@@ -24,9 +24,14 @@ def stored_bytes(log: LogReader) -> int:
 
 
 def thinnable(log: LogReader, definitions: Definitions) -> list[str]:
-    """The streams that may be thinned, readings first, what was kept before last."""
-    streams = [s for s in log.streams() if not s.endswith(HEADS) and definitions.of(s).lane in THINNED_LANES]
-    return sorted(streams, key=lambda stream: (stream.endswith(KEPT), definitions.of(stream).lane != Lane.READINGS, stream))
+    """The streams of `log` that may be thinned, in the order of `thinned_first`."""
+    return thinned_first(log.streams(), definitions)
+
+
+def thinned_first(streams: Iterable[str], definitions: Definitions) -> list[str]:
+    """Those of `streams` that may be thinned, readings first, what was kept before last."""
+    thinned = [s for s in streams if not s.endswith(HEADS) and definitions.of(s).lane in THINNED_LANES]
+    return sorted(thinned, key=lambda stream: (stream.endswith(KEPT), definitions.of(stream).lane != Lane.READINGS, stream))
 
 
 class Spending:

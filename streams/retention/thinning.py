@@ -84,11 +84,10 @@ class Thinning:
         self.finish()
         for origin in sorted(self._log.ledger(self.stream)):
             while origin.node == self._log.node and (unit := self._oldest(origin, older_than_ms)) is not None:
-                narrowest_ms = self._narrowest_ms(unit.rows)
-                for window_ms in (window for window in WINDOWS_MS if window >= narrowest_ms):
-                    keep = self._keepers(unit.rows, window_ms)
-                    if keep.sum() <= KEPT_SHARE_MAX * len(keep):
-                        return self._thin(unit, keep, window_ms)
+                order = unit.rows.column(ORDER_AT).to_numpy(zero_copy_only=False)
+                excursions = self._excursions(self.stream, int(order.min()), int(order.max()) + 1)
+                if chosen := keepers_of(self.stream, unit.rows, excursions):
+                    return self._thin(unit, *chosen)
                 self._reached[origin] = unit.end  # as thin as it gets
         return None
 
@@ -108,22 +107,6 @@ class Thinning:
         commit_point("thinning.declared")
         return Thinned(self.stream, unit.rows.num_rows, kept.num_rows, window_ms)
 
-    def _keepers(self, rows: pa.RecordBatch, window_ms: int) -> Bools:
-        order = rows.column(ORDER_AT).to_numpy(zero_copy_only=False)
-        excursions = self._excursions(self.stream, int(order.min()), int(order.max()) + 1)
-        keep = keepers(rows, window_ms, excursions)
-        if self.stream.endswith(KEPT):
-            hours = [window_h(body) or 0 for body in rows.column(BODY).to_pylist()]
-            keep |= np.array(hours) * HOUR_MS >= window_ms  # wide already
-        return keep
-
-    def _narrowest_ms(self, rows: pa.RecordBatch) -> int:
-        """Readings are thinned to the narrowest window first; what was kept before, to the next wider than its own."""
-        if not self.stream.endswith(KEPT):
-            return WINDOWS_MS[0]
-        narrowest_h = min((window_h(body) or 0 for body in rows.column(BODY).to_pylist()), default=0)
-        return round(narrowest_h * HOUR_MS) + 1
-
     def _oldest(self, origin: Origin, older_than_ms: int) -> _Unit | None:
         """The first whole runs not thinned yet that only this node has: at most UNIT_RUNS, all held or gone, all old enough."""
         ledger = self._log.ledger(self.stream)[origin]
@@ -141,3 +124,21 @@ class Thinning:
         end = min(end, whole_runs(min(young, default=end)))
         batches = [batch.records for batch in self._log.run(self.stream, origin, first, end)] if end > first else []
         return _Unit(origin, first, end, concat(batches)) if batches else None
+
+
+def keepers_of(stream: str, rows: pa.RecordBatch, excursions: Mapping[str, RangeSet]) -> tuple[Bools, int] | None:
+    """Which of these stamped rows of `stream` one step keeps, and for windows of how many ms: the narrowest that lets enough go. None when
+    even the widest does not.
+
+    Readings are thinned to the narrowest window first; what was kept before, to the next wider than its own.
+    """
+    kept_before = stream.endswith(KEPT)
+    hours = [window_h(body) or 0 for body in rows.column(BODY).to_pylist()] if kept_before else []
+    narrowest_ms = round(min(hours, default=0) * HOUR_MS) + 1 if kept_before else WINDOWS_MS[0]
+    for window_ms in (window for window in WINDOWS_MS if window >= narrowest_ms):
+        keep = keepers(rows, window_ms, excursions)
+        if kept_before:
+            keep |= np.array(hours) * HOUR_MS >= window_ms  # wide already
+        if keep.sum() <= KEPT_SHARE_MAX * len(keep):
+            return keep, window_ms
+    return None
