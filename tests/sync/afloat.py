@@ -30,6 +30,7 @@ from tests.sync.versions import spoken
 
 POLICIES: dict[LinkClass, LinkPolicy] = {"lan": LAN, "port": PORT, "satellite": SATELLITE}
 READ_S = 0.001
+READ_BLOCKS = 4
 
 
 @dataclass(eq=False, slots=True)
@@ -44,6 +45,7 @@ class Wired:
     purse: Purse | None = None
     up: bool = True
     busy: bool = False
+    sending: bool = False
     alarm_s: float = inf
     in_flight_bytes: int = 0
     arrives_s: float = 0.0
@@ -78,6 +80,8 @@ class Fleet:
         self.nodes: dict[str, Node] = {}
         self.connections: list[Connection] = []
         self.spoils = 0.0
+        self.read_blocks = READ_BLOCKS
+        """So many blocks are given as one."""
         self.said: Callable[[Wired, bytes], None] = self.oracle.said
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._turn = count()
@@ -232,7 +236,7 @@ class Fleet:
 
     def _send(self, end: Wired, data: bytes) -> None:
         connection, other = end.connection, end.other
-        end.busy = True
+        end.busy = end.sending = True
         end.in_flight_bytes += len(data)
         said_s = self.clock.at_s
         sending_s = len(data) / connection.way.rate_bytes_s
@@ -242,10 +246,14 @@ class Fleet:
         def free() -> bool:
             return not (other.purse and other.up) or end.in_flight_bytes + 4096 + 200 <= WINDOW_BYTES
 
-        def sent() -> None:
-            if free():
+        def proceed() -> None:
+            if end.busy and not end.sending and free() and end.up:
                 end.busy = False
                 self.turn_of(end)
+
+        def sent() -> None:
+            end.sending = False
+            proceed()
 
         def arrived() -> None:
             end.in_flight_bytes -= len(data)
@@ -254,9 +262,7 @@ class Fleet:
                 self._arrived(other, self.oracle.spoilt(data, self.chance))
             elif other.up:
                 self._arrived(other, data)
-            if end.busy and free() and end.up:
-                end.busy = False
-                self.turn_of(end)
+            proceed()
 
         self.after(sending_s, sent)
         self.at(end.arrives_s, arrived)
@@ -327,7 +333,7 @@ class Fleet:
         first = codec = -1
         for number, block in enumerate(end.node.log.blocks(key, load.first, load.end)):
             joins = not run or (block.first == first + len(run) and block.codec == codec <= end.node.log._codec)
-            if not joins or (number >= 4 and not load.exact):
+            if not joins or (number >= self.read_blocks and not load.exact):
                 break
             first, codec = (block.first, block.codec) if not run else (first, codec)
             run += rows_of(block)
