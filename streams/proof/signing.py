@@ -1,25 +1,29 @@
-"""What a node signs of its own log: alerts, events and the registry in the commit that appends them, all else once it is due."""
+"""What a node signs of its own log: what others act upon in the commit that appends it, all else once it is due."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import pyarrow as pa
 
 from streams.block import Codec
 from streams.clock import Clock
-from streams.derived import HEADS, KEPT, WAITING
+from streams.derived import DERIVED, HEADS, KEPT, WAITING
 from streams.errors import LandfallError
 from streams.log import Append, Log
-from streams.proof.chain import Chain
+from streams.proof.chain import Chain, entries
 from streams.proof.keys import SigningKey
 from streams.proof.reading import Copy, Unread
 from streams.proof.statements import last_statement, state
+from streams.proof.tree import Entry
 from streams.records import OFFSET
 from streams.words import Origin
 
-SIGNED_AT_ONCE = ("alerts", "events", "registry")
+SIGNED_AT_ONCE = ("alerts", "events", "registry", "aboard/*", "terms/*", "reports", "homes")
+"""By pattern, what others act upon: signed in the commit that appends it, and of a node whose key is known believed only so signed."""
 NEVER_SIGNED = ("metrics", "exceptions", "consumers", WAITING)
 """What a node says of itself, for its operators: nobody's claim rests on it."""
 ROOTS_MAX = 512
@@ -52,13 +56,13 @@ class Signer:
 
     def witness(self, stream: str, origin: Origin, batches: Sequence[pa.RecordBatch]) -> Append | None:
         """What is signed of these rows in their own commit; None for streams that are signed later, and where the chain can not be read."""
-        if stream not in SIGNED_AT_ONCE:
+        if not signed_at_once(stream):
             return None
         try:
             followed = self._up_to(stream, origin, batches[0].column(OFFSET)[0].as_py())
             for rows in batches:
                 followed.chain.follow(rows)
-            return self._statement(followed)
+            return self._statement(followed, [entry for rows in batches for entry in entries(rows)])
         except LandfallError as problem:
             self._at_once.pop((stream, origin), None)
             self._report("a commit could not be signed", "it is signed with the next one", stream=stream, problem=str(problem))
@@ -67,9 +71,9 @@ class Signer:
     def due(self) -> list[Append]:
         """What is to be appended so that everything this node appended until now is signed. The caller appends it, or calls `forget`.
 
-        Raises what reading the log raises.
+        Of what is signed at once, commits that could not be. Raises what reading the log raises.
         """
-        return [append for stream in self._log.streams() if _signed_later(stream) for append in self._due(stream)]
+        return [append for stream in self._log.streams() if is_signed(stream) for append in self._due(stream)]
 
     def forget(self) -> None:
         """What `due` gave could not be appended: the log is read again."""
@@ -78,6 +82,8 @@ class Signer:
     def _due(self, stream: str) -> list[Append]:
         origin = self._log.origin
         end = self._log.position(stream)[origin]
+        if signed_at_once(stream):
+            return self._left_open(stream, origin, end)
         followed = self._later.get((stream, origin)) or self._begun(self._later, stream, origin)
         found: list[Append] = []
         for part in self._copy.rows(stream, origin, followed.chain.end, end):
@@ -88,8 +94,24 @@ class Signer:
             found.append(self._statement(followed))
         return found
 
-    def _statement(self, followed: _Followed) -> Append:
-        append = state(followed.chain, self._clock.now_ms(), self._key).append()
+    def _left_open(self, stream: str, origin: Origin, end: int) -> list[Append]:
+        last = last_statement(self._log, stream, origin)
+        if last is not None and last.end >= end:
+            return []
+        followed = self._begun(self._later, stream, origin)
+        open_from = followed.signed
+        found: list[Append] = []
+        for part in self._copy.rows(stream, origin, followed.chain.end, end):
+            _take(followed.chain, part)
+            if followed.chain.end > open_from:
+                rows = part.slice(max(0, part.num_rows - (followed.chain.end - open_from))) if isinstance(part, pa.RecordBatch) else None
+                found.append(self._statement(followed, [] if rows is None else entries(rows)))
+                open_from = followed.chain.end
+        del self._later[stream, origin]
+        return found
+
+    def _statement(self, followed: _Followed, commit: Sequence[Entry] = ()) -> Append:
+        append = state(followed.chain, self._clock.now_ms(), self._key, commit).append()
         followed.chain.told()
         followed.signed = followed.chain.end
         return append
@@ -121,8 +143,10 @@ def is_signed(stream: str) -> bool:
     return stream.removesuffix(KEPT) not in NEVER_SIGNED and not stream.endswith(HEADS)
 
 
-def _signed_later(stream: str) -> bool:
-    return is_signed(stream) and stream not in SIGNED_AT_ONCE
+@lru_cache(maxsize=65_536)
+def signed_at_once(stream: str) -> bool:
+    """Whether others act upon what stands in `stream`: SIGNED_AT_ONCE."""
+    return any(fnmatchcase(stream, pattern) for pattern in SIGNED_AT_ONCE) and not stream.endswith(DERIVED)
 
 
 def _take(chain: Chain, part: pa.RecordBatch | Unread) -> None:

@@ -5,7 +5,7 @@ The signature is over "landfall head 1", the stream, the origin (a line each) an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from streams.proof.keys import PUBLIC_BYTES, SIGNATURE_BYTES, SigningKey, key_te
 from streams.proof.locating import SUMS_BYTES
 from streams.proof.reading import Copy, Unread
 from streams.proof.text import from_text, to_text
+from streams.proof.tree import Entry, Tree
 from streams.ranges import Range
 from streams.records import BODY, OFFSET, Record, body_text, to_batch
 from streams.words import Origin
@@ -40,6 +41,8 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: Text
     tail: Text | None
     sums: list[Text] = []
+    since: Natural = 0
+    parts: list[Text] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ class Statement:
 
     `roots`: of the last runs closed before `end`, those no earlier statement gave. `newest_at_ms`: the largest order time of these rows.
     `at_ms`: the origin's own time (fleet time, UTC ms) when it signed. `sums` (`streams.proof.locating`): of each of `roots`, then of the
-    open run if it has a root; or none.
+    open run if it has a root; or none. `parts`: of a commit signed at once, the roots of its rows alone, `since .. end - 1` in pieces of
+    RUN offsets from `since` on, so that they are proven without any row before them; or none.
     """
 
     stream: str
@@ -62,6 +66,8 @@ class Statement:
     key: bytes
     signature: bytes = b""
     sums: tuple[bytes, ...] = ()
+    since: int = 0
+    parts: tuple[bytes, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -76,8 +82,10 @@ class Statement:
     def body(self) -> dict[str, Any]:
         """The statement as a record's body."""
         sums = {"sums": [to_text(one) for one in self.sums]} if self.sums else {}
+        parts = {"parts": [to_text(one) for one in self.parts], "since": self.since} if self.parts else {}
         return {
             **sums,
+            **parts,
             "at_ms": self.at_ms,
             "end": self.end,
             "head": to_text(self.head),
@@ -98,14 +106,23 @@ class Statement:
             key, signature = _sized(read.key, PUBLIC_BYTES), _sized(read.signature, SIGNATURE_BYTES)
             head = _sized(read.head, DIGEST_BYTES)
             sums = tuple(_sized(one, SUMS_BYTES) for one in read.sums)
-            one = cls(stream, origin, read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature, sums)
+            parts = tuple(_sized(one, DIGEST_BYTES) for one in read.parts)
+            said = (read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature, sums, read.since, parts)
+            one = cls(stream, origin, *said)
         except (msgspec.MsgspecError, ValueError) as problem:
             raise Corrupt(f"what {origin} signed of {stream} does not read: {problem}") from problem
         if one.since_run < 0:
             raise Corrupt(f"a statement up to offset {one.end} gives {len(roots)} roots of {one.runs} runs")
         if len(sums) not in (0, len(roots) + (tail is not None)):
             raise Corrupt(f"a statement gives {len(sums)} lists of sums of {len(roots)} roots")
+        if (one.since and not parts) or (parts and len(parts) != len(range(one.since, one.end, RUN))):
+            raise Corrupt(f"a statement gives {len(parts)} roots of offsets {one.since} to {one.end - 1}")
         return one
+
+    def pieces(self) -> list[tuple[int, int, bytes]]:
+        """First offset, end and root of each of `parts`."""
+        firsts = range(self.since, self.end, RUN) if self.parts else ()
+        return [(first, min(first + RUN, self.end), root) for first, root in zip(firsts, self.parts, strict=True)]
 
     def signed(self) -> bool:
         """Whether the holder of `key` signed this. Whose key it is, it does not say."""
@@ -129,10 +146,12 @@ class Statement:
         return "\n".join((_TITLE, self.stream, str(self.origin), body_text(body))).encode()
 
 
-def state(chain: Chain, at_ms: int, key: SigningKey) -> Statement:
-    """What the origin says of the chain as far as it was followed."""
+def state(chain: Chain, at_ms: int, key: SigningKey, commit: Sequence[Entry] = ()) -> Statement:
+    """What the origin says of the chain as far as it was followed. `commit`: its last rows, to be proven by themselves."""
     said = (chain.end, chain.head, chain.tail_root(), tuple(chain.roots), chain.newest_at_ms)
-    return Statement(chain.stream, chain.origin, *said, at_ms, key.public, sums=chain.all_sums()).by(key)
+    parts = tuple(Tree(commit[at : at + RUN]).root() for at in range(0, len(commit), RUN))
+    since = chain.end - len(commit) if commit else 0
+    return Statement(chain.stream, chain.origin, *said, at_ms, key.public, sums=chain.all_sums(), since=since, parts=parts).by(key)
 
 
 Said = tuple[int, Statement | Corrupt]
@@ -146,13 +165,18 @@ def statements(copy: Copy, stream: str, origin: Origin, known: Iterable[Range] =
     """
     ledger = copy.log.ledger(stream + HEADS).get(origin)
     for first, end in ledger.held.without(known) if ledger else ():
-        for part in copy.rows(stream + HEADS, origin, first, end):
-            if not isinstance(part, Unread):
-                for offset, body in zip(part.column(OFFSET).to_pylist(), part.column(BODY).to_pylist(), strict=True):
-                    try:
-                        yield offset, Statement.from_body(stream, origin, body or "")
-                    except Corrupt as problem:
-                        yield offset, problem
+        yield from statements_at(copy, stream, origin, first, end)
+
+
+def statements_at(copy: Copy, stream: str, origin: Origin, first: int, end: int) -> Iterator[Said]:
+    """Of these, those that stand at offsets `first .. end - 1` of `<stream>.heads`."""
+    for part in copy.rows(stream + HEADS, origin, first, end):
+        if not isinstance(part, Unread):
+            for offset, body in zip(part.column(OFFSET).to_pylist(), part.column(BODY).to_pylist(), strict=True):
+                try:
+                    yield offset, Statement.from_body(stream, origin, body or "")
+                except Corrupt as problem:
+                    yield offset, problem
 
 
 def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:

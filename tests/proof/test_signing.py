@@ -8,9 +8,10 @@ import pytest
 
 from streams.errors import Corrupt, RetryLater
 from streams.logs.files import FileLogOptions
-from streams.proof.chain import RUN, UNKNOWN
+from streams.proof.chain import RUN, UNKNOWN, entries
 from streams.proof.reading import Copy
 from streams.proof.statements import Statement, last_statement, statements
+from streams.proof.tree import Tree
 from streams.proof.verifying import NEVER
 from streams.ranges import RangeSet
 from tests.proof.kit import CODEC, KEY, SigningNode, held_against
@@ -23,7 +24,7 @@ def said(node: SigningNode, stream: str) -> list[Statement]:
     return found
 
 
-@pytest.mark.parametrize("stream", ["alerts", "events", "registry"])
+@pytest.mark.parametrize("stream", ["alerts", "events", "registry", "aboard/9321483", "terms/duckworks", "reports", "homes"])
 def test_an_alert_is_signed_in_its_own_commit(tmp_path: Path, stream: str) -> None:
     node = SigningNode(tmp_path)
     commits: list[frozenset[str]] = []
@@ -34,6 +35,27 @@ def test_an_alert_is_signed_in_its_own_commit(tmp_path: Path, stream: str) -> No
     assert commits == [frozenset({stream, f"{stream}.heads"})] * 3
     assert node.sign() == 0
     assert held_against(node.log, node.log.origin, stream).proven == RangeSet([(0, 3)])
+    node.log.close()
+
+
+def test_each_commit_of_alerts_is_proven_by_itself(tmp_path: Path) -> None:
+    """Also one that could not be signed when it was made, and one of more rows than a run; of readings no such thing is said."""
+    node = SigningNode(tmp_path)
+    node.append(rows(3), "alerts")
+    node.log.witnessed_by(lambda stream, origin, batches: None)
+    node.append(rows(2, 3), "alerts")
+    assert node.sign() == 1
+    assert node.sign() == 0
+    node.log.witnessed_by(node.signer.witness)
+    node.append(rows(RUN + 1, 5), "alerts")
+    node.append(rows(3))
+    node.sign()
+    pieces = [piece for one in said(node, "alerts") for piece in one.pieces()]
+    assert [piece[:2] for piece in pieces] == [(0, 3), (3, 5), (5, 5 + RUN), (5 + RUN, 6 + RUN)]
+    for first, end, root in pieces:
+        held = [one for batch in node.log.run("alerts", node.log.origin, first, end) for one in entries(batch.records)]
+        assert Tree(held).root() == root
+    assert [one.pieces() for one in said(node, "containers")] == [[]]
     node.log.close()
 
 
