@@ -61,6 +61,7 @@ def day(readings: pa.RecordBatch, every_h: int) -> dict[str, Any]:
             if name not in ("topic", "body", "device", "device_at_ms", OFFSET, RECEIVED_AT, ORDER_AT):
                 less = made.drop_columns([name])
                 without[name] = without.get(name, 0) + len(CODEC.encode("digests", ORIGIN, less).to_bytes())
+    cpu_ms = round((time.process_time() - began_s) * 1000)
     first, end = np.searchsorted(received, [begins_ms, begins_ms + DAY_H * HOUR_MS])
     as_readings = len(CODEC.encode("containers", ORIGIN, readings.slice(int(first), int(end - first))).to_bytes())
     return {
@@ -71,7 +72,7 @@ def day(readings: pa.RecordBatch, every_h: int) -> dict[str, Any]:
         "cost": round(bytes_ * OVERHEAD / 1e6 * PRICE_PER_MB, 2),
         "readings": count,
         "readings_bytes": as_readings,
-        "cpu_ms": round((time.process_time() - began_s) * 1000),
+        "cpu_ms": cpu_ms,
         **({"bytes_a_line_of": {name: round((bytes_ - less) / lines, 2) for name, less in without.items()}} if without else {}),
     }
 

@@ -15,6 +15,7 @@ from landfall.writingout import Telling
 from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
 from streams.retention.kept import MARK, window_h
 
+DIGESTS = "digests"
 _PLACE = ("stream", "origin", "offset")
 
 
@@ -67,6 +68,8 @@ def _text_line(row: Mapping[str, Any]) -> str:
     parts += [f"{_printable(name)}={_valued(name, value)}" for name, value in row.items() if _is_signal(name) and value is not None]
     if row["order_at_ms"] != row[RECEIVED_AT]:
         parts.append(f"received {utc(row[RECEIVED_AT])}")
+    if row["stream"] == DIGESTS:
+        parts.append("(a digest: of readings that waited on board)")
     if (hours := window_h(row.get(BODY))) is not None:
         origin = f"{row[SOURCE_STREAM]}:{row[SOURCE_ORIGIN]}:{row[SOURCE_OFFSET]}"
         parts.append(f"(kept of {_printable(origin)}: the rest of its {hours:g} h is thinned)")
@@ -80,8 +83,6 @@ def _told(value: Any, name: str = "") -> str:
         return "{" + ", ".join(f"{_printable(key)}: {_told(one, key)}" for key, one in value.items() if one is not None) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_told(one, name) for one in value) + "]"
-    if name.endswith("_at_ms") or name == "at_ms":
-        return utc(value) if isinstance(value, int) and 0 <= value <= LAST_MS else str(value)
     return _valued(name, value)
 
 
@@ -103,6 +104,8 @@ def _valued(name: str, value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return _printable(value)
+    if (name.endswith("_at_ms") or name == "at_ms") and isinstance(value, int) and 0 <= value <= LAST_MS:
+        return utc(value)
     unit = SIGNALS[name].unit if name in SIGNALS else ""
     told = f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 and name not in ("latitude_deg", "longitude_deg") else str(value)
     return f"{told} {unit}".rstrip()

@@ -59,6 +59,16 @@ def test_text_has_times_and_units(log: FileLog, tmp_path: Path) -> None:
     assert lines[2].endswith("{odd: [1]}")
 
 
+def test_a_digest_says_that_it_is_one(log: FileLog, tmp_path: Path) -> None:
+    """In a container's history, beside the readings that came later, with its window in UTC."""
+    window = {"from_at_ms": AT_MS - 3_600_000, "until_at_ms": AT_MS, "readings": 2, "return_min_c": 4.25}
+    log.append([Append("digests", to_batch([Record(NUMBER, None, AT_MS - 20_000, window)]))])
+    lines = landfall("log", "history", NUMBER, "--folder", tmp_path).stdout.splitlines()
+    assert [line.split("  ")[1].partition(":")[0] for line in lines] == ["digests", "containers", "containers"]
+    told = "from_at_ms=2026-04-30 22:58:20Z  readings=2  return_min_c=4.25  until_at_ms=2026-04-30 23:58:20Z"
+    assert lines[0].endswith(f"{told}  received 2026-05-01 00:00:00Z  (a digest: of readings that waited on board)")
+
+
 def test_a_body_is_told_in_words(log: FileLog, tmp_path: Path) -> None:
     """Times as times, texts as they are, nothing of what is null; and nothing that a hostile payload could do to a terminal."""
     body = {"at_ms": AT_MS, "title": "Box overboard", "by": None, "lost": [1.5, True], "slot": {"from_at_ms": AT_MS, "x\x1b": "\x1b[2J"}}
