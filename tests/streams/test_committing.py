@@ -14,6 +14,7 @@ from streams.committing import GroupCommitter
 from streams.errors import Misuse, RetryLater
 from streams.log import Append, Appended
 from streams.logs.files import FileLogOptions
+from streams.logs.indexing import IndexWriter
 from streams.records import Record, to_batch
 from tests.streams.logkit import FullDisk, numbers, open_log, rows
 
@@ -106,7 +107,7 @@ async def test_a_failure_nobody_foresaw_is_told_and_stops_nothing_else(tmp_path:
     log = open_log(tmp_path)
     committer = GroupCommitter(log)
     with monkeypatch.context() as failing:
-        failing.setattr(log._keeper._index, "apply", lambda changes: 1 / 0)
+        failing.setattr(IndexWriter, "apply", lambda index, changes: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             async with asyncio.timeout(30):
                 await committer.append([Append("containers", rows(2))])
