@@ -59,6 +59,12 @@ def port(config: Config = None) -> None:
     run_process("port", config)
 
 
+@app.command(rich_help_panel=NODES, epilog=SETTINGS)
+def customer(config: Config = None) -> None:
+    """A customer's own node: has its stream from headquarters, checks what they signed, keeps and serves it; and nothing else."""
+    run_process("customer", config)
+
+
 @app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
 def analytics(config: Config = None) -> None:
     """Spark over headquarters' log: histories, current states, hourly aggregates, fleet alerts, customers' streams."""

@@ -33,6 +33,7 @@ class Process:
 PROCESSES = {
     "ship": Process("edge.settings:ShipSettings", "edge.ship:run_ship"),
     "port": Process("shore.settings:PortSettings", "shore.port:run_port"),
+    "customer": Process("shore.settings:CustomerSettings", "shore.customer:run_customer"),
     "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
     "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
     "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),

@@ -31,7 +31,7 @@ from streams.proof.making import Claim, make, signed_by_origins
 from streams.proof.reading import Copy
 from streams.proof.signing import is_signed
 from streams.proof.statements import last_statement
-from streams.proof.trust import IN_REGISTRY, OWN_WORD, registry_trust
+from streams.proof.trust import OWN_WORD, registry_trust
 from streams.proof.verifying import demand, verify
 from streams.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
 from streams.retention.keepers import HOUR_MS
@@ -176,7 +176,7 @@ def show_keys(folder: Folder) -> None:
     own = {(node, text) for node, texts in signed_keys(log).items() for text in texts}
     pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
     for node, text in sorted(own | pinned):
-        sys.stdout.write(f"{node}={text}  # {IN_REGISTRY if (node, text) in pinned else OWN_WORD}\n")
+        sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
 
 
 def _gap_row(stream: str, gap: Gap) -> Row:

@@ -17,8 +17,9 @@ from landfall.headquarters import Api, Password, Username, answer_of, headquarte
 from landfall.lognumbers import counts, utc
 from landfall.logopening import opened
 from streams.definitionforms import read_fields
-from streams.definitions import DEFAULTS, TYPE, Definition, Definitions, Retention
+from streams.definitions import DEFAULTS, TERMS, TYPE, Definition, Definitions, Retention
 from streams.errors import Misuse
+from streams.log import LogReader
 from streams.node.defining import learn
 from streams.records import BODY
 from streams.words import Position
@@ -167,25 +168,30 @@ def _definitions(folder: Path | None, api: str | None, username: str, password: 
         return definitions
     log = opened(folder or Path())
     try:
-        for stream in log.streams():
-            if stream == "registry" or stream.startswith("aboard/"):
-                for batch in log.read(stream, Position()):
-                    learn(definitions, batch.records)
+        for stream in _teaching(log):
+            for batch in log.read(stream, Position()):
+                learn(definitions, batch.records)
     finally:
         log.close()
     return definitions
+
+
+def _teaching(log: LogReader) -> list[str]:
+    """The streams that tell this copy how streams are managed; to a customer's, that has nothing else, what it was told."""
+    streams = log.streams()
+    registered = [one for one in streams if one == "registry" or one.startswith("aboard/")]
+    return registered or [one for one in streams if one.startswith(TERMS)]
 
 
 def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
     """The registry's entries for the stream or pattern `name`, by version, as far as this node has heard of them."""
     log, found = opened(folder), {}
     try:
-        for stream in log.streams():
-            if stream == "registry" or stream.startswith("aboard/"):
-                for batch in log.read(stream, Position(), [f"{TYPE}/{name}"]):
-                    for text in batch.records.column(BODY).to_pylist():
-                        body: dict[str, Any] = json.loads(text)
-                        found[int(body["version"])] = body
+        for stream in _teaching(log):
+            for batch in log.read(stream, Position(), [f"{TYPE}/{name}"]):
+                for text in batch.records.column(BODY).to_pylist():
+                    body: dict[str, Any] = json.loads(text)
+                    found[int(body["version"])] = body
     finally:
         log.close()
     return found

@@ -1,4 +1,5 @@
-"""Headquarters' forwarding: what concerns a ship is appended to her `aboard/<imo>` stream, each thing once, whatever dies in between.
+"""Headquarters' forwarding: what concerns a ship is appended to her `aboard/<imo>` stream, what concerns a customer's own node to its
+`terms/<id>`, each thing once, whatever dies in between.
 
 Two named consumers, `aboard/registry` and `aboard/alerts`: what they make and their Positions are committed together. A record
 that does not read is told in `exceptions` and gone past: any node that syncs may have written it.
@@ -15,12 +16,14 @@ from cargo.identifiers import is_imo
 from cargo.registry import Entry, entry_body, parse_entry
 from intake.pipeline import Sink
 from shore.aboard import ShipsDesk
+from shore.terms import CustomersDesk
 from streams.consumers import Consumer, Patience
 from streams.crash import commit_point
+from streams.definitions import terms_of
 from streams.errors import RetryLater
 from streams.log import Append, Log
-from streams.records import BODY, OFFSET, TOPIC, Batch, Record, read_body, to_batch
-from streams.words import Coordinates, Position
+from streams.records import BODY, OFFSET, TOPIC, Batch, Record, body_text, read_body, to_batch
+from streams.words import Coordinates
 
 RETRY_S = 1.0
 PROBLEM_CHARS_MAX = 2_000
@@ -36,10 +39,16 @@ Told = list[tuple[str, Record]]
 class Forwarding:
     """`run` it as background work of headquarters' node."""
 
-    def __init__(self, report: Report, patience: Callable[[str], Patience | None] = lambda stream: None) -> None:
-        """`patience` of the consumer of a stream: how long it waits at a hole."""
+    def __init__(
+        self,
+        report: Report,
+        patience: Callable[[str], Patience | None] = lambda stream: None,
+        customers: CustomersDesk | None = None,
+    ) -> None:
+        """`patience` of the consumer of a stream: how long it waits at a hole. `customers`: for those that have a node of their own."""
         self._report, self._patience = report, patience
-        self._desk = ShipsDesk()
+        self._desk, self._customers = ShipsDesk(), customers or CustomersDesk((), ())
+        self._terms: dict[tuple[str, str], str] = {}
         self._consumers: dict[str, Consumer] = {}
 
     async def run(self, log: Log, sink: Sink) -> None:
@@ -53,6 +62,7 @@ class Forwarding:
         unsubscribe = log.subscribe(changed)
         try:
             await asyncio.to_thread(self._take_up, log)
+            await self._append(self._terms_news(), sink)
             grown.set()
             while True:
                 with suppress(TimeoutError):
@@ -72,6 +82,11 @@ class Forwarding:
         for origin, reached in self._consumers[REGISTRY].position().items():
             for batch in log.run(REGISTRY, origin, 0, reached):
                 list(self._read(batch))
+        for customer, entries in self._customers.told().items():
+            for topic in (entry.topic for entry in entries):
+                latest = [text for batch in log.latest(terms_of(customer), topic) for text in batch.records.column(BODY).to_pylist()]
+                if latest:
+                    self._terms[customer, topic] = max(latest, key=_version)
 
     async def _forward(self, consumer: Consumer, sink: Sink) -> bool:
         polled = await asyncio.to_thread(consumer.poll)
@@ -83,17 +98,33 @@ class Forwarding:
                 per_ship.setdefault(imo, []).append(record)
         commit_point("forwarding.told")
         effects = [Append(f"aboard/{imo}", to_batch(records)) for imo, records in sorted(per_ship.items())]
-        await self._commit(consumer, polled.position, effects, sink)
+        await self._append(consumer.with_position(polled.position, [*effects, *self._terms_news()]), sink)
+        consumer.committed(polled.position)
         commit_point("forwarding.durable")
         return True
 
-    async def _commit(self, consumer: Consumer, position: Position, effects: Sequence[Append], sink: Sink) -> None:
-        while True:
+    async def _append(self, appends: Sequence[Append], sink: Sink) -> None:
+        while appends:
             try:
-                await sink.append(consumer.with_position(position, effects))
-                return consumer.committed(position)
+                await sink.append(appends)
+                return
             except RetryLater:
                 await asyncio.sleep(RETRY_S)
+
+    def _terms_news(self) -> list[Append]:
+        """What customers' nodes have not been told yet; from now on they have."""
+        news = []
+        for customer, entries in self._customers.told().items():
+            texts = {entry.topic: body_text(entry_body(entry)) for entry in entries}
+            records = [
+                Record(entry.topic, device_at_ms=entry.at_ms, body=entry_body(entry))
+                for entry in entries
+                if self._terms.get((customer, entry.topic)) != texts[entry.topic]
+            ]
+            if records:
+                news.append(Append(terms_of(customer), to_batch(records)))
+                self._terms.update({(customer, topic): text for topic, text in texts.items()})
+        return news
 
     def _read(self, batch: Batch) -> Iterator[tuple[str, Record]]:
         tell = self._registered if batch.stream == REGISTRY else _acknowledged
@@ -109,7 +140,9 @@ class Forwarding:
             yield from told
 
     def _registered(self, text: str | None, coordinates: Coordinates) -> Told:
-        return [(imo, _record(told, coordinates)) for imo, told in self._desk.take(parse_entry(text or ""))]
+        entry = parse_entry(text or "")
+        self._customers.take(entry)
+        return [(imo, _record(told, coordinates)) for imo, told in self._desk.take(entry)]
 
 
 def _acknowledged(text: str | None, coordinates: Coordinates) -> Told:
@@ -121,6 +154,10 @@ def _acknowledged(text: str | None, coordinates: Coordinates) -> Told:
     if not is_imo(alert.ship):
         raise ValueError(f"{alert.ship!r} is no IMO number")
     return [(alert.ship, Record(f"acknowledgement/{alert.alert_id}", device_at_ms=alert.at_ms, body=body, source=coordinates))]
+
+
+def _version(text: str) -> int:
+    return int(read_body(text)["version"])
 
 
 def _record(entry: Entry, source: Coordinates) -> Record:

@@ -9,9 +9,11 @@ from intake.watching import Watching
 from shore.forwarding import Forwarding
 from shore.settings import PortSettings
 from shore.taking import Taking
+from shore.terms import CustomersDesk
 from streams.clock import Clock
 from streams.consumers import Patience
 from streams.node.node import Node
+from streams.node.settings import NodeSettings
 
 
 class PortNode:
@@ -30,7 +32,7 @@ class PortNode:
             self.node.needs("the quay's endpoint", lambda: self.intake.listens)
             self.node.add_background("watch", self._watch)
         else:
-            self._forwarding = Forwarding(self.node.report, self._patience)
+            self._forwarding = Forwarding(self.node.report, self._patience, _customers_desk(settings.node))
             self.node.add_background("forwarding", self._forward)
             self.node.add_background("answers", Taking(self.node, self._patience).run)
 
@@ -54,6 +56,11 @@ class PortNode:
 
     async def _forward(self) -> None:
         await self._forwarding.run(self.node.log, self.node)
+
+
+def _customers_desk(settings: NodeSettings) -> CustomersDesk:
+    customers = [known.peer() for known in settings.known if known.role == "customer"]
+    return CustomersDesk(customers, [settings.node, *(known.node for known in settings.known if known.role == "hq")])
 
 
 async def run_port(settings: PortSettings) -> None:

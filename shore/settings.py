@@ -1,4 +1,4 @@
-"""Settings of a node ashore: a port's with its quay, or headquarters'. Both run the same program."""
+"""Settings of a node ashore: a port's with its quay, or headquarters', which run the same program; and a customer's own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cargo.identifiers import is_locode
 from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.settings import IntakeSettings
+from streams.definitions import Retention
 from streams.node.settings import NodeSettings
 from streams.tables import Problem, SettingsTable, barred, between
 
@@ -58,3 +59,43 @@ class PortSettings(SettingsTable):
         place = Place(self.node.node, port=self.node.identity)
         patience = self.watch
         return WatchSettings(place, patience.lateness_ms, patience.historical_ms, quay_interval_ms=patience.quay_interval_ms)
+
+
+class KeepSettings(SettingsTable):
+    """How long a customer's node keeps its copy, whatever headquarters does with its own: `age_days` of fleet time, at most `bytes`.
+
+    None: for ever. Its own metrics and exceptions are kept so too.
+    """
+
+    age_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    bytes: int | None = Field(default=None, gt=0)
+
+    def retention(self) -> Retention:
+        """The same as streams are managed by."""
+        return Retention(self.age_days, self.bytes)
+
+
+class CustomerSettings(SettingsTable):
+    """A customer's own node: `node.role` is customer and `node.identity` the customer's id, as headquarters knows it.
+
+    It knows headquarters, and ports if its stream is there too.
+    """
+
+    node: NodeSettings
+    keep: KeepSettings = KeepSettings()
+
+    @between
+    def _is_a_customers(self) -> Iterator[Problem]:
+        if self.node.role != "customer":
+            yield Problem(("node", "role"), f"a customer's node is no {self.node.role}", "write role 'customer'")
+
+    @between
+    def _knows_the_shore_alone(self) -> Iterator[Problem]:
+        for number, peer in enumerate(self.node.known):
+            if peer.is_sound("role") and peer.role not in ("hq", "port"):
+                what = f"a customer's node has nothing to do with a {peer.role}"
+                yield Problem(("node", "known", number, "role"), what, "leave headquarters, and ports that have its stream")
+
+    @between
+    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+        yield from barred(self.node.doors())

@@ -17,7 +17,8 @@ ACCESS_CHARS_MAX = 4_096
 SELECTORS_MAX = 64
 _PATTERN = re.compile(r"\*|[a-z0-9][a-z0-9-]{0,62}/\*|[a-z0-9][a-z0-9-]{0,62}/?[A-Za-z0-9-]{0,62}\*")
 _LANES = {lane.name.lower(): lane for lane in Lane}
-_NOT_FOR_SHIPS = ("registry", "customers/*")
+_NOT_FOR_SHIPS = ("registry", "customers/*", "terms/*")
+_FOR_CUSTOMERS = ("customers", "terms")
 """Streams of all customers: no ship holds them."""
 
 
@@ -57,14 +58,14 @@ def _boundaries(name: str, value: Mapping[str, Any]) -> Iterator[str]:
     family, _, identity = name.partition("/")
     for selector in map(str, replicate):
         kind, _, who = selector.partition("/")
-        if kind == "customer" and not (family == "customers" and who in (NAMESAKE, identity)):
+        if kind == "customer" and not (family in _FOR_CUSTOMERS and who in (NAMESAKE, identity)):
             yield f"replicate: {selector!r} may have its own stream customers/{who or '<id>'} and no other"
         if kind == "ship" and any(fnmatchcase(name, pattern) for pattern in _NOT_FOR_SHIPS):
             yield f"replicate: no ship may have {name}: it tells of all customers"
         if kind == "ship" and family == "aboard" and who not in (NAMESAKE, identity):
             yield f"replicate: {name} is for its own ship alone, not for {selector!r}"
-        if NAMESAKE in selector and family not in ("aboard", "customers"):
-            yield f"replicate: {NAMESAKE} stands for the identity in aboard/… and customers/… alone, not in {name}"
+        if NAMESAKE in selector and family not in ("aboard", *_FOR_CUSTOMERS):
+            yield f"replicate: {NAMESAKE} stands for the identity in aboard/…, customers/… and terms/… alone, not in {name}"
     if originate is not None and list(originate) != ["hq"] and any(fnmatchcase(name, pattern) for pattern in HEADQUARTERS_WRITES):
         yield f"originate: {name} is written by headquarters alone"
     retention = value.get("retention")

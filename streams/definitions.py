@@ -13,6 +13,8 @@ from streams.derived import parent_of
 from streams.policy import Lane, Peer, Role
 from streams.selectors import NAMESAKE, matches, matches_node
 
+TERMS = "terms/"
+"""How the streams begin in which headquarters tells customers' own nodes on what terms they have their streams."""
 TYPE = "stream"
 """The type of a definition's registry entries: their topic is `stream/<name or pattern>`."""
 
@@ -54,10 +56,10 @@ class Definition:
         }
 
 
-HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*")
+HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*", "terms/*")
 """Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
 
-STANDING = ("registry", "aboard/*", "consumers", "states")
+STANDING = ("registry", "aboard/*", "consumers", "states", "terms/*")
 """Streams, by pattern, whose latest records hold until there are newer ones: they are never dropped by age or bytes."""
 
 _HQ: dict[str, Any] = {"originate": ("hq",)}
@@ -78,12 +80,23 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "hours": _HQ,
     "customers/*": {**_HQ, "replicate": (f"customer/{NAMESAKE}",)},
 }
+    "terms/*": {**_HQ, **_FOR_EVER, "replicate": ("port", "hq", f"customer/{NAMESAKE}")},
 """What differs from `Definition()` while headquarters has set nothing: a ship takes what was made for it and no more, a customer its own
 stream, ports and headquarters all but customers' streams, which stay where they were made and with the customer.
 """
 
 
 class Definitions:
+def terms_of(customer: str) -> str:
+    """The stream in which headquarters tells a customer's own node (of this customer's id) on what terms it has its stream."""
+    return TERMS + customer
+
+
+def stream_of(customer: str) -> str:
+    """The stream of what a customer (its id) may see."""
+    return f"customers/{customer}"
+
+
     """The definitions that hold at one node now. Reading is safe from any thread; one thread teaches it.
 
     What is left open by one is what the next less special one says: a name's own, then patterns by their length, then the defaults.
@@ -92,6 +105,7 @@ class Definitions:
     def __init__(self) -> None:
         self._set: dict[str, tuple[int, Mapping[str, Any]]] = {}
         self._known: dict[str, Definition] = {}
+        self._own: dict[str, Retention] = {}
 
     def of(self, stream: str) -> Definition:
         """How `stream` is managed. What is derived from a stream (`.kept`, `.heads`) is managed as that is."""
@@ -122,13 +136,18 @@ class Definitions:
         return True
 
     def _made(self, stream: str) -> Definition:
+    def keep(self, stream: str, retention: Retention) -> None:
+        """This copy keeps `stream` so, whatever is set of it."""
+        self._own[stream] = retention
+        self._known = {}
+
         parent = parent_of(stream)
         definition = Definition()
         names = {name for name in (*DEFAULTS, *self._set) if fnmatchcase(parent, name)}
         for name in sorted(names, key=_speciality):
             for fields in (DEFAULTS.get(name, {}), self._set.get(name, (0, {}))[1]):
                 definition = replace(definition, **_laid_over(definition, fields, _namesake(name, parent)))
-        return definition
+        return replace(definition, retention=self._own.get(parent, definition.retention))
 
 
 def may_have(peer: Peer, definition: Definition) -> bool:

@@ -9,7 +9,7 @@ from streams.policy import Peer, Role
 from streams.words import NODE_PATTERN
 
 NAMESAKE = "{}"
-"""In a selector of `aboard/*` or `customers/*`: what stands for the star, the ship's or the customer's own identity."""
+"""In a selector of `aboard/*`, `customers/*` or `terms/*`: what stands for the star, the ship's or the customer's own identity."""
 NODE = "node"
 ROLES: tuple[str, ...] = get_args(Role)
 _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}|\{\}")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hq.analytics.bookings import Right, Rights
-from hq.analytics.disclosure import KINDS, disclosed
+from hq.analytics.disclosure import KINDS, MAY_HAVE_KIND, disclosed
 from hq.tables import HISTORY
 from hq.wide import WIDE, narrow
 from streams.records import BODY, OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
@@ -27,7 +27,8 @@ _SPAN = pa.schema(
         pa.field("last", pa.int64()),
     ]
 )
-OWED = pa.schema([*WIDE, *(_SPAN.field(name) for name in ("customer", "from_at_ms", "until_at_ms"))])
+_SPAN_ENDS = ("from_at_ms", "until_at_ms")
+OWED = pa.schema([*WIDE, *(_SPAN.field(name) for name in ("customer", *_SPAN_ENDS))])
 """A wide row, whose it becomes, and the span (UTC ms) of the right that makes it so."""
 
 
@@ -97,7 +98,11 @@ def _row_numbers(rows: pa.Table) -> pa.Array:
 
 
 def customers_appends(given: pa.Table, records_max: int) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-    """`given` (from `owed`) as appends: customer, number of the piece, and its records, disclosed and with source coordinates."""
+    """`given` (from `owed`) as appends: customer, number of the piece, and its records, disclosed.
+
+    Of where a record comes from they say who took it in (`source_origin`) and neither stream nor offset: gaps between the offsets of
+    streams that all share would tell how much others have there.
+    """
     for customer in sorted(pc.unique(given.column("customer")).to_pylist()) if given.num_rows else ():
         mine = given.filter(pc.equal(given.column("customer"), customer))
         for piece, first in enumerate(range(0, mine.num_rows, records_max)):
@@ -116,11 +121,13 @@ def _once(rows: pa.Table) -> pa.Table:
 
 
 def _records(given: pa.Table) -> pa.RecordBatch:
-    streams, origins, offsets = (given.column(name) for name in ("stream", "origin", OFFSET))
-    for name, column in ((SOURCE_STREAM, streams), (SOURCE_ORIGIN, origins), (SOURCE_OFFSET, offsets)):
-        given = given.set_column(given.schema.get_field_index(name), name, column)
-    if pc.any(pc.is_in(streams, pa.array(list(KINDS)))).as_py():
-        rows = zip(*(given.column(name).to_pylist() for name in ("stream", BODY, "from_at_ms", "until_at_ms")), strict=True)
-        bodies = pa.array([disclosed(*row) for row in rows], pa.string())
-        given = given.set_column(given.schema.get_field_index(BODY), BODY, bodies)
-    return narrow(given)
+    streams = given.column("stream").combine_chunks()
+    given = given.set_column(given.schema.get_field_index(SOURCE_ORIGIN), SOURCE_ORIGIN, given.column("origin"))
+    records = narrow(given).drop_columns([SOURCE_STREAM, SOURCE_OFFSET])
+    bodies = records.column(BODY)
+    looked_into = pc.fill_null(pc.match_substring_regex(bodies, MAY_HAVE_KIND), False)
+    if pc.any(pc.or_(pc.is_in(streams, pa.array(list(KINDS))), looked_into)).as_py():
+        rows = zip(streams.to_pylist(), bodies.to_pylist(), *(given.column(name).to_pylist() for name in _SPAN_ENDS), strict=True)
+        disclosed_bodies = pa.array([disclosed(*row) for row in rows], pa.string())
+        records = records.set_column(records.schema.get_field_index(BODY), BODY, disclosed_bodies)
+    return records

@@ -3,6 +3,7 @@ began."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,17 +17,22 @@ OWN_EVIDENCE = frozenset({"kinematic", "slot", "position"})
 """Families of evidence that speak of the box alone. The others count, name or imply its neighbours."""
 EVIDENCE_FIELDS = ("family", "signal", "at_ms")
 KINDS: Mapping[str, str] = {"events": "event", "alerts": "alert"}
+KIND = "landfall_kind"
+"""Where the body of a customer's copy says which kind it is; a reading's does not."""
+MAY_HAVE_KIND = r"landfall_kind|\\"
+"""What a JSON text has somewhere in which a field is called so: the name as it is, or escaped."""
 
 
 def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) -> str | None:
-    """The body that the customer gets: a reading's as it is; of an event or alert only named fields, and `landfall_kind`.
+    """The body that the customer gets: a reading's as it is, but for a `landfall_kind` that its device wrote; of an event or alert only
+    named fields, and `landfall_kind`.
 
     Free text (`title`, `detail`), incident and posterior stay here: they may tell of others. Evidence is kept of the customer's own time
     only.
     """
     kind = KINDS.get(stream)
     if kind is None:
-        return body
+        return body if body is None or re.search(MAY_HAVE_KIND, body) is None else _without_kind(body)
     fields = _fields(body)
     names = EVENT_FIELDS if kind == "event" else ALERT_FIELDS
     kept: dict[str, Any] = {name: fields[name] for name in names if name in fields}
@@ -35,7 +41,12 @@ def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) 
         kept["evidence"] = (
             [_evidence(one) for one in evidence if _may_tell(one, from_at_ms, until_at_ms)] if isinstance(evidence, list) else []
         )
-    return body_text(kept | {"landfall_kind": kind})
+    return body_text(kept | {KIND: kind})
+
+
+def _without_kind(body: str) -> str:
+    fields = _fields(body)
+    return body_text({name: value for name, value in fields.items() if name != KIND}) if KIND in fields else body
 
 
 def _fields(body: str | None) -> dict[str, Any]:

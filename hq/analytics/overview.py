@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from cargo.errors import Unreadable
 from cargo.registry import Booking, Entry, parse_entry
 from hq.wide import IDENTITY
+from streams.definitions import stream_of
 from streams.records import BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
 from streams.words import check_stream
 
@@ -41,11 +42,6 @@ class Overview:
         return newest
 
 
-def customer_stream(customer: str) -> str:
-    """The stream of what `customer` (its id) may see."""
-    return f"customers/{customer}"
-
-
 def look_at(rows: DataFrame) -> pa.Table:
     """Of every record of wide `rows` what an overview needs: tens of bytes each. One pass over the source."""
     entry = sf.when(sf.col("stream") == REGISTRY, sf.col(BODY)).alias(BODY)
@@ -67,7 +63,7 @@ def read_entries(bodies: Iterable[str]) -> tuple[tuple[Entry, ...], tuple[tuple[
         try:
             entry = parse_entry(body)
             if isinstance(entry.value, Booking):
-                check_stream(customer_stream(entry.value.shipper))
+                check_stream(stream_of(entry.value.shipper))
             entries.append(entry)
         except (Unreadable, ValueError) as problem:
             unreadable.append((body, str(problem)))

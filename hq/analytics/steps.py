@@ -23,7 +23,7 @@ from hq.analytics.customers import customers_appends, owed
 from hq.analytics.fleet import alert_records
 from hq.analytics.hours import changed_hours, hour_records, settle_hours
 from hq.analytics.memory import Memory, remembered
-from hq.analytics.overview import Overview, customer_stream, look_at, overview
+from hq.analytics.overview import Overview, look_at, overview
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.repeats import repeats
 from hq.analytics.settings import AnalyticsSettings
@@ -34,6 +34,7 @@ from hq.telling import failure
 from hq.wide import COORDINATES, WIDE
 from streams.clock import Clock
 from streams.crash import commit_point
+from streams.definitions import stream_of
 from streams.log import Append
 from streams.records import ORDER_AT
 
@@ -161,7 +162,7 @@ class Steps:
         added = rights.learn(seen.entries, batch)
         given = owed(self._root, rows, rights, added, batch)
         appends = (
-            append_piece(customer_stream(customer), "analytics.customers", batch, piece, records)
+            append_piece(stream_of(customer), "analytics.customers", batch, piece, records)
             for customer, piece, records in customers_appends(given, PIECE_RECORDS_MAX)
         )
         self._progress.metrics.count("customers_records", self._append(appends, first_time=first_time))

@@ -312,7 +312,7 @@ class Sight:
     def _own_records(self, number: str, kind: str) -> Rows:
         r = m.CustomerRecord
         rows = _of(
-            *(r.order_at_ms, func.coalesce(r.source_stream, "").label("stream"), r.origin, r.offset, r.kind),
+            *(r.order_at_ms, r.kind.label("stream"), r.origin, r.offset, r.kind),
             *(r.device, r.device_at_ms, r.received_at_ms, r.signals, r.body),
         )
         return rows.where(r.customer == self.viewer.customer, r.topic == number, self._mine(r.topic, r.order_at_ms), r.kind == kind)

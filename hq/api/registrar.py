@@ -19,7 +19,7 @@ from cargo.outcome import Made
 from cargo.registry import Booking, Entry, LoadList, RegistryValue, Ship, entry_body, parse_entry, parse_value
 from streams.clock import Clock
 from streams.definitionforms import read_fields
-from streams.definitions import TYPE, Definitions
+from streams.definitions import TYPE, Definitions, stream_of
 from streams.errors import LandfallError, RetryLater
 from streams.link.door import AppendDoor
 from streams.log import Append, LogReader
@@ -247,6 +247,6 @@ def _check_id(one: Wanted, value: RegistryValue) -> None:
     if one.type == "custody" and not is_container(one.id):
         raise ValueError(f"its id is a container number, not {one.id!r}")
     if one.type == "customer":
-        check_stream(f"customers/{one.id}")
+        check_stream(stream_of(one.id))
     if not one.id:
         raise ValueError("it has no id")

@@ -302,9 +302,7 @@ class CustomerRecord(Base):
     origin: Mapped[str] = mapped_column(primary_key=True)
     offset: Mapped[int] = mapped_column(primary_key=True)
     kind: Mapped[str]
-    source_stream: Mapped[str | None]
     source_origin: Mapped[str | None]
-    source_offset: Mapped[int | None]
     device: Mapped[str | None]
     device_at_ms: Mapped[int | None]
     received_at_ms: Mapped[int]

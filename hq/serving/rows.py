@@ -11,9 +11,7 @@ from streams.records import (
     OFFSET,
     ORDER_AT,
     RECEIVED_AT,
-    SOURCE_OFFSET,
     SOURCE_ORIGIN,
-    SOURCE_STREAM,
     TOPIC,
     Batch,
     signal_names,
@@ -21,7 +19,6 @@ from streams.records import (
 
 Fields = dict[str, Any]
 _PLAIN = (TOPIC, ORDER_AT, OFFSET, RECEIVED_AT, DEVICE, DEVICE_AT, BODY)
-_SOURCE = (SOURCE_STREAM, SOURCE_ORIGIN, SOURCE_OFFSET)
 
 
 def record_rows(batch: Batch) -> list[Fields]:
@@ -45,10 +42,9 @@ def record_rows(batch: Batch) -> list[Fields]:
     ]
 
 
-def sources(batch: Batch) -> list[Fields]:
-    """One dict per record: the coordinates of the record it was made from, or three Nones."""
-    columns = [_column(batch, name) for name in _SOURCE]
-    return [dict(zip(_SOURCE, row, strict=True)) for row in zip(*columns, strict=True)]
+def source_origins(batch: Batch) -> list[str | None]:
+    """Of each record the origin of the one it was made from, as text; None where it does not say."""
+    return _column(batch, SOURCE_ORIGIN)
 
 
 def _column(batch: Batch, name: str) -> list[Any]:

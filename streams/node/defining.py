@@ -1,4 +1,6 @@
-"""A node's definitions of streams, followed in its own log: in `registry`, and on a ship in what headquarters tells her of it."""
+"""A node's definitions of streams, followed in its own log: in `registry`; on a ship and with a customer in what headquarters tells them
+of it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.definitionforms import read_fields
-from streams.definitions import TYPE, Definitions
+from streams.definitions import TYPE, Definitions, terms_of
 from streams.log import Log
 from streams.policy import Peer
 from streams.records import BODY, TOPIC
@@ -71,7 +73,12 @@ class Defining:
 
 def taught_by(me: Peer) -> tuple[str, ...]:
     """The streams that tell `me` how streams are managed."""
-    return ("registry", f"aboard/{me.identity}") if me.role == "ship" else ("registry",)
+    match me.role:
+        case "ship":
+            return ("registry", f"aboard/{me.identity}")
+        case "customer":
+            return (terms_of(me.identity),)
+    return ("registry",)
 
 
 def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[str], None] = lambda problem: None) -> list[str]:

@@ -32,6 +32,8 @@ from streams.words import Origin, Position, check_stream, check_topic
 ROWS_MAX = 100_000
 """Rows one answer of /read or /history holds at most."""
 ROWS = 10_000
+HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
+"""What /healthz tells without the node's token."""
 WAIT_MS_MAX = 30_000
 """How long an answer of /read with no rows is held back for some to come."""
 
@@ -89,10 +91,8 @@ class Door:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
         try:
-            if request.path not in ("/healthz", "/sync"):
-                expected = self._node.settings.token.get_secret_value()
-                if not hmac.compare_digest(expected.encode(), _bearer(request).encode()):
-                    return _problem(401, "this door wants the node's token: Authorization: Bearer …")
+            if request.path not in ("/healthz", "/sync") and not self._has_token(request):
+                return _problem(401, "this door wants the node's token: Authorization: Bearer …")
             return await handler(request)
         except NotAllowed as problem:
             return _problem(403, str(problem))
@@ -103,9 +103,15 @@ class Door:
         except (LandfallError, ValueError, msgspec.MsgspecError, pa.ArrowException) as problem:
             return _problem(400, str(problem))
 
+    def _has_token(self, request: web.Request) -> bool:
+        expected = self._node.settings.token.get_secret_value()
+        return hmac.compare_digest(expected.encode(), _bearer(request).encode())
+
     async def _healthz(self, request: web.Request) -> web.Response:
+        """To whoever shows the node's token all of it; to others not with whom it is in session."""
         health = self._node.health()
-        return web.json_response(health, status=200 if health["ready"] else 503)
+        told = health if self._has_token(request) else {name: health[name] for name in HEALTH_FOR_ALL}
+        return web.json_response(told, status=200 if health["ready"] else 503)
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
         links = self._node.links

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from streams.clock import Clock
 from streams.consumers import CONSUMERS
-from streams.definitions import Definition, Definitions, is_home
+from streams.definitions import Definition, Definitions, is_home, stream_of, terms_of
+from streams.derived import DERIVED, parent_of
 from streams.errors import LandfallError, RetryLater
 from streams.log import Append, Log
 from streams.metrics import Metrics
@@ -73,6 +74,7 @@ class Retaining:
         for step in (
             partial(self._remember, log, ashore),
             partial(self._tell_of_home, log),
+            partial(self._hear_of_home, log),
             partial(self._drop, log),
             partial(self._keep_within, log, spending),
         ):
@@ -126,11 +128,31 @@ class Retaining:
             if here:
                 appends += self._news(log, CONSUMERS, stream, at_home)
             if self._settings.role == "hq":
-                for ship in self._settings.known:
-                    if ship.role == "ship":
-                        appends += self._news(log, f"aboard/{ship.identity}", stream, at_home.of({ship.node}))
+                appends += self._news_for_others(log, stream, at_home)
         if appends:
             log.append(appends)
+
+    def _news_for_others(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
+        """To those that get no `consumers`: to a ship of what is hers, to a customer of its own stream."""
+        for ship in self._settings.known:
+            if ship.role == "ship":
+                yield from self._news(log, f"aboard/{ship.identity}", stream, at_home.of({ship.node}))
+        for customer in {peer.identity for peer in self._settings.known if peer.role == "customer"}:
+            if parent_of(stream) == stream_of(customer):
+                yield from self._news(log, terms_of(customer), stream, at_home)
+
+    def _hear_of_home(self, log: Log) -> None:
+        """A customer's copy keeps what it has as long as it likes; what it lacks and the home has dropped will never come."""
+        if self._settings.role != "customer":
+            return
+        own = stream_of(self._settings.identity)
+        for stream in (own, *(own + ending for ending in DERIVED)):
+            told = known.told_of_home(log, terms_of(self._settings.identity), stream)
+            ledger = log.ledger(stream)
+            for origin, floor in told.floors.items() if told else ():
+                settled = ledger[origin].settled() if origin in ledger else RangeSet()
+                for first, end in RangeSet([(0, floor)]).without(settled):
+                    log.declare_gone(stream, origin, first, end, "expired")
 
     def _news(self, log: Log, stream: str, about: str, at_home: AtHome) -> list[Append]:
         if (stream, about) not in self._told:
@@ -142,8 +164,8 @@ class Retaining:
 
     def _drop(self, log: Log) -> None:
         for stream, definition in self._kept_for_a_while(log):
-            here = is_home(self._settings.me(), definition)
-            at_home = known.at_home(log.ledger(stream)) if here else self._at_home(log, stream, definition)
+            alone = self._settings.role == "customer" or is_home(self._settings.me(), definition)  # nobody is waited for
+            at_home = known.at_home(log.ledger(stream)) if alone else self._at_home(log, stream, definition)
             if at_home is None:
                 continue
             ledger = log.ledger(stream)

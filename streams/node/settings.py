@@ -37,6 +37,11 @@ class KnownPeer(SettingsTable):
     identity: str = ""
     token: PeersToken | None = None
 
+    @between
+    def _says_which_customer_it_is(self) -> Iterator[Problem]:
+        if self.role == "customer" and not self.identity:
+            yield Problem(("identity",), "a customer's node needs the customer's id", 'write it, like identity = "duckworks"')
+
     def peer(self) -> Peer:
         """The same as the session knows it."""
         return Peer(self.node, self.role, self.identity)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
+from streams.definitions import TERMS
 from streams.errors import Misuse
 from streams.log import LogReader
 from streams.proof.keys import key_from_text, key_text
@@ -16,6 +17,7 @@ from streams.records import BODY
 REGISTRY = "registry"
 OWN_WORD = "the node's own word: nobody else vouches for its key"
 IN_REGISTRY = "the registry of this copy"
+TOLD_TO_CUSTOMER = "what headquarters told this customer"
 GIVEN = "the key that was given"
 
 
@@ -59,20 +61,27 @@ class _NodeRecord(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+def pinned_in(streams: Collection[str]) -> list[str]:
+    """Of these streams, a copy's, those that pin keys: the registry; of a customer's copy, which has none, what headquarters told it."""
+    return [REGISTRY] if REGISTRY in streams else [stream for stream in streams if stream.startswith(TERMS)]
+
+
 def registry_trust(log: LogReader) -> Trust:
-    """The keys that records `node/<name>` of this copy's registry pin: `{"keys": ["ed25519:…"]}`, the last version of each.
+    """The keys that records `node/<name>` of this copy's registry pin: `{"keys": ["ed25519:…"]}`, the last version of each; of a customer's
+    copy, those that headquarters told it.
 
     Raises Misuse when one of them does not read: nothing is taken for unpinned by mistake.
     """
     found: dict[str, _NodeRecord] = {}
-    if REGISTRY not in log.streams():
+    if not (pinned := pinned_in(log.streams())):
         return Trust()
     for node in {origin.node for stream in log.streams() for origin in log.ledger(stream)}:
-        for batch in log.latest(REGISTRY, f"node/{node}"):
+        for batch in (batch for stream in pinned for batch in log.latest(stream, f"node/{node}")):
             record = _read(node, batch.records.column(BODY)[0].as_py())
             if node not in found or record.version >= found[node].version:
                 found[node] = record
-    return Trust({node: frozenset(map(key_from_text, record.value.keys)) for node, record in found.items()}, IN_REGISTRY)
+    keys = {node: frozenset(map(key_from_text, record.value.keys)) for node, record in found.items()}
+    return Trust(keys, IN_REGISTRY if pinned == [REGISTRY] else TOLD_TO_CUSTOMER)
 
 
 def _read(node: str, body: str | None) -> _NodeRecord:

@@ -33,6 +33,7 @@ from streams.session.summaries import checked_ranges, checked_reason, gone_by, s
 from streams.session.terms import Key, Terms
 from streams.words import check_stream
 
+MORE_THAN_THERE_IS = "a peer says it holds more of this node's records than there are, and brings none: it lies, or this log is an old copy"
 TRACKS_MAX = 100_000
 """(stream, origin)s a peer can make us remember."""
 
@@ -171,9 +172,7 @@ class Session:
         terms, exchange = self._terms, self._exchange
         partials = exchange.partials.messages(terms.incoming)
         me = terms.me
-        hello = m.Hello(
-            m.PROTOCOL, m.PROTOCOL, me.node, me.role, me.identity, exchange.origin.generation, list(terms.link.streams), partials
-        )
+        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, me.node, me.role, me.identity, exchange.origin.generation, terms.told_carried(), partials)
         self._announcer.say(hello)
         for digests in self._meeting.digests():
             self._announcer.say(digests)
@@ -230,10 +229,13 @@ class Session:
             case m.Digests():
                 if self._meeting.compared:
                     raise Corrupt("digests are told once")
+                for stream, _ in message.digests:
+                    self._refuse_foreign(stream)
                 self._meeting.heard(message)
                 if message.last:
                     self._compare()
             case m.Summary():
+                self._refuse_foreign(message.stream)
                 for origin in message.origins:
                     self._heard_summary((_checked_stream(message.stream), m.origin_of(origin)), origin)
                 if message.last:
@@ -255,6 +257,7 @@ class Session:
         self._receiver.terms = self._terms
         for partial in hello.partials:
             key = (_checked_stream(partial.stream), m.origin_of(partial))
+            self._refuse_foreign(partial.stream)
             if self._terms.outgoing(key):
                 self._sender.resumable(key, partial)
 
@@ -283,6 +286,10 @@ class Session:
         if number >= len(self._their_tracks):
             raise Corrupt(f"track {number} has no name")
         return self._their_tracks[number]
+
+    def _refuse_foreign(self, stream: str) -> None:
+        if self._terms.foreign(stream):
+            raise NotAllowed(self._terms.why_not((stream, self._exchange.origin)))
 
     def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
         if not self._terms.shared(key):
@@ -313,7 +320,7 @@ class Session:
         """Whether both may speak of `key`; False where the two have heard different things of stream or link. Raises NotAllowed."""
         if self._terms.shared(key):
             return True
-        if self._terms.disputed(key) or self._terms.unheard(key):
+        if self._terms.disputed(key) or self._terms.unheard(key) or self._terms.taken_away(key):
             return False
         raise NotAllowed(self._terms.why_not(key))
 
@@ -321,7 +328,14 @@ class Session:
         self._sender.settle(key, ranges)
         if key[1] == self._exchange.origin and ranges.end() > self._exchange.settled(key).end() and not self._told_old_copy:
             self._told_old_copy = True
-            self._effects.append(OldCopy(key[0], key[1], ranges.end()))
+            self._effects.append(self._old_copy_or_lie(key, ranges.end()))
+
+    def _old_copy_or_lie(self, key: Key, end: int) -> Effect:
+        """Believed is who may bring what it speaks of: else it could have us open generations without end."""
+        if self.peer.role != "customer":
+            return OldCopy(key[0], key[1], end)
+        details = {"peer": self.peer.node, "stream": key[0], "its_end": end, "end": self._exchange.settled(key).end()}
+        return Report(MORE_THAN_THERE_IS, "not believed", details)
 
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         if self._terms.incoming(key) and key[1] != self._exchange.origin:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from streams.definitions import Definitions, may_have, may_originate
+from streams.definitions import Definitions, may_have, may_originate, stream_of, terms_of
+from streams.derived import DERIVED, parent_of
 from streams.policy import Lane, LinkPolicy, Peer, Role, carries, may_send
 from streams.words import Origin
 
@@ -52,9 +53,27 @@ class Terms:
         """Whether a peer that has not heard yet what this end lets the link carry may honestly think it shared."""
         return replace(self, link=replace(self.link, streams=("*",))).shared(key)
 
+    def foreign(self, stream: str) -> bool:
+        """Whether the other is a customer, and this a stream that one of its id never has: it does not speak of it by mistake."""
+        return self.other.role == "customer" and parent_of(stream) not in self._customers_own()
+
+    def taken_away(self, key: Key) -> bool:
+        """Whether the other is a customer that may honestly think it still has this: its own, until it has heard better."""
+        return self.other.role == "customer" and not self.foreign(key[0])
+
+    def told_carried(self) -> list[str]:
+        """What to say of the streams that the link carries. To a customer no name of anything that is not its own."""
+        if self.other.role != "customer":
+            return list(self.link.streams)
+        own = self._customers_own()
+        every = [*own, *(stream + ending for stream in own for ending in DERIVED)]
+        return [stream for stream in own if self.link.carries(stream)] + [f"!{stream}" for stream in every if not self.link.carries(stream)]
+
     def why_not(self, key: Key) -> str:
-        """One sentence on why `key` may not come from the other."""
+        """One sentence on why `key` may not come from the other. To a customer it tells nothing of the stream, nor whether there is one."""
         stream, origin = key
+        if self.other.role == "customer":
+            return f"customer '{self.other.node}' may not bring anything, and has its own stream alone"
         if not self._carried(stream):
             return f"stream '{stream}' does not travel over a {self.link.link_class} link between {self.me.node} and {self.other.node}"
         definition = self.definitions.of(stream)
@@ -73,6 +92,9 @@ class Terms:
             and self._may_hold(source, key)
             and self._may_hold(target, key)
         )
+
+    def _customers_own(self) -> tuple[str, str]:
+        return stream_of(self.other.identity), terms_of(self.other.identity)
 
     def _carried(self, stream: str) -> bool:
         return self.link.carries(stream) and carries(self.carried, stream)

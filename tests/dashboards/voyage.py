@@ -34,7 +34,7 @@ from streams.definitions import Definitions
 from streams.derived import WAITING
 from streams.log import Append
 from streams.logs.files import FileLog
-from streams.records import Record, body_text, to_batch
+from streams.records import SOURCE_OFFSET, SOURCE_STREAM, Record, body_text, to_batch
 from streams.words import Coordinates
 
 NODES = {intake: intake.replace("/", "-").lower() for intake in INTAKES}
@@ -188,7 +188,8 @@ class Voyage:
         self._append("hq", "states", records)
         for customer, given in self._owed().items():
             for at in range(0, len(given), CHUNK):
-                self._append("hq", f"customers/{customer}", given[at : at + CHUNK])
+                copies = to_batch(given[at : at + CHUNK]).drop_columns([SOURCE_STREAM, SOURCE_OFFSET])
+                self.logs["hq"].append([Append(f"customers/{customer}", copies)])
 
     def _owed(self) -> dict[str, list[Record]]:
         """What Spark gives to each customer: its boxes' records within its bookings' spans."""

@@ -12,11 +12,12 @@ from cargo.identifiers import make_container, make_imo
 from cargo.lossform import Filled
 from cargo.lossreport import Box, Content, Head, Report, ReportBook, drafted
 from cargo.outcome import Made
+from hq.analytics.disclosure import KIND, KINDS
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.logs.files import FileLog, FileLogOptions
-from streams.records import Record, to_batch
+from streams.records import SOURCE_OFFSET, SOURCE_STREAM, Record, to_batch
 from streams.words import Coordinates
 
 NOW_MS = 1_777_593_600_000
@@ -82,16 +83,17 @@ class Fleet:
         )
 
     def share(self, customer: str, node: str, source: Sequence[Coordinates], bodies: Mapping[int, Mapping[str, Any]] | None = None) -> None:
-        """What Spark does for a customer: copies of these records into its stream, with their coordinates."""
+        """What Spark does for a customer: copies of these records into its stream, with who took them in and of what kind they are."""
         log = self.logs[node]
         records = []
         for coordinates in source:
             for batch in log.run(coordinates.stream, coordinates.origin, coordinates.offset, coordinates.offset + 1):
                 for row in batch.rows():
                     body = (bodies or {}).get(coordinates.offset, row.record.body)
+                    body = body if coordinates.stream == "containers" else {**(body or {}), KIND: KINDS[coordinates.stream]}
                     one = row.record
                     records.append(Record(one.topic, one.device, one.device_at_ms, one.signals, body, row.coordinates))
-        self.append("hq", f"customers/{customer}", records)
+        self.logs["hq"].append([Append(f"customers/{customer}", to_batch(records).drop_columns([SOURCE_STREAM, SOURCE_OFFSET]))])
 
     def state(self, kind: str, topic: str, place: tuple[str, str] | None, at_ms: int = NOW_MS, **signals: Any) -> None:
         """What Spark says of one thing."""

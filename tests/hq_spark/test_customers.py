@@ -76,7 +76,7 @@ def test_an_old_version_that_comes_late_changes_nothing() -> None:
     assert [right.until_at_ms for right in rights.current()] == [NOON_MS + 3]
 
 
-def test_two_bookings_of_one_customer_give_one_copy_with_the_source_coordinates() -> None:
+def test_two_bookings_of_one_customer_give_one_copy_with_who_took_it_in_and_no_offset_of_others() -> None:
     rights = Rights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None))), entry(booking("E", 1, DUCKS, (A, NOON_MS, None)))], 0)
     rows = wide([reading(A, NOON_MS, return_c=4.5, unheard_of=7)])
@@ -85,7 +85,8 @@ def test_two_bookings_of_one_customer_give_one_copy_with_the_source_coordinates(
     ((customer, piece, records),) = customers_appends(given.slice(0, 1), 100)
     assert (customer, piece) == (DUCKS, 0)
     (row,) = records.to_pylist()
-    assert (row["source_stream"], row["source_origin"], row["source_offset"]) == ("containers", str(SHIP), 0)
+    assert row["source_origin"] == str(SHIP)
+    assert not {"source_stream", "source_offset"} & set(row), "offsets that all share have gaps, which tell how much others have"
     assert (row["return_c"], json.loads(row["body"])) == (4.5, {"unheard_of": 7})
 
 
@@ -127,6 +128,26 @@ def test_an_alert_tells_its_owner_of_its_own_box_and_time_alone() -> None:
 @pytest.mark.parametrize("stream", ["containers", "ships"])
 def test_a_readings_body_is_given_as_it_is(stream: str) -> None:
     assert disclosed(stream, '{"vendor":"x"}', NOON_MS, OPEN_MS) == '{"vendor":"x"}'
+
+
+@pytest.mark.parametrize(
+    ("said", "given"),
+    [
+        ('{"landfall_kind":"alert","vendor":"x"}', {"vendor": "x"}),
+        (r'{"landfall\u005fkind":"alert","vendor":"x"}', {"vendor": "x"}),
+        ('{"note":"landfall_kind"}', {"note": "landfall_kind"}),
+    ],
+)
+def test_no_device_makes_its_readings_look_like_alerts(said: str, given: dict[str, str]) -> None:
+    """Its owner's copy says of itself what kind it is: a field of that name in a payload is not given."""
+    rights = Rights()
+    rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 0)
+    rows = wide([reading(A, NOON_MS), reading(A, NOON_MS + 1)])
+    bodies = pa.chunked_array([pa.array([said, None], pa.string())])
+    rows = rows.set_column(rows.schema.get_field_index("body"), "body", bodies)
+    ((_, _, records),) = customers_appends(covered(rows, rights.current()), 100)
+    first, second = records.column("body").to_pylist()
+    assert (json.loads(first), second) == (given, None)
 
 
 def test_an_event_keeps_only_fields_that_are_known_to_be_harmless() -> None:

@@ -17,14 +17,14 @@ from cargo.registry import BookedContainer
 from hq.serving import bodies, models
 from hq.serving.projections.alerts import alert_rows
 from hq.serving.projections.shape import readable
-from hq.serving.rows import Fields, record_rows, sources
+from hq.serving.rows import Fields, record_rows, source_origins
 from hq.serving.upsert import add, put
-from streams.records import Batch
+from streams.records import Batch, read_body
 from streams.words import Origin
 
 STREAM_PREFIX = "customers/"
-_KINDS: Mapping[str, tuple[str, type[bodies.Event | AlertBody]]] = {"events": ("event", bodies.Event), "alerts": ("alert", AlertBody)}
-"""The stream a record comes from → the kind of its row, and what its body must be; all others' are readings with any body."""
+_SHAPES: Mapping[str, type[bodies.Event | AlertBody]] = {"event": bodies.Event, "alert": AlertBody}
+"""The kind that a record's body says it is of → what that body must be; all others are readings with any body."""
 Spans = Mapping[str, list[BookedContainer]]
 """Container → the spans in which one customer has a right to it, as its bookings stand."""
 
@@ -45,14 +45,24 @@ def project_customer(connection: Connection, batch: Batch, places: Mapping[str, 
 
 
 def _readable_rows(connection: Connection, batch: Batch, customer: str) -> list[Fields]:
-    """The batch's rows with source, customer and kind, but for events and alerts that do not read: those are set aside, as staff's are."""
+    """The batch's rows with customer, kind and who took each in, but for events and alerts that do not read: those are set aside, as
+    staff's are."""
     rows = []
-    for row, source in zip(record_rows(batch), sources(batch), strict=True):
-        kind, shape = _KINDS.get(source["source_stream"], ("reading", None))
-        row.update(source, customer=customer, kind=kind)
-        if shape is None or readable(connection, [row], shape):
+    for row, origin in zip(record_rows(batch), source_origins(batch), strict=True):
+        kind = _kind(row["body"])
+        row.update(source_origin=origin, customer=customer, kind=kind)
+        if kind not in _SHAPES or readable(connection, [row], _SHAPES[kind]):
             rows.append(row)
     return rows
+
+
+def _kind(body: str | None) -> str:
+    """`event` or `alert`, where headquarters says so; `reading` otherwise."""
+    try:
+        told = read_body(body).get("landfall_kind") if body else None
+    except ValueError:
+        told = None
+    return told if isinstance(told, str) and told in _SHAPES else "reading"
 
 
 def standing_spans(connection: Connection, customer: str, containers: Iterable[str]) -> Spans:
