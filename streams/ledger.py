@@ -17,7 +17,8 @@ GONE_REASONS: tuple[GoneReason, ...] = get_args(GoneReason)
 class OriginLedger:
     """One (stream, origin) as one node knows it.
 
-    `held`: offsets this copy has. `gone`: offsets that will never come, by reason, declared by the origin alone (or by HQ for a dead one).
+    `held`: offsets this copy has. `gone`: offsets that will never come, by reason, declared by the origin alone (or by HQ for a dead one);
+    of another's origin as this copy was told: a record that comes all the same is held, and not gone.
     `floor`: this copy dropped everything below it. Held and gone never overlap.
     """
 
@@ -41,9 +42,23 @@ class OriginLedger:
         """One past the largest offset this copy has ever heard of."""
         return self.settled().end()
 
+    def all_gone(self) -> RangeSet:
+        """Offsets that will never come, for whatever reason."""
+        gone = RangeSet()
+        for ranges in self.gone.values():
+            gone.update(ranges)
+        return gone
+
     def wanted(self, offered: RangeSet) -> RangeSet:
         """What of `offered` this copy lacks."""
         return offered.without(self.settled())
+
+    def takes(self, offered: RangeSet, own: bool) -> RangeSet:
+        """What of `offered` is taken when it comes: what is neither held nor below the floor, and is not gone by the `own` node's word.
+
+        Others may be wrong about what is gone, the record itself is not.
+        """
+        return offered.without(self.settled()) if own else offered.without(self.held).without([(0, self.floor)])
 
     def copy(self) -> OriginLedger:
         """An independent twin."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from streams.block import Block
 from streams.errors import NotAllowed
 from streams.ledger import GoneReason, Ledger
+from streams.ranges import RangeSet
 from streams.records import Batch
 from streams.words import Origin, Position
 
@@ -213,20 +214,26 @@ class Log(LogReader, Protocol):
     def admit(self, blocks: Sequence[Block]) -> int:
         """Take blocks from elsewhere, any ranges, in any order; returns how many records were new. Durable when it returns. Idempotent.
 
-        Called with what peers send, or a carried file brings. Offsets already settled are passed over; nothing held is ever replaced, gone
-        offsets and those below the floor are not taken again. Does not say that the records are what their origin signed: that is judged
-        afterwards. Raises Corrupt for a block whose payload can not be what its header says, PeerKnowsMore for a block of this very
-        origin's own future, RetryLater; in each case none of `blocks` was taken.
+        Called with what peers send, or a carried file brings. Offsets already held or below the floor are passed over; nothing held is ever
+        replaced. Gone offsets of this node's own are not taken again; of another's they are, and are not gone any more: what others say is
+        gone may be untrue, the record itself is not. A consumer that has passed them by is not given them. Does not say that the records
+        are what their origin signed: that is judged afterwards. Raises Corrupt for a block whose payload can not be what its header says,
+        PeerKnowsMore for a block of this very origin's own future, RetryLater; in each case none of `blocks` was taken.
         """
         ...
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
-        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent.
+        """Record that `first .. end - 1` will never come: held records there are dropped of this node's own, and stay of another's.
 
-        Called by the origin, which alone decides it, when it thins or loses, and with what it says at copies that learn of it. Final: who
-        asks is passed over these offsets from then on. Does not reach copies that hold the records, which keep them; disk comes back later.
-        Raises Misuse for offsets of `origin` that were not given yet, RetryLater.
+        Called by the origin, which alone decides it, when it thins or loses, and with what it says at copies that learn of it. Durable,
+        idempotent; of this node's own final. Who asks is passed over these offsets from then on. Does not reach copies that hold the
+        records, which keep them, whichever came first; disk comes back later. Raises Misuse for offsets of `origin` that were not given
+        yet, RetryLater.
         """
+        ...
+
+    def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
+        """As `declare_gone`, of all `ranges` in one commit. Called with what a peer says at once."""
         ...
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:

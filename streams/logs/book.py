@@ -183,11 +183,13 @@ class _Draft:
         block = placed.block
         key = (block.stream, block.origin)
         ledger = self.ledger(key)
-        wanted = ledger.wanted(RangeSet([(block.first, block.end)]))
-        for first, end in wanted.without(placed.left_out) if placed.left_out else wanted:
+        taken = ledger.takes(RangeSet([(block.first, block.end)]), self._own(key))
+        for first, end in taken.without(placed.left_out) if placed.left_out else taken:
             piece = Piece(first, end, placed.location, block.order_first_ms, block.order_last_ms, placed.topics)
             self._change.added.append((key, piece))
             ledger.held.add(first, end)
+            for ranges in ledger.gone.values():
+                ranges.remove(first, end)
         self._received[key] = max(self._received.get(key, 0), placed.received_at_ms)
 
     def declare_gone(self, gone: Gone) -> None:
@@ -196,9 +198,10 @@ class _Draft:
         ranges = RangeSet([(gone.first, gone.end)])
         for other in ledger.gone.values():
             ranges = ranges.without(other)
-        ledger.gone.setdefault(gone.reason, RangeSet()).update(ranges)
-        ledger.held.remove(gone.first, gone.end)
-        self._change.dropped.append((key, gone.first, gone.end))
+        if self._own(key):
+            ledger.held.remove(gone.first, gone.end)
+            self._change.dropped.append((key, gone.first, gone.end))
+        ledger.gone.setdefault(gone.reason, RangeSet()).update(ranges.without(ledger.held))
 
     def raise_floor(self, key: LineKey, floor: int) -> None:
         ledger = self.ledger(key)
@@ -207,11 +210,16 @@ class _Draft:
         self._change.dropped.append((key, 0, ledger.floor))
 
     def restore(self, key: LineKey, state: LineState) -> None:
+        self.raise_floor(key, state.floor)
         for reason, ranges in state.gone.items():
             for first, end in ranges:
                 self.declare_gone(Gone(key[0], key[1].node, key[1].generation, first, end, reason))
-        self.raise_floor(key, state.floor)
         self._ends[key], self._received[key] = state.end, state.received_at_ms
+
+    def _own(self, key: LineKey) -> bool:
+        """Whether the log's own node wrote it, and so says for good what of it is gone."""
+        openings = self._book.openings or self._change.openings
+        return bool(openings) and openings[-1].node == key[1].node
 
     def finish(self) -> None:
         for key, ledger in self._ledgers.items():

@@ -113,17 +113,22 @@ class KeptLog(IndexedReader):
         return sum(ranges.count() for ranges in wanted.values())
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
-        """Record that `first .. end - 1` will never come; held records there are dropped. Durable, idempotent."""
+        """Record that these will never come: held records are dropped of this node's own, and kept of another's. Durable, idempotent."""
+        self.declare_all_gone(stream, origin, RangeSet([(first, end)]), reason)
+
+    def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
+        """As `declare_gone`, of all `ranges` in one commit."""
         with self._write_lock:
             self._keeper.ready()
-            self._check_own(stream, origin, end)
-            settled = RangeSet([(first, end)])
-            for ranges in self._keeper.book.line((stream, origin)).ledger.gone.values():
-                settled = settled.without(ranges)
-            if settled:
-                gone = Gone(stream, origin.node, origin.generation, first, end, reason)
-                self._with_index(lambda: self._keeper.commit(FrameHeader(gone=(gone,))))
-        self._tell({stream} if settled else ())
+            self._check_own(stream, origin, ranges.end())
+            ledger = self._keeper.book.line((stream, origin)).ledger
+            news = ranges.without(ledger.all_gone())
+            if origin.node != self._node:
+                news = news.without(ledger.held)
+            if news:
+                gone = tuple(Gone(stream, origin.node, origin.generation, first, end, reason) for first, end in news)
+                self._with_index(lambda: self._keeper.commit(FrameHeader(gone=gone)))
+        self._tell({stream} if news else ())
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
         """Drop everything below `floor` from this copy, and remember that. Never moves a floor back."""
@@ -248,7 +253,7 @@ class KeptLog(IndexedReader):
         places: list[int] = []
         for place, block in enumerate(blocks):
             key = (block.stream, block.origin)
-            new = self._keeper.book.line(key).ledger.wanted(RangeSet([(block.first, block.end)])).without(wanted.get(key, ()))
+            new = self._taken(key, block).without(wanted.get(key, ()))
             if new:
                 wanted.setdefault(key, RangeSet()).update(new)
                 places.append(place)
@@ -279,7 +284,7 @@ class KeptLog(IndexedReader):
         self._tell({key[0]})
 
     def _new_offsets(self, block: Block, taken: Mapping[LineKey, RangeSet]) -> RangeSet:
-        """The offsets of `block` that are neither settled nor in `taken`."""
+        """The offsets of `block` that are to be taken, and not in `taken`."""
         key = (block.stream, block.origin)
         line = self._keeper.book.line(key)
         if block.origin == self.origin and block.end > line.end:
@@ -287,7 +292,10 @@ class KeptLog(IndexedReader):
                 f"a peer holds {block.stream}:{block.origin} up to {block.end - 1}, this log gave offsets below {line.end}",
                 hint="this log is an old copy: it opens a new generation",
             )
-        return line.ledger.wanted(RangeSet([(block.first, block.end)])).without(taken.get(key, ()))
+        return self._taken(key, block).without(taken.get(key, ()))
+
+    def _taken(self, key: LineKey, block: Block) -> RangeSet:
+        return self._keeper.book.line(key).ledger.takes(RangeSet([(block.first, block.end)]), own=block.origin.node == self._node)
 
     def _ends(self, origin: Origin) -> dict[str, int]:
         """By stream, one past the last offset of `origin`."""

@@ -143,7 +143,7 @@ class Drive:
                 case Admit():
                     self._spawn(self._admit(effect))
                 case DeclareGone():
-                    self._spawn(self._storage.declare_gone(effect))
+                    self._spawn(self._declare_gone(effect))
                 case OldCopy():
                     self._spawn(self._storage.old_copy(effect))
                 case Report():
@@ -159,6 +159,11 @@ class Drive:
 
     async def _admit(self, admit: Admit) -> None:
         self.session.admitted(admit.number, await self._storage.admit(admit))
+        self._turned()
+
+    async def _declare_gone(self, gone: DeclareGone) -> None:
+        await self._storage.declare_gone(gone)
+        self.session.declared()
         self._turn.set()
 
     def _spawn(self, work: Any) -> None:

@@ -15,7 +15,6 @@ from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.log import Log, LogReader
 from streams.metrics import Metrics
-from streams.ranges import RangeSet
 from streams.records import concat
 from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
 
@@ -86,9 +85,10 @@ class Store:
                 )
 
     def _declare_gone(self, gone: DeclareGone) -> None:
-        known = self._log.ledger(gone.stream).get(gone.origin)
-        for first, end in RangeSet([(gone.first, gone.end)]).without(known.held if known else ()):
-            self._log.declare_gone(gone.stream, gone.origin, first, end, gone.reason)
+        ranges = gone.ranges
+        if gone.origin.node == self._log.node and (known := self._log.ledger(gone.stream).get(gone.origin)):
+            ranges = ranges.without(known.held)  # of an older generation of its own a log lets go what it holds
+        self._log.declare_all_gone(gone.stream, gone.origin, ranges, gone.reason)
 
     async def old_copy(self, old: OldCopy) -> None:
         """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from streams.block import Block
 from streams.ledger import GoneReason
+from streams.ranges import RangeSet
 from streams.words import Origin
 
 
@@ -45,12 +46,11 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class DeclareGone:
-    """Record in the log that these offsets will never come."""
+    """Record in the log that these offsets will never come, all in one commit; answer with `Session.declared`."""
 
     stream: str
     origin: Origin
-    first: int
-    end: int
+    ranges: RangeSet
     reason: GoneReason
 
 

@@ -6,19 +6,28 @@ others.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from streams.derived import HEADS
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.policy import Peer, Role
-from streams.ranges import RangeSet
+from streams.ranges import Range, RangeSet
 from streams.session.partials import Partials
 from streams.session.terms import Key
 from streams.words import Origin
 
 STALLED_S = 5.0
 """A block that has not grown for this long may be taken from another peer instead."""
+HELD_S = 60.0
+"""So may one that, as fast as it came so far, is not here within this time."""
+TRICKLE_BYTES_S = 64
+"""No link is as slow as this: who brings a block so slowly is named when another is asked for it."""
+TRICKLE_S = 10.0
+SAID_RANGES_MAX = 10_000
+"""Of so many ranges it is known who said that they are gone; the first are forgotten then."""
 
 
 class LedgerSource(Protocol):
@@ -70,6 +79,10 @@ class Member(Protocol):
         """Another session has opened or ended."""
         ...
 
+    def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
+        """These came at so few bytes a second that another may bring them too."""
+        ...
+
 
 @dataclass(slots=True)
 class _Arrival:
@@ -77,7 +90,25 @@ class _Arrival:
     key: Key
     first: int
     end: int
+    size_bytes: int
+    began_s: float
     moved_at_s: float
+    came_bytes: int = 0
+
+    def bytes_s(self, now_s: float) -> float:
+        """How fast it came so far, as long as it was moving."""
+        return self.came_bytes / max(now_s - self.began_s, 1e-6)
+
+    def holds(self, now_s: float) -> bool:
+        """Whether it keeps its range from others: it moves, and will be here soon."""
+        moves = now_s - self.moved_at_s < STALLED_S
+        begins = now_s - self.began_s < STALLED_S
+        return moves and (begins or self.size_bytes - self.came_bytes <= self.bytes_s(now_s) * HELD_S)
+
+    def trickles(self, now_s: float) -> bool:
+        """Whether it comes slower than any link is."""
+        moves = now_s - self.moved_at_s < STALLED_S
+        return moves and now_s - self.began_s >= TRICKLE_S and self.bytes_s(now_s) < TRICKLE_BYTES_S
 
 
 class Exchange:
@@ -94,6 +125,9 @@ class Exchange:
         self._arrivals: list[_Arrival] = []
         self._brought: dict[Key, dict[str, RangeSet]] = {}
         self._refused: dict[tuple[str, Key], RangeSet] = {}
+        self._said_gone: OrderedDict[tuple[str, Key, int, int], None] = OrderedDict()
+        self._more: dict[str, tuple[Key, int]] = {}
+        self._unproven: dict[tuple[str, Key], RangeSet] = {}
         self._load(log.streams())
 
     @property
@@ -122,6 +156,43 @@ class Exchange:
         """The offsets of `key` this node needs no more. Not to be changed."""
         return self._settled.get(key) or RangeSet()
 
+    def gone(self, key: Key) -> RangeSet:
+        """The offsets of `key` that will never come, as far as this node was told."""
+        one = self._ledgers.get(key[0], {}).get(key[1])
+        return one.all_gone() if one else RangeSet()
+
+    def takes(self, key: Key, first: int, end: int) -> bool:
+        """Whether some of these would be taken if they came: not held, not dropped, not given up by this very node."""
+        one = self._ledgers.get(key[0], {}).get(key[1])
+        offered = RangeSet([(first, end)])
+        return bool(one.takes(offered, own=key[1].node == self.me.node) if one else offered)
+
+    def said_gone(self, node: str, key: Key, ranges: RangeSet) -> None:
+        """By the word of `node` these are gone."""
+        for first, end in ranges:
+            self._said_gone[node, key, first, end] = None
+        while len(self._said_gone) > SAID_RANGES_MAX:
+            self._said_gone.popitem(last=False)
+
+    def refuted(self, member: Member, key: Key, first: int, end: int) -> list[str]:
+        """`member` has brought these. The nodes, its own apart, that had said they were gone, when it is their origin: they were wrong."""
+        if member.peer.node != key[1].node:
+            return []
+        false = [said for said in self._said_gone if said[1] == key and said[2] < end and first < said[3]]
+        for said in false:
+            del self._said_gone[said]
+        return sorted({said[0] for said in false} - {member.peer.node})
+
+    def credible(self, node: str, key: Key, end: int) -> bool:
+        """Whether `node` is believed when it says it has this node's own `key` up to `end`, beyond what was written: the first time since
+        this node started, and again once it has brought what it spoke of the last time."""
+        if node in self._more:
+            spoken, written = self._more[node]
+            if self.held(spoken).end() <= written:
+                return False
+        self._more[node] = (key, self.settled(key).end())
+        return True
+
     def join(self, member: Member) -> None:
         """A session has opened: it hears of every change from now on."""
         self._members.append(member)
@@ -129,7 +200,9 @@ class Exchange:
 
     def leave(self, member: Member) -> None:
         """A session has ended: what it was bringing others may bring now. In its next one the peer may bring again what was refused."""
-        self._refused = {of: ranges for of, ranges in self._refused.items() if of[0] != member.peer.node}
+        for kept in (self._refused, self._unproven):
+            for of in [of for of in kept if of[0] == member.peer.node]:
+                del kept[of]
         if member in self._members:
             self._members.remove(member)
             self._tell_neighbours(member)
@@ -148,24 +221,28 @@ class Exchange:
                 if before.get(origin) != now:
                     self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
 
-    def arriving(self, member: Member, key: Key, first: int, end: int, now_s: float) -> bool:
-        """Note that `member` is bringing these offsets, and tell the others. False when another brings some of them already and is not
-        stalled.
+    def arriving(self, member: Member, key: Key, offsets: Range, size_bytes: int, now_s: float) -> bool:
+        """Note that `member` is bringing these offsets in so many bytes, and tell the others. False when another brings some of them
+        already and will soon have done; their origin goes before all others.
         """
-        for other in self._arrivals:
-            overlaps = other.key == key and other.first < end and first < other.end
-            if overlaps and other.member is not member and now_s - other.moved_at_s < STALLED_S:
-                return False
-        self._arrivals.append(_Arrival(member, key, first, end, now_s))
+        first, end = offsets
+        overlapping = [a for a in self._arrivals if a.key == key and a.first < end and first < a.end and a.member is not member]
+        if member.peer.node != key[1].node and any(other.holds(now_s) for other in overlapping):
+            return False
+        for other in overlapping:
+            if other.trickles(now_s):
+                other.member.overtaken(key, other.first, other.end, other.bytes_s(now_s))
+        self._arrivals.append(_Arrival(member, key, first, end, size_bytes, now_s, now_s))
         for each in self._others(member):
             each.claim(key, first, end)
         return True
 
-    def moved(self, member: Member, key: Key, first: int, now_s: float) -> None:
-        """More of what `member` brings has come."""
+    def moved(self, member: Member, key: Key, first: int, bytes_: int, now_s: float) -> None:
+        """So many more bytes of what `member` brings have come."""
         for arrival in self._arrivals:
             if arrival.member is member and arrival.key == key and arrival.first == first:
                 arrival.moved_at_s = now_s
+                arrival.came_bytes += bytes_
 
     def arrived(self, member: Member, key: Key, first: int, end: int, durable: bool) -> None:
         """What `member` was bringing is durable here, or (`durable` false) will not come from it."""
@@ -186,10 +263,17 @@ class Exchange:
             self._refused.setdefault((node, key), RangeSet()).add(first, end)
         return peers
 
+    def doubt(self, member: Member, key: Key, first: int, end: int, forged: bool) -> None:
+        """These offsets were not believed as `member` brought them. `forged`: it may not bring them again; else, once more of what their
+        origin signed is here.
+        """
+        kept = self._refused if forged else self._unproven
+        kept.setdefault((member.peer.node, key), RangeSet()).add(first, end)
+
     def refuses(self, member: Member, key: Key, first: int, end: int) -> bool:
         """Whether some of these offsets are to come from another peer than `member`."""
-        refused = self._refused.get((member.peer.node, key))
-        return refused is not None and bool(refused.within(first, end))
+        both = (kept.get((member.peer.node, key)) for kept in (self._refused, self._unproven))
+        return any(ranges is not None and bool(ranges.within(first, end)) for ranges in both)
 
     def _others(self, member: Member) -> list[Member]:
         return [each for each in self._members if each is not member]
@@ -216,6 +300,9 @@ class Exchange:
                 for each in self._members:
                     each.gone(key, reason, news)
         if gained := now.held.without(before.held):
+            if key[0].endswith(HEADS):
+                of_parent = (key[0].removesuffix(HEADS), key[1])
+                self._unproven = {of: ranges for of, ranges in self._unproven.items() if of[1] != of_parent}
             for part, via in self._by_bringer(key, gained):
                 for each in self._members:
                     each.gained(key, part, via)

@@ -26,11 +26,13 @@ class Meeting:
         self._mine: dict[str, tuple[bytes, dict[Key, RangeSet]]] = {}
         self._theirs: dict[str, bytes] = {}
         self._awaited: set[str] = set()
+        self._due: set[str] = set()
         self.compared = False
         for stream in exchange.streams():
             settled = {key: exchange.settled(key) for key in exchange.keys(stream) if terms.shared(key)}
             if any(settled.values()):
-                self._mine[stream] = (digest_of({origin: ranges for (_, origin), ranges in settled.items()}), settled)
+                told = {origin: (ranges, exchange.gone((stream, origin))) for (_, origin), ranges in settled.items()}
+                self._mine[stream] = (digest_of(told), settled)
 
     def known(self, stream: str) -> bool:
         """Whether it is known what the peer has of this stream."""
@@ -66,8 +68,14 @@ class Meeting:
                 answers += summaries(stream, ledger)
             if theirs is not None:
                 self._awaited.add(stream)
+        self._due = {*self._awaited, *self._theirs}
+        self._theirs.clear()
         return agreed, answers
 
-    def summarised(self, stream: str) -> None:
-        """The peer has told all about this stream."""
-        self._awaited.discard(stream)
+    def summary(self, stream: str, last: bool) -> None:
+        """The peer tells of this stream; `last`: that was all. Raises Corrupt where it has no cause to, or has done so already."""
+        if stream not in self._due:
+            raise Corrupt(f"a summary of '{stream}', which is not asked for")
+        if last:
+            self._due.discard(stream)
+            self._awaited.discard(stream)

@@ -9,7 +9,9 @@ from streams.ledger import GoneReason
 from streams.policy import Lane, Peer
 from streams.ranges import RangeSet
 from streams.session.announcing import Announcer
+from streams.session.effects import Report
 from streams.session.exchange import Exchange
+from streams.session.hearsay import Hearsay
 from streams.session.liveness import Liveness
 from streams.session.meeting import Meeting
 from streams.session.messages import NEIGHBOURS_MAX, Claim, Gone, Neighbours, Unclaim, Want
@@ -40,6 +42,8 @@ class News:
     liveness: Liveness
     now_s: Callable[[], float]
     wake: Callable[[], None]
+    hearsay: Hearsay
+    effect: Callable[[Report], None]
     neighbours: frozenset[str] = field(default_factory=frozenset)
     _own_named: set[Key] = field(default_factory=set)
 
@@ -67,6 +71,15 @@ class News:
                     track.wait(first, end, self.now_s() + hold_s)
             if self.meeting.known(key[0]):
                 self.sender.work(key)
+        self.hearsay.learnt(key)
+        self.wake()
+
+    def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
+        """What the peer brings comes slower than any link is, and another may bring it too."""
+        stream, origin = key
+        where = {"stream": stream, "origin": str(origin), "first": first, "end": end}
+        details = {"peer": self.peer.node, **where, "bytes_s": round(bytes_s, 1)}
+        self.effect(Report("a peer holds up records by sending them byte by byte", "taken from another peer", details))
         self.wake()
 
     def named(self, key: Key) -> None:

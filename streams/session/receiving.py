@@ -71,7 +71,7 @@ class Receiver:
         self._newest = begin.transfer
         if not self.terms.incoming(key):
             return self._reject(begin.transfer, "later")
-        if self._exchange.settled(key).covers(begin.first, begin.end):
+        if not self._exchange.takes(key, begin.first, begin.end):
             return self._end(begin.transfer, Ack([begin.transfer]))
         if self._exchange.refuses(self._member, key, begin.first, begin.end):
             return self._reject(begin.transfer, "elsewhere")
@@ -80,19 +80,20 @@ class Receiver:
         kept = self._exchange.partials.take(begin.digest)
         if begin.start and (kept is None or len(kept.data) < begin.start):
             return self._reject(begin.transfer, "restart")
-        alone = self._exchange.arriving(self._member, key, begin.first, begin.end, now_s)
+        alone = self._exchange.arriving(self._member, key, (begin.first, begin.end), begin.size_bytes - begin.start, now_s)
         if not alone and self.terms.lane(key[0]) != Lane.ALERTS:
             return self._reject(begin.transfer, "elsewhere")
         head = kept.data[: begin.start] if kept and begin.start else b""
         incoming = self._open[begin.transfer] = _Incoming(begin, key, bytearray(head))
         self._undurable_bytes += begin.size_bytes
+        self._exchange.moved(self._member, key, begin.first, len(begin.piece), now_s)
         self._grow(incoming, begin.piece)
 
     def fragment(self, fragment: Fragment, now_s: float) -> None:
         """More bytes of a transfer. Those of one that ended here are let pass: they were on their way."""
         incoming = self._open.get(fragment.transfer)
         if incoming:
-            self._exchange.moved(self._member, incoming.key, incoming.begin.first, now_s)
+            self._exchange.moved(self._member, incoming.key, incoming.begin.first, len(fragment.piece), now_s)
             self._grow(incoming, fragment.piece)
         elif fragment.transfer not in self._ended:
             raise Corrupt(f"a fragment of transfer {fragment.transfer}, which never began")
@@ -114,6 +115,7 @@ class Receiver:
             self.received_records += incoming.begin.end - incoming.begin.first
             self._undurable_bytes -= incoming.begin.size_bytes
             self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=True)
+            self._tell_refuted(incoming)
             return self._end(number, Ack([number]))
         self._drop(incoming)
         if isinstance(problem, RetryLater | PeerKnowsMore):  # no room now, or a new generation is being opened
@@ -168,6 +170,12 @@ class Receiver:
         if self._corrupt >= CORRUPT_MAX:
             raise Corrupt(f"{self._corrupt} blocks did not verify")
         self._reject(begin.transfer, "damaged")
+
+    def _tell_refuted(self, incoming: _Incoming) -> None:
+        begin, (stream, origin) = incoming.begin, incoming.key
+        for node in self._exchange.refuted(self._member, incoming.key, begin.first, begin.end):
+            details = {"peer": node, "stream": stream, "origin": str(origin), "first": begin.first, "end": begin.end}
+            self._effect(Report("a peer said that records are gone, and their origin has brought them", "taken from their origin", details))
 
     def _drop(self, incoming: _Incoming) -> None:
         self._undurable_bytes -= incoming.begin.size_bytes

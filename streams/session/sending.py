@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streams.block import BLOCK_RECORDS_MAX
+from streams.derived import HEADS
+from streams.errors import Corrupt
 from streams.policy import Lane
 from streams.ranges import RangeSet
 from streams.session.effects import Load, Loaded
@@ -29,6 +31,10 @@ LINGER_APART_S = 0.25
 """Where readings come all the time, so long after a few the next go: a block costs each node on its way as much as hundreds of rows."""
 LINGER_RECORDS = 1_000
 CLAIM_S = 30.0
+CLAIMS_MAX = 10_000
+"""Claims of a peer that stand at a time."""
+SETTLED_RANGES_MAX = 200_000
+"""Separate ranges a peer can make us remember, over all it speaks of."""
 LATER_S = 2.0
 FRAGMENT_BYTES_MIN = 4096
 FRAGMENT_S = 0.005
@@ -80,6 +86,8 @@ class Sender:
         self._in_flight_bytes = {True: 0, False: 0}  # alerts, all else
         self._resumable: dict[Key, list[PartialBlock]] = {}
         self._cancels: deque[Cancel] = deque()
+        self._claims_end_s: deque[float] = deque()
+        self._settled_ranges = 0
         self._numbers = 0
         self._fragment_bytes = FRAGMENT_BYTES_MIN
         self._measured = (0, 0.0)  # bytes, seconds
@@ -113,12 +121,24 @@ class Sender:
     def settle(self, key: Key, ranges: RangeSet) -> None:
         """The peer has these: what is on its way of them is cut short."""
         track = self.track(key)
+        before = len(track.settled)
         track.settle(ranges)
+        self._settled_ranges += len(track.settled) - before
+        if self._settled_ranges > SETTLED_RANGES_MAX:
+            raise Corrupt(f"a peer may settle at most {SETTLED_RANGES_MAX} separate ranges in a session")
         for slot in self._slots:
             transfer = slot.current
             if transfer and transfer.key == key and track.settled.covers(transfer.first, transfer.end):
                 self._cancels.append(Cancel(transfer.number))
                 self._end(transfer)
+
+    def claimed(self, key: Key, first: int, end: int, now_s: float) -> None:
+        """The peer says these are coming to it from elsewhere: they are left alone for CLAIM_S. More than CLAIMS_MAX are passed over."""
+        while self._claims_end_s and self._claims_end_s[0] <= now_s:
+            self._claims_end_s.popleft()
+        if len(self._claims_end_s) < CLAIMS_MAX:
+            self._claims_end_s.append(now_s + CLAIM_S)
+            self.track(key).wait(first, end, now_s + CLAIM_S, claimed=True)
 
     def loads(self, now_s: float) -> list[Load]:
         """The reads to ask for now: at most one for each lane's newest and one for its backlog, each one block ahead of the link."""
@@ -212,7 +232,7 @@ class Sender:
         return {key for slot in self._slots for key in slot.todo}
 
     def _next_load(self, slot: _Slot, now_s: float) -> Load | None:
-        for key in list(slot.todo):
+        for key in sorted(slot.todo, key=lambda key: not key[0].endswith(HEADS)):  # what is signed first: the other end waits for it
             del slot.todo[key]
             track = self._tracks[key]
             held = self._held(key)

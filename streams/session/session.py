@@ -22,13 +22,14 @@ from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.session import messages as m
 from streams.session.announcing import Announcer
-from streams.session.effects import Closed, DeclareGone, Effect, Loaded, OldCopy, Opened, Report
+from streams.session.effects import Closed, Effect, Loaded, OldCopy, Opened, Report
 from streams.session.exchange import Exchange
+from streams.session.hearsay import Hearsay
 from streams.session.liveness import PACES, Liveness
 from streams.session.meeting import Meeting
 from streams.session.news import News
 from streams.session.receiving import Receiver
-from streams.session.sending import CLAIM_S, DAMAGED_MAX, Sender
+from streams.session.sending import DAMAGED_MAX, Sender
 from streams.session.summaries import checked_ranges, checked_reason, gone_by, settled_by
 from streams.session.terms import Key, Terms
 from streams.words import check_stream
@@ -52,10 +53,13 @@ class Session:
         self._sender = Sender(exchange.held, self._announcer.number, terms.lane)
         self._liveness = Liveness(PACES[terms.link.link_class], now_s())
         self._meeting = Meeting(exchange, terms)
-        self._news = News(exchange, terms, self._announcer, self._sender, self._meeting, self._liveness, now_s, wake)
+        self._hearsay = Hearsay(exchange, terms.other, self._effects.append)
+        own = (self._announcer, self._sender, self._meeting, self._liveness)
+        self._news = News(exchange, terms, *own, now_s, wake, self._hearsay, self._effects.append)
         self._receiver = Receiver(self._news, exchange, terms, self._announcer.say, self._effects.append)
         self._opened_at_s = now_s()
         self._their_tracks: list[Key] = []
+        self._told_of = 0
         self._resumable: list[m.PartialBlock] = []
         self._next: m.Message | None = None
         self._greeted = False
@@ -117,6 +121,10 @@ class Session:
             self._receiver.admitted(number, problem)
         except Corrupt as violation:
             self._violated(str(violation))
+
+    def declared(self) -> None:
+        """The answer to a DeclareGone: it is durable, or given up."""
+        self._hearsay.declared()
 
     def tick(self) -> None:
         """Time has passed: `wake_s` says when to call."""
@@ -237,9 +245,10 @@ class Session:
             case m.Summary():
                 self._refuse_foreign(message.stream)
                 for origin in message.origins:
+                    self._tells_of_one_more()
                     self._heard_summary((_checked_stream(message.stream), m.origin_of(origin)), origin)
+                self._meeting.summary(message.stream, message.last)
                 if message.last:
-                    self._meeting.summarised(message.stream)
                     self._work(self._exchange.keys(message.stream))
 
     def _heard_hello(self, hello: m.Hello) -> None:
@@ -276,11 +285,17 @@ class Session:
                 self._sender.work(key)
 
     def _heard_track(self, track: m.Track) -> None:
-        if track.number != len(self._their_tracks) or track.number >= TRACKS_MAX:
-            raise Corrupt(f"tracks are numbered from 0 to {TRACKS_MAX - 1} in turn, not {track.number} after {len(self._their_tracks)}")
+        if track.number != len(self._their_tracks):
+            raise Corrupt(f"tracks are numbered from 0 in turn, not {track.number} after {len(self._their_tracks)}")
+        self._tells_of_one_more()
         key = (_checked_stream(track.stream), m.origin_of(track))
         self._their_tracks.append(key)
         self._news.named(key)
+
+    def _tells_of_one_more(self) -> None:
+        self._told_of += 1
+        if self._told_of > TRACKS_MAX:
+            raise Corrupt(f"a peer may tell of at most {TRACKS_MAX} streams' origins in a session")
 
     def _track(self, number: int) -> Key:
         if number >= len(self._their_tracks):
@@ -294,8 +309,12 @@ class Session:
     def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
         if not self._terms.shared(key):
             return  # the peer may have heard what we are yet to hear of it, in the registry that comes behind this
-        self._peer_has(key, settled_by(summary))
-        for reason, ranges in gone_by(summary):
+        gone = list(gone_by(summary))
+        settled = settled_by(summary)
+        for _, ranges in gone:
+            settled = settled.without(self._disputed(key, ranges.without([(0, summary.floor)])))
+        self._peer_has(key, settled)
+        for reason, ranges in gone:
             self._peer_says_gone(key, reason, ranges)
 
     def _heard_of_track(self, message: m.Have | m.Want | m.Gone | m.Claim | m.Unclaim, key: Key) -> None:
@@ -308,10 +327,11 @@ class Session:
                 track = self._sender.track(key)
                 track.settled = track.settled.without(checked_ranges(message.ranges))
             case m.Gone():
-                self._peer_has(key, checked_ranges(message.ranges))
-                self._peer_says_gone(key, checked_reason(message.reason), checked_ranges(message.ranges))
+                ranges = checked_ranges(message.ranges)
+                self._peer_has(key, ranges.without(self._disputed(key, ranges)))
+                self._peer_says_gone(key, checked_reason(message.reason), ranges)
             case m.Claim():
-                self._sender.track(key).wait(message.first, message.end, self._now_s() + CLAIM_S, claimed=True)
+                self._sender.claimed(key, message.first, message.end, self._now_s())
             case m.Unclaim():
                 self._sender.track(key).unclaim(message.first, message.end)
         self._work([key])
@@ -331,16 +351,19 @@ class Session:
             self._effects.append(self._old_copy_or_lie(key, ranges.end()))
 
     def _old_copy_or_lie(self, key: Key, end: int) -> Effect:
-        """Believed is who may bring what it speaks of: else it could have us open generations without end."""
-        if self.peer.role != "customer":
+        """Believed is who may bring what it speaks of, and not again until it has: else it could have us open generations without end."""
+        if self._terms.incoming(key) and self._exchange.credible(self.peer.node, key, end):
             return OldCopy(key[0], key[1], end)
         details = {"peer": self.peer.node, "stream": key[0], "its_end": end, "end": self._exchange.settled(key).end()}
         return Report(MORE_THAN_THERE_IS, "not believed", details)
 
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
-        if self._terms.incoming(key) and key[1] != self._exchange.origin:
-            for first, end in ranges.without(self._exchange.settled(key)):
-                self._effects.append(DeclareGone(key[0], key[1], first, end, reason))
+        if self._terms.incoming(key):
+            self._hearsay.heard(key, reason, ranges)
+
+    def _disputed(self, key: Key, ranges: RangeSet) -> RangeSet:
+        """What the peer was told is gone, and is held here: it is offered the records, unless it wrote them and let them go itself."""
+        return RangeSet() if key[1].node == self.peer.node else ranges.common(self._exchange.held(key))
 
     def _heard_reject(self, reject: m.Reject) -> None:
         self._sender.rejected(reject.transfer, reject.code, self._now_s())

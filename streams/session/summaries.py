@@ -13,18 +13,22 @@ from streams.ranges import Range, RangeSet
 from streams.session.messages import ORIGINS_MAX, RANGES_MAX, OriginSummary, Summary
 from streams.words import Origin
 
-Settled = Mapping[Origin, RangeSet]
+Settled = Mapping[Origin, tuple[RangeSet, RangeSet]]
+"""Per origin what is settled, and what of it is gone."""
 
 
 def digest_of(settled: Settled) -> bytes:
-    """8 bytes that are equal when two nodes have settled the same offsets of the same origins. Empty ones do not count."""
-    told = [(origin.node, origin.generation, list(ranges)) for origin, ranges in sorted(settled.items()) if ranges]
+    """8 bytes that are equal when two nodes have settled the same offsets of the same origins, and take the same of them to be gone.
+
+    Empty ones do not count.
+    """
+    told = [(origin.node, origin.generation, list(ranges), *gone) for origin, (ranges, gone) in sorted(settled.items()) if ranges]
     return hashlib.blake2b(msgspec.msgpack.encode(told), digest_size=8).digest()
 
 
 def summaries(stream: str, ledger: Mapping[Origin, OriginLedger]) -> list[Summary]:
     """The ledger of one stream in as many messages as it takes, each of at most ORIGINS_MAX origins; at least one."""
-    origins = [_summary(origin, one) for origin, one in sorted(ledger.items())]
+    origins = [told for origin, one in sorted(ledger.items()) for told in _summary(origin, one)]
     chunks = [origins[at : at + ORIGINS_MAX] for at in range(0, len(origins), ORIGINS_MAX)] or [[]]
     return [Summary(stream, chunk, last=chunk is chunks[-1]) for chunk in chunks]
 
@@ -66,9 +70,11 @@ def chunked(ranges: RangeSet) -> Iterator[list[Range]]:
         yield listed[at : at + RANGES_MAX]
 
 
-def _summary(origin: Origin, one: OriginLedger) -> OriginSummary:
+def _summary(origin: Origin, one: OriginLedger) -> Iterator[OriginSummary]:
+    """One, and as many more as it takes to tell all that is gone."""
     settled = one.settled()
     next_offset = settled.run_from(0)
     beyond = [(first, end) for first, end in settled if first >= next_offset]
-    gone = [(str(reason), list(ranges)[-RANGES_MAX:]) for reason, ranges in sorted(one.gone.items()) if ranges]
-    return OriginSummary(origin.node, origin.generation, next_offset, one.floor, beyond[:RANGES_MAX], gone)
+    gone = [(str(reason), chunk) for reason, ranges in sorted(one.gone.items()) for chunk in chunked(ranges)]
+    for told in [[part] for part in gone] if len(gone) > len(GONE_REASONS) else [gone]:
+        yield OriginSummary(origin.node, origin.generation, next_offset, one.floor, beyond[:RANGES_MAX], told)

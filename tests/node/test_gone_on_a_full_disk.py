@@ -30,13 +30,17 @@ class FullAtFirst:
     def ledger(self, stream: str) -> Ledger:
         return self._log.ledger(stream)
 
-    def declare_gone(self, *what: Any) -> None:
+    @property
+    def node(self) -> str:
+        return self._log.node
+
+    def declare_all_gone(self, *what: Any) -> None:
         if self.refusals:
             self.refusals -= 1
             if not self.refusals:  # there is room again, and another peer has brought some of them
                 append_rows(self._log, rows(5))
             raise RetryLater("no room")
-        self._log.declare_gone(*what)
+        self._log.declare_all_gone(*what)
 
 
 async def test_it_is_noted_once_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,8 +49,8 @@ async def test_it_is_noted_once_there_is_room(tmp_path: Path, monkeypatch: pytes
     log = open_log(tmp_path)
     full = FullAtFirst(log, 3)
     store = storing.Store(full, BlockCodec(), Metrics("test"), lambda reason, *_, **__: reports.append(reason))  # type: ignore[arg-type]
-    await store.declare_gone(DeclareGone("containers", log.origin, 3, 5, "thinned"))
-    await store.declare_gone(DeclareGone("containers", SHIP, 3, 9, "thinned"))
+    await store.declare_gone(DeclareGone("containers", log.origin, RangeSet([(3, 5)]), "thinned"))
+    await store.declare_gone(DeclareGone("containers", SHIP, RangeSet([(3, 9)]), "thinned"))
     assert full.refusals == 0
     assert log.ledger("containers")[SHIP].gone == {"thinned": RangeSet([(3, 9)])}
     assert log.ledger("containers")[log.origin].held == RangeSet([(0, 5)]), "what has come meanwhile is kept"

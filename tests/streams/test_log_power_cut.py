@@ -97,6 +97,7 @@ class Ship:
                 log.trim(stream, origin, high)
             else:
                 log.declare_gone(stream, origin, low, high, self.chance.choice(GONE_REASONS))
+                low = low if origin.node == log.node else high  # of another's what is held stays
             held = {key: row for key, row in self.truth.held.items() if key[:2] != (stream, origin) or not low <= key[2] < high}
             self.truth = Truth(held, _ledgers(log))
             return

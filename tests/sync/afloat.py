@@ -313,9 +313,11 @@ class Fleet:
                 self.after(2.0, lambda: self._declare(end, gone))
         elif end.life == end.node.life:
             key = (gone.stream, gone.origin)
-            for first, last in RangeSet([(gone.first, gone.end)]).without(end.node.log.of(key).held):
+            for first, last in gone.ranges.without(end.node.log.of(key).held):
                 end.node.log.declare_gone(key, first, last, gone.reason)
             end.node.changed(gone.stream)
+            end.session.declared()
+            self.turn_of(end)
 
     def _open_generation(self, end: Wired) -> None:
         """This log is an old copy of itself. With no room to say so the session fails, and the next one tells it again."""

@@ -94,7 +94,8 @@ class FrameLog:
                 raise PeerKnowsMore(f"{key} goes on to {block.end}, and this log gave offsets below {line.end}")
             if block.codec <= self._codec:
                 rows_of(block)
-            if news := line.ledger.wanted(RangeSet([(block.first, block.end)])).without(wanted.get(key, ())):
+            offered = line.ledger.takes(RangeSet([(block.first, block.end)]), own=block.origin.node == self._node)
+            if news := offered.without(wanted.get(key, ())):
                 wanted.setdefault(key, RangeSet()).update(news)
                 new.append(block)
         if new:

@@ -118,7 +118,7 @@ def test_what_several_brought_in_one_commit_is_announced_to_each_but_its_own() -
     told: list[tuple[str, Message]] = []
     world.trace = lambda source, target, data: told.append((target, decode(data)))
     for first, name in enumerate(links):
-        tokyo.exchange.arriving(links[name].ends["tokyo"]._news, key, 10 * first, 10 * first + 10, world.clock.monotonic_s())
+        tokyo.exchange.arriving(links[name].ends["tokyo"]._news, key, (10 * first, 10 * first + 10), 100, world.clock.monotonic_s())
     tokyo.log.write(key, 0, rows(random.Random(7), 20))
     tokyo.exchange.changed(["containers"])
     world.run(0.3)

@@ -13,6 +13,7 @@ import msgspec
 
 from streams.ranges import RangeSet
 from streams.session import Key, sending
+from streams.session.session import MORE_THAN_THERE_IS
 from tests.sync.afloat import Fleet
 from tests.sync.nodes import Node, Way
 from tests.sync.oracle import SETTABLE, may_hold
@@ -167,6 +168,7 @@ def _restore(voyage: Voyage, chance: random.Random) -> None:
     """A backup comes back: by those who say so, or as a whole disk under a node that does not know of it."""
     if (node := voyage.node(chance)) and not node.disk.spoilt:
         disk, marker = node.log.earlier(chance)
+        voyage.fleet.oracle.expected_reports.add(MORE_THAN_THERE_IS)  # a customer may honestly say so, and is not believed
         knows = chance.random() < 0.5
         node.silenced = True  # until it has opened a generation that it never had before
         voyage.restart(node, (disk, None if knows else marker))

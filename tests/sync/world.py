@@ -45,7 +45,10 @@ class MemoryLog:
 
     def write(self, key: Key, first: int, rows: list[bytes]) -> int:
         one = self.ledgers.setdefault(key[0], {}).setdefault(key[1], OriginLedger())
-        new = RangeSet([(first, first + len(rows))]).without(one.settled())
+        new = one.takes(RangeSet([(first, first + len(rows))]), own=key[1] == self.origin)
+        for ranges in one.gone.values():
+            for begin, end in new:
+                ranges.remove(begin, end)
         for begin, end in new:
             self.cuts.setdefault(key, []).append((begin, end))
             for offset in range(begin, end):
@@ -253,8 +256,11 @@ class World:
             case Admit():
                 self.after(COMMIT_S * self.chance.uniform(0.5, 2), lambda: self._admit(connection, station, session, effect))
             case DeclareGone():
-                station.log.declare_gone((effect.stream, effect.origin), effect.first, effect.end, effect.reason)
+                held = station.exchange.held((effect.stream, effect.origin))
+                for first, end in effect.ranges.without(held):
+                    station.log.declare_gone((effect.stream, effect.origin), first, end, effect.reason)
                 station.exchange.changed([effect.stream])
+                session.declared()
             case Report():
                 station.reports.append(effect)
             case OldCopy():

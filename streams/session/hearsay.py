@@ -1,0 +1,76 @@
+"""What one peer says will never come: when it is believed, and how much of it a peer can make us write down.
+
+Its origin and headquarters are believed at once. A relay only below the last record that is held here, for it could else have all that is
+yet to be written passed over; until then its word is kept in mind, for this session. What is held of another's is never let go by such a
+word, and a record that comes all the same is taken (`streams.log.Log.admit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streams.errors import Corrupt
+from streams.ledger import GoneReason
+from streams.policy import Peer
+from streams.ranges import RangeSet
+from streams.session.effects import DeclareGone
+from streams.session.exchange import Exchange
+from streams.session.terms import Key
+
+GONE_RANGES_MAX = 10_000
+"""Separate ranges of one (stream, origin) that are taken to be gone, here and by the word of one peer."""
+WAITING_RANGES_MAX = 100_000
+"""Ranges a peer can make us keep in mind until they are believed or written down."""
+
+
+@dataclass(slots=True)
+class Hearsay:
+    """The word of `peer`. `declare` is given one commit's worth at a time, and no more until `declared`."""
+
+    exchange: Exchange
+    peer: Peer
+    declare: Callable[[DeclareGone], None]
+    _said: dict[tuple[Key, GoneReason], RangeSet] = field(default_factory=dict)
+    _declaring: bool = False
+
+    def heard(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
+        """The peer says that these will never come. Raises Corrupt when that is too much."""
+        if key[1] == self.exchange.origin:
+            return
+        gone = self.exchange.gone(key)
+        if news := ranges.without(self.exchange.held(key)).without(gone):
+            said = self._said.setdefault((key, reason), RangeSet())
+            said.update(news)
+            if len(said) + len(gone) > GONE_RANGES_MAX or sum(map(len, self._said.values())) > WAITING_RANGES_MAX:
+                raise Corrupt(f"a peer may say of at most {GONE_RANGES_MAX} ranges of one origin that they are gone")
+            self._next()
+
+    def learnt(self, key: Key) -> None:
+        """More of `key` is held here: what was said of it may be believed now."""
+        if any(of == key for of, _ in self._said):
+            self._next()
+
+    def declared(self) -> None:
+        """What was given last to `declare` is written down, or never will be."""
+        self._declaring = False
+        self._next()
+
+    def _next(self) -> None:
+        if self._declaring:
+            return
+        for (key, reason), said in list(self._said.items()):
+            held, gone = self.exchange.held(key), self.exchange.gone(key)
+            believed = (said if self._at_once(key) else said.within(0, held.end())).without(held).without(gone)
+            left = RangeSet() if self._at_once(key) else said.without([(0, held.end())])
+            if left:
+                self._said[key, reason] = left
+            else:
+                del self._said[key, reason]
+            if believed:
+                self._declaring = True
+                self.exchange.said_gone(self.peer.node, key, believed)
+                return self.declare(DeclareGone(*key, believed, reason))
+
+    def _at_once(self, key: Key) -> bool:
+        return self.peer.node == key[1].node or self.peer.role == "hq"
