@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dashboards import markup, theme, words
+from dashboards import digests, markup, theme, words
 from dashboards.markup import Column
 
 Row = Mapping[str, Any]
@@ -115,7 +115,7 @@ def container_rows(items: Iterable[Row], lost: Mapping[str, Row], alarmed: Mappi
             {
                 "number": item["number"],
                 "where": where(item, lost, names),
-                "heard": words.ago(item["age_ms"]),
+                "heard": digests.heard(item),
                 "control": f"{words.measured(value, '°C')} {air}" if value is not None else words.NOTHING,
                 "setpoint": words.measured(signal(item, "setpoint_c"), "°C"),
                 "booking": booking_cell(item),

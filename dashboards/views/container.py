@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import charts, history, layers, marks, markup, tables, theme, words
+from dashboards import charts, digests, history, layers, marks, markup, tables, theme, words
 from dashboards.client import NotThere, address
 from dashboards.views import parts, session
 
@@ -54,6 +54,7 @@ def _live(number: str) -> None:
         if wrong := words.number_problem(told["container"]):
             st.html(markup.banner(*wrong))
         st.html(markup.strip(_tiles(told, lost, names, now)))
+        _digest(told["container"])
         wide, side = st.columns([2.15, 1], gap="medium")
         with wide:
             _chart(timeline["items"])
@@ -72,10 +73,12 @@ def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], n
     air, value = tables.control_air(box)
     spoke = box["signals"].get(f"{air}_c")
     overboard = box["number"] in lost
-    place_note = words.slot(lost[box["number"]]["slot"]) if overboard else f"heard {words.ago(box['age_ms'])}"
+    digest = digests.of(box)
+    place_note = words.slot(lost[box["number"]]["slot"]) if overboard else f"heard {digests.heard(box)}"
+    last = digest or box
     tiles = [
         markup.Tile("Now", tables.where(box, lost, names), place_note, "alert" if overboard else "plain"),
-        markup.Tile("Last heard", words.ago(box["age_ms"]), words.moment(box["at_ms"]), "alert" if overboard else "plain"),
+        markup.Tile("Last heard", words.ago(last["age_ms"]), _moment(last["at_ms"], digest), "alert" if overboard else "plain"),
         markup.Tile(f"{air.capitalize()} air", words.measured(value, "°C"), words.age(spoke["at_ms"] if spoke else None, now_at_ms)),
     ]
     if told["booking"]:
@@ -85,6 +88,19 @@ def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], n
     alerts = len(told["alerts"])
     tiles.append(markup.Tile("Open alerts", words.number(alerts), "", "alert" if alerts else "good"))
     return tiles
+
+
+def _moment(at_ms: int | None, digest: Answer | None) -> str:
+    return f"{words.moment(at_ms)}, by the ship's digest" if digest else words.moment(at_ms)
+
+
+def _digest(box: Answer) -> None:
+    """What the ship told of readings that wait on board, said to be that; nothing where the readings that are here are newer."""
+    if digest := digests.of(box):
+        parts.heading("While readings wait", "the ship's digest")
+        st.html(markup.paragraph(digests.sentence(digest), muted=True))
+        st.html(markup.table(digests.COLUMNS, digests.air_rows(digest), "No temperature was heard."))
+        st.html(markup.facts(digests.facts(digest)))
 
 
 def _chart(items: Sequence[Answer]) -> None:

@@ -91,10 +91,12 @@ class Sight:
         return self.viewer.role != "customer"
 
     def containers(self) -> Rows:
-        """`number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, owner_told, booking, customer, until_at_ms`.
+        """`number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, owner_told, booking, customer, until_at_ms`,
+        `digest_at_ms, digest`.
 
         One row a container. `signals`: `{name: {"value", "at_ms"}}`; `owner_told`: whether the viewer may know whose it is, so that no
-        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one.
+        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`, for staff: what a ship
+        told of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here.
         """
         return self._containers(lambda _: true())
 
@@ -266,7 +268,7 @@ class Sight:
         return self._fleet_containers(which).where(false())
 
     def _fleet_containers(self, which: Which) -> Rows:
-        s, b = m.ContainerState, m.BookingContainer
+        s, b, d = m.ContainerState, m.BookingContainer, m.Digest
         stated, *listed = (select(number).where(which(number)) for number in (s.container, b.container, m.Custody.id))
         known = stated.union(*listed).subquery()
         current = and_(b.from_at_ms <= self.now_at_ms, or_(b.until_at_ms.is_(None), b.until_at_ms > self.now_at_ms))
@@ -278,10 +280,12 @@ class Sight:
             _whether(not crew).label("owner_told"),
             *(_null(String).label("booking"), _null(String).label("customer")) if crew else (booked.c.booking, booked.c.customer),
             _null(BigInteger).label("until_at_ms"),
+            *(_no_digest() if crew else (d.at_ms.label("digest_at_ms"), d.body.label("digest"))),
         )
         rows = rows.select_from(known).outerjoin(s, s.container == known.c.container)
         if crew:
             return rows.where(s.place_kind == "ship", s.place_id == self.viewer.ship)
+        rows = rows.outerjoin(d, and_(d.container == known.c.container, d.at_ms > func.coalesce(s.at_ms, 0)))
         return rows.outerjoin(booked, booked.c.container == known.c.container)
 
     def _own_containers(self, which: Which) -> Rows:
@@ -302,6 +306,7 @@ class Sight:
                 span.c.customer,
                 span.c.until_at_ms,
             ),
+            *_no_digest(),
         )
         return rows.select_from(span).outerjoin(c, and_(c.customer == span.c.customer, c.container == span.c.container))
 
@@ -358,6 +363,11 @@ def _of(*columns: Any) -> Rows:
 
 def _null(kind: type[TypeEngine[Any]]) -> ColumnElement[Any]:
     return cast(null(), kind)
+
+
+def _no_digest() -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """A crew has the readings themselves on board; why customers have no digest: `hq.serving.projections.digests`."""
+    return _null(BigInteger).label("digest_at_ms"), _null(JSON).label("digest")
 
 
 def _whether(right: bool) -> ColumnElement[bool]:

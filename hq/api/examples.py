@@ -78,6 +78,15 @@ _CONTAINER: Fields = {
     "until_at_ms": None,
     "ended": False,
     "signals": {"return_c": {"value": 4.2, "at_ms": _AT - 600_000}},
+    "digest": {
+        "at_ms": _AT - 240_000,
+        "age_ms": 240_000,
+        "node": "albatross",
+        "from_at_ms": _AT - 21_720_000,
+        "until_at_ms": _AT - 120_000,
+        "readings": 6,
+        "signals": {"return_min_c": 3.9, "return_mean_c": 4.1, "return_max_c": 4.4, "silence_max_s": 3_600},
+    },
 }
 _BOOKING: Fields = {
     "reference": "BK-2041",

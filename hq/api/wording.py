@@ -42,8 +42,17 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
         "until_at_ms": until_at_ms,
         "ended": until_at_ms is not None and until_at_ms <= now_at_ms,
         "signals": row["signals"] or {},
+        "digest": digest_told(row["digest"], row["digest_at_ms"], now_at_ms),
         **found_by,
     }
+
+
+def digest_told(digest: Mapping[str, Any] | None, at_ms: int | None, now_at_ms: int) -> Fields | None:
+    """What a ship told of a container's readings that wait on board, and how old the last of them is (to the minute); None: nothing newer
+    than what is here."""
+    if digest is None or at_ms is None:
+        return None
+    return {"at_ms": at_ms, "age_ms": now_at_ms - at_ms, **digest}
 
 
 def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:

@@ -292,6 +292,18 @@ class Hour(Latest, Base):
     body: Mapped[dict[str, Any]]
 
 
+class Digest(Latest, Base):
+    """The digest of a container with the newest reading in it (`at_ms`), as a ship told it over a dear link; the window with the later end
+    where two are of one time. `body`: `{"node", "from_at_ms", "until_at_ms", "readings", "signals": {name: value}}`, as `cargo.digests` has
+    it.
+    """
+
+    __tablename__ = "digest"
+    container: Mapped[str] = mapped_column(primary_key=True)
+    until_at_ms: Mapped[int]
+    body: Mapped[dict[str, Any]]
+
+
 class CustomerRecord(Base):
     """One record of `customers/<id>`: all a customer may see comes from here. `kind` is `reading`, `event` or `alert`."""
 

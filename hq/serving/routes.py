@@ -9,6 +9,7 @@ from functools import partial
 from hq.serving.projections.alerts import project_alerts
 from hq.serving.projections.answers import project_answers
 from hq.serving.projections.customers import project_customer
+from hq.serving.projections.digests import project_digests
 from hq.serving.projections.readings import project_events, project_readings
 from hq.serving.projections.registry import project_registry
 from hq.serving.projections.shape import Projection
@@ -30,6 +31,7 @@ def routes(places: Mapping[str, str]) -> Routes:
         ("events", project_events),
         (WAITING, project_waiting),
         ("answers", project_answers),
+        ("digests", project_digests),
         ("metrics", project_metrics),
         ("ships", project_readings),
         ("customers/*", partial(project_customer, places=places)),

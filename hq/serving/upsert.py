@@ -11,6 +11,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from hq.serving.models import Base
 
 Row = Mapping[str, Any]
+LATER = ("generation", "offset")
+"""Which of two records of one node is the later."""
 
 
 def table_of(model: type[Base]) -> Table:
@@ -53,28 +55,27 @@ def put(connection: Connection, model: type[Base], rows: Sequence[Row]) -> None:
         connection.execute(insert.on_conflict_do_update(index_elements=_key(model), set_=_others(insert, model)), rows)
 
 
-def put_latest(connection: Connection, model: type[Base], rows: Iterable[Row]) -> list[Row]:
-    """As `put`, but a row made from an earlier record, by (generation, offset), never replaces one made from a later.
+def put_latest(connection: Connection, model: type[Base], rows: Iterable[Row], order: Sequence[str] = LATER) -> list[Row]:
+    """As `put`, but a row made from an earlier record, by the columns `order`, never replaces one made from a later.
 
     Returns the rows that were the latest of their key among `rows`; which of them the table took is not told.
     """
-    latest = newest(rows, _key(model))
+    latest = newest(rows, _key(model), order)
     if latest:
         insert = _insert(connection, model)
         table = table_of(model)
-        new = tuple_(insert.excluded.generation, insert.excluded.offset)
-        later = new > tuple_(table.c.generation, table.c.offset)
+        later = tuple_(*(insert.excluded[name] for name in order)) > tuple_(*(table.c[name] for name in order))
         connection.execute(insert.on_conflict_do_update(index_elements=_key(model), set_=_others(insert, model), where=later), latest)
     return latest
 
 
-def newest(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
-    """The row with the largest (generation, offset) of every key."""
+def newest(rows: Iterable[Row], key: Sequence[str], order: Sequence[str] = LATER) -> list[Row]:
+    """The row with the largest columns `order` of every key."""
     kept: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         of = tuple(row[name] for name in key)
         known = kept.get(of)
-        if known is None or (row["generation"], row["offset"]) > (known["generation"], known["offset"]):
+        if known is None or tuple(row[name] for name in order) > tuple(known[name] for name in order):
             kept[of] = row
     return list(kept.values())
 

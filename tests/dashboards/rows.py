@@ -84,8 +84,15 @@ def container(number: str = "BBLU1000088", **more: Any) -> Row:
         "until_at_ms": None,
         "ended": False,
         "signals": {},
+        "digest": None,
     }
     return {**known, **more}
+
+
+def digest(**values: Any) -> Row:
+    """A ship's digest of a window that ended an hour ago, its last reading 10 min before."""
+    known = {"node": "ship-9999010", "at_ms": NOW_MS - HOUR_MS - 600_000, "age_ms": HOUR_MS + 600_000}
+    return {**known, "from_at_ms": NOW_MS - 7 * HOUR_MS, "until_at_ms": NOW_MS - HOUR_MS, "readings": 6, "signals": values}
 
 
 def signals(**values: Any) -> Row:

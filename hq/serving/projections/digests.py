@@ -1,0 +1,51 @@
+"""Digests: of each container the one with the newest reading in it; shown while no reading that is here is as new (`hq.api.access`).
+
+They are staff's alone. A customer sees a container from stuffing to stripping of its booking, and a digest can not be cut there: its least
+and greatest values are of a whole window, which may reach beyond either end, into what is another's. So none is in `customers/<id>`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sqlalchemy import Connection
+
+from cargo.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
+from cargo.heard import ship_topic
+from cargo.registry import AT_MS_MAX
+from hq.serving import models
+from hq.serving.projections.shape import made_from, reject
+from hq.serving.rows import Fields, record_rows
+from hq.serving.upsert import put_latest
+from streams.records import Batch
+
+_WHOLE = (FROM, UNTIL, READINGS)
+_NEWER = ("at_ms", "until_at_ms", "generation", "offset")
+
+
+def project_digests(connection: Connection, batch: Batch) -> None:
+    """`digests`: a row of `digest` for each container. What the ship says of a whole window has none; what does not read is set aside."""
+    rows = []
+    node = batch.origin.node
+    for row in record_rows(batch):
+        told = row["signals"]
+        if ship_topic(row["topic"]) is not None:
+            continue
+        if not all(type(told.get(name)) is int and 0 <= told[name] <= AT_MS_MAX for name in _WHOLE):
+            reject(connection, row, f"a digest says {', '.join(_WHOLE)}, whole numbers")
+            continue
+        signals = {name: told[name] for name in DIGEST_SIGNALS if name not in _WHOLE and _tellable(told.get(name))}
+        body = {"node": node, **{name: told[name] for name in _WHOLE}, "signals": signals}
+        rows.append(_row(row, body))
+    put_latest(connection, models.Digest, rows, _NEWER)
+
+
+def _row(row: Fields, body: Fields) -> Fields:
+    times = {"at_ms": row["order_at_ms"], "until_at_ms": body[UNTIL]}
+    return {"container": row["topic"], **times, "body": body, **made_from(row)}
+
+
+def _tellable(value: Any) -> bool:
+    """JSON has no word for what is no finite number; a text is none of a digest's values."""
+    return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))

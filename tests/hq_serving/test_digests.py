@@ -1,0 +1,94 @@
+"""Goal: where a ship's digest is newer than the readings that are here, staff see it and its age; in port the readings take over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cargo.digests import DigestFold
+from hq.serving import models as m
+from hq.serving.database import ServingReader
+from streams.log import Append
+from streams.records import Record, to_batch
+from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
+from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, fill
+
+FROM_MS, UNTIL_MS = NOW_MS - 7 * HOUR_MS, NOW_MS - HOUR_MS
+HEARD_MS = UNTIL_MS - 600_000
+
+
+def digest(fleet: Fleet, node: str = "ship-one", heard_ms: int = HEARD_MS, until_ms: int = UNTIL_MS, **signals: Any) -> None:
+    """The ship's digest of one reading of the first duck; and of the whole window."""
+    given = to_batch([Record(DUCKS[0], "TRK", heard_ms, signals or {"return_c": 4.0, "power_on": True})])
+    log = fleet.logs[node]
+    [read] = log.append([Append("unsent", given)])
+    fold = DigestFold(FROM_MS)
+    for batch in log.run("unsent", read.origin, read.first, read.first + 1):
+        fold.take(batch.records)
+    [made] = log.append([Append("digests", fold.lines(until_ms))])
+    whole = {"from_at_ms": FROM_MS, "until_at_ms": until_ms, "boxes": 1, "readings": 1}
+    log.append([Append("digests", to_batch([Record(f"{SHIP}.log", device_at_ms=until_ms, signals=whole)]))])
+    fleet.logs["hq"].admit(list(log.blocks("digests", made.origin, made.first, made.first + 2)))
+
+
+@pytest.fixture
+def seen(fleet: Fleet, tmp_path: Path) -> Iterator[httpx.Client]:
+    """The API over what the fleet says; projected by `look`."""
+    fill(fleet)
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as one:
+        yield one
+
+
+def look(fleet: Fleet, folder: Path, client: httpx.Client, username: str = "mira") -> Any:
+    """What the user sees of the first duck now, alone and in the list, which must agree."""
+    project(make_projector(fleet.hq_dir, sqlite_url(folder)))
+    headers = log_in(client, username)
+    one = client.get(f"/api/containers/{DUCKS[0]}", headers=headers).json()["container"]
+    listed = [box for box in client.get("/api/containers", headers=headers).json()["items"] if box["number"] == DUCKS[0]]
+    assert [box["digest"] for box in listed] == [one["digest"]]
+    return one
+
+
+def test_it_is_shown_with_its_age_while_it_is_newer_than_the_readings(fleet: Fleet, tmp_path: Path, seen: httpx.Client) -> None:
+    fleet.state("container", DUCKS[0], ("ship", SHIP), at_ms=NOW_MS - 20 * HOUR_MS, return_c=3.0)
+    assert look(fleet, tmp_path, seen)["digest"] is None
+    digest(fleet)
+    digest(fleet, heard_ms=HEARD_MS - HOUR_MS, return_c=9.0)  # one whose readings are older tells nothing
+    box = look(fleet, tmp_path, seen)
+    assert (box["at_ms"], box["signals"]["return_c"]["value"]) == (NOW_MS - 20 * HOUR_MS, 3.0), "readings stay what they are"
+    told = {name: value for name, value in box["digest"].items() if name != "signals"}
+    at_ms = HEARD_MS // 60_000 * 60_000
+    window = {"from_at_ms": FROM_MS, "until_at_ms": UNTIL_MS, "readings": 1}
+    assert told == {"node": "ship-one", "at_ms": at_ms, "age_ms": NOW_MS - at_ms, **window}
+    signals = {"return_min_c": 4.0, "return_mean_c": 4.0, "return_max_c": 4.0, "power_on": True, "power_off_readings": 0}
+    assert box["digest"]["signals"] == signals | {"silence_max_s": 7 * 3_600}
+    for username in ("donald", "crew"):  # a customer and a crew
+        assert look(fleet, tmp_path, seen, username)["digest"] is None
+
+    fleet.state("container", DUCKS[0], ("ship", SHIP), at_ms=HEARD_MS + 100, return_c=4.0)
+    assert look(fleet, tmp_path, seen)["digest"] is None, "the very reading has come"
+
+
+def test_what_is_no_digest_is_set_aside(fleet: Fleet, tmp_path: Path) -> None:
+    """A ship may have written anything: told, gone past, and a good one behind it is taken, without what is none of a digest's values."""
+    fill(fleet)
+    window = {"from_at_ms": FROM_MS, "until_at_ms": UNTIL_MS, "readings": 2}
+    odd: list[dict[str, Any]] = [{}, {**window, "readings": -1}, {**window, "until_at_ms": 1 << 62}]
+    rows = [Record(number, None, HEARD_MS, signals) for number, signals in zip(FOREIGN, odd, strict=False)]
+    fleet.append(
+        "ship-one", "digests", [*rows, Record(FOREIGN[3], None, HEARD_MS, {**window, "supply_min_c": float("inf"), "gateway": "G"})]
+    )
+    fleet.append("ship-one", "digests", [Record(FOREIGN[4], None, HEARD_MS, {"from_at_ms": 0.5, "until_at_ms": 7.0, "readings": 1.0})])
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    reader = ServingReader(sqlite_url(tmp_path))
+    with reader.snapshot() as connection:
+        rejected = [row.topic for row in connection.execute(m.Rejected.__table__.select().where(m.Rejected.stream == "digests"))]
+        [row] = connection.execute(m.Digest.__table__.select())
+    reader.close()
+    assert sorted(rejected) == sorted([*FOREIGN[:3], FOREIGN[4]])
+    assert (row.container, row.body["signals"]) == (FOREIGN[3], {})
