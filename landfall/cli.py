@@ -125,6 +125,7 @@ GROUPS = {
 }
 SINGLE = {
     "ask": Group("landfall.asktools:ask_ship", LOOKING),
+    "plan": Group("landfall.plantools:plan_voyage", LOOKING),
     "search-area": Group("landfall.searchtools:write_search_area", LOOKING),
 }
 """Words that are one command each, found as groups are."""

@@ -7,8 +7,8 @@ count as nothing, and nothing breaks but the satellite's link, at even intervals
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 
@@ -30,13 +30,15 @@ from streams.definitions import Definitions, may_have
 from streams.derived import HEADS, KEPT, kept_of
 from streams.errors import Misuse
 from streams.link.metering import OPENING_BYTES, window_bytes
-from streams.policy import LinkClass, LinkPolicy
+from streams.policy import LinkClass
 from streams.words import Origin
 
-UPGRADE_BYTES = 900
+UPGRADE_BYTES = 524
 """What the WebSocket's upgrade takes, both ways."""
-TLS_BYTES = 4_000
+TLS_BYTES = 4_090
 """What TLS 1.3 takes before that where both show a certificate of `landfall certs`."""
+_LINKS: tuple[LinkClass, LinkClass] = ("satellite", "port")
+"""At sea, in port."""
 TRIED_ROWS = 1 << 16
 """Readings on which thinning is tried."""
 
@@ -53,9 +55,9 @@ class Planned:
 
 def plan(settings: ShipSettings, voyage: Voyage, readings: Readings) -> Planned:
     """The plan of this voyage. Raises Misuse where nobody says how quick a link is, or she has no port."""
+    rates = {link: _rate_bit_s(settings, voyage, link) for link in _links(settings, voyage)}
     definitions, flows = Definitions(), flows_of(settings, voyage, readings)
-    at_sea = _satellite(settings, voyage, flows)
-    in_port = _port(settings, voyage, flows)
+    at_sea, in_port = (_link(settings, voyage, flows, link, rates) for link in _LINKS)
     aboard = Aboard(flows, voyage.sails_at_ms / 1000)
 
     @cache
@@ -70,42 +72,37 @@ def plan(settings: ShipSettings, voyage: Voyage, readings: Readings) -> Planned:
     return Planned(voyage, flows, legs, buffer)
 
 
-def _satellite(settings: ShipSettings, voyage: Voyage, flows: Sequence[Flow]) -> Link:
-    shore = settings.headquarters
-    if shore is None or not voyage.satellite_share:
-        return Link(LinkPolicy("satellite", ()), Line(Carrier(websocket(False), 1), 0.0, 0.0, ()), 0.0, outage_s=inf, up_s=0.0)
-    share = voyage.satellite_share
-    up_s = None if share >= 1 else voyage.outage_s * share / (1 - share)
-    return _link(settings, voyage, flows, ("satellite", shore.url.startswith("https:")), voyage.outage_s, up_s)
-
-
-def _port(settings: ShipSettings, voyage: Voyage, flows: Sequence[Flow]) -> Link:
+def _links(settings: ShipSettings, voyage: Voyage) -> list[LinkClass]:
+    """The links she will have. Raises Misuse when there is none in port."""
     if not settings.ports:
         raise Misuse("these settings have no port for her to lie in", hint="write a [[ports]] with its node and URL")
-    return _link(settings, voyage, flows, ("port", any(port.url.startswith("https:") for port in settings.ports)))
+    return [*_LINKS] if settings.headquarters and voyage.satellite_share else ["port"]
 
 
-def _link(
-    settings: ShipSettings,
-    voyage: Voyage,
-    flows: Sequence[Flow],
-    kind: tuple[LinkClass, bool],
-    outage_s: float = 0.0,
-    up_s: float | None = None,
-) -> Link:
-    """The link of this class, over TLS or not."""
-    (link, tls), node = kind, settings.node
-    policy, budget = node.policy(link), node.links[link].budget() if link in node.links else None
-    rates = [rate for rate in (policy.rate_bit_s, voyage.rates_bit_s.get(link)) if rate]
+def _rate_bit_s(settings: ShipSettings, voyage: Voyage, link: LinkClass) -> int:
+    rates = [rate for rate in (settings.node.policy(link).rate_bit_s, voyage.rates_bit_s.get(link)) if rate]
     if not rates:
         raise Misuse(f"nobody says how quick the {link} link is", hint=f"give --{link}-rate, or write rate_bit_s in [node.links.{link}]")
-    carrier = Carrier(websocket(tls), fragment_bytes(min(rates), paced=policy.rate_bit_s == min(rates)))
+    return min(rates)
+
+
+def _link(settings: ShipSettings, voyage: Voyage, flows: Sequence[Flow], link: LinkClass, rates_bit_s: Mapping[LinkClass, int]) -> Link:
+    """The link of this class; one that is never up where it has no rate."""
+    node, policy = settings.node, settings.node.policy(link)
+    if link not in rates_bit_s:
+        return Link(replace(policy, streams=()), Line(Carrier(websocket(False), 1), 0.0, 0.0, ()), 0.0, outage_s=inf, up_s=0.0)
+    budget = node.links[link].budget() if link in node.links else None
+    shores = [settings.headquarters] if link == "satellite" else settings.ports
+    tls = any(shore is not None and shore.url.startswith("https:") for shore in shores)
+    carrier = Carrier(websocket(tls), fragment_bytes(rates_bit_s[link]))
     named = [name for flow in flows for name in (flow.stream, kept_of(flow.stream))]
     streams = [name for name in named if policy.carries(name) and may_have(ASHORE, Definitions().of(name))]
     grown = [name for name in streams if not name.endswith(KEPT)]
     meeting = UPGRADE_BYTES + (TLS_BYTES if tls else 0) + carrier.meeting(policy, Origin(node.node, GENERATION), grown)
-    line = Line(carrier, min(rates) / 8, carrier.idle_bytes_s(link), streams)
-    return Link(policy, line, meeting, budget, window_bytes() if budget else 0, OPENING_BYTES, outage_s, up_s)
+    line = Line(carrier, rates_bit_s[link] / 8, carrier.idle_bytes_s(link), streams)
+    share = voyage.satellite_share if link == "satellite" else 1.0
+    up_s = None if share >= 1 else voyage.outage_s * share / (1 - share)
+    return Link(policy, line, meeting, budget, window_bytes() if budget else 0, OPENING_BYTES, voyage.outage_s, up_s)
 
 
 def _rungs(stream: str, settings: ShipSettings, voyage: Voyage, readings: Readings, flows: Sequence[Flow]) -> list[Rung]:
@@ -114,7 +111,7 @@ def _rungs(stream: str, settings: ShipSettings, voyage: Voyage, readings: Readin
     if stream == CONTAINERS:
         return rungs_of(stream, origin, _steps(voyage, readings), codec)
     flow = next(one for one in flows if one.stream == stream)
-    rows = min(int(flow.records_per_s * voyage.sea_s), SAMPLE_ROWS * 4)
+    rows = min(int(flow.records_per_s * voyage.sea_s), SAMPLE_ROWS)
     return rungs_of(stream, origin, [flow.sample(rows)] if flow.sample and rows else [], codec)
 
 

@@ -23,7 +23,7 @@ from streams.words import Origin
 SEED = 7
 HEARD_AFTER_MS = (50, 500)
 """Between a device's time and the commit of its reading, least and most."""
-STATEMENTS = 64
+STATEMENTS = 24
 COUNTS = (
     *("intake_received", "intake_taken", "watch_readings", "watch_alerts", "watch_events", "retention_rounds", "sessions_opened"),
     *("records_admitted", "exceptions", "link.hq.dial_failed"),

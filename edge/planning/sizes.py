@@ -36,7 +36,7 @@ TLS_RECORD_BYTES = 22
 """What TLS 1.3 adds to a message: a record's header, its inner type and its tag (RFC 8446, 5.2)."""
 STEP = 4
 """Block sizes are measured at 1, 4, 16, … records; between them bytes a record go along the logarithm."""
-TRIES_MAX = 8
+TRIES_MAX = 4
 _NUMBER = 1_000
 """A transfer's number, as it stands in the midst of a session."""
 
@@ -122,8 +122,6 @@ def websocket(tls: bool) -> Callable[[int, bool], int]:
     return lambda bytes_, masked: framed_bytes(bytes_, masked) + (TLS_RECORD_BYTES if tls else 0)
 
 
-def fragment_bytes(rate_bit_s: int, paced: bool) -> int:
-    """How large a session's fragments become on a line of this rate; where it is paced they stay small."""
-    if paced:
-        return FRAGMENT_BYTES_MIN
+def fragment_bytes(rate_bit_s: int) -> int:
+    """How large a session's fragments become on a line of this rate, or kept below it."""
     return max(FRAGMENT_BYTES_MIN, min(ceil(rate_bit_s / 8 * FRAGMENT_S), FRAGMENT_BYTES_MAX))

@@ -25,8 +25,9 @@ from streams.node.proving import SIGNED_EVERY_S
 from streams.words import Origin
 
 MERGED_ROWS = LEVELS[-1].rows
-SAMPLE_ROWS = 4_096
+SAMPLE_ROWS = 1_024
 """Of what is no reading of a box, so many records are measured at most; a longer block is reckoned to take as much a record."""
+METRICS_ROWS = 256
 WINDOW_ROWS = 1 << 16
 """So many readings at most are folded into lines of a digest."""
 GENERATION = 1 << 62
@@ -85,7 +86,7 @@ def _kinds(settings: ShipSettings, voyage: Voyage, readings: Readings, ship: Shi
     yield _Kind(CONTAINERS, boxes_s, lambda rows: _of_boxes(voyage, readings, rows), rows=MERGED_ROWS)
     yield _Kind("ships", ship_s, lambda rows: samples.as_heard(readings.ship(ceil(rows / 2))).slice(0, rows))
     yield _Kind(WAITING, telling_s, samples.waiting(ship, at_sea, 1000 / telling_s))
-    yield _Kind("metrics", metrics_s, samples.metrics(ship, _links(settings), 1000 / metrics_s))
+    yield _Kind("metrics", metrics_s, samples.metrics(ship, _links(settings), 1000 / metrics_s), rows=METRICS_ROWS)
     yield _Kind(CONSUMERS, WATCHED / step_s, samples.consumers(ship, boxes_s * step_s, 1000 * step_s), together=WATCHED)
     if readings_wait(settings):
         every_s = settings.digest_every_h * HOUR_S
