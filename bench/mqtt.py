@@ -180,6 +180,14 @@ def receiver(way: str, folder: Path, port: int) -> Iterator[Receiver]:
         one.process.wait()
 
 
+def mosquitto_binary() -> str:
+    """Where it is. Raises FileNotFoundError."""
+    path = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
+    if path is None:
+        raise FileNotFoundError("mosquitto is not installed: apt-get install mosquitto")
+    return path
+
+
 @contextmanager
 def mosquitto(folder: Path, port: int) -> Iterator[int]:
     """A Mosquitto with its best settings for this, on core 0; its process id."""
@@ -187,10 +195,7 @@ def mosquitto(folder: Path, port: int) -> Iterator[int]:
     config = folder / "mosquitto.conf"
     keeps = "max_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\n"
     config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n{keeps}")
-    path = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
-    if path is None:
-        raise FileNotFoundError("mosquitto is not installed: apt-get install mosquitto")
-    process = subprocess.Popen([path, "-c", str(config)], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([mosquitto_binary(), "-c", str(config)], stderr=subprocess.DEVNULL)
     os.sched_setaffinity(process.pid, {0})
     deadline = time.monotonic() + STARTED_WITHIN_S
     while time.monotonic() < deadline:

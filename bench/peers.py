@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -12,24 +11,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
 import tomli_w
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pydantic import SecretStr
 
+from bench.nats import READY_S_MAX, NatsClient, nats_client, nats_server
 from bench.proc import memory_mib, open_files
 from bench.readings import as_json, fleet_readings
 from streams.logs.kafka.client import answers, client_settings
 from streams.logs.kafka.settings import KafkaAccess
 
 KAFKA_S, KAFKA_AT_ONCE, KAFKA_HEAP_MB = 180.0, 500, 2048
-APPENDED_S_MAX, READY_S_MAX = 60.0, 120.0
+APPENDED_S_MAX = 60.0
 KAFKA_APPENDED = 1_000
 """How many Kafka topics get a reading each; later the last of each part: the controller answers long before the broker has them."""
 PASSWORD = "bench bench bench"
@@ -193,99 +191,34 @@ def _append(access: KafkaAccess, names: Sequence[str]) -> float:
     return time.perf_counter() - began_s
 
 
-class _Nats:
-    """A client of NATS that only publishes, over a raw socket: as quick as the server takes it."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self._file = self._socket.makefile("rb")
-        self._file.readline()  # INFO
-        self._socket.sendall(b'CONNECT {"verbose":false,"headers":false}\r\nSUB answer 1\r\n')
-
-    def close(self) -> None:
-        """Leave."""
-        self._file.close()
-        self._socket.close()
-
-    def ask(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
-        """One request to the server's own API, and its answer."""
-        data = orjson.dumps(body) if body else b""
-        self._socket.sendall(f"PUB {subject} answer {len(data)}\r\n".encode() + data + b"\r\n")
-        while not (line := self._file.readline()).startswith(b"MSG"):
-            if line.startswith(b"PING"):
-                self._socket.sendall(b"PONG\r\n")
-        said: dict[str, Any] = orjson.loads(self._file.read(int(line.split()[-1])))
-        self._file.readline()
-        if problem := said.get("error"):
-            raise RuntimeError(f"NATS: {problem}")
-        return said
-
-    def publish(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        """Without waiting for any answer."""
-        self._socket.sendall(b"".join(b"PUB c.%b %d\r\n%b\r\n" % (name.encode(), len(data), data) for name, data in messages))
-
-    def holds(self, count: int) -> bool:
-        """Whether the JetStream stream holds as many messages."""
-        return self.stored() >= count
-
-    def stored(self) -> int:
-        """How many messages the JetStream stream holds."""
-        return int(self.ask("$JS.API.STREAM.INFO.containers", {})["state"]["messages"])
-
-
-@contextmanager
-def _nats_server(folder: Path, port: int, sync: str) -> Iterator[subprocess.Popen[bytes]]:
-    config = folder / "nats.conf"
-    config.write_text(f'port: {port}\nhost: 127.0.0.1\njetstream {{ store_dir: "{folder}/js", sync_interval: {sync} }}\n')
-    binary = shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if binary is None:
-        raise FileNotFoundError("nats-server: make setup-test brings it")
-    with (folder / "nats.log").open("ab") as words, subprocess.Popen([binary, "-c", str(config)], stdout=words, stderr=words) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def nats_subjects(subjects: int, readings: int, sync: str) -> dict[str, Any]:
     """JetStream with one subject each on file storage, killed and started again; `sync`: its sync_interval."""
     with tempfile.TemporaryDirectory(prefix="bench-nats-") as name:
         folder, port = Path(name), free_ports(1)[0]
-        with _nats_server(folder, port, sync) as server:
-            client = _nats(port)
+        config = f'port: {port}\nhost: 127.0.0.1\njetstream {{ store_dir: "{folder}/js", sync_interval: {sync} }}\n'
+        with nats_server(folder, config) as server:
+            client = nats_client(port)
             client.ask("$JS.API.STREAM.CREATE.containers", {"name": "containers", "subjects": ["c.*"], "storage": "file"})
             began_s = time.perf_counter()
             sent = 0
             for part in payloads(subjects, readings):
-                client.publish(part)
+                client.publish((f"c.{topic}", payload) for topic, payload in part)
                 sent += len(part)
-                until(partial(client.holds, sent - NATS_AHEAD), "NATS to store what it was given")
-            until(partial(client.holds, readings), f"NATS to store {readings} readings")
+                until(partial(_holds, client, sent - NATS_AHEAD), "NATS to store what it was given")
+            until(partial(_holds, client, readings), f"NATS to store {readings} readings")
             rate = round(readings / (time.perf_counter() - began_s))
             figures = {"subjects": subjects, "readings": readings, "sync_interval": sync, "append_per_s": rate}
             figures |= {"memory_mib": memory_mib(server.pid), "open_files": open_files(server.pid)}
             client.close()
         began_s = time.perf_counter()
-        with _nats_server(folder, port, sync):
-            client = _nats(port)
-            figures["kept_after_kill"] = client.stored()
+        with nats_server(folder, config):
+            client = nats_client(port)
+            figures["kept_after_kill"] = client.stored("containers")
             figures["ready_s"] = round(time.perf_counter() - began_s, 2)
             client.close()
         stored = sum(path.stat().st_size for path in folder.rglob("*.blk"))
     return figures | {"bytes_a_reading": round(stored / readings, 1)}
 
 
-def _nats(port: int) -> _Nats:
-    """A client, once the server lets it in and its JetStream answers."""
-
-    def answered() -> bool:
-        try:
-            client = _Nats(port)
-            client.ask("$JS.API.INFO", {})
-        except (OSError, RuntimeError):
-            return False
-        client.close()
-        return True
-
-    until(answered, "the NATS server")
-    return _Nats(port)
+def _holds(client: NatsClient, count: int) -> bool:
+    return client.stored("containers") >= count

@@ -124,8 +124,18 @@ class Connection:
     back: Counted = field(default_factory=Counted)
 
 
-Ear = Callable[[Connection, bool, bytes, float], None]
-"""Hears every piece that is given: of which connection, whether outward, the bytes, when."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that got through together, and when they were taken and given."""
+
+    data: bytes
+    outward: bool
+    taken_s: float
+    given_s: float
+
+
+Ear = Callable[[Connection, Piece], None]
+"""Hears every piece that is given."""
 
 
 class Proxy:
@@ -163,15 +173,29 @@ class Proxy:
         return _sum([one.back for one in self.connections])
 
     async def start(self) -> str:
-        """Listen; the URL to dial."""
-        self._listen()
+        """Listen; the URL to dial, the same however often it is `down` and `up` again."""
+        self.up()
         return f"http://127.0.0.1:{self.port}"
+
+    async def reserve(self) -> None:
+        """It has its port, and takes nobody before it is `up`."""
+        await self.start()
+        await self.down()
 
     async def stop(self) -> None:
         """Carry nothing more."""
-        await self._refuse()
-        self._reset()
+        await self.down()
         await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def down(self) -> None:
+        """Connections are reset, new ones refused."""
+        self._reset()
+        if self._accepting:
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
+        if self._listener:
+            self._listener.close()
+        self._reset()  # who was taken meanwhile
 
     def cut(self) -> None:
         """Reset every connection now; new ones are taken at once."""
@@ -185,21 +209,20 @@ class Proxy:
     async def outage(self, lasting_s: float, *, silent: bool = False) -> None:
         """Nothing passes for so long. Connections are reset and new ones refused; `silent`: they hang, and go on afterwards."""
         ends_s = self._timer.now_s() + lasting_s
+        self.cuts += 1
         if silent:
-            self.cuts += 1
             self._passes.clear()
         else:
-            self.cut()
-            await self._refuse()
-            self._reset()  # who was taken meanwhile
+            await self.down()
         try:
             await self._timer.until(ends_s)
         finally:
             self._passes.set()
             if not silent:
-                self._listen()
+                self.up()
 
-    def _listen(self) -> None:
+    def up(self) -> None:
+        """New connections are taken."""
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _slim(listener, self._ways[0])
@@ -209,13 +232,6 @@ class Proxy:
         self.port = listener.getsockname()[1]
         self._listener = listener
         self._accepting = asyncio.create_task(self._accept(listener))
-
-    async def _refuse(self) -> None:
-        if self._accepting:
-            self._accepting.cancel()
-            await asyncio.gather(self._accepting, return_exceptions=True)
-        if self._listener:
-            self._listener.close()
 
     def _reset(self) -> None:
         for task, ends in list(self._carrying.items()):
@@ -281,7 +297,7 @@ class _Pipe:
         self._source, self._target = source, target
         self._way = proxy._ways[0 if outward else 1]
         self._counted = connection.out if outward else connection.back
-        self._under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        self._under_way: asyncio.Queue[tuple[float, float, bytes]] = asyncio.Queue()
         self._given = asyncio.Event()
 
     async def carry(self) -> None:
@@ -309,7 +325,8 @@ class _Pipe:
             counted.taken_bytes += len(data)
             if self._cuts():
                 return
-            self._under_way.put_nowait((way.enter(len(data), timer.now_s()), data))
+            taken_s = timer.now_s()
+            self._under_way.put_nowait((taken_s, way.enter(len(data), taken_s), data))
             if not data:
                 return
 
@@ -325,7 +342,7 @@ class _Pipe:
     async def _give(self) -> None:
         loop, proxy = asyncio.get_running_loop(), self._proxy
         while True:
-            due_s, data = await self._under_way.get()
+            taken_s, due_s, data = await self._under_way.get()
             await proxy._timer.until(due_s)
             await proxy._passes.wait()
             if not data:
@@ -335,7 +352,7 @@ class _Pipe:
             self._counted.given_bytes += len(data)
             self._given.set()
             if proxy.ear:
-                proxy.ear(self._connection, self._outward, data, proxy._timer.now_s())
+                proxy.ear(self._connection, Piece(data, self._outward, taken_s, proxy._timer.now_s()))
 
 
 class LoopThread:

@@ -1,0 +1,150 @@
+"""Nodes of ours as an operator starts them: a settings file each, `landfall ship` and `landfall port`, spoken to through their doors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import tomli_w
+
+from bench.duel.side import wait_until
+from bench.peers import free_ports
+from bench.proc import cpu_s
+from streams.errors import LandfallError, RetryLater
+from streams.link.door import AppendDoor, ReadDoor
+from streams.log import Append
+from streams.policy import LinkClass
+
+IMO = "9321483"
+LOCODES = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD", "durban": "ZADUR"}
+COMMIT_READINGS = 32_768
+STOPPED_WITHIN_S = 30.0
+REST_S, REST_CPU_S = 2.0, 0.1
+"""A process rests that used no more processor time in so long."""
+PRODUCER = "duel"
+METRICS_EVERY_S = 86_400.0
+"""A node's own metrics are no reading: off, as far as settings go, like a peer's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Whom a node dials, at which port, over which class of link."""
+
+    node: str
+    port: int
+    link: LinkClass = "lan"
+
+
+@dataclass
+class StationNode:
+    """One node: `ship`, `hq`, or a port by the names in LOCODES. `links`: its settings of classes of links."""
+
+    name: str
+    folder: Path
+    dials: Sequence[Dial] = ()
+    links: dict[str, Any] = field(default_factory=dict)
+    others: Iterable[str] = ("ship", "hq", *LOCODES)
+
+    def __post_init__(self) -> None:
+        self.port, self._mqtt_port = free_ports(2)
+        url = f"http://127.0.0.1:{self.port}"
+        self.writer, self.reader = AppendDoor(url, _token(self.name)), ReadDoor(url, _token(self.name), timeout_s=120)
+        self._config, self._words = self.folder / f"{self.name}.toml", self.folder / f"{self.name}.txt"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sequence = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def role(self) -> str:
+        """What it is."""
+        return self.name if self.name in ("ship", "hq") else "port"
+
+    def settings(self) -> dict[str, Any]:
+        """Its settings file."""
+        node = {
+            "node": self.name,
+            "role": self.role,
+            "identity": _identity(self.name),
+            "folder": str(self.folder / self.name),
+            "port": self.port,
+            "token": _token(self.name),
+            "metrics_every_s": METRICS_EVERY_S,
+            "known": [_known(other, self.name) for other in self.others if other != self.name],
+            "peers": [
+                {"node": one.node, "url": f"http://127.0.0.1:{one.port}", "link": one.link, "token": _token(f"{self.name} at {one.node}")}
+                for one in self.dials
+            ],
+            "links": self.links,
+        }
+        return {"node": node, "intake": {"endpoint": {"port": self._mqtt_port}}} if self.role == "ship" else {"node": node}
+
+    def start(self) -> None:
+        """Under way and ready. Raises RetryLater with its last words when it ends."""
+        self._config.write_text(tomli_w.dumps(self.settings()))
+        with self._words.open("ab") as words:
+            command = [sys.executable, "-m", "landfall", "ship" if self.role == "ship" else "port", "--config", str(self._config)]
+            self._process = subprocess.Popen(command, stdout=words, stderr=words)
+        wait_until(self._ready, f"{self.name} is not ready")
+
+    def stop(self) -> None:
+        """As an operator ends it."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOPPED_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def health(self) -> dict[str, Any]:
+        """What it tells of itself."""
+        return self.reader.health()
+
+    def append(self, stream: str, records: pa.RecordBatch) -> None:
+        """Durable when it returns, COMMIT_READINGS at a time."""
+        for at in range(0, records.num_rows, COMMIT_READINGS):
+            self._sequence += 1
+            self.writer.append([Append(stream, records.slice(at, COMMIT_READINGS), PRODUCER, self._sequence)])
+
+    def held(self, stream: str = "containers") -> int:
+        """How many records of the stream can be read here, from whatever origin, without a hole."""
+        return sum(self.reader.position(stream).values())
+
+    def rests(self) -> bool:
+        """Whether its upkeep and its watch have nothing more to do: REST_S without work to speak of."""
+        before_s = cpu_s(self.pid)
+        time.sleep(REST_S)
+        return cpu_s(self.pid) - before_s <= REST_CPU_S
+
+    def _ready(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise RetryLater(f"{self.name} has ended: {self._words.read_text()[-2000:]}")
+        try:
+            return bool(self.health())
+        except LandfallError:
+            return False
+
+
+def _token(of: str) -> str:
+    return f"duel-token-of-{of}".replace(" ", "-")
+
+
+def _identity(name: str) -> str:
+    return {"ship": IMO, "hq": "USLAX"}.get(name) or LOCODES[name]
+
+
+def _known(other: str, here: str) -> dict[str, str]:
+    role = other if other in ("ship", "hq") else "port"
+    return {"node": other, "role": role, "identity": _identity(other), "token": _token(f"{other} at {here}")}

@@ -1,0 +1,175 @@
+"""Our side of a duel: a ship and headquarters as processes, the ship dialling through the proxy."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bench.duel.frames import Tap
+from bench.duel.nodes import Dial, StationNode
+from bench.duel.side import Compared, Given, Listener, wait_until
+from bench.proxy import Proxy
+from streams.codec import BlockCodec
+from streams.errors import LandfallError
+from streams.log import Append
+from streams.logs.files import FileLogReader
+from streams.policy import LinkClass
+from streams.records import OFFSET, Record, to_batch
+from streams.words import Origin, Position
+
+LOADED_S_MAX = 1_800.0
+LISTEN_MS = 5_000
+
+
+class Ours:
+    """`landfall ship` to `landfall port` of headquarters. `link`: the class of link; `rate_bit_s`: what the ship keeps below on it.
+
+    `sender` and `receiver`: other nodes in their place. A ship judges all readings she takes in, which of millions takes longer than all
+    else here: where that is not asked, a node sends that has no watch.
+    """
+
+    name = "landfall"
+    bytes_reading_least = 5.5
+    shoreward_is_out = True
+
+    def __init__(self, folder: Path, link: LinkClass, rate_bit_s: int | None = None, sender: str = "ship", receiver: str = "hq") -> None:
+        self._sender = sender
+        self.hq = StationNode(receiver, folder, links=_links(link, rate_bit_s))
+        self.proxy = Proxy(self.hq.port)
+        self.tap = Tap()
+        self.proxy.ear = self.tap
+        self._link, self._rate_bit_s, self._folder = link, rate_bit_s, folder
+        self.ship: StationNode | None = None
+        self._listener: Listener | None = None
+        self._over = False
+
+    def start(self) -> dict[str, Any]:
+        """Both under way; the proxy has its port by now."""
+        self.ship = StationNode(
+            self._sender, self._folder, [Dial(self.hq.name, self.proxy.port, self._link)], _links(self._link, self._rate_bit_s)
+        )
+        self.hq.start()
+        self.ship.start()
+        self._listener = Listener(self._listen)
+        settings = {
+            "sender": self._sender,
+            "receiver": self.hq.name,
+            "link": self._link,
+            "rate_bit_s": self._rate_bit_s,
+            "streams": ["*"],
+            "metrics_every_s": "off",
+        }
+        return {"python": platform.python_version(), "settings": settings, "compression": "the log's own blocks"}
+
+    def load(self, given: Given) -> None:
+        """Appended in large commits through the ship's door, merged as upkeep leaves it at sea, judged by her watch."""
+        ship = self._ship()
+        for part in given.parts():
+            ship.append("containers", part)
+        wait_until(ship.rests, "the ship's upkeep rests", LOADED_S_MAX)
+
+    def arrived(self) -> int:
+        """By headquarters' Position."""
+        return self.hq.held()
+
+    def moved(self) -> int:
+        """Bytes of blocks of readings that arrived: readings are there by blocks of tens of thousands."""
+        return self.tap.stream_bytes.get("containers", 0)
+
+    def alert(self, number: int) -> None:
+        """A box's alert, appended aboard: durable there when it returns, as the watch's own is."""
+        now_ms = int(time.time() * 1000)
+        body = {
+            "alert_id": f"duel-{number}",
+            "rule": "overboard",
+            "severity": "critical",
+            "state": "raised",
+            "at_ms": now_ms,
+            "title": "a box has gone overboard",
+            "detail": "",
+            "ship": "9321483",
+            "incident_id": None,
+            "slot": "0140682",
+            "status": None,
+            "position": {"latitude_deg": 31.5, "longitude_deg": 152.25, "basis": "ACTUAL", "at_ms": now_ms},
+            "evidence": [],
+            "posterior": 0.99,
+            "by": None,
+            "incident": None,
+        }
+        self._ship().writer.append([Append("alerts", to_batch([Record("MSKU1234565", "duel", now_ms, {}, body=body)]))])
+
+    def alerts_heard_s(self) -> dict[int, float]:
+        """By a reader that hangs at headquarters' door."""
+        assert self._listener is not None
+        return self._listener.heard
+
+    def compared(self, given: Given) -> Compared:
+        """Every row at headquarters beside what was given at its offset."""
+        log = FileLogReader(self.hq.folder / self.hq.name / "log", BlockCodec())
+        try:
+            batches = [batch.records for batch in log.read("containers", Position())]
+        finally:
+            log.close()
+        came = pa.Table.from_batches(batches).combine_chunks().sort_by(OFFSET) if batches else None
+        rows = 0 if came is None else came.num_rows
+        offsets = np.zeros(0, np.int64) if came is None else came.column(OFFSET).to_numpy()
+        distinct = np.unique(offsets, return_index=True)[1]
+        changed, begins = 0, 0
+        for part in given.parts():
+            first, end = np.searchsorted(offsets[distinct], [begins, begins + part.num_rows])
+            if came is not None:
+                mine = came.take(distinct[first:end])
+                changed += _differing(part.take(pa.array(offsets[distinct[first:end]] - begins)), mine)
+            begins += part.num_rows
+        return Compared(given.readings - len(distinct), rows - len(distinct), changed)
+
+    def processes(self) -> dict[str, int]:
+        """The two nodes."""
+        return {"ship": self._ship().pid, "shore": self.hq.pid}
+
+    def stop(self) -> None:
+        """As an operator ends them."""
+        self._over = True
+        for node in (self.ship, self.hq):
+            if node is not None:
+                node.stop()
+
+    def _ship(self) -> StationNode:
+        assert self.ship is not None
+        return self.ship
+
+    def _listen(self, note: Callable[[int], None]) -> None:
+        position = Position()
+        while not self._over:
+            try:
+                rows = list(self.hq.reader.read("alerts", position, wait_ms=LISTEN_MS))
+            except LandfallError:
+                continue  # it is being ended, or asked again
+            for row in rows:
+                note(int(row["body"]["alert_id"].rpartition("-")[2]))
+                position = Position(dict(position) | {Origin.parse(row["origin"]): row["offset"] + 1})
+
+
+def _differing(given: pa.RecordBatch, came: pa.Table) -> int:
+    """How many rows are not alike in every column that was given."""
+    differs = np.zeros(given.num_rows, np.bool_)
+    for name in given.schema.names:
+        theirs = came.column(name) if name in came.column_names else pa.nulls(came.num_rows)
+        mine = given.column(name).cast(theirs.type)
+        same = pc.fill_null(pc.equal(mine, theirs), False)
+        nothing = pc.and_(pc.is_null(mine), pc.is_null(theirs))
+        differs |= ~pc.or_(same, nothing).to_numpy(zero_copy_only=False)
+    return int(differs.sum())
+
+
+def _links(link: LinkClass, rate_bit_s: int | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {"streams": ["*"]}
+    return {link: settings | ({"rate_bit_s": rate_bit_s} if rate_bit_s else {})}
