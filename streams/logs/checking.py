@@ -41,11 +41,12 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     index does not read, the files are looked at all the same, and nothing is held against it.
     """
     mark: tuple[int, int, int] | None = None
+    ends: dict[int, int] = {}
     try:
         if not (log / INDEX_NAME).exists():
             raise IndexDamaged("it is missing", hint=REBUILT)
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
-            mark = index.mark()
+            mark, ends = index.mark(), index.file_ends()
             for (told,) in index.rows("PRAGMA quick_check"):
                 if told != "ok":
                     yield Finding("the index", str(told))
@@ -55,7 +56,7 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     seen = mark or (0, max(files, default=0), 0)
     for number in files:
         try:
-            yield from _check_file(log, number, codec, seen, tally)
+            yield from _check_file(log, number, codec, seen, ends.get(number, 0), tally)
         except FileNotFoundError:
             continue  # freed meanwhile: what it held is elsewhere now
     if mark is not None:
@@ -76,13 +77,17 @@ def _check_lines(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
         yield Finding("the index", str(problem))
 
 
-def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], tally: Tally) -> Iterator[Finding]:
-    """Frames and blocks of one file. Bytes behind what the index has seen are being written."""
+def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: Tally) -> Iterator[Finding]:
+    """Frames and blocks of one file. Bytes behind what the index has seen are being written, or were when a process died.
+
+    `pointed_end`: where what the index points to in this file ends.
+    """
     _, last, end = mark
     name = file_path(log, number).name
+    whole_to = end if number == last else pointed_end if number < 0 else None
     with mapped(log, number) as data:
         for found in find_frames(data, 0):
-            growing = found.end == len(data) and (found.at >= end if number == last else number < 0 or number > last)
+            growing = found.end == len(data) and (number > last if whole_to is None else found.at >= whole_to)
             if isinstance(found, Hole):
                 if not growing:
                     yield Finding(f"{name} bytes {found.at} to {found.end - 1}", "no whole frame is there")

@@ -21,7 +21,6 @@ from streams.logs.keeping import KeptLog
 from streams.logs.levels import LEVELS, Level
 from streams.logs.marker import Marker
 from streams.logs.opening import LogFolder, lock_folder
-from streams.logs.segments import MERGED, SEGMENTS
 from streams.logs.upkeep import FileUpkeep, LogParts
 from streams.logs.writing import LogWriter, WriteLimits
 
@@ -59,12 +58,10 @@ class FileLog(KeptLog, FileLogReader):
     ) -> None:
         """Opens or makes the log. `marker` lies outside `folder` and in no backup of it.
 
-        Raises Misuse when another process writes it or it is another node's, RetryLater when the disk is full.
+        Raises Misuse when another process writes it or it is another node's, RetryLater when the disk is full, read-only or failing.
         """
         aside = Aside(folder, options.disk, options.on_damage)
         super().__init__(node, codec, clock, aside, options.randbits)
-        for kind in (SEGMENTS, MERGED):
-            (folder / kind).mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)

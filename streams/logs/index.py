@@ -6,6 +6,7 @@ not match raises IndexDamaged, and the index is built anew.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -52,8 +53,10 @@ class IndexReader:
 
     @classmethod
     def open(cls, path: Path) -> IndexReader:
-        """Reads the index at `path` beside its writer, without ever blocking it."""
+        """Reads the index at `path` beside its writer, without ever blocking it; and where nobody can be writing: on a read-only disk."""
         uri = f"{path.absolute().as_uri()}?mode=ro"
+        if not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
+            uri += "&immutable=1"  # else SQLite wants to make the memory that readers and writer of a write-ahead log share
         return cls(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S), path)
 
     def close(self) -> None:
@@ -111,6 +114,10 @@ class IndexReader:
         rows = self.rows(f"SELECT line, {PIECE_COLUMNS} FROM pieces WHERE segment = ? ORDER BY line, first", (number,))
         names = {number: (stream, origin) for number, stream, origin in self.rows("SELECT id, stream, origin FROM lines")}
         return [((names[line][0], Origin.parse(names[line][1])), piece_of(line, tuple(row))) for line, *row in rows]
+
+    def file_ends(self) -> dict[int, int]:
+        """Where in each file the last block ends that holds a piece; files without any are not named."""
+        return dict(self.rows("SELECT segment, max(at + length) FROM pieces GROUP BY segment"))
 
     def files(self) -> set[int]:
         """The numbers of all files that hold a piece."""

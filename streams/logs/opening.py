@@ -16,12 +16,20 @@ from streams.logs.disowned import Disowned
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
-from streams.logs.segments import disk_refused
+from streams.logs.segments import MERGED, SEGMENTS, disk_refused
 
 
 def lock_folder(folder: Path) -> int:
-    """A descriptor that keeps all other writers out until it is closed. Raises Misuse when there is one already."""
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    """A descriptor that keeps all other writers out of `folder`, which is made, until it is closed.
+
+    Raises Misuse when there is one already, RetryLater when the disk is full, read-only or failing.
+    """
+    try:
+        for kind in (SEGMENTS, MERGED):
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as problem:
+        raise disk_refused(problem) from problem
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as problem:

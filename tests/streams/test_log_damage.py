@@ -13,6 +13,7 @@ from streams.block import MAGIC
 from streams.codec import BlockCodec
 from streams.errors import Corrupt
 from streams.log import Append
+from streams.logs.checking import Tally, check
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
@@ -241,6 +242,8 @@ def test_bits_anywhere_in_a_merged_log(merged: tuple[Path, FileLog], tmp_path: P
         flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
         if index_lost:
             remove_index(spoiled / "log" / "index.sqlite")
+        else:
+            assert list(check(spoiled / "log", BlockCodec(), Tally())), f"{path.name} is not as it was, and nobody notices"
         found: list[Damage] = []
         log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
         held = content(log, ["containers"])
