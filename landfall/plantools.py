@@ -21,6 +21,7 @@ from landfall.lognumbers import read_at_ms, utc
 from landfall.planwords import age, legs_json, size, waits_bytes
 from landfall.processes import settings_of
 from sim.steady import SIGNALS, Steady, box_readings, ship_readings
+from streams.derived import KEPT
 from streams.policy import LinkClass
 
 BOXES_MAX = 1_000_000
@@ -188,8 +189,8 @@ def _streams(leg: Leg, planned: Planned) -> Table:
     headings = ("", "stream", "lane", "newest ashore after", "all ashore after", "greatest lag", "waits at most", "sent records", "sent")
     table = Table(*headings, box=None, header_style="bold")
     lanes = {one.stream: one.lane for one in planned.flows}
-    for stream, one in sorted(leg.streams.items(), key=lambda item: (lanes.get(item[0], len(lanes)), item[0])):
-        lane = lanes[stream].name.lower() if stream in lanes else "kept"
+    for stream, one in sorted(leg.streams.items(), key=lambda item: (lanes[item[0].removesuffix(KEPT)], item[0])):
+        lane = lanes[stream.removesuffix(KEPT)].name.lower()
         waits = f"{one.waits_records_max:,.0f}"
         if bytes_ := waits_bytes(leg, stream, planned):
             waits += f" ({size(bytes_)})"
@@ -222,4 +223,4 @@ def _disk(planned: Planned) -> Iterator[str]:
         hours = one.window_ms / 1000 / HOUR_S
         yield f"  {stream} thins: {one.records:,.0f} of its oldest records become {one.kept:,.0f}, windows of {hours:g} h"
     if buffer.over_bytes:
-        yield f"  all is as thin as it gets, and {size(buffer.over_bytes)} too much: give the node more room"
+        yield f"  all is as thin as it gets, and there is {size(buffer.over_bytes)} more than that: give the node more room"

@@ -90,7 +90,7 @@ class Buffer:
             self.full_s = self._aboard.at_s if self.full_s is None else self.full_s
             if not self._thin():
                 break
-        self.over_bytes = max(0.0, over)
+        self.over_bytes = max(self.over_bytes, over)
 
     def _stored_bytes(self) -> float:
         return sum(one.records * one.flow.stored_bytes() for one in self._aboard.waiting)

@@ -48,8 +48,8 @@ async def test_a_link_and_a_record_on_it_take_what_the_socket_counts(tmp_path: P
     for name in ("hq", "ship-a"):
         chosen = settings(name, tmp_path).model_copy(update={"links": {"satellite": link}})
         if secured:
-            files = {what: tmp_path / "certs" / f"{name}.{ending}" for what, ending in (("certificate", "pem"), ("key", "key"))}
-            tls = TlsSettings(authority=tmp_path / "certs" / "authority.pem", **files)
+            certs = tmp_path / "certs"
+            tls = TlsSettings(authority=certs / "authority.pem", certificate=certs / f"{name}.pem", key=certs / f"{name}.key")
             chosen = chosen.model_copy(update={"tls": tls})
         nodes.append(Node(chosen, StillClock(NOW_MS) if name == "hq" else None))
     hq, ship = nodes
