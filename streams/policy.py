@@ -42,11 +42,25 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How often to ask whether the peer is there, and how long a silence means that it is not; the longer is the silence."""
+
+    ping_every_s: float
+    dead_after_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ping_every_s < self.dead_after_s:
+            raise ValueError(f"a silence of {self.dead_after_s} s means nothing where a peer is asked every {self.ping_every_s} s")
+
+
+@dataclass(frozen=True, slots=True)
 class LinkPolicy:
-    """What one class of link carries: streams by pattern, and the rate to keep below, in bits per second (None: as fast as it goes)."""
+    """What one class of link carries: streams by pattern, how a dead peer is noticed, and the rate to keep below, in bits per second
+    (None: as fast as it goes)."""
 
     link_class: LinkClass
     streams: tuple[str, ...]
+    pace: Pace
     rate_bit_s: int | None = None
 
     def carries(self, stream: str) -> bool:
@@ -54,9 +68,9 @@ class LinkPolicy:
         return carries(self.streams, stream)
 
 
-SATELLITE = LinkPolicy("satellite", ("alerts", "reports", "ships", "answers", "digests", "aboard/*", "!ships.heads"))
-PORT = LinkPolicy("port", ("*",))
-LAN = LinkPolicy("lan", ("*",))
+SATELLITE = LinkPolicy("satellite", ("alerts", "reports", "ships", "answers", "digests", "aboard/*", "!ships.heads"), Pace(30.0, 90.0))
+PORT = LinkPolicy("port", ("*",), Pace(5.0, 15.0))
+LAN = LinkPolicy("lan", ("*",), Pace(1.0, 2.5))
 
 
 def may_send(peer: Peer, origin_node: str) -> bool:

@@ -99,7 +99,7 @@ def _link(settings: ShipSettings, voyage: Voyage, flows: Sequence[Flow], link: L
     streams = [name for name in named if policy.carries(name) and may_have(ASHORE, Definitions().of(name))]
     grown = [name for name in streams if not name.endswith(KEPT)]
     meeting = UPGRADE_BYTES + (TLS_BYTES if tls else 0) + carrier.meeting(policy, Origin(node.node, GENERATION), grown)
-    line = Line(carrier, rates_bit_s[link] / 8, carrier.idle_bytes_s(link), streams)
+    line = Line(carrier, rates_bit_s[link] / 8, carrier.idle_bytes_s(policy.pace), streams)
     share = voyage.satellite_share if link == "satellite" else 1.0
     up_s = None if share >= 1 else voyage.outage_s * share / (1 - share)
     return Link(policy, line, meeting, budget, window_bytes() if budget else 0, OPENING_BYTES, voyage.outage_s, up_s)

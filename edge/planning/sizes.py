@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from streams.block import Codec
 from streams.link.wire import framed_bytes
-from streams.policy import LinkClass, LinkPolicy
-from streams.session.liveness import PACES
+from streams.policy import LinkPolicy, Pace
 from streams.session.messages import (
     FRAGMENT_BYTES_MAX,
     PROTOCOL,
@@ -99,10 +98,10 @@ class Carrier:
         """One message, said by the ship or by those ashore."""
         return self.framed(len(encode(message)), not ashore)
 
-    def idle_bytes_s(self, link: LinkClass) -> float:
+    def idle_bytes_s(self, pace: Pace) -> float:
         """What each second of a session takes when there is nothing to say: both ends ask whether the other is there."""
         asked = sum(self.said(message, ashore) for message in (Ping(_NUMBER), Pong(_NUMBER)) for ashore in (False, True))
-        return asked / PACES[link].ping_every_s
+        return asked / pace.ping_every_s
 
     def meeting(self, policy: LinkPolicy, origin: Origin, streams: list[str]) -> int:
         """The messages of two that meet again, where each of `streams` has something new."""

@@ -13,6 +13,9 @@ from streams.session.messages import MESSAGE_BYTES_MAX
 
 UNSENT_BYTES_MAX = 16 << 10
 """What the operating system may hold unsent: an alert waits behind no more than this, and one fragment."""
+UNSENT_S = 0.1
+"""On a link of a known rate it holds no more unsent than goes in this time, or one segment."""
+SEGMENT_BYTES = 1_448
 CLOSE_TIMEOUT_S = 2.0
 RECEIVE_BYTES_MAX = MESSAGE_BYTES_MAX + 1024
 
@@ -22,10 +25,6 @@ class Transport(Protocol):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Above `high` bytes waiting, writers are paused until there are `low`."""
-        ...
-
-    def is_closing(self) -> bool:
-        """Whether it is closed or about to be."""
         ...
 
     def abort(self) -> None:
@@ -60,6 +59,10 @@ class Wire:
         assert isinstance(self._socket, web.WebSocketResponse)
         return self._socket
 
+    def keep_short(self, rate_bit_s: int) -> None:
+        """The link carries so many bits per second: the operating system holds no more unsent than UNSENT_S of them."""
+        _limit_unsent(self._socket, unsent_bytes(rate_bit_s))
+
     async def send(self, data: bytes) -> bool:
         """Send one message; False when the link is gone."""
         if self._socket.closed:
@@ -80,7 +83,7 @@ class Wire:
             yield message.data
 
     async def close(self) -> None:
-        """Say goodbye, and cut when that takes too long."""
+        """Say goodbye, and cut when that takes too long. Nobody says goodbye on a link that has been cut."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._socket.close()
@@ -88,8 +91,8 @@ class Wire:
             self.abort()
 
     def abort(self) -> None:
-        """Cut the link at once."""
-        if self._transport is not None and not self._transport.is_closing():
+        """Cut the link at once, whatever waits to be sent."""
+        if self._transport is not None:
             self._transport.abort()
 
 
@@ -99,12 +102,16 @@ def framed_bytes(payload_bytes: int, masked: bool) -> int:
     return payload_bytes + header_bytes + (4 if masked else 0)
 
 
+def unsent_bytes(rate_bit_s: int) -> int:
+    """What the operating system may hold unsent on a link of so many bits per second."""
+    return min(max(SEGMENT_BYTES, int(rate_bit_s / 8 * UNSENT_S)), UNSENT_BYTES_MAX)
+
+
 def _tune(socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:
     raw = socket_.get_extra_info("socket")
     if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if unsent := getattr(socket, "TCP_NOTSENT_LOWAT", None):
-            raw.setsockopt(socket.IPPROTO_TCP, unsent, UNSENT_BYTES_MAX)
+    _limit_unsent(socket_, UNSENT_BYTES_MAX)
     if transport is not None:
         # TLS takes a limit of 0 to be reached for ever, and what it has encrypted waits in the transport beneath, which it does not show.
         beneath = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
@@ -113,3 +120,9 @@ def _tune(socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: T
             beneath.set_write_buffer_limits(high=0)
     # aiohttp lets a server choose when a writer waits for the transport, and a client not: it is the same number of the same class.
     setattr(socket_._writer, "_limit", 0)  # noqa: B010
+
+
+def _limit_unsent(socket_: ClientWebSocketResponse | web.WebSocketResponse, bytes_: int) -> None:
+    raw, unsent = socket_.get_extra_info("socket"), getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if unsent and raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+        raw.setsockopt(socket.IPPROTO_TCP, unsent, bytes_)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from streams.clock import Clock
 from streams.errors import LandfallError
+from streams.link.pacing import Pacer
 from streams.link.wire import Wire
 from streams.session import Admit, Closed, DeclareGone, Exchange, Load, OldCopy, Opened, Report, Session, Terms
 from streams.session.effects import Loaded
@@ -16,6 +18,13 @@ from streams.session.effects import Loaded
 MESSAGES_A_TURN = 16
 """Messages sent before others on this event loop get their turn, when the link takes them all at once."""
 FAREWELL_S = 2.0
+"""How long a session that has ended may take to say its last word; then the link is cut."""
+LOOK_EVERY_S = 0.1
+"""While there is no end of things to say, the peer's silence and the pings are looked after so often."""
+HELD_UP_S = 0.5
+"""A timer that rings so late says that this process was held up, and not that the peer was silent: what has come is heard first."""
+SATELLITE_BIT_S = 128_000
+"""A satellite's link whose rate nobody has set is taken to be as slow as any, as to what may lie unsent."""
 
 
 class Storage(Protocol):
@@ -54,31 +63,37 @@ class Drive:
         self._storage = storage
         self._clock = clock
         self._ears = ears
-        self._rate_bit_s = terms.link.rate_bit_s
+        self._pacer = Pacer(terms.link.rate_bit_s, clock.monotonic_s())
+        if rate_bit_s := terms.link.rate_bit_s or (SATELLITE_BIT_S if terms.link.link_class == "satellite" else None):
+            wire.keep_short(rate_bit_s)
         self._turn = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_s = 0.0
+        self._timer_s = self._rings_s = 0.0
+        self._farewell: asyncio.TimerHandle | None = None
         self.session = Session(exchange, terms, clock.monotonic_s, self._turn.set)
         self.sentence = ""
 
     async def run(self) -> str:
-        """Drive the session until it ends; returns the sentence that says why. The wire is closed then."""
+        """Drive the session until it ends; returns the sentence that says why. The wire is closed then, at the latest FAREWELL_S and
+        what closing may take after the end; at once when the peer has been silent for too long."""
         sending = asyncio.create_task(self._send())
         receiving = asyncio.create_task(self._receive())
         try:
+            self._set_timer(self.session.wake_s())
             self._turn.set()
             await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
                 self.session.cut(f"the link to {self.session.peer.node} was cut")
-                self._turn.set()
+                self._turned()
                 await asyncio.wait((sending,), timeout=FAREWELL_S)
         finally:
             self.session.cut("the link was closed")
             for task in (sending, receiving, *self._tasks):
                 task.cancel()
-            if self._timer:
-                self._timer.cancel()
+            for timer in (self._timer, self._farewell):
+                if timer:
+                    timer.cancel()
             await asyncio.gather(sending, receiving, *self._tasks, return_exceptions=True)
             self._carry_out()
             await self._wire.close()
@@ -90,12 +105,12 @@ class Drive:
     def close(self, sentence: str) -> None:
         """Tell the peer why, and end."""
         self.session.close(sentence)
-        self._turn.set()
+        self._turned()
 
     async def _receive(self) -> None:
         async for data in self._wire.messages():
             self.session.receive(data)
-            self._turn.set()
+            self._turned()
             if self.session.closed:
                 return
 
@@ -103,37 +118,59 @@ class Drive:
         sent = 0
         while True:
             self._carry_out()
+            if wait_s := self._pacer.wait_s(self._clock.monotonic_s()):
+                await self._next_turn(wait_s)
+                continue
             message = self.session.next_message()
             if message is None:
                 if self.session.closed:
                     return
-                self._turn.clear()
-                self._set_timer()
-                await self._turn.wait()
+                if (due_s := self.session.wake_s()) < self._timer_s:
+                    self._set_timer(due_s)
+                await self._next_turn()
                 continue
-            began_s = self._clock.monotonic_s()
+            began_s, before_bytes = self._clock.monotonic_s(), self._wire.sent_bytes
             if not await self._wire.send(message):
                 return
             sent += 1
-            if self._rate_bit_s:
-                await asyncio.sleep(len(message) * 8 / self._rate_bit_s)
-                continue
-            self.session.sender.carried(len(message), self._clock.monotonic_s() - began_s)
+            self._pacer.sent(self._wire.sent_bytes - before_bytes)
+            took_s = self._clock.monotonic_s() - began_s
+            self.session.sender.carried(len(message), max(took_s, self._pacer.takes_s(len(message))))
             if sent % MESSAGES_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _set_timer(self) -> None:
-        due_s = self.session.wake_s()
-        if self._timer is None or due_s < self._timer_s or self._timer.when() <= asyncio.get_running_loop().time():
-            if self._timer:
-                self._timer.cancel()
-            self._timer_s = due_s
-            self._timer = asyncio.get_running_loop().call_later(max(0.001, due_s - self._clock.monotonic_s()), self._tick)
+    async def _next_turn(self, wait_s: float | None = None) -> None:
+        """Until something has happened, or for so long."""
+        self._turn.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._turn.wait()
+
+    def _turned(self) -> None:
+        """Something has happened. Of a session that is over only the last word is sent, if the link takes it in time."""
+        self._turn.set()
+        if self.session.closed and self._farewell is None:
+            self._farewell = asyncio.get_running_loop().call_later(FAREWELL_S, self._wire.abort)
+
+    def _set_timer(self, due_s: float) -> None:
+        """One timer is set as long as the session lasts, whether there is anything to say or not."""
+        if self._timer:
+            self._timer.cancel()
+        now_s = self._clock.monotonic_s()
+        self._timer_s, self._rings_s = due_s, max(due_s, now_s + 0.001)
+        self._timer = asyncio.get_running_loop().call_later(self._rings_s - now_s, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
-        self.session.tick()
-        self._turn.set()
+        if self.session.closed:
+            return
+        now_s = self._clock.monotonic_s()
+        if now_s - self._rings_s < HELD_UP_S:
+            self.session.tick()
+            if self.session.closed:
+                self._wire.abort()  # it is silent, or does not read: it would not hear a last word
+                return
+            self._turn.set()
+        self._set_timer(max(self.session.wake_s(), now_s + LOOK_EVERY_S))
 
     def _carry_out(self) -> None:
         for effect in self.session.effects():
@@ -155,7 +192,7 @@ class Drive:
 
     async def _load(self, load: Load) -> None:
         self.session.loaded(load.number, await self._storage.load(load))
-        self._turn.set()
+        self._turned()
 
     async def _admit(self, admit: Admit) -> None:
         self.session.admitted(admit.number, await self._storage.admit(admit))
@@ -176,4 +213,4 @@ class Drive:
         if not task.cancelled() and task.exception():
             self.session.cut(f"a failure on this side: {task.exception()}")
             self._ears.report("a session failed on this side", "session ended", peer=self.session.peer.node, problem=repr(task.exception()))
-            self._turn.set()
+            self._turned()

@@ -11,7 +11,7 @@ from streams.budget import Budget
 from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
-from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Peer, Role
+from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Pace, Peer, Role
 from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, Token, between, given, repeated
 from streams.words import NODE_PATTERN
 
@@ -76,13 +76,16 @@ class PeerAddress(SettingsTable):
 class LinkSettings(SettingsTable):
     """One class of link, where it is otherwise than by default: docs/links.md.
 
-    `streams`: what it carries, by pattern (`!` in front: not these). `rate_bit_s`: kept below. `budget_bytes_per_day` (UTC, counted by who
-    dials, at the socket, both ways, plus `overhead_percent`): not exceeded; of it `alerts_reserve_bytes` are for alerts alone, and alerts
-    may overdraw it. `price_per_mb`: of 1,000,000 bytes, in your own currency.
+    `streams`: what it carries, by pattern (`!` in front: not these). `rate_bit_s`: kept below. `ping_every_s`: how often the peer is asked
+    whether it is there; `dead_after_s`, longer: after so much silence it is not. `budget_bytes_per_day` (UTC, counted by who dials, at the
+    socket, both ways, plus `overhead_percent`): not exceeded; of it `alerts_reserve_bytes` are for alerts alone, and alerts may overdraw
+    it. `price_per_mb`: of 1,000,000 bytes, in your own currency.
     """
 
     streams: tuple[str, ...] | None = None
     rate_bit_s: int | None = Field(default=None, gt=0)
+    ping_every_s: float | None = Field(default=None, ge=0.1, le=3_600, allow_inf_nan=False)
+    dead_after_s: float | None = Field(default=None, ge=0.2, le=86_400, allow_inf_nan=False)
     budget_bytes_per_day: int | None = Field(default=None, gt=0)
     alerts_reserve_bytes: int = Field(default=0, ge=0)
     overhead_percent: float = Field(default=0.0, ge=0, le=1_000)
@@ -100,6 +103,10 @@ class LinkSettings(SettingsTable):
         if self.budget_bytes_per_day is not None and self.budget_bytes_per_day - self.alerts_reserve_bytes < OPENING_BYTES:
             what = f"beside the reserve for alerts it is at least {OPENING_BYTES} bytes, or no link is ever opened"
             yield Problem(("budget_bytes_per_day",), what, f"write {self.alerts_reserve_bytes + OPENING_BYTES} or more, or reserve less")
+
+    def pace(self, default: Pace) -> Pace:
+        """How a dead peer is noticed: as these settings say, and else by default. Raises ValueError when the two do not go together."""
+        return Pace(self.ping_every_s or default.ping_every_s, self.dead_after_s or default.dead_after_s)
 
     def budget(self) -> Budget | None:
         """The budget, if there is one."""
@@ -190,6 +197,17 @@ class NodeSettings(SettingsTable):
             yield uncertified(("tls",), secured)
 
     @between
+    def _asks_more_often_than_a_silence_lasts(self) -> Iterator[Problem]:
+        for link, own in self.links.items():
+            if own.is_sound("ping_every_s", "dead_after_s"):
+                default = _POLICIES[link].pace
+                ping_s, dead_s = own.ping_every_s or default.ping_every_s, own.dead_after_s or default.dead_after_s
+                if dead_s <= ping_s:
+                    named = "dead_after_s" if own.dead_after_s is not None else "ping_every_s"
+                    what = f"a silence of {dead_s:g} s is to mean that a {link} peer is gone, which is asked only every {ping_s:g} s"
+                    yield Problem(("links", link, named), what, f"write dead_after_s of more than {ping_s:g}, best of twice that and more")
+
+    @between
     def _says_who_it_is(self) -> Iterator[Problem]:
         if self.role in ROLES_WITH_IDENTITY and not self.identity:
             yield Problem(("identity",), f"a {self.role} needs its identity", "write a ship's IMO number, or a customer's id")
@@ -208,4 +226,5 @@ class NodeSettings(SettingsTable):
     def policy(self, link: LinkClass) -> LinkPolicy:
         """What a link of this class carries, and how fast."""
         default, own = _POLICIES[link], self.links.get(link, LinkSettings())
-        return LinkPolicy(link, default.streams if own.streams is None else own.streams, own.rate_bit_s or default.rate_bit_s)
+        streams = default.streams if own.streams is None else own.streams
+        return LinkPolicy(link, streams, own.pace(default.pace), own.rate_bit_s or default.rate_bit_s)

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from streams.policy import LinkClass
+from streams.policy import Pace
 from streams.session.messages import Ping, Pong
 
 OPENING_S = 15.0
 """How long a peer may take to say Hello and its Digests, beyond the silence that means death."""
 _SMOOTHING = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often to ask whether the peer is there, and how long a silence means that it is not."""
-
-    ping_every_s: float
-    dead_after_s: float
-
-
-PACES: dict[LinkClass, Pace] = {"lan": Pace(1.0, 3.0), "port": Pace(5.0, 15.0), "satellite": Pace(30.0, 90.0)}
 
 
 class Liveness:

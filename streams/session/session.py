@@ -25,7 +25,7 @@ from streams.session.announcing import Announcer
 from streams.session.effects import Closed, Effect, Loaded, OldCopy, Opened, Report
 from streams.session.exchange import Exchange
 from streams.session.hearsay import Hearsay
-from streams.session.liveness import PACES, Liveness
+from streams.session.liveness import Liveness
 from streams.session.meeting import Meeting
 from streams.session.news import News
 from streams.session.receiving import Receiver
@@ -51,7 +51,7 @@ class Session:
         self._effects: deque[Effect] = deque()
         self._announcer = Announcer()
         self._sender = Sender(exchange.held, self._announcer.number, terms.lane)
-        self._liveness = Liveness(PACES[terms.link.link_class], now_s())
+        self._liveness = Liveness(terms.link.pace, now_s())
         self._meeting = Meeting(exchange, terms)
         self._hearsay = Hearsay(exchange, terms.other, self._effects.append)
         own = (self._announcer, self._sender, self._meeting, self._liveness)

@@ -169,5 +169,5 @@ def forecast(flows: Iterable[Flow] | None = None, budget: Budget | None = BUDGET
 
 def _link(policy: LinkPolicy, way: Way, flows: list[Flow], carrier: Carrier) -> Link:
     streams = [flow.stream for flow in flows if policy.carries(flow.stream)]
-    line = Line(carrier, way.rate_bytes_s, carrier.idle_bytes_s(policy.link_class), streams)
+    line = Line(carrier, way.rate_bytes_s, carrier.idle_bytes_s(policy.pace), streams)
     return Link(policy, line, carrier.meeting(policy, Origin("ship-a", 1 << 60), streams))

@@ -16,7 +16,6 @@ from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.session import Key, Report
 from streams.session import messages as m
-from streams.session.liveness import PACES
 from tests.sync.framelog import rows_of
 from tests.sync.radio import Radio
 
@@ -221,7 +220,7 @@ class Oracle:
             for end in connection.ends:
                 if end.up and not end.other.up and not end.session.closed:
                     alone_s = now_s - max(self._alone.setdefault(end, now_s), self.late_until_s)
-                    assert alone_s <= PACES[end.policy.link_class].dead_after_s + 1.0, f"{end.node.me.node} speaks to nobody"
+                    assert alone_s <= end.policy.pace.dead_after_s + 1.0, f"{end.node.me.node} speaks to nobody"
                 if end.up and end.life == end.node.life:
                     for key, ranges in end.session.sender.settled_by_peer().items():
                         false = ranges.without(self._ever.get((end.session.peer.node, key), ()))
