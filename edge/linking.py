@@ -1,14 +1,18 @@
-"""Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says."""
+"""Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says.
+
+Where a port's door has not answered for a while she keeps the satellite beside it, until it does: her alerts are never without a way.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cargo.geo import distance_nm
-from edge.settings import PortOfCall, ShoreNode
+from edge.settings import PORT_PATIENCE_S, PortOfCall, ShoreNode
 from streams.log import LogReader
 from streams.node.node import Node
 from streams.node.settings import PeerAddress
@@ -19,6 +23,8 @@ LEAVE_FACTOR = 1.1
 SHIPS = "ships"
 LOOK_S = 0.5
 """So long rests the look at where she is: at thousands of times the fleet's speed she moves at every commit."""
+ASK_EVERY_S = 1.0
+"""So often, in port, a look at whether she is in session with it."""
 AUTO, NONE, SATELLITE = "auto", "none", "satellite"
 _log = logging.getLogger(__name__)
 
@@ -58,14 +64,19 @@ def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str 
 class LinkChoice:
     """Keeps the node's links as the ship's position, or her crew, has it. Run `run` as background work."""
 
-    def __init__(self, node: Node, ports: Sequence[PortOfCall], headquarters: ShoreNode | None) -> None:
-        self._node, self._ports, self._headquarters = node, ports, headquarters
+    def __init__(
+        self, node: Node, ports: Sequence[PortOfCall], headquarters: ShoreNode | None, port_patience_s: float = PORT_PATIENCE_S
+    ) -> None:
+        """`port_patience_s` (wall): how long a port may not answer before the satellite's link is kept beside its own."""
+        self._node, self._ports, self._headquarters, self._port_patience_s = node, ports, headquarters, port_patience_s
         self._imo = node.settings.identity
         self._moved = asyncio.Event()
         self.wish = AUTO
         self.where: Whereabouts | None = None
         self.port: str | None = None
         self._kept: list[PeerAddress] | None = None
+        self._awaited = ""
+        self._awaited_since_s = 0.0
 
     def choose(self, wish: str) -> None:
         """`auto`, `none`, `satellite`, or a port's LOCODE: until the node ends. Raises ValueError for anything else."""
@@ -78,14 +89,16 @@ class LinkChoice:
         """Whether readings wait for another link, and digests of them go over the satellite meanwhile; None before links were chosen.
 
         So it is while no link that she keeps, or that her settings always dial, carries `containers`, and headquarters can be had over a
-        satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing.
+        satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing; but the link of a
+        port that has not answered for `port_patience_s` is none.
         """
         if self._kept is None:
             return None
         settings = self._node.settings
         if self._headquarters is None or not settings.policy("satellite").carries("digests"):
             return False
-        return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *self._kept))
+        answering = self._kept[1:] if len(self._kept) > 1 else self._kept
+        return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *answering))
 
     async def run(self) -> None:
         """Look where she is whenever `ships` grows, and link accordingly, until cancelled."""
@@ -97,11 +110,16 @@ class LinkChoice:
 
         unsubscribe = self._node.log.subscribe(changed)
         self._moved.set()
+        if self._headquarters and self._node.settings.policy("satellite").rate_bit_s is None:
+            _log.warning("the satellite's link keeps below no rate, so an alert may wait in its modem: write rate_bit_s, docs/links.md")
         try:
             while True:
-                await self._moved.wait()
-                self._moved.clear()
-                self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ASK_EVERY_S if self._awaited else None):
+                        await self._moved.wait()
+                if self._moved.is_set():
+                    self._moved.clear()
+                    self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
                 wanted = self._wanted()
                 if wanted != self._kept:
                     self._kept = wanted
@@ -114,10 +132,18 @@ class LinkChoice:
     def _wanted(self) -> list[PeerAddress]:
         port = port_at(self._ports, self.where, self.port)
         self.port = port.locode if port else None
-        if self.wish == NONE:
-            return []
-        if self.wish not in (AUTO, SATELLITE):
+        satellite = [self._headquarters.address("satellite")] if self._headquarters else []
+        if self.wish not in (AUTO, NONE, SATELLITE):
             port = next(one for one in self._ports if one.locode == self.wish)
-        if port is not None and self.wish != SATELLITE:
-            return [port.address("port")]
-        return [self._headquarters.address("satellite")] if self._headquarters else []
+        if port is None or self.wish in (NONE, SATELLITE):
+            self._awaited = ""
+            return [] if self.wish == NONE else satellite
+        away = self._is_away(port) and self.wish == AUTO
+        return [port.address("port"), *(satellite if away else [])]
+
+    def _is_away(self, port: PortOfCall) -> bool:
+        """Whether she has waited in vain, for as long as she does, to be in session with this port."""
+        now_s = self._node.clock.monotonic_s()
+        if port.node != self._awaited or self._node.links.status().get(port.node, {}).get("open"):
+            self._awaited, self._awaited_since_s = port.node, now_s
+        return now_s - self._awaited_since_s >= self._port_patience_s

@@ -19,6 +19,7 @@ from streams.tables import Place as At
 
 WAITING_EVERY_S = 900.0
 DIGEST_EVERY_H = 6.0
+PORT_PATIENCE_S = 60.0
 
 
 def _locode(text: str) -> str:
@@ -72,6 +73,7 @@ class ShipSettings(SettingsTable):
 
     `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
     `digest_every_h` (fleet time): of how long the readings of one container go ashore as one line while they wait for port (docs/links.md).
+    `port_patience_s` (wall): how long a port where she lies may not answer before she keeps the satellite's link beside its own.
     """
 
     node: NodeSettings
@@ -81,6 +83,7 @@ class ShipSettings(SettingsTable):
     watch: WatchPatience = WatchPatience()
     waiting_every_s: Annotated[float, Field(gt=0)] = WAITING_EVERY_S
     digest_every_h: Annotated[float, Field(ge=1 / 60, le=168)] = DIGEST_EVERY_H
+    port_patience_s: Annotated[float, Field(gt=0, le=86_400)] = PORT_PATIENCE_S
 
     @between
     def _is_a_ship(self) -> Iterator[Problem]:

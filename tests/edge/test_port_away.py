@@ -1,0 +1,103 @@
+"""Goal: a ship in a port whose door does not answer is not without a link: alerts go over the satellite until the port is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from edge.linking import LinkChoice
+from edge.settings import PortOfCall, ShoreNode
+from streams.clock import WallClock
+from streams.log import Append
+from streams.node.node import Node
+from streams.node.settings import LinkSettings
+from streams.records import Record, to_batch
+from tests.node.fleet import SINCE_AT_MS, free_port, readings, settings, started, until
+
+IMO = "9321483"
+TOKYO = (35.6, 139.8)
+TOKEN = SecretStr("token-of-ship-a")
+
+
+async def raise_alert(ship: Node, number: int) -> None:
+    await ship.append([Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": str(number)})]))])
+
+
+def alerts(node: Node) -> int:
+    return sum(node.log.position("alerts").values())
+
+
+@asynccontextmanager
+async def lying_in_tokyo(folder: Path, hq: Node, door: int, patience_s: float, rate_bit_s: int | None = None) -> AsyncIterator[LinkChoice]:
+    own = settings("ship-a", folder).model_copy(update={"links": {"satellite": LinkSettings(rate_bit_s=rate_bit_s)}})
+    ship = Node(own, WallClock())
+    await ship.start()
+    at = {"latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1], "speed_kn": 0.0}
+    await ship.append([Append("ships", to_batch([Record(f"{IMO}.location", "GPS-1", SINCE_AT_MS, at)])), readings(0, 10)])
+    where = {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1]}
+    port = PortOfCall.model_validate({"node": "tokyo", "url": f"http://127.0.0.1:{door}", "token": TOKEN, **where})
+    choice = LinkChoice(ship, [port], ShoreNode(node="hq", url=hq.url, token=TOKEN), patience_s)
+    choosing = asyncio.create_task(choice.run())
+    try:
+        yield choice
+    finally:
+        choosing.cancel()
+        await asyncio.gather(choosing, return_exceptions=True)
+        await ship.stop()
+
+
+async def test_alerts_go_over_the_satellite_until_the_port_answers(tmp_path: Path) -> None:
+    hq, door = await started("hq", tmp_path), free_port()
+    async with lying_in_tokyo(tmp_path, hq, door, patience_s=0.5) as choice:
+        ship = choice._node
+        await raise_alert(ship, 1)
+        await until(lambda: alerts(hq) == 1)
+        assert (choice.port, list(ship.links.status())) == ("JPTYO", ["hq"])
+        assert choice.readings_wait(), "and digests of the readings go with them"
+        assert not hq.log.position("containers"), "for it is the satellite's link"
+        tokyo = Node(settings("tokyo", tmp_path, door), WallClock())
+        await tokyo.start()
+        await until(lambda: list(ship.links.status()) == ["tokyo"])
+        await until(lambda: sum(tokyo.log.position("containers").values()) == 10)
+        await raise_alert(ship, 2)
+        await until(lambda: alerts(tokyo) == 2)
+        assert (alerts(hq), choice.readings_wait()) == (1, False)
+        await tokyo.stop()
+        await raise_alert(ship, 3)
+        await until(lambda: alerts(hq) == 3)
+    await hq.stop()
+
+
+async def test_a_port_is_waited_for_before_the_satellite_is_paid_for_and_a_crews_word_stands(tmp_path: Path) -> None:
+    hq, door = await started("hq", tmp_path), free_port()
+    async with lying_in_tokyo(tmp_path, hq, door, patience_s=3_600.0) as choice:
+        counts = choice._node.metrics
+        await until(lambda: counts.body(0, 0)["counts"].get("link.tokyo.dial_failed", 0) >= 3)
+        assert [one.node for one in choice._kept or ()] == ["tokyo"]
+        choice._port_patience_s = 0.0
+        choice.choose("JPTYO")
+        await until(lambda: counts.body(0, 0)["counts"].get("link.tokyo.dial_failed", 0) >= 5)
+        assert not choice._node.links.status()
+        choice.choose("auto")
+        await until(lambda: "hq" in choice._node.links.status())
+        choice.choose("none")
+        await until(lambda: not choice._node.links.status())
+    await hq.stop()
+
+
+@pytest.mark.parametrize("rate_bit_s", [None, 128_000])
+async def test_a_satellites_link_without_a_rate_is_told_of(
+    tmp_path: Path, rate_bit_s: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    hq = await started("hq", tmp_path)
+    with caplog.at_level(logging.WARNING, "edge.linking"):
+        async with lying_in_tokyo(tmp_path, hq, free_port(), 60.0, rate_bit_s) as choice:
+            await until(lambda: choice.port == "JPTYO")
+    assert ("keeps below no rate" in caplog.text) == (rate_bit_s is None)
+    await hq.stop()
