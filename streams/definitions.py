@@ -59,7 +59,7 @@ class Definition:
 HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*", "terms/*")
 """Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
 
-STANDING = ("registry", "aboard/*", "consumers", "states", "terms/*")
+STANDING = ("registry", "aboard/*", "consumers", "homes", "states", "terms/*")
 """Streams, by pattern, whose latest records hold until there are newer ones: they are never dropped by age or bytes."""
 
 _HQ: dict[str, Any] = {"originate": ("hq",)}
@@ -69,24 +69,24 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "registry": {"lane": Lane.ALERTS, **_HQ, **_FOR_EVER},
     "aboard/*": {"lane": Lane.ALERTS, **_HQ, **_FOR_EVER, "replicate": ("port", "hq", f"ship/{NAMESAKE}")},
     "consumers": {"lane": Lane.METRICS, **_FOR_EVER},
+    "homes": {"lane": Lane.METRICS, **_FOR_EVER},
     "events": {"lane": Lane.EVENTS},
     "reports": {"lane": Lane.EVENTS, "originate": ("ship",)},
     "ships": {"lane": Lane.SHIPS},
     "answers": {"lane": Lane.SHIPS, "originate": ("ship",)},
+    "digests": {"lane": Lane.READINGS, "originate": ("ship",)},
     "metrics": {"lane": Lane.METRICS},
     "exceptions": {"lane": Lane.EXCEPTIONS},
-    "digests": {"lane": Lane.READINGS, "originate": ("ship",)},
     "states": {**_HQ, **_FOR_EVER},
     "hours": _HQ,
     "customers/*": {**_HQ, "replicate": (f"customer/{NAMESAKE}",)},
-}
     "terms/*": {**_HQ, **_FOR_EVER, "replicate": ("port", "hq", f"customer/{NAMESAKE}")},
+}
 """What differs from `Definition()` while headquarters has set nothing: a ship takes what was made for it and no more, a customer its own
-stream, ports and headquarters all but customers' streams, which stay where they were made and with the customer.
+stream and the terms it has it on, ports and headquarters all but customers' streams, which stay where they were made and with the customer.
 """
 
 
-class Definitions:
 def terms_of(customer: str) -> str:
     """The stream in which headquarters tells a customer's own node (of this customer's id) on what terms it has its stream."""
     return TERMS + customer
@@ -97,6 +97,7 @@ def stream_of(customer: str) -> str:
     return f"customers/{customer}"
 
 
+class Definitions:
     """The definitions that hold at one node now. Reading is safe from any thread; one thread teaches it.
 
     What is left open by one is what the next less special one says: a name's own, then patterns by their length, then the defaults.
@@ -104,8 +105,8 @@ def stream_of(customer: str) -> str:
 
     def __init__(self) -> None:
         self._set: dict[str, tuple[int, Mapping[str, Any]]] = {}
-        self._known: dict[str, Definition] = {}
         self._own: dict[str, Retention] = {}
+        self._known: dict[str, Definition] = {}
 
     def of(self, stream: str) -> Definition:
         """How `stream` is managed. What is derived from a stream (`.kept`, `.heads`) is managed as that is."""
@@ -135,12 +136,12 @@ def stream_of(customer: str) -> str:
         self._known = {}
         return True
 
-    def _made(self, stream: str) -> Definition:
     def keep(self, stream: str, retention: Retention) -> None:
         """This copy keeps `stream` so, whatever is set of it."""
         self._own[stream] = retention
         self._known = {}
 
+    def _made(self, stream: str) -> Definition:
         parent = parent_of(stream)
         definition = Definition()
         names = {name for name in (*DEFAULTS, *self._set) if fnmatchcase(parent, name)}

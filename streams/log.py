@@ -294,6 +294,17 @@ class PeerKnowsMore(NotAllowed):
     """A peer holds more of this node's own origin than this log does: the log is an old copy and must open a new generation."""
 
 
+class NotProven(NotAllowed):
+    """A block of records that others act upon, of a node whose key is known, is not covered by anything that node signed.
+
+    `forged`: it signed something else.
+    """
+
+    def __init__(self, message: str, forged: bool) -> None:
+        super().__init__(message)
+        self.forged = forged
+
+
 class Upkeep(Protocol):
     """What a log kept in files of its own needs besides: merging, moving, freeing, repair. Nothing of it changes a record, an offset, a
     ledger or a Position. Safe from any thread beside all else; a commit waits for the moment alone in which the index is swapped.

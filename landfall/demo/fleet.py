@@ -21,6 +21,7 @@ from sim.places import PORTS
 from sim.settings import CADENCES
 from sim.voyages import SHIPS
 from streams.errors import Corrupt
+from streams.node.proving import public_key
 
 HQ, SIM, REPLAY = "hq", "sim", "replay"
 QUAYS = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD"}
@@ -233,15 +234,16 @@ def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
         "port": fleet.doors.node[node],
         "token": kept.of(f"door {node}"),
         "clock": fleet.clock_url,
-        "known": [known(kept, other, node) for other in strangers if other != node],
+        "known": [known(fleet, kept, other, node) for other in strangers if other != node],
     }
 
 
-def known(kept: Secrets, other: str, node: str) -> Table:
-    """How `node` knows `other`, and the token `other` shows when it comes."""
+def known(fleet: Fleet, kept: Secrets, other: str, node: str) -> Table:
+    """How `node` knows `other`, the token `other` shows when it comes, and, where its folder is on this machine, the key it signs with."""
     role = "ship" if other in SHIP_NODES else "hq" if other == HQ else "port"
     identity = SHIP_NODES[other].imo if other in SHIP_NODES else QUAYS.get(other, "USLAX")
-    return {"node": other, "role": role, "identity": identity, "token": kept.of(f"{other} to {node}")}
+    keys = {} if fleet.hosts else {"keys": [public_key(fleet.folder / other)]}
+    return {"node": other, "role": role, "identity": identity, "token": kept.of(f"{other} to {node}"), **keys}
 
 
 def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Table:

@@ -14,7 +14,7 @@ from streams.log import Log
 from streams.proof.chain import RUN
 from streams.proof.forks import append_again
 from streams.proof.reading import Copy
-from streams.proof.verifying import ALTERED, Doubt, Verdict
+from streams.proof.verifying import ALTERED, UNHEARD, Doubt, Verdict
 from streams.proof.watching import Watch
 from streams.ranges import RangeSet
 from streams.session import Key
@@ -57,7 +57,7 @@ async def keep_checking(checking: Checking) -> None:
             for verdict in await asyncio.to_thread(checking.watch.step):
                 _report(verdict, checking)
                 for doubt in verdict.broken:
-                    if verdict.origin.node == checking.log.node:
+                    if verdict.origin.node == checking.log.node and doubt.why != UNHEARD:
                         await asyncio.to_thread(_append_again, checking, verdict, doubt)
                     elif doubt.why == ALTERED:
                         await _ask_again(checking, verdict, doubt)

@@ -44,6 +44,8 @@ from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.telling import Teller
 from streams.node.upkeep import keep_up
+from streams.proof.believing import Believing
+from streams.proof.keyring import Keyring, own_keys
 from streams.proof.reading import Copy
 from streams.proof.signing import Signer
 from streams.proof.watching import Watch
@@ -156,17 +158,17 @@ class Node:
         """Take blocks from elsewhere; durable when it returns how many records were new. Idempotent.
 
         Records of this very origin that the log does not have show that it is an old copy: it opens a new generation, as in a session.
-        Raises as `Log.admit` otherwise.
+        Raises as `Log.admit` otherwise, and NotProven for what is acted upon and not signed; then the others are taken.
         """
         log = self.log
         if self._store is None:
             raise RuntimeError("the node is not started")
         try:
-            return await asyncio.to_thread(log.admit, blocks)
+            return await self._store.take(blocks)
         except PeerKnowsMore:
             own = max((block for block in blocks if block.origin == log.origin), key=lambda block: block.end)
             await self._store.old_copy(OldCopy(own.stream, own.origin, own.end))
-            return await asyncio.to_thread(log.admit, blocks)
+            return await self._store.take(blocks)
 
     async def start(self) -> None:
         """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not."""
@@ -178,7 +180,10 @@ class Node:
         self._log.witnessed_by(signer.witness)
         self._committer = GroupCommitter(self._log)
         await asyncio.to_thread(self._defining.take_up, self._log)
-        store = self._store = self._make_links(self._log)
+        copy, given = Copy(self._log, BlockCodec()), settings.trust()
+        keyring = Keyring(self._log, settings.node, await asyncio.to_thread(own_keys, self._log, key.public), given)
+        await asyncio.to_thread(self._tell_unknown_keys, keyring)
+        store = self._store = self._make_links(self._log, Believing(copy, keyring.of))
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         with listening(f"the door of '{settings.node}'", settings.host, settings.port):
@@ -193,8 +198,7 @@ class Node:
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
-        copy = Copy(self._log, BlockCodec())
-        self._watch = Watch(copy, lambda: self.log.origin)
+        self._watch = Watch(copy, lambda: self.log.origin, given)
         self._begin("checking", partial(keep_checking, Checking(self._log, copy, self._watch, self.links.distrust, self.report)))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
@@ -260,10 +264,14 @@ class Node:
             options.stopping.set()
             raise
 
-    def _make_links(self, log: AnyLog) -> Store:
+    def _tell_unknown_keys(self, keyring: Keyring) -> None:
+        if unknown := [peer.node for peer in self.settings.known if not keyring.of(peer.node).keys]:
+            told.warning("no key is known of %s: what comes in their name is taken as it comes", ", ".join(sorted(unknown)))
+
+    def _make_links(self, log: AnyLog, believing: Believing) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        store = Store(log, BlockCodec(), self.metrics, self.report)
+        store = Store(log, BlockCodec(), self.metrics, self.report, believing)
         exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known})
         purses = Purses(settings.folder, settings.links, self._wall.now_ms)
         links = Links(settings, exchange, store, self.clock, self.metrics, self.report, definitions=self.definitions, purses=purses)

@@ -9,7 +9,7 @@ from pathlib import Path
 from streams.errors import LandfallError
 from streams.log import Append, Appended
 from streams.node.keyfiles import load_or_make
-from streams.proof.keys import SigningKey
+from streams.proof.keys import SigningKey, key_text
 from streams.proof.signing import Signer
 
 SIGNED_EVERY_S = 60.0
@@ -20,6 +20,12 @@ KEY_NAME = "key"
 def load_or_make_key(path: Path) -> SigningKey:
     """The node's signing key in `path`, as `streams.node.keyfiles.load_or_make`."""
     return load_or_make(path, SigningKey.from_pem, SigningKey.made)
+
+
+def public_key(folder: Path) -> str:
+    """What the node in `folder` signs with, as people pass it on; folder and key are made when there are none yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return key_text(load_or_make_key(folder / KEY_NAME).public)
 
 
 async def keep_signing(

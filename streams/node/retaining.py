@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from streams.clock import Clock
-from streams.consumers import CONSUMERS
 from streams.definitions import Definition, Definitions, is_home, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
 from streams.errors import LandfallError, RetryLater
@@ -19,7 +18,7 @@ from streams.node.reserve import Reserve
 from streams.node.settings import NodeSettings
 from streams.ranges import RangeSet
 from streams.retention import known
-from streams.retention.known import AtHome
+from streams.retention.known import HOMES, AtHome
 from streams.retention.runs import plan_floors
 from streams.retention.spending import Spending, stored_bytes, thinnable
 from streams.retention.thinning import Excursions
@@ -126,14 +125,14 @@ class Retaining:
             if at_home is None:
                 continue
             if here:
-                appends += self._news(log, CONSUMERS, stream, at_home)
+                appends += self._news(log, HOMES, stream, at_home)
             if self._settings.role == "hq":
                 appends += self._news_for_others(log, stream, at_home)
         if appends:
             log.append(appends)
 
     def _news_for_others(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
-        """To those that get no `consumers`: to a ship of what is hers, to a customer of its own stream."""
+        """To those that get no `homes`: to a ship of what is hers, to a customer of its own stream."""
         for ship in self._settings.known:
             if ship.role == "ship":
                 yield from self._news(log, f"aboard/{ship.identity}", stream, at_home.of({ship.node}))
@@ -225,7 +224,7 @@ class Retaining:
         if self._settings.role == "ship":
             return known.told_of_home(log, f"aboard/{self._settings.identity}", stream)
         homes = {peer.node for peer in self._settings.known if is_home(peer.peer(), definition)}
-        return known.told_of_home(log, CONSUMERS, stream, homes)
+        return known.told_of_home(log, HOMES, stream, homes)
 
     def _tell_problem(self, reason: str, outcome: str) -> None:
         """Once, until a round in which it is not found."""

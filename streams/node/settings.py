@@ -8,10 +8,13 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 
 from streams.budget import Budget
+from streams.errors import Misuse
 from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Pace, Peer, Role
+from streams.proof.keys import key_from_text
+from streams.proof.trust import GIVEN, Trust
 from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, Token, between, given, repeated
 from streams.words import NODE_PATTERN
 
@@ -29,13 +32,23 @@ _POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, 
 class KnownPeer(SettingsTable):
     """A node this one knows: what it is (`identity`: a ship's IMO number, a customer's id) and, if it may come to us with one, its token.
 
-    With `node.tls` it may come with its certificate, whether it has a token or not.
+    With `node.tls` it may come with its certificate, whether it has a token or not. `keys`: the public keys it signs with, as it says them
+    by a way that is trusted (`landfall proof key`): headquarters' on every node, for the registry can not vouch for who writes it.
     """
 
     node: NodeName
     role: Role
     identity: str = ""
     token: PeersToken | None = None
+    keys: tuple[str, ...] = Field(default=(), examples=[["ed25519:…"]])
+
+    @between
+    def _has_keys_that_read(self) -> Iterator[Problem]:
+        for number, key in enumerate(self.keys):
+            try:
+                key_from_text(key)
+            except Misuse as problem:
+                yield Problem(("keys", number), str(problem), "write it as `landfall proof key` shows it at that node")
 
     @between
     def _says_which_customer_it_is(self) -> Iterator[Problem]:
@@ -218,6 +231,10 @@ class NodeSettings(SettingsTable):
             yield Door(("node", "port"), self.host, self.port)
         if self.is_sound("tls") and self.tls and self.tls.is_sound("host", "port"):
             yield Door(("node", "tls", "port"), self.tls.host, self.tls.port)
+
+    def trust(self) -> Trust:
+        """The keys that are known by these settings."""
+        return Trust({peer.node: frozenset(map(key_from_text, peer.keys)) for peer in self.known if peer.keys}, GIVEN)
 
     def me(self) -> Peer:
         """This node as its peers know it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -13,8 +14,9 @@ import pyarrow as pa
 from streams.block import Block, BlockTooLarge, Codec, digest
 from streams.crash import commit_point
 from streams.errors import LandfallError, Misuse, RetryLater
-from streams.log import Log, LogReader
+from streams.log import Log, LogReader, NotProven
 from streams.metrics import Metrics
+from streams.proof.believing import Belief, Believing, Doubted
 from streams.records import concat
 from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
 
@@ -23,6 +25,10 @@ JOINED_RECORDS = 65_536
 JOINED_BLOCKS_MAX = 1_024
 ADMIT_BYTES_MAX = 16 << 20
 """Bytes of blocks made durable in one commit."""
+LOOK_AGAIN_S = 1.0
+"""How often what waits to be proven is looked at, whatever comes."""
+GRACE_S = 10.0
+"""How long a block of records that are acted upon waits, in memory and not acknowledged, for what its origin signed of it."""
 GONE_AGAIN_S = 2.0
 """How long to wait for room until it is tried again."""
 
@@ -31,18 +37,22 @@ GONE_AGAIN_S = 2.0
 class _Waiting:
     block: Block
     done: asyncio.Future[LandfallError | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    doubted: Doubted | None = None
+    until_s: float = 0.0
 
 
 class Store:
     """Reads and admits blocks for all sessions of a node. Call it from the node's event loop."""
 
-    def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None]) -> None:
-        self._log = log
+    def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None], believing: Believing | None = None) -> None:
+        """`believing`: who judges what is not to be taken before it is proven; None: all is taken."""
+        self._log, self._believing = log, believing
         self._codec = codec
         self._metrics = metrics
         self._report = report
         self._loading: dict[Load, asyncio.Task[Loaded | None]] = {}
         self._waiting: list[_Waiting] = []
+        self._doubted: list[_Waiting] = []
         self._more = asyncio.Event()
 
     async def load(self, load: Load) -> Loaded | None:
@@ -63,7 +73,10 @@ class Store:
             reading.exception()  # told to whoever still waits for it
 
     async def admit(self, admit: Admit) -> LandfallError | None:
-        """Make the block durable, together with what else has come; None when it is, or why it can not be."""
+        """Make the block durable, together with what else has come; None when it is, or why it can not be.
+
+        What is acted upon, of a node whose key is known, waits until something that its origin signed covers it, at most GRACE_S.
+        """
         waiting = _Waiting(admit.block)
         self._waiting.append(waiting)
         self._more.set()
@@ -100,15 +113,95 @@ class Store:
     async def run(self) -> None:
         """Commit what comes in, as long as the node runs: all that waits, up to ADMIT_BYTES_MAX, in one commit."""
         while True:
-            await self._more.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S if self._doubted else None):
+                    await self._more.wait()
             batch, bytes_ = [], 0
             while self._waiting and bytes_ < ADMIT_BYTES_MAX:
                 batch.append(self._waiting.pop(0))
                 bytes_ += len(batch[-1].block.payload)
             if not self._waiting:
                 self._more.clear()
+            batch = await self._without_doubted(batch)
             if batch:
                 await self._commit(batch)
+            if self._doubted and (proven := await self._proven()):
+                await self._commit(proven)
+
+    async def take(self, blocks: Sequence[Block]) -> int:
+        """Make these durable, brought otherwise than by a session; returns how many records were new. Raises as `Log.admit`, NotProven
+        where one is acted upon and not covered by what its origin signed, here or among them: then the others are taken.
+        """
+        return await asyncio.to_thread(self._take, blocks)
+
+    def _take(self, blocks: Sequence[Block]) -> int:
+        believing = self._believing
+        if believing is None:
+            return self._log.admit(blocks)
+        taken: list[Block] = []
+        doubted: list[Doubted] = []
+        for block in blocks:
+            if believing.concerns(block):
+                doubted.append(believing.doubted(block))
+            else:
+                taken.append(block)
+        new = self._log.admit(taken)
+        beliefs = list(zip(doubted, believing.judge(doubted), strict=True))
+        new += self._log.admit([one.block for one, belief in beliefs if belief is Belief.PROVEN])
+        for one, belief in beliefs:
+            if belief is not Belief.PROVEN:
+                raise _not_proven(one.block, belief)
+        return new
+
+    async def _without_doubted(self, batch: list[_Waiting]) -> list[_Waiting]:
+        """Those of the batch that are taken as they come; the others wait among the doubted."""
+        if self._believing is None:
+            return batch
+        taken = []
+        for waiting, doubted in zip(batch, await asyncio.to_thread(self._doubts, [one.block for one in batch]), strict=True):
+            if waiting.done.done():
+                continue  # its session is over
+            if isinstance(doubted, LandfallError):
+                waiting.done.set_result(doubted)
+            elif doubted is None:
+                taken.append(waiting)
+            else:
+                waiting.doubted, waiting.until_s = doubted, asyncio.get_running_loop().time() + GRACE_S
+                self._doubted.append(waiting)
+        return taken
+
+    def _doubts(self, blocks: Sequence[Block]) -> list[Doubted | LandfallError | None]:
+        found: list[Doubted | LandfallError | None] = []
+        for block in blocks:
+            try:
+                found.append(self._believing.doubted(block) if self._believing and self._believing.concerns(block) else None)
+            except LandfallError as problem:
+                found.append(problem)
+        return found
+
+    async def _proven(self) -> list[_Waiting]:
+        """Of the doubted those that are proven by now. What is forged, or has waited its time, is refused."""
+        believing, doubted = self._believing, [one for one in self._doubted if not one.done.done()]
+        if believing is None:
+            return []
+        try:
+            beliefs = await asyncio.to_thread(believing.judge, [one.doubted for one in doubted if one.doubted])
+        except LandfallError as problem:
+            self._doubted = []
+            for one in doubted:
+                one.done.set_result(problem)
+            return []
+        proven, self._doubted, now_s = [], [], asyncio.get_running_loop().time()
+        for one, belief in zip(doubted, beliefs, strict=True):
+            if one.done.done():
+                continue
+            if belief is Belief.PROVEN:
+                proven.append(one)
+            elif belief is Belief.OPEN and now_s < one.until_s:
+                self._doubted.append(one)
+            else:
+                one.done.set_result(_not_proven(one.block, belief))
+        return proven
 
     async def _commit(self, batch: list[_Waiting]) -> None:
         started_s = asyncio.get_running_loop().time()
@@ -129,6 +222,11 @@ class Store:
         except LandfallError as problem:
             return problem
         return None
+
+
+def _not_proven(block: Block, belief: Belief) -> NotProven:
+    what = f"{block.stream}:{block.origin} {block.first} to {block.end - 1} is acted upon, and not believed: {belief.value}"
+    return NotProven(what, forged=belief is Belief.FORGED)
 
 
 def read_block(log: LogReader, codec: Codec, load: Load) -> Loaded | None:

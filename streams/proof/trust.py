@@ -91,3 +91,10 @@ def _read(node: str, body: str | None) -> _NodeRecord:
         raise Misuse(
             f"the registry's record node/{node} does not read: {problem}", hint='its value is {"keys": ["ed25519:…"]}'
         ) from problem
+
+
+def pinned_keys(log: LogReader, node: str) -> frozenset[bytes] | None:
+    """The keys of `node` by the last version in this copy's registry; None when it has none. Raises Misuse when that does not read."""
+    records = [_read(node, batch.records.column(BODY)[0].as_py()) for batch in log.latest(REGISTRY, f"node/{node}")]
+    newest = max(records, key=lambda record: record.version, default=None)
+    return None if newest is None else frozenset(map(key_from_text, newest.value.keys))

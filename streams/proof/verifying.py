@@ -22,6 +22,7 @@ NEVER = "of a stream that is never signed"
 PARTLY_HELD = "not all of its run is held here"
 ALTERED = "not what the origin signed"
 FORKED = "its origin signed two different contents for these offsets"
+UNHEARD = "acted upon, its origin's key is known, and nothing that it signed of it is here"
 UNREAD_BY_ORIGIN = "the origin itself could no longer read this run when it came to sign it"
 MARKS_MAX = 256
 """Statements within one run that its rows are held against; of more, so many of them, evenly spread, and the last."""

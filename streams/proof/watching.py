@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from streams.derived import HEADS
 from streams.proof.chain import RUN, first_head
 from streams.proof.reading import Copy
-from streams.proof.signing import SIGNED_AT_ONCE
+from streams.proof.signing import signed_at_once
 from streams.proof.statements import Said, Statement, statements
-from streams.proof.trust import REGISTRY, Trust, registry_trust
-from streams.proof.verifying import Run, Signed, Verdict, gather, judge
+from streams.proof.trust import Trust, pinned_in, registry_trust
+from streams.proof.verifying import UNHEARD, Doubt, Run, Signed, Verdict, gather, judge
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
 
@@ -20,6 +20,9 @@ ROWS_A_STEP_MAX = 50_000
 """Records held against their signatures in one step: ingest has the machine first."""
 OPEN_RUNS_MAX = 64
 """So many open runs, those that grew last, stay in memory (up to some 0.5 MB each), so that what comes to them is all that is read."""
+NOBODY = Trust()
+UNHEARD_STEPS = 3
+"""In so many steps nothing that an origin signed of what is acted upon has come: it is told."""
 DOUBTED_MAX = 1_024
 """Of one (stream, origin), so many statements that are not believed are asked for again; further ones are told of and stay."""
 
@@ -46,14 +49,18 @@ class Watch:
     It keeps nothing on disk: after a restart it begins at each floor again, a step at a time.
     """
 
-    def __init__(self, copy: Copy, own: Callable[[], Origin | None] = lambda: None) -> None:
-        """`own`: under which origin this process appends. It signs those rows as it writes them, so that they are not looked at."""
-        self._copy, self._own = copy, own
+    def __init__(self, copy: Copy, own: Callable[[], Origin | None] = lambda: None, given: Trust = NOBODY) -> None:
+        """`own`: under which origin this process appends. It signs those rows as it writes them, so that they are not looked at.
+
+        `given`: keys that go before those the copy itself tells of.
+        """
+        self._copy, self._own, self._given = copy, own, given
         self._watched: dict[tuple[str, Origin], _Watched] = {}
         self._open: dict[tuple[str, Origin], Run] = {}
         self._brought_anew: deque[tuple[str, Origin, int]] = deque()
+        self._unheard: dict[tuple[str, Origin], int] = {}
         self._trust = Trust()
-        self._trusted_at: tuple[Position, int] | None = None
+        self._trusted_at: tuple[list[Position], int] | None = None
 
     def step(self) -> list[Verdict]:
         """Judge what is new, at most ROWS_A_STEP_MAX records; the verdicts are those with anything broken or not believed not told before.
@@ -71,7 +78,7 @@ class Watch:
             rows += judged
             if verdict.broken or verdict.problems or verdict.unbelieved:
                 found.append(verdict)
-        return found
+        return [*found, *self._unheard_of(trust)]
 
     def lost(self, stream: str, origin: Origin, first: int) -> None:
         """Offset `first`, which was held, is not held any more, and will be brought anew. May be called from any thread at any time."""
@@ -99,15 +106,26 @@ class Watch:
     def _known_keys(self) -> Trust:
         """The registry's keys, looked up anew when the registry or the number of nodes is another."""
         positions = self._copy.log.positions()
-        at = (positions.get(REGISTRY, Position()), len({origin.node for position in positions.values() for origin in position}))
+        pinned = [positions[stream] for stream in pinned_in(positions)]
+        at = (pinned, len({origin.node for position in positions.values() for origin in position}))
         if self._trusted_at != at:
-            self._trust, self._trusted_at = registry_trust(self._copy.log), at
+            self._trust, self._trusted_at = self._given.before(registry_trust(self._copy.log)), at
         return self._trust
+
+    def _unheard_of(self, trust: Trust) -> Iterator[Verdict]:
+        """What was taken in before its origin's key was known, and of which that signed nothing: told once."""
+        positions = self._copy.log.positions()
+        for stream in filter(signed_at_once, positions):
+            for origin, end in positions[stream].items():
+                if end and origin != self._own() and origin.node in trust.keys and origin not in positions.get(stream + HEADS, ()):
+                    steps = self._unheard[stream, origin] = self._unheard.get((stream, origin), 0) + 1
+                    if steps == UNHEARD_STEPS:
+                        yield Verdict(stream, origin, trust.of(origin.node), broken=[Doubt(0, end, UNHEARD)])
 
     def _changed(self) -> Iterator[tuple[str, Origin, tuple[int, int]]]:
         positions = self._copy.log.positions()
         doubted = [key for key, watched in self._watched.items() if watched.doubted]
-        for heads, ends in sorted(positions.items(), key=lambda item: item[0].removesuffix(HEADS) not in SIGNED_AT_ONCE):
+        for heads, ends in sorted(positions.items(), key=lambda item: not signed_at_once(item[0].removesuffix(HEADS))):
             if heads.endswith(HEADS):
                 stream = heads.removesuffix(HEADS)
                 holed = {origin: self._copy.log.ledger(heads)[origin].held.count() for of, origin in doubted if of == stream}

@@ -1,6 +1,6 @@
 """What others have of a stream, as it is told between nodes: the home's Position, and what is durable ashore.
 
-Records of `consumers`, and of `aboard/<imo>` for a ship: topics `home/<stream>` and `ashore/<stream>`. Offsets are told in whole runs, so
+Topics `home/<stream>` of `homes`, and of `aboard/<imo>` for a ship; `ashore/<stream>` of `consumers`. Offsets are told in whole runs, so
 that they change seldom.
 """
 
@@ -19,6 +19,8 @@ from streams.records import BODY, Record, to_batch
 from streams.retention.runs import RUN, whole_runs
 from streams.words import Origin, Position
 
+HOMES = "homes"
+"""The stream in which homes tell what they have: signed like what else is acted upon, for others drop what lies below their floors."""
 HOME, ASHORE = "home/", "ashore/"
 
 

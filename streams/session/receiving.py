@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
-from streams.log import PeerKnowsMore
+from streams.log import NotProven, PeerKnowsMore
 from streams.policy import Lane
 from streams.session.effects import Admit, Report
 from streams.session.exchange import Exchange, Member
@@ -58,6 +59,7 @@ class Receiver:
         self._newest = 0
         self._undurable_bytes = 0
         self._corrupt = 0
+        self._doubts_told: set[tuple[Key, bool]] = set()
         self.received_bytes = 0
         self.received_records = 0
 
@@ -120,6 +122,8 @@ class Receiver:
         self._drop(incoming)
         if isinstance(problem, RetryLater | PeerKnowsMore):  # no room now, or a new generation is being opened
             return self._reject(number, "later")
+        if isinstance(problem, NotProven):
+            return self._not_believed(incoming, problem)
         self._found_corrupt(incoming, str(problem))
 
     def close(self) -> None:
@@ -155,10 +159,19 @@ class Receiver:
         self._admitting[begin.transfer] = incoming
         self._effect(Admit(begin.transfer, block))
 
-    def _found_corrupt(self, incoming: _Incoming, problem: str) -> None:
+    def _not_believed(self, incoming: _Incoming, problem: NotProven) -> None:
+        begin = incoming.begin
+        self._exchange.doubt(self._member, incoming.key, begin.first, begin.end, problem.forged)
+        if (incoming.key, problem.forged) not in self._doubts_told:
+            self._doubts_told.add((incoming.key, problem.forged))
+            self._effect(
+                Report("records from a peer are not what their origin signed", "not believed", self._details(incoming, str(problem)))
+            )
+        self._reject(begin.transfer, "elsewhere")
+
+    def _details(self, incoming: _Incoming, problem: str) -> dict[str, Any]:
         begin, (stream, origin) = incoming.begin, incoming.key
-        self._corrupt += 1
-        details = {
+        return {
             "stream": stream,
             "origin": str(origin),
             "first": begin.first,
@@ -166,7 +179,11 @@ class Receiver:
             "peer": self._member.peer.node,
             "problem": problem,
         }
-        self._effect(Report("a block from a peer does not verify", "not taken; asked for again", details))
+
+    def _found_corrupt(self, incoming: _Incoming, problem: str) -> None:
+        begin = incoming.begin
+        self._corrupt += 1
+        self._effect(Report("a block from a peer does not verify", "not taken; asked for again", self._details(incoming, problem)))
         if self._corrupt >= CORRUPT_MAX:
             raise Corrupt(f"{self._corrupt} blocks did not verify")
         self._reject(begin.transfer, "damaged")

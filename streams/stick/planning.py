@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from streams.derived import HEADS
 from streams.errors import Misuse
 from streams.ledger import GONE_REASONS, GoneReason, Ledger
 from streams.log import LogReader
@@ -63,8 +64,8 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
 
 
 def wanted(log: LogReader, terms: Terms, settled: Settled) -> Iterator[Wanted]:
-    """What `terms.other` may have of this log and lacks, the most urgent streams first."""
-    for stream in sorted(log.streams(), key=lambda stream: (terms.lane(stream), stream)):
+    """What `terms.other` may have of this log and lacks, the most urgent streams first, what was signed of them before they come."""
+    for stream in sorted(log.streams(), key=lambda stream: (terms.lane(stream), not stream.endswith(HEADS), stream)):
         ledger: Ledger = log.ledger(stream)
         for origin, one in sorted(ledger.items()):
             if not terms.outgoing((stream, origin)):

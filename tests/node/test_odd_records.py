@@ -148,7 +148,7 @@ async def test_headquarters_forwards_the_good_ones_behind_odd_ones(tmp_path: Pat
     assert {body.get("alert_id", body.get("type")) for body in told(hq, aboard)} == {"ship", "of tokyo", "of ship-a"}
     await until(lambda: len(unread(hq, "alerts")) == 2 * len(wrong) and len(unread(hq, "registry")) == len(NO_OBJECTS))
     assert len({body["at"] for body in unread(hq, "alerts")}) == 2 * len(wrong), "each is told, by its coordinates"
-    assert [stream for stream in hq.log.streams() if stream.startswith("aboard/")] == [aboard]
+    assert [stream for stream in hq.log.streams() if stream.startswith("aboard/")] == [aboard, f"{aboard}.heads"]
     await until(lambda: len(told(vessel, aboard)) == 3)
     await hq.stop()
 

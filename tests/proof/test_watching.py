@@ -18,11 +18,11 @@ from streams.proof.forks import append_again
 from streams.proof.keys import key_text
 from streams.proof.reading import Copy
 from streams.proof.statements import Statement, last_statement
-from streams.proof.verifying import ALTERED, FORKED
-from streams.proof.watching import Watch
+from streams.proof.verifying import ALTERED, FORKED, UNHEARD, Doubt
+from streams.proof.watching import UNHEARD_STEPS, Watch
 from streams.ranges import RangeSet
 from streams.records import BODY, SOURCE_OFFSET, Record, to_batch
-from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged, held_against
+from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged, held_against, trust
 from tests.streams.logkit import append_rows, copy_all, numbers, open_log, rows
 
 
@@ -189,11 +189,23 @@ def test_a_fork_is_refused_noticed_and_cured(tmp_path: Path) -> None:
         log.close()
 
 
-def test_a_node_that_signs_nothing_is_not_held_against_anything(tmp_path: Path) -> None:
+def test_readings_that_nobody_signed_are_not_held_against_anything(tmp_path: Path) -> None:
+    """Nor is what is acted upon, while nobody knows its origin's key."""
     log = open_log(tmp_path)
     append_rows(log, rows(5))
+    append_rows(log, rows(5), "alerts")
     assert stepped(Watch(Copy(log, CODEC))) == []
     assert last_statement(log, "containers", log.origin) is None
+    log.close()
+
+
+def test_alerts_that_were_there_before_their_ships_key_was_known_and_are_not_signed_are_told_once(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_rows(log, rows(5))
+    append_rows(log, rows(5), "alerts")
+    watch = Watch(Copy(log, CODEC), given=trust(log.origin.node))
+    found = [verdict for _ in range(2 * UNHEARD_STEPS) for verdict in watch.step()]
+    assert [(verdict.stream, verdict.broken) for verdict in found] == [("alerts", [Doubt(0, 5, UNHEARD)])]
     log.close()
 
 

@@ -1,0 +1,135 @@
+"""What others wrote and this node acts upon: held against what its origin signed before it is admitted, not afterwards."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from streams.block import Block, Codec
+from streams.derived import HEADS
+from streams.proof.chain import entries
+from streams.proof.reading import Copy, Unread
+from streams.proof.signing import signed_at_once
+from streams.proof.statements import Statement, statements_at
+from streams.proof.tree import Entry, Tree
+from streams.proof.trust import Trust
+from streams.ranges import RangeSet
+from streams.words import Origin
+
+STATEMENTS_A_READ = 256
+"""Statements read at once, the newest first: what has just come is covered by what has just been signed."""
+OVERLAPS_MAX = 8
+"""So many statements over one offset are tried: a commit is signed once, or twice where it could not be at first."""
+
+Key = tuple[str, Origin]
+Signed = tuple[int, int, bytes]
+"""First offset, end and root of rows that were signed together."""
+
+
+class Belief(Enum):
+    """What a block from elsewhere is worth."""
+
+    PROVEN = "its origin signed it"
+    FORGED = "its origin signed something else for these offsets"
+    OPEN = "nothing that its origin signed covers it"
+
+
+@dataclass(slots=True)
+class Doubted:
+    """A block that waits to be believed. `rows`: as the tree of their commit sees them; none where its encoding is not known here."""
+
+    block: Block
+    rows: list[Entry] = field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """What it is of."""
+        return self.block.stream, self.block.origin
+
+    def between(self, first: int, end: int) -> list[Entry]:
+        """Its rows at offsets `first .. end - 1`, as far as it has them."""
+        return self.rows[max(0, first - self.block.first) : max(0, end - self.block.first)]
+
+
+class Believing:
+    """Judges blocks of streams that are acted upon, from nodes whose key is known. Keeps nothing between two judgements."""
+
+    def __init__(self, copy: Copy, trust: Callable[[str], Trust]) -> None:
+        """`trust`: the keys of a node that are known now, if any are."""
+        self._copy, self._trust = copy, trust
+
+    def concerns(self, block: Block) -> bool:
+        """Whether `block` is believed only once it is proven."""
+        return signed_at_once(block.stream) and block.origin.node in self._trust(block.origin.node).keys
+
+    def doubted(self, block: Block) -> Doubted:
+        """The block, ready to be judged. Raises Corrupt when it does not decode."""
+        codec: Codec = self._copy.codec
+        return Doubted(block, entries(codec.decode(block)) if codec.knows(block.codec) else [])
+
+    def judge(self, doubted: Sequence[Doubted]) -> list[Belief]:
+        """What each is worth now, by the statements that are held here. Raises what reading the log raises."""
+        by_key: dict[Key, list[Doubted]] = {}
+        for one in doubted:
+            by_key.setdefault(one.key, []).append(one)
+        signed = {key: self._signed(key, of_key) for key, of_key in by_key.items()}
+        return [self._judged(one, signed[one.key], by_key[one.key]) for one in doubted]
+
+    def _judged(self, one: Doubted, signed: list[Signed], all_of_key: Sequence[Doubted]) -> Belief:
+        at, end = one.block.first, one.block.end
+        while at < end:
+            covering = _covering(signed, at)
+            kept = next((piece for piece in covering if self._keeps(one, piece, all_of_key)), None)
+            if kept is None:
+                inside = any(one.block.first <= first and piece_end <= end for first, piece_end, _ in covering)
+                return Belief.FORGED if inside and one.rows else Belief.OPEN
+            at = kept[1]
+        return Belief.PROVEN
+
+    def _keeps(self, one: Doubted, piece: Signed, all_of_key: Sequence[Doubted]) -> bool:
+        """Whether the rows of a piece, those this block lacks from elsewhere, are what was signed."""
+        first, end, root = piece
+        block = one.block
+        own = one.between(first, end)
+        if first >= block.first and end <= block.end:
+            return bool(own) and Tree(own).root() == root
+        before = [self._held(one.key, first, min(end, block.first)), *_others(one, first, min(end, block.first), all_of_key)]
+        after = [self._held(one.key, max(first, block.end), end), *_others(one, max(first, block.end), end, all_of_key)]
+        return any(len(rows := head + own + tail) == end - first and Tree(rows).root() == root for head in before for tail in after)
+
+    def _held(self, key: Key, first: int, end: int) -> list[Entry]:
+        parts = self._copy.rows(*key, first, end) if first < end else ()
+        return [entry for part in parts if not isinstance(part, Unread) for entry in entries(part)]
+
+    def _signed(self, key: Key, doubted: Sequence[Doubted]) -> list[Signed]:
+        """What was signed of the rows that are doubted, by first offset; found from the newest statement on."""
+        wanted, found = RangeSet((one.block.first, one.block.end) for one in doubted), set[Signed]()
+        trust, lacking = self._trust(key[1].node), wanted
+        for statement in self._newest_first(key):
+            pieces = [piece for piece in statement.pieces() if wanted.within(piece[0], piece[1])]
+            if pieces and trust.problem(statement) is None:
+                found.update(pieces)
+                if not (lacking := lacking.without((first, end) for first, end, _ in pieces)):
+                    break
+        return sorted(found)
+
+    def _newest_first(self, key: Key) -> Iterator[Statement]:
+        stream, origin = key
+        ledger = self._copy.log.ledger(stream + HEADS).get(origin)
+        for first, end in reversed(list(ledger.held)) if ledger else ():
+            for high in range(end, first, -STATEMENTS_A_READ):
+                said = list(statements_at(self._copy, stream, origin, max(first, high - STATEMENTS_A_READ), high))
+                yield from (one for _, one in reversed(said) if isinstance(one, Statement))
+
+
+def _others(one: Doubted, first: int, end: int, all_of_key: Sequence[Doubted]) -> list[list[Entry]]:
+    """These rows as any one other block has them whole."""
+    whole = [rows for other in all_of_key if other is not one and first < end and len(rows := other.between(first, end)) == end - first]
+    return whole[:OVERLAPS_MAX]
+
+
+def _covering(signed: list[Signed], at: int) -> list[Signed]:
+    behind = bisect_right(signed, at, key=lambda piece: piece[0])
+    return [piece for piece in signed[max(0, behind - OVERLAPS_MAX) : behind] if piece[1] > at]

@@ -1,0 +1,61 @@
+"""Whose statements a node goes by while it runs: its own keys, those it was given, and those that its registry pins."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from streams.derived import HEADS
+from streams.errors import Corrupt, Misuse
+from streams.log import Log, LogReader
+from streams.proof.statements import Statement
+from streams.proof.trust import IN_REGISTRY, REGISTRY, Trust, pinned_keys
+from streams.records import BODY
+from streams.words import Position
+
+
+def own_keys(log: Log, key: bytes) -> frozenset[bytes]:
+    """The key that this node signs with, and those it last signed with under each of its origins: a restored log may be of another."""
+    found = {key}
+    for heads in (stream for stream in log.streams() if stream.endswith(HEADS)):
+        stream = heads.removesuffix(HEADS)
+        for batch in log.latest(heads, stream):
+            if batch.origin.node == log.node and log.own_end(heads, batch.origin):
+                with suppress(Corrupt):
+                    found.add(Statement.from_body(stream, batch.origin, batch.records.column(BODY)[0].as_py() or "").key)
+    return frozenset(found)
+
+
+class Keyring:
+    """The keys that are known of a node, looked up anew when the registry is another. Safe from any thread.
+
+    A key that was given goes before the registry's: who could forge the registry could pin any key in it. A node's own keys are those
+    it has and had, and those that the registry adds.
+    """
+
+    def __init__(self, log: LogReader, node: str, own: frozenset[bytes], given: Trust) -> None:
+        self._log, self._node, self._own, self._given = log, node, own, given
+        self._pinned: tuple[Position, dict[str, frozenset[bytes] | None]] = (Position(), {})
+
+    def of(self, node: str) -> Trust:
+        """What is known of `node`; without keys when it is nothing. Raises what reading the log raises.
+
+        Where the registry's record of a node does not read, no key is that node's, until there is one that does.
+        """
+        if node in self._given.keys:
+            return self._given
+        pinned = self._in_registry(node)
+        if node == self._node:
+            return Trust({node: self._own | (pinned or frozenset())}, "this node itself")
+        return Trust() if pinned is None else Trust({node: pinned}, IN_REGISTRY)
+
+    def _in_registry(self, node: str) -> frozenset[bytes] | None:
+        at = self._log.position(REGISTRY)
+        if self._pinned[0] != at:
+            self._pinned = (at, {})
+        known = self._pinned[1]
+        if node not in known:
+            try:
+                known[node] = pinned_keys(self._log, node)
+            except Misuse:
+                known[node] = frozenset()
+        return known[node]
