@@ -20,6 +20,7 @@ from streams.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka, free_ports
 from tests.landfall.answering import answering
 from tests.landfall.house import House, is_free, until
+from tests.node.process import NodeProcess, wait
 
 pytestmark = pytest.mark.timeout(400)
 PORT = "singapore"
@@ -113,6 +114,34 @@ def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: 
     if role == "ship":
         ends(house, PORT)
     ends(house, name)
+
+
+@of("customer")
+def test_a_customers_own_node(tmp_path: Path) -> None:
+    """Headquarters' node and the customer's, each with its settings file: the stream comes, and what the node tells stays with it."""
+    ours = '[node]\nnode = "{}"\nrole = "{}"\nidentity = "{}"\nfolder = "{}"\nport = {{port}}\ntoken = "door"\nmetrics_every_s = 0.2\n'
+    guest = '[[node.known]]\nnode = "duck-site"\nrole = "customer"\nidentity = "duckworks"\ntoken = "quack"\n'
+    hq = NodeProcess(tmp_path / "1", "port", "hq", "door", ours.format("hq", "hq", "", tmp_path / "hq") + guest)
+    link = f'[[node.peers]]\nnode = "hq"\nurl = "{hq.url}"\ntoken = "quack"\n[[node.known]]\nnode = "hq"\nrole = "hq"\n'
+    own = ours.format("duck-site", "customer", "duckworks", tmp_path / "ducks")
+    ducks = NodeProcess(tmp_path / "2", "customer", "duck-site", "door", own + link + "[keep]\nage_days = 3650\n")
+    try:
+        for node in (hq, ducks):
+            node.start()
+        for node in (hq, ducks):
+            node.wait_ready()
+        records = to_batch([Record("DUCU0000017", "TRK-1", 1, {"return_c": 4.0})])
+        hq.append.append([Append(stream, records) for stream in ("customers/duckworks", "customers/cogs", "containers")])
+        wait(lambda: [row["topic"] for row in ducks.rows("customers/duckworks")] == ["DUCU0000017"], ducks.tail)
+        ducks.append.append([Append("terms/duckworks", to_batch([Record("stream/customers/duckworks", body={"id": 1})]))])
+        wait(lambda: any("does not read" in row["body"]["reason"] for row in ducks.rows("exceptions")), ducks.tail)
+        wait(lambda: any(row["body"]["counts"] and row["body"]["histograms"] for row in ducks.rows("metrics")), ducks.tail)
+        assert {"customers/cogs", "containers"}.isdisjoint(ducks.read.streams())
+        assert not [row for stream in hq.read.streams() for row in hq.rows(stream) if row["origin"].startswith("duck-site")]
+        assert [node.stop() for node in (ducks, hq)] == [0, 0]
+    finally:
+        for node in (ducks, hq):
+            node.kill()
 
 
 @of("projector")
