@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -12,6 +13,8 @@ from hq.running import WorkSettings
 from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses
 from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated
 
+KNOWN_PASSWORD = "for development"
+_OF_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _OWN_USERNAME = "write a username of its own"
 
 
@@ -84,14 +87,15 @@ class KafkaDoor(SettingsTable):
 class KafkaBrokerSettings(WorkSettings):
     """Settings of `landfall broker`: one Kafka broker for development, alone, on this machine.
 
-    `folder` is its own; `username` and `password` are its super user, settled when the folder is first used. `doors` take clients with
+    `folder` is its own; `username` and `password` are its super user, settled when the folder is first used: that password is known to
+    everybody, and is for doors of this machine alone. `doors` take clients with
     SCRAM logins; `broker_port` and `controller_port` are of 127.0.0.1, for the broker's words with itself. `door`, a node's URL
     (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door they are not sent.
     """
 
-    folder: GivenPath
+    folder: GivenPath = Path(".run/broker")
     username: UserName = "landfall"
-    password: SecretStr = Field(min_length=8)
+    password: SecretStr = Field(SecretStr(KNOWN_PASSWORD), min_length=8)
     doors: tuple[KafkaDoor, ...] = Field((KafkaDoor(),), min_length=1)
     broker_port: int = Field(9094, ge=1, le=65_535)
     controller_port: int = Field(9093, ge=1, le=65_535)
@@ -100,6 +104,14 @@ class KafkaBrokerSettings(WorkSettings):
     @between
     def _has_each_door_to_itself(self) -> Iterator[Problem]:
         yield from barred(self._listens())
+
+    @between
+    def _keeps_strangers_out(self) -> Iterator[Problem]:
+        if self.is_sound("password", "doors") and self.password.get_secret_value() == KNOWN_PASSWORD:
+            for door in self.doors:
+                if door.is_sound("host") and door.host not in _OF_THIS_MACHINE:
+                    why = f"everybody knows the one of the settings' own, and the door at {door.host}:{door.port} is open to other machines"
+                    yield Problem(("password",), why, "write one of your own")
 
     def _listens(self) -> Iterator[Door]:
         if self.is_sound("doors"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streams.errors import Misuse, RetryLater
 from streams.logs.disowned import DISOWNED_NAME
-from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
+from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, uri_to_read
 from streams.logs.marker import marked_node
 from streams.logs.opening import lock_folder
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
@@ -34,9 +34,11 @@ class Copied:
 def backup(log: Path, target: Path) -> Copied:
     """`target` (which must not exist) becomes a copy of the log in folder `log` as one commit left it, durable, without marker and key.
 
-    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists, RetryLater when the log
+    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists or is inside the log, RetryLater when the log
     changes too fast or the disk refuses it, IndexDamaged; then there is no `target`.
     """
+    if target.absolute().is_relative_to(log.absolute()):
+        raise Misuse(f"{target} is in the log's own folder", hint="name a folder on another disk: this one is lost with the log")
     if target.exists():
         raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
     made = None
@@ -147,7 +149,7 @@ def _numbers(log: Path) -> list[int]:
 def _copy_index(source: Path, target: Path) -> int:
     """The index as one commit left it, in one file; its bytes."""
     target.unlink(missing_ok=True)
-    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as old, closing(sqlite3.connect(target)) as new:
+    with closing(sqlite3.connect(uri_to_read(source), uri=True)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new, pages=PAGES_AT_ONCE)
     return target.stat().st_size
 

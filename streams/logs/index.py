@@ -41,6 +41,14 @@ class IndexDamaged(LandfallError):
     """The index is missing, of another version, or its rows do not verify: it is built again from the segments."""
 
 
+def uri_to_read(path: Path) -> str:
+    """What SQLite is told to read the index at `path`, and never to write it."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    if os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists():
+        return uri
+    return f"{uri}&immutable=1"  # else SQLite wants to make the memory that readers and writer of a write-ahead log share
+
+
 class IndexReader:
     """Looks things up. Safe from any thread, and from processes other than the log's."""
 
@@ -54,10 +62,7 @@ class IndexReader:
     @classmethod
     def open(cls, path: Path) -> IndexReader:
         """Reads the index at `path` beside its writer, without ever blocking it; and where nobody can be writing: on a read-only disk."""
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        if not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
-            uri += "&immutable=1"  # else SQLite wants to make the memory that readers and writer of a write-ahead log share
-        return cls(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S), path)
+        return cls(sqlite3.connect(uri_to_read(path), uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S), path)
 
     def close(self) -> None:
         """Release the database."""

@@ -130,6 +130,11 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
             "health_port: controller_port is port 9093 already; write another port",
         ],
     ),
+    (
+        KafkaBrokerSettings,
+        '[[doors]]\nhost = "0.0.0.0"\n',
+        ["password: everybody knows the one of the settings' own, and the door at 0.0.0.0:9092 is open to other machines; write one"],
+    ),
 ]
 """A file, and how each line that is told of it begins."""
 RIGHT: list[tuple[type[SettingsTable], str]] = [

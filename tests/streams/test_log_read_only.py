@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
+from streams.logs.backup import backup
 from streams.logs.checking import Tally, check
 from streams.logs.files import FileLogReader
 from tests.streams.logkit import append_rows, numbers, open_log, rows
@@ -41,6 +43,8 @@ def _look_into(folder: Path) -> None:
     assert numbers(reader) == list(range(10))
     reader.close()
     assert list(check(folder / "log", BlockCodec(), Tally())) == []
+    with tempfile.TemporaryDirectory() as elsewhere:
+        assert backup(folder / "log", Path(elsewhere) / "copy").files
     with pytest.raises(RetryLater, match="Read-only"):
         open_log(folder)
 
