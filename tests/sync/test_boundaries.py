@@ -228,7 +228,7 @@ def test_a_version_that_shares_ours_is_welcome() -> None:
 def test_silence_ends_a_session() -> None:
     liar = Liar()
     liar.greet()
-    liar.world.clock.advance(2.9)
+    liar.world.clock.advance(LAN.pace.dead_after_s - 0.1)
     liar.session.tick()
     assert not liar.session.closed
     liar.world.clock.advance(0.2)
