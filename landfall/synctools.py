@@ -29,7 +29,7 @@ from streams.node.storing import read_block
 from streams.policy import LAN
 from streams.proof.keys import key_from_text, key_text
 from streams.proof.trust import registry_trust
-from streams.session import Load, Loaded, Terms
+from streams.session import Key, Load, Loaded, Terms
 from streams.stick.frames import FrameWriter, read_frames
 from streams.stick.messages import Contents
 from streams.stick.planning import position_file, read_position_file, wanted
@@ -115,7 +115,7 @@ def import_(
     settings = _node(config)
     log = opened(settings.folder)
     opening = _opening_key(settings) if (settings.folder / OPENING_KEY_NAME).exists() else None
-    taking = Taking(_Door(settings), _signers(settings, log, known or ()), key_text)
+    taking = Taking(_Door(settings, log), _signers(settings, log, known or ()), key_text)
     try:
         with file.open("rb") as source:
             taken = taking.take(read_frames(source, opening))
@@ -129,7 +129,8 @@ def import_(
 class _Door:
     """The running node, as files are taken into it."""
 
-    def __init__(self, settings: NodeSettings) -> None:
+    def __init__(self, settings: NodeSettings, log: LogReader) -> None:
+        self._log = log
         self._door = AdmitDoor(f"http://{settings.host}:{settings.port}", settings.token.get_secret_value())
 
     def admit(self, blocks: list[bytes]) -> int:
@@ -138,6 +139,11 @@ class _Door:
     def declare_gone(self, lost: Lost) -> None:
         stream, origin = lost.key
         self._door.admit([], [WireGone(stream, str(origin), list(lost.ranges), lost.reason)])
+
+    def held_end(self, key: Key) -> int:
+        stream, origin = key
+        one = self._log.ledger(stream).get(origin)
+        return one.held.end() if one else 0
 
 
 def _node(config: Path) -> NodeSettings:

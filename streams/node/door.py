@@ -135,8 +135,8 @@ class Door:
         new_records = await self._node.admit([Block.from_bytes(data) for data in wanted.blocks])
         for gone in wanted.gone:
             stream, origin, reason = check_stream(gone.stream), Origin.parse(gone.origin), checked_reason(gone.reason)
-            for first, end in checked_ranges(gone.ranges).without(self._settled(stream, origin)):
-                await asyncio.to_thread(self._node.log.declare_gone, stream, origin, first, end, reason)
+            ranges = checked_ranges(gone.ranges).without(self._settled(stream, origin))
+            await asyncio.to_thread(self._node.log.declare_all_gone, stream, origin, ranges, reason)
         return web.json_response({"new_records": new_records})
 
     def _settled(self, stream: str, origin: Origin) -> RangeSet:

@@ -39,6 +39,10 @@ class Log(Protocol):
         """Noted, durable."""
         ...
 
+    def held_end(self, key: Key) -> int:
+        """One past the last record that is held of `key`; 0 when none is."""
+        ...
+
 
 @dataclass(slots=True)
 class Taken:
@@ -58,6 +62,7 @@ class Taking:
         self._batch: list[Block] = []
         self._planned: dict[Key, RangeSet] = {}
         self._brought: dict[Key, RangeSet] = {}
+        self._hearsay: list[tuple[str, Lost]] = []
         self._told: set[str] = set()
         self._whole_list = self._ended = False
         self._taken = Taken()
@@ -77,6 +82,8 @@ class Taking:
                 except Corrupt as problem:
                     self._problem(f"from '{terms.other.node}': {problem}")
         self._flush()
+        for node, lost in self._hearsay:
+            self._declare_below_held(node, lost)
         return self._outcome()
 
     def _heard(self, frame: Signed, terms: Terms) -> None:
@@ -95,9 +102,21 @@ class Taking:
             case Gone(entry, reason):
                 lost = Lost(entry.key(), checked_reason(reason), _ranges(entry))
                 if lost.key[1].node != terms.me.node and believed(terms, lost.key, self._problem):
-                    self._log.declare_gone(lost)
+                    if terms.other.node == lost.key[1].node or terms.other.role == "hq":
+                        self._log.declare_gone(lost)
+                    else:
+                        self._hearsay.append((terms.other.node, lost))
             case End():
                 self._ended = True
+
+    def _declare_below_held(self, node: str, lost: Lost) -> None:
+        """A relay's word, as a session takes it (`streams/session/hearsay.py`): not of what nobody has shown to have been written."""
+        end = self._log.held_end(lost.key)
+        if below := lost.ranges.within(0, end):
+            self._log.declare_gone(Lost(lost.key, lost.reason, below))
+        if beyond := lost.ranges.without([(0, end)]):
+            what = f"{lost.key[0]}:{lost.key[1]} {beyond.first():,} to {beyond.end() - 1:,}"
+            self._problem(f"'{node}' says that {what} is gone: it is not believed of what comes after the last record here")
 
     def _flush(self) -> None:
         batch, self._batch = self._batch, []

@@ -23,10 +23,11 @@ from streams.log import Append
 from streams.logs.files import FileLog
 from streams.policy import LAN, Peer, Role
 from streams.proof.keys import SigningKey, key_text
+from streams.ranges import RangeSet
 from streams.records import Record, to_batch
-from streams.session import Loaded, Terms
+from streams.session import Key, Loaded, Terms
 from streams.stick.frames import FrameWriter, Signed, read_frames
-from streams.stick.messages import Carried, Contents, End, Message
+from streams.stick.messages import Carried, Contents, End, Entry, Gone, Message
 from streams.stick.planning import wanted
 from streams.stick.sealing import OpeningKey, opening_key_from_text, opening_key_text
 from streams.stick.taking import Lost, Taken, Taking
@@ -82,8 +83,11 @@ class Into:
         return self.log.admit([Block.from_bytes(data) for data in blocks])
 
     def declare_gone(self, lost: Lost) -> None:
-        for first, end in lost.ranges:
-            self.log.declare_gone(*lost.key, first, end, lost.reason)
+        self.log.declare_all_gone(*lost.key, lost.ranges, lost.reason)
+
+    def held_end(self, key: Key) -> int:
+        one = self.log.ledger(key[0]).get(key[1])
+        return one.held.end() if one else 0
 
 
 def take(log: FileLog, data: bytes, opening: OpeningKey | None = None, signers: Sequence[SigningKey] = (KEY,)) -> Taken:
@@ -108,6 +112,25 @@ def test_everything_comes_and_taking_it_again_changes_nothing(ship: FileLog, tok
     for stream in ("containers", "alerts"):
         assert ledger(tokyo, stream, ship.origin) == ledger(ship, stream, ship.origin)
     assert tokyo.history("MSKU1234565").rows.equals(ship.history("MSKU1234565").rows)
+
+
+def test_a_relays_word_on_what_is_gone_counts_only_below_the_last_record_that_is_here(ship: FileLog, tokyo: FileLog) -> None:
+    sink, origin, endless = io.BytesIO(), ship.origin, (1 << 63) - 1
+    writer = FrameWriter(sink, KEY, None)
+    writer.write(Contents("singapore", "tokyo", 1, [], last=True))
+    for stream in ("containers", "alerts"):
+        writer.write(Gone(Entry(stream, origin.node, origin.generation, [(0, endless)]), "lost"))
+    writer.write(Carried(next(ship.blocks("containers", origin, 600, 700)).to_bytes()))
+    writer.write(End())
+    relay = terms(TOKYO, Peer("singapore", "port"))
+    taken = Taking(Into(tokyo), {KEY.public: relay}, key_text).take(read_frames(io.BytesIO(sink.getvalue()), None))
+    assert [problem.split("'")[1] for problem in taken.problems] == ["singapore", "singapore"]
+    assert ledger(tokyo, "containers", origin).gone == {"lost": RangeSet([(0, 600)])}
+    assert "alerts" not in tokyo.streams()
+    assert take(tokyo, file_of(ship)).problems == []
+    assert ledger(tokyo, "containers", origin) == OriginLedger(RangeSet([(100, 1200)]), {"lost": RangeSet([(0, 100)])}), (
+        "what comes is taken"
+    )
 
 
 def test_a_sealed_file_tells_a_mule_nothing_and_opens_for_nobody_else(ship: FileLog, tokyo: FileLog) -> None:

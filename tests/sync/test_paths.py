@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from streams.policy import SATELLITE
-from streams.session.messages import Have, Message, decode
+from streams.policy import LAN, SATELLITE, Peer
+from streams.session import Report, Session, Terms
+from streams.session.messages import PROTOCOL, Begin, Digests, Fragment, Have, Hello, Message, Ping, Track, decode, encode
 from streams.words import Origin
 from tests.sync.world import World, rows
 
@@ -158,3 +159,28 @@ def test_a_peer_that_dies_with_a_block_half_sent_does_not_hold_it_back(stream: s
     world.cut(first)
     assert world.run_until(lambda: world.complete("hq")) < 2.0
     assert hq.log.rows == singapore.log.rows
+
+
+def test_who_brings_a_block_byte_by_byte_holds_it_for_a_while_alone_and_is_named() -> None:
+    """A relay against a relay: the honest one is put off once, and then taken from."""
+    world = World(13)
+    hq, singapore = world.station("hq", "hq"), world.station("singapore")
+    ship = Origin("ship-a", 1)
+    world.truth["containers", ship] = rows(random.Random(13), 2000)
+    singapore.log.write(("containers", ship), 0, world.truth["containers", ship])
+    singapore.exchange.changed(["containers"])
+    terms = Terms(hq.me, Peer("tokyo", "port", "JPTYO"), LAN, hq.exchange.roles)
+    liar = Session(hq.exchange, terms, world.clock.monotonic_s, lambda: None)
+
+    def say(*messages: Message) -> None:
+        for message in messages:
+            liar.receive(encode(message))
+
+    say(Hello(PROTOCOL, PROTOCOL, "tokyo", "port", "JPTYO", 1, ["*"], []), Digests([], last=True))
+    say(Track(0, "containers", ship.node, ship.generation), Begin(1, 0, 0, 393_216, 1 << 20, bytes(16), 0, b"x"))
+    world.connect("singapore", "hq")
+    for turn in range(40):
+        world.run(1.0)
+        say(Fragment(1, b"x"), Ping(turn))
+    assert world.complete("hq")
+    assert [effect.details["peer"] for effect in liar.effects() if isinstance(effect, Report)] == ["tokyo"]

@@ -1,0 +1,259 @@
+"""Goal: whatever a peer says over a real link, what honest nodes hold and will take is unharmed, and the peer is named in `exceptions`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.block import digest
+from streams.link.dialling import Dialler
+from streams.link.wire import Wire
+from streams.log import Append
+from streams.node.node import Node
+from streams.records import Record, to_batch
+from streams.session import messages as m
+from streams.words import Origin, Position
+from tests.node.fleet import ROLES, address, readings, started, until
+
+ENDLESS = (1 << 63) - 1
+
+
+class Liar:
+    """A peer that says whatever a test wants to a real node, over a socket, under a name that the node knows."""
+
+    def __init__(self, wire: Wire, name: str) -> None:
+        self._wire, self.name = wire, name
+        self.heard: list[m.Message] = []
+
+    async def greet(self) -> None:
+        role, identity = ROLES[self.name]
+        await self.say(m.Hello(m.PROTOCOL, m.PROTOCOL, self.name, role, identity, 1, ["*"], []), m.Digests([], last=True))
+
+    async def say(self, *messages: m.Message) -> bool:
+        for message in messages:
+            if not await self._wire.send(m.encode(message)):
+                return False
+            await asyncio.sleep(0)
+        return True
+
+    async def listen(self) -> None:
+        async for data in self._wire.messages():
+            message = m.decode(data)
+            self.heard.append(message)
+            if isinstance(message, m.Ping):
+                await self.say(m.Pong(message.stamp))
+
+
+@asynccontextmanager
+async def lying(node: Node, name: str = "tokyo") -> AsyncIterator[Liar]:
+    dialler = Dialler(name)
+    liar = Liar(await dialler.dial(node.url, node.settings.node, f"token-of-{name}", "lan"), name)
+    await liar.greet()
+    listening = asyncio.create_task(liar.listen())
+    try:
+        yield liar
+    finally:
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+        await dialler.close()
+
+
+@asynccontextmanager
+async def nodes(folder: Path, *names: str) -> AsyncIterator[list[Node]]:
+    running: list[Node] = []
+    try:
+        for name in names:
+            running.append(await started(name, folder))
+        yield running
+    finally:
+        for node in running:
+            await node.stop()
+
+
+def told(node: Node) -> list[dict[str, Any]]:
+    return [dict(row.record.body or {}) for batch in node.log.read("exceptions", Position()) for row in batch.rows()]
+
+
+def named(node: Node, peer: str, word: str) -> bool:
+    """Whether `exceptions` name the peer with a reason or problem that has `word` in it."""
+    return any(peer in str(body) and word in str(body) for body in told(node))
+
+
+def held(node: Node, stream: str, origin: Origin) -> int:
+    one = node.log.ledger(stream).get(origin)
+    return one.held.count() if one else 0
+
+
+def alert(number: int) -> Append:
+    return Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": str(number), "state": "raised", "rule": "lost"})]))
+
+
+def track(number: int, stream: str, origin: Origin) -> m.Track:
+    return m.Track(number, stream, origin.node, origin.generation)
+
+
+async def test_a_relay_can_not_have_what_is_yet_to_be_written_passed_over(tmp_path: Path) -> None:
+    async with nodes(tmp_path, "ship-a", "hq") as (ship, hq), lying(hq) as liar:
+        for number, stream in enumerate(("alerts", "containers")):
+            await liar.say(track(number, stream, ship.log.origin), m.Gone(number, "lost", [(0, ENDLESS)]))
+        await until(lambda: "tokyo" in hq.links.status())
+        ship.link([address("ship-a", "hq", hq.url)])
+        await ship.append([alert(1), readings(0, 100)])
+        await until(lambda: held(hq, "containers", ship.log.origin) == 100 and held(hq, "alerts", ship.log.origin) == 1)
+        assert not hq.log.ledger("containers")[ship.log.origin].gone
+
+
+async def test_what_a_relay_has_called_gone_is_taken_from_its_origin_and_the_relay_named(tmp_path: Path) -> None:
+    """It holds a later record, so its word counts, until the ship comes and says better: the ship drops nothing for it."""
+    async with nodes(tmp_path, "ship-a", "hq") as (ship, hq), lying(hq) as liar:
+        await ship.append([readings(0, 100)])
+        await ship.append([readings(100, 5)])
+        origin = ship.log.origin
+        [last] = ship.log.blocks("containers", origin, 100, 105)
+        data = last.to_bytes()
+        await liar.say(track(0, "containers", origin), m.Begin(1, 0, 100, 105, len(data), digest(data), 0, data))
+        await until(lambda: held(hq, "containers", origin) == 5)
+        await liar.say(m.Gone(0, "lost", [(0, 100), (200, ENDLESS)]))
+        await until(lambda: bool(hq.log.ledger("containers")[origin].gone))
+        assert hq.log.position("containers")[origin] == 105
+        ship.link([address("ship-a", "hq", hq.url)])
+        await until(lambda: held(hq, "containers", origin) == 105)
+        assert not any(hq.log.ledger("containers")[origin].gone.values())
+        await until(lambda: named(hq, "tokyo", "their origin has brought them"))
+
+
+def _summaries(hq: Node) -> list[m.Message]:
+    origins = [m.OriginSummary(f"x{n}", 1, 5, 0, [], []) for n in range(8)]
+    return [m.Summary("containers", origins, last=False)] * 5
+
+
+def _gone_of_ranges(hq: Node) -> list[m.Message]:
+    """More separate ranges than anybody may have us remember."""
+    chunks = [[(2 * at, 2 * at + 1) for at in range(64 * n, 64 * n + 64)] for n in range(200)]
+    return [m.Track(0, "containers", "singapore", 1), *(m.Gone(0, "lost", chunk) for chunk in chunks)]
+
+
+def _have_of_ranges(hq: Node) -> list[m.Message]:
+    chunks = [[(2 * at, 2 * at + 1) for at in range(64 * n, 64 * n + 64)] for n in range(200)]
+    return [m.Track(0, "containers", "singapore", 1), *(m.Have(0, chunk) for chunk in chunks)]
+
+
+def _fragments(hq: Node) -> list[m.Message]:
+    return [m.Track(0, "containers", "singapore", 1), m.Begin(1, 0, 0, 9, 10, bytes(16), 0, b"x"), m.Fragment(1, bytes(20))]
+
+
+def _damage(hq: Node) -> list[m.Message]:
+    begins = [m.Begin(n, 0, n, n + 1, 5, n.to_bytes(16, "big"), 0, b"xxxxx") for n in range(1, 12)]
+    return [m.Track(0, "containers", "singapore", 1), *begins]
+
+
+def _more_than_there_is(hq: Node) -> list[m.Message]:
+    return [m.Track(0, "containers", "hq", hq.log.origin.generation + 1), m.Begin(1, 1, 0, 1, 1, bytes(16), 0, b"x")]
+
+
+@pytest.mark.parametrize(
+    ("says", "word"),
+    [
+        (_summaries, "not asked for"),
+        (_gone_of_ranges, "ranges of one origin"),
+        (_have_of_ranges, "separate ranges"),
+        (_fragments, "has other bytes than"),
+        (_damage, "did not verify"),
+        (_more_than_there_is, "has no name"),
+    ],
+)
+async def test_who_floods_or_breaks_the_rules_is_left_and_named(tmp_path: Path, says: Callable[[Node], list[m.Message]], word: str) -> None:
+    async with nodes(tmp_path, "hq") as (hq,), lying(hq) as liar:
+        await hq.append([readings(0, 10)])
+        before = hq.log.ledger("containers")
+        await liar.say(*says(hq))
+        await until(lambda: named(hq, "tokyo", word))
+        await until(lambda: "tokyo" not in hq.links.status())
+        assert hq.log.ledger("containers") == before, "nothing of it stands in the log"
+
+
+async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path: Path) -> None:
+    async with nodes(tmp_path, "hq") as (hq,), lying(hq) as liar:
+        for number in range(300):
+            await liar.say(m.Track(number, "containers", f"y{number}", 1), m.Gone(number, "lost", [(0, 9)]))
+        await liar.say(m.Ping(7))
+        await until(lambda: m.Pong(7) in liar.heard)
+        assert not hq.log.ledger("containers")
+
+
+async def test_one_new_generation_at_most_for_who_says_it_has_more_and_brings_nothing(tmp_path: Path) -> None:
+    async with nodes(tmp_path, "hq") as (hq,):
+        await hq.append([readings(0, 10)])
+        first = hq.log.origin
+
+        async def claim() -> None:
+            async with lying(hq) as liar:
+                await liar.say(track(0, "containers", hq.log.origin), m.Have(0, [(0, 1000)]), m.Ping(7))
+                await until(lambda: m.Pong(7) in liar.heard)
+
+        await claim()
+        await until(lambda: hq.log.origin != first)
+        second = hq.log.origin
+        for _ in range(3):
+            await claim()
+        await until(lambda: named(hq, "tokyo", "more of this node's records"))
+        assert hq.log.origin == second
+        async with lying(hq, "ship-a") as ship:
+            await ship.say(track(0, "containers", second), m.Have(0, [(0, 1000)]))
+            await until(lambda: named(hq, "ship-a", ""))
+        assert hq.log.origin == second, "who may not bring them is not believed at all"
+
+
+async def test_who_sends_byte_by_byte_holds_up_nobody(tmp_path: Path) -> None:
+    async with nodes(tmp_path, "ship-a", "hq") as (ship, hq), lying(hq) as liar:
+        await ship.append([readings(0, 2000)])
+        origin = ship.log.origin
+        await liar.say(track(0, "containers", origin), m.Begin(1, 0, 0, 100_000, 1 << 20, bytes(16), 0, b"x"))
+        ship.link([address("ship-a", "hq", hq.url)])
+        await until(lambda: held(hq, "containers", origin) == 2000)
+        await liar.say(m.Fragment(1, b"x"))
+        assert "tokyo" in hq.links.status()
+
+
+async def _replayed(source: list[bytes], hq: Node) -> None:
+    dialler = Dialler("tokyo")
+    wire = await dialler.dial(hq.url, "hq", "token-of-tokyo", "lan")
+    for data in source:
+        if not await wire.send(data):
+            break
+    with suppress(TimeoutError):
+        async with asyncio.timeout(5):
+            async for _ in wire.messages():
+                pass
+    await dialler.close()
+
+
+async def test_an_old_session_replayed_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that Tokyo said to headquarters once, with what it lost since, said again by somebody who recorded it."""
+    said: list[bytes] = []
+    sends: Callable[[Wire, bytes], Awaitable[bool]] = Wire.send
+    async with nodes(tmp_path, "tokyo", "hq") as (tokyo, hq):
+
+        async def recorded(self: Wire, data: bytes) -> bool:
+            if any(live.wire is self for live in tokyo.links._live.values()):
+                said.append(data)
+            return await sends(self, data)
+
+        monkeypatch.setattr(Wire, "send", recorded)
+        tokyo.link([address("tokyo", "hq", hq.url)])
+        await tokyo.append([readings(0, 50)])
+        origin = tokyo.log.origin
+        await until(lambda: held(hq, "containers", origin) == 50)
+        tokyo.link([])
+        await until(lambda: not hq.links.status())
+        await tokyo.stop()
+        await hq.append([readings(50, 10)])
+        before = {stream: hq.log.ledger(stream) for stream in ("containers", "alerts", "registry")}
+        await _replayed(said, hq)
+        assert {stream: hq.log.ledger(stream) for stream in before} == before
