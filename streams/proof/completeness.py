@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from streams.ranges import RangeSet
 
 READINGS_TO_LEARN_FROM = 3
 INTERVAL_MS_MIN = 1_000
@@ -31,8 +34,9 @@ class Completeness:
 
     `expected`: reports that fit the span at `interval_ms`. `held`: different readings (one device, one time: one reading).
     `silences` longer than one and a half intervals are counted in whole intervals: those that lie where runs were thinned are `thinned`,
-    the others `missing`. `late`: reached their origin more than an interval after they were measured. Without an interval expected,
-    thinned, missing and late are None: nothing is known of what there should be.
+    the others `missing`. `longest_silence` is outside of what was thinned; where that is everything it has no length. `late`: reached
+    their origin more than an interval after they were measured. Without an interval expected, thinned, missing and late are None: nothing
+    is known of what there should be.
     """
 
     since_at_ms: int
@@ -60,20 +64,40 @@ class Completeness:
         }
 
 
-def learned_interval_ms(readings: Iterable[Reported]) -> int | None:
+def learned_interval_ms(readings: Iterable[Reported], thinned: Iterable[Span] = ()) -> int | None:
     """The reporting interval, from the readings themselves: the median time between two of one device, of the device with most readings.
 
-    None for fewer than READINGS_TO_LEARN_FROM, and below INTERVAL_MS_MIN: such a device has no interval.
-    A device that changes its interval midway is taken at the one it kept for more reports.
+    Two between which runs were `thinned` tell nothing of it. None where fewer than READINGS_TO_LEARN_FROM readings tell, and below
+    INTERVAL_MS_MIN: such a device has no interval. A device that changes its interval midway is taken at the one it kept for more reports.
     """
+    gone = _Thinned(thinned)
     times: dict[str | None, set[int]] = {}
     for reading in readings:
         times.setdefault(reading.device, set()).add(reading.at_ms)
     longest = max(times.values(), key=len, default=set())
-    if len(longest) < READINGS_TO_LEARN_FROM:
+    steps = [b - a for a, b in pairwise(sorted(longest)) if not gone.between(a, b)]
+    if len(steps) < READINGS_TO_LEARN_FROM - 1:
         return None
-    interval_ms = round(statistics.median(b - a for a, b in pairwise(sorted(longest))))
+    interval_ms = round(statistics.median(steps))
     return interval_ms if interval_ms >= INTERVAL_MS_MIN else None
+
+
+class _Thinned:
+    """Times over which runs were thinned."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._ranges = RangeSet(spans)
+        self._starts, self._ends = [first for first, _ in self._ranges], [end for _, end in self._ranges]
+
+    def between(self, since_at_ms: int, until_at_ms: int) -> bool:
+        """Whether any of them lies between these."""
+        at = bisect_right(self._ends, since_at_ms)
+        return at < len(self._starts) and self._starts[at] < until_at_ms
+
+    def longest_outside(self, spans: Iterable[Span]) -> Span | None:
+        """The longest piece of these spans outside of them."""
+        pieces = (piece for span in spans for piece in (RangeSet([span]).without(self._ranges) if self.between(*span) else (span,)))
+        return max(pieces, key=lambda piece: piece[1] - piece[0], default=None)
 
 
 def completeness(
@@ -88,16 +112,16 @@ def completeness(
         raise ValueError(f"a span of time ends after it begins, not {since_at_ms}..{until_at_ms}")
     latest_first = sorted((one for one in readings if since_at_ms <= one.at_ms < until_at_ms), key=_order, reverse=True)
     inside = sorted({(one.device, one.at_ms): one for one in latest_first}.values(), key=_order)
-    interval_ms = learned_interval_ms(inside) if interval_ms is None else interval_ms
-    silences = list(pairwise([since_at_ms, *(one.at_ms for one in inside), until_at_ms]))
-    longest = max(silences, key=lambda span: span[1] - span[0])
+    interval_ms = learned_interval_ms(inside, thinned) if interval_ms is None else interval_ms
+    gone_spans, times = _Thinned(thinned), [since_at_ms, *(one.at_ms for one in inside), until_at_ms]
+    longest = gone_spans.longest_outside(pairwise(times)) or (since_at_ms, since_at_ms)
     if interval_ms is None:
         return Completeness(since_at_ms, until_at_ms, None, None, len(inside), None, None, None, longest)
     if interval_ms <= 0 or (until_at_ms - since_at_ms) // interval_ms > REPORTS_MAX:
         raise ValueError(f"an interval of {interval_ms} ms is none that anything reports at over {until_at_ms - since_at_ms} ms")
     expected = max(1, (until_at_ms - since_at_ms) // interval_ms)
     lacking = _lacking([one.at_ms for one in inside], since_at_ms, until_at_ms, interval_ms)
-    gone = sum(any(first <= at_ms < end for first, end in thinned) for at_ms in lacking)
+    gone = sum(gone_spans.between(at_ms, at_ms + 1) for at_ms in lacking)
     late = sum(one.received_at_ms - one.at_ms > interval_ms for one in inside)
     return Completeness(since_at_ms, until_at_ms, interval_ms, expected, len(inside), gone, len(lacking) - gone, late, longest)
 

@@ -225,6 +225,8 @@ def test_what_is_thinned_is_told_apart_from_what_is_missing(tmp_path: Path, caps
     found = json.loads(out)
     assert (code, found["held"], found["missing"]) == (0, kept, 0)
     assert found["thinned"] == len(hours) - kept > 0
+    learned = json.loads(run(capsys, "log", "completeness", box(1), "-f", tmp_path, *span, "--json")[1])
+    assert learned == found, "the interval is learned where nothing was thinned"
     assert found["late"] == sum(stream == "containers" for stream in log_streams(tmp_path)), "of kept ones it is not known"
 
 

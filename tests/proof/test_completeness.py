@@ -39,6 +39,18 @@ def test_what_was_thinned_is_not_missing() -> None:
     assert (found.missing, found.thinned) == (1, 2)
 
 
+def test_the_interval_is_not_learned_where_runs_were_thinned() -> None:
+    """Of each of four hours but the first, the first reading, one in the middle and the last were kept; of one all, then nothing came."""
+    whole = [one for one in every(MINUTE, 300) if one.at_ms < 270 * MINUTE]
+    kept = [one for one in whole if one.at_ms < 60 * MINUTE or one.at_ms // MINUTE % 60 in (0, 31, 59) or one.at_ms >= 240 * MINUTE]
+    thinned = [(hour * HOUR, hour * HOUR + 59 * MINUTE) for hour in (1, 2, 3)]
+    found = completeness(kept, 0, 300 * MINUTE, thinned=thinned)
+    assert (found.interval_ms, found.expected, found.held, found.thinned, found.missing) == (MINUTE, 300, len(kept), 3 * 57, 30)
+    assert found.longest_silence == (269 * MINUTE, 300 * MINUTE)
+    few = completeness([one for one in kept if HOUR <= one.at_ms < 2 * HOUR], HOUR, 2 * HOUR - MINUTE, thinned=thinned)
+    assert (few.interval_ms, few.expected, few.longest_silence) == (None, None, (HOUR, HOUR)), "nothing tells of it"
+
+
 def test_repeats_count_once_and_late_ones_are_told() -> None:
     readings = every(HOUR, 24)
     readings += [readings[3], Reported(readings[4].at_ms, readings[4].at_ms + 9 * HOUR, "TRK")]
