@@ -96,24 +96,23 @@ class GroupCommitter:
 
         A failure that the log does not name is told to all of them, who can not know what became of their rows; later appends go on.
         """
-        loop = asyncio.get_running_loop()
         appends = [append for caller in callers for append in caller.appends]
-        try:
-            answers = await loop.run_in_executor(self._thread, self._log.append, appends)
-        except Misuse as problem:
-            if len(callers) == 1:
-                _refuse(callers, problem)
-            else:
-                for caller in callers:
-                    await self._commit([caller])
-        except Exception as problem:
-            _refuse(callers, problem)
+        done = asyncio.get_running_loop().run_in_executor(self._thread, self._log.append, appends)
+        await asyncio.wait([done])
+        problem = done.exception()
+        if problem is None:
+            answers = iter(done.result())
+            for caller in callers:
+                answer = [next(answers) for _ in caller.appends]
+                if not caller.answer.done():
+                    caller.answer.set_result(answer)
+        elif isinstance(problem, Misuse) and len(callers) > 1:
+            for caller in callers:
+                await self._commit([caller])
         else:
-            at = 0
             for caller in callers:
                 if not caller.answer.done():
-                    caller.answer.set_result(answers[at : at + len(caller.appends)])
-                at += len(caller.appends)
+                    caller.answer.set_exception(problem)
 
     def _count(self, rows: int) -> None:
         self._rows += rows
@@ -121,9 +120,3 @@ class GroupCommitter:
             self._room.set()
         else:
             self._room.clear()
-
-
-def _refuse(callers: Sequence[_Caller], problem: Exception) -> None:
-    for caller in callers:
-        if not caller.answer.done():
-            caller.answer.set_exception(problem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -66,11 +66,10 @@ class LogWriter:
             for new, (first, end) in zip(blocks, spans, strict=True)
         ]
         change = self.book.change(header, placed, self._segments.number, at + length)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._segments.drop)
             self._index.apply([change])
-        except BaseException:
-            self._segments.drop()
-            raise
+            undo.pop_all()
         self._segments.keep(length)
         self.book.take(change)
         commit_point("log.indexed")
