@@ -7,19 +7,22 @@ Parts, with their sizes and what they are by default; all parts, one after anoth
     meeting [topics=100000]     meeting again with nothing new, 600 ms round trip (ours alone)
     cycle [readings=100000]     five nodes in a ring (ours alone)
 
-Sides: landfall, nats, mosquitto; all unless some are named. Every peer takes one message a reading, its JSON, as sensors publish
-it. Prints what is done to standard error, one JSON object at the end.
+Sides: landfall, nats, mosquitto, kafka; all unless some are named. Every peer takes one message a reading, its JSON, as sensors publish
+it. MirrorMaker's jars (36 MB) are fetched by `python -m bench.duel.mirrorjars` beforehand. Prints
+what is done to standard error, one JSON object at the end.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.duel.mirrormaker import MirrorMaker
 from bench.duel.mosquittobridge import MosquittoBridge
 from bench.duel.natsleaf import NatsLeaf
 from bench.duel.ours import Ours
@@ -35,6 +38,7 @@ SLOW: dict[str, Callable[[Path], Side]] = {
     "landfall": lambda folder: Ours(folder, "satellite", OWN_RATE_BIT_S),
     "nats": NatsLeaf,
     "mosquitto": MosquittoBridge,
+    "kafka": MirrorMaker,
 }
 UNLIMITED = SLOW | {"landfall": lambda folder: Ours(folder, "lan", sender="hq", receiver="tokyo")}
 
@@ -92,7 +96,8 @@ PARTS: dict[str, Callable[[list[int], list[str], Path], dict[str, Any]]] = {
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and prints. Asked to end, it ends what it has started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sizes: dict[str, list[int]] = {}
     named: list[str] = []
     for word in sys.argv[1:]:

@@ -19,7 +19,6 @@ from bench.proxy import LoopThread, Shape
 RATE_BIT_S, ROUND_TRIP_S = 128_000, 0.6
 CUT_S, CUT_EVERY_S = 5.0, 60.0
 ALERT_EVERY_S = 2.5
-ALERTS_ALONE = 8
 RESUMED_BYTES = 2_000
 """More than any side says of itself before it goes on with what it was sending."""
 SPARE = 1.3
@@ -64,18 +63,10 @@ def slow_link(side: Side, plan: Plan, thread: LoopThread, tell: Callable[[str], 
         side.load(given)
         tell(f"{side.name}: {given.readings:,} readings are aboard")
         link.up()
-        figures["first_moved_s"] = round(wait_until(lambda: side.moved() > 0, "the backlog moves", FIRST_S_MAX), 2)
-        figures["quiet"] = quiet = _phase(side, link, lambda: time.sleep(plan.quiet_s))
-        tell(f"{side.name}: quiet {quiet}")
-        figures["alerts"] = _alerts(side, link, plan, quiet)
-        tell(f"{side.name}: alerts {figures['alerts']}")
-        figures["cuts"] = _cuts(side, link, plan)
-        tell(f"{side.name}: cuts {figures['cuts']}")
-        link.reshape(Shape())
-        figures["drained_s"] = round(wait_until(lambda: side.arrived() >= given.readings, "all of it is ashore", DRAINED_S_MAX, 0.5), 1)
-    except TimeoutError as problem:
-        figures["ended_by"] = str(problem)
-    try:
+        try:
+            figures |= _phases(side, link, plan, given, tell)
+        except TimeoutError as problem:
+            figures["ended_by"] = str(problem)
         figures["arrived"] = side.arrived()
         figures["bytes_reading"] = round(link.all_bytes() / max(1, figures["arrived"]), 2)
         figures |= asdict(side.compared(given))
@@ -85,6 +76,21 @@ def slow_link(side: Side, plan: Plan, thread: LoopThread, tell: Callable[[str], 
         side.stop()
         thread.wait(side.proxy.stop())
     return figures
+
+
+def _phases(side: Side, link: Shoreward, plan: Plan, given: Given, tell: Callable[[str], None]) -> dict[str, Any]:
+    """One after another, told as they end; then the link is opened wide until all is ashore. Raises TimeoutError."""
+    first_s = wait_until(lambda: side.moved() > 0, "the backlog moves", FIRST_S_MAX)
+    quiet = _phase(side, link, lambda: time.sleep(plan.quiet_s))
+    tell(f"{side.name}: quiet {quiet}")
+    alerts, published = _alerts(side, link, plan, quiet)
+    tell(f"{side.name}: alerts {alerts}, so far {_waited(side, published)}")
+    cuts = _cuts(side, link, plan)
+    tell(f"{side.name}: cuts {cuts}")
+    link.reshape(Shape())
+    drained_s = wait_until(lambda: side.arrived() >= given.readings, "all of it is ashore", DRAINED_S_MAX, 0.5)
+    alerts |= _waited(side, published)
+    return {"first_moved_s": round(first_s, 2), "quiet": quiet, "alerts": alerts, "cuts": cuts, "drained_s": round(drained_s, 1)}
 
 
 def _mark(side: Side, link: Shoreward) -> Mark:
@@ -106,8 +112,8 @@ def _phase(side: Side, link: Shoreward, work: Callable[[], object], cut_s: float
     }
 
 
-def _alerts(side: Side, link: Shoreward, plan: Plan, quiet: dict[str, Any]) -> dict[str, Any]:
-    """An alert every ALERT_EVERY_S past the backlog; how long each took, and what the backlog lost by them."""
+def _alerts(side: Side, link: Shoreward, plan: Plan, quiet: dict[str, Any]) -> tuple[dict[str, Any], dict[int, float]]:
+    """An alert every ALERT_EVERY_S past the backlog: what the backlog lost by them, and when each was published."""
     published: dict[int, float] = {}
 
     def publish() -> None:
@@ -119,15 +125,19 @@ def _alerts(side: Side, link: Shoreward, plan: Plan, quiet: dict[str, Any]) -> d
         time.sleep(max(0.0, begins_s + plan.alerts_s - time.monotonic()))
 
     phase = _phase(side, link, publish)
+    slowed = round(1 - phase["moved_s"] / quiet["moved_s"], 4) if quiet["moved_s"] else None
+    return {**phase, "heard_meanwhile": len(side.alerts_heard_s()), "backlog_slowed": slowed}, published
+
+
+def _waited(side: Side, published: dict[int, float]) -> dict[str, Any]:
+    """How long each alert took that came at all; those that came after the link was opened wide would have taken longer."""
     heard = dict(side.alerts_heard_s())
     waited = sorted(heard[number] - at_s for number, at_s in published.items() if number in heard)
-    told: dict[str, Any] = {"published": len(published), "heard": len(waited), **phase}
-    if len(waited) > 1:
+    told: dict[str, Any] = {"published": len(published), "heard": len(waited)}
+    if waited:
         told |= {"p50_s": round(statistics.median(waited), 3), "max_s": round(waited[-1], 3)}
         told["p99_s"] = round(waited[min(len(waited) - 1, int(0.99 * len(waited)))], 3)
-    if len(waited) < len(published):
-        told["not_heard_wait_at_least_s"] = round(time.monotonic() - min(at for n, at in published.items() if n not in heard), 1)
-    return told | {"backlog_slowed": round(1 - phase["moved_s"] / quiet["moved_s"], 4) if quiet["moved_s"] else None}
+    return told
 
 
 def _cuts(side: Side, link: Shoreward, plan: Plan) -> dict[str, Any]:
