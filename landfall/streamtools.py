@@ -109,7 +109,7 @@ def show(
     table = Table(box=None, show_header=False)
     for field, told in {"stream": name, "version": version or "not set itself", **_told(definitions.of(name))}.items():
         table.add_row(field, str(told), style=None)
-    Console().print(table)
+    Console().print(table, markup=False)
 
 
 @stream_app.command("versions")
@@ -146,7 +146,7 @@ def list_streams(
         kept = _told_retention(definition.retention)
         amounts = [f"{number:,}" for number in held[stream]] if stream in held else []
         table.add_row(stream, *amounts, definition.lane.name.lower(), *kept, definition.home, ", ".join(definition.replicate))
-    Console(width=None if Console().is_terminal else 200).print(table)
+    Console(width=None if Console().is_terminal else 200).print(table, markup=False)
 
 
 def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
