@@ -233,33 +233,17 @@ def test_gone_offsets_are_passed_over(make: Maker) -> None:
     assert numbers(target) == numbers(source)
 
 
-def test_what_is_held_of_another_is_not_let_go_because_it_is_said_to_be_gone(make: Maker) -> None:
+def test_a_record_outweighs_the_word_that_it_is_gone_but_for_its_own_node_s(make: Maker) -> None:
     source, target = make("ship-a"), make("port-b")
     append_rows(source, rows(30))
-    origin = source.origin
-    target.admit(list(source.blocks("containers", origin, 12, 15)))
-    target.declare_gone("containers", origin, 10, 20, "thinned")
-    ledger = target.ledger("containers")[origin]
-    assert (ledger.held, ledger.gone) == (RangeSet([(12, 15)]), {"thinned": RangeSet([(10, 12), (15, 20)])})
-    assert target.admit(list(source.blocks("containers", origin, 5, 18))) == 10
-    ledger = target.ledger("containers")[origin]
-    assert (ledger.held, ledger.gone) == (RangeSet([(5, 18)]), {"thinned": RangeSet([(18, 20)])})
-    target.declare_all_gone("containers", origin, RangeSet([(0, 6), (9, 12), (19, 22)]), "lost")
-    ledger = target.ledger("containers")[origin]
-    assert ledger.gone == {"thinned": RangeSet([(18, 20)]), "lost": RangeSet([(0, 5), (20, 22)])}
-    assert offsets(target, "containers", origin) == list(range(5, 18))
-    copy_all(source, target, ["containers"])
-    assert numbers(target) == numbers(source)
-    assert not any(target.ledger("containers")[origin].gone.values())
-
-
-def test_own_records_that_are_gone_are_not_taken_back(make: Maker) -> None:
-    source, target = make("ship-a"), make("port-b")
-    append_rows(source, rows(30))
-    copy_all(source, target, ["containers"])
-    source.declare_gone("containers", source.origin, 10, 20, "thinned")
-    assert source.admit(list(target.blocks("containers", source.origin, 0, 30))) == 0
-    assert source.ledger("containers")[source.origin].gone == {"thinned": RangeSet([(10, 20)])}
+    target.admit(list(source.blocks("containers", source.origin, 12, 15)))
+    target.declare_gone("containers", source.origin, 10, 20, "thinned")
+    assert target.ledger("containers")[source.origin].gone == {"thinned": RangeSet([(10, 12), (15, 20)])}
+    assert copy_all(source, target, ["containers"]) == 27
+    target.declare_all_gone("containers", source.origin, RangeSet([(0, 6), (29, 32)]), "lost")
+    assert target.ledger("containers")[source.origin].gone == {"thinned": RangeSet(), "lost": RangeSet([(30, 32)])}
+    source.declare_gone("containers", source.origin, 0, 30, "thinned")
+    assert not source.admit(list(target.blocks("containers", source.origin, 0, 30)))
 
 
 def test_the_own_future_can_not_be_declared_gone_or_trimmed(make: Maker) -> None:
