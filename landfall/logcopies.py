@@ -103,6 +103,8 @@ def _damaged(row: Row) -> str:
 def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
     frames = "" if in_kafka(log) else f"{tally.frames:,} frames, "
     looked_at = f"{frames}{tally.blocks:,} blocks, {tally.records:,} records"
+    if tally.unread:
+        looked_at += f" and {tally.unread:,} of a newer version, kept and passed on, that this one does not read"
     return f"{damaged:,} damaged; {looked_at}" if damaged else f"all is well: {looked_at}"
 
 

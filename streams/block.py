@@ -196,6 +196,10 @@ def digest(data: bytes | memoryview) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
+class UnknownCodec(Misuse):
+    """The block's payload is of a codec that this version does not read: it is kept, served and relayed as it is."""
+
+
 class BlockTooLarge(Misuse):
     """The rows do not fit one block, but fewer of them may: try each half."""
 
@@ -235,7 +239,7 @@ class Codec(Protocol):
     def decode(self, block: Block) -> pa.RecordBatch:
         """The block's rows in offset order, with GIVEN, STAMPED and signal columns.
 
-        Raises Corrupt for hostile or damaged bytes, in bounded memory and time; Misuse for a codec number it does not know.
+        Raises Corrupt for hostile or damaged bytes, in bounded memory and time; UnknownCodec for a number that is none of its own.
         """
         ...
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes, TopicRows
+from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes, TopicRows, UnknownCodec
 from streams.codec.columns import TYPES
 from streams.codec.directory import Directories
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
@@ -102,7 +102,7 @@ def cells_of(records: pa.RecordBatch) -> int:
 
 def _check_codec(codec: int) -> None:
     if codec != CODEC:
-        raise Misuse(f"a block of codec {codec} is none of codec {CODEC}", hint="a newer version of Landfall reads it")
+        raise UnknownCodec(f"a block of codec {codec} is none of codec {CODEC}", hint="a newer version of Landfall reads it")
 
 
 def _check(records: pa.RecordBatch) -> int:

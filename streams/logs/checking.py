@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.block import Block, Codec
+from streams.block import Block, Codec, UnknownCodec
 from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
@@ -27,11 +27,12 @@ class Finding:
 
 @dataclass(slots=True)
 class Tally:
-    """How much was looked at."""
+    """How much was looked at. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified."""
 
     frames: int = 0
     blocks: int = 0
     records: int = 0
+    unread: int = 0
 
 
 def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
@@ -120,5 +121,7 @@ def _check_line(reader: AnyReader, stream: str, origin: Origin, tally: Tally) ->
                 tally.records += batch.records.num_rows
         except RetryLater:
             raise
+        except UnknownCodec:
+            tally.unread += span.end - span.first
         except LandfallError as problem:
             yield Finding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem))

@@ -13,6 +13,7 @@ from streams.clock import StillClock
 from streams.codec import CODEC, BlockCodec
 from streams.codec.picked import PickedRows
 from streams.errors import Misuse
+from streams.logs.checking import Tally, check
 from streams.logs.files import FileLog
 from streams.logs.indexing import remove_index
 from streams.words import Origin, Position
@@ -74,6 +75,21 @@ def test_it_is_stored_and_served_whole_between_blocks_that_are_read(tmp_path: Pa
     with pytest.raises(Misuse):
         list(log.run("containers", SHIP, 0, 90))
     log.close()
+
+
+def test_it_is_no_damage(tmp_path: Path) -> None:
+    log = open_log(tmp_path, "port-b")
+    log.admit(mixed())
+    log.close()
+    tally = Tally()
+    assert list(check(tmp_path / "log", BlockCodec(), tally)) == []
+    assert (tally.blocks, tally.records, tally.unread) == (3, 60, 30)
+    [segment] = (tmp_path / "log" / "segments").iterdir()
+    bits = bytearray(segment.read_bytes())
+    at = bits.index(mixed()[1].payload)
+    bits[at + 5] ^= 1
+    segment.write_bytes(bits)
+    assert list(check(tmp_path / "log", BlockCodec(), Tally())), "what is not read is verified all the same"
 
 
 def test_it_goes_through_older_nodes_to_one_that_reads_it(tmp_path: Path) -> None:
