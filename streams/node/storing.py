@@ -189,7 +189,8 @@ class Store:
         except LandfallError as problem:
             self._doubted = []
             for one in doubted:
-                one.done.set_result(problem)
+                if not one.done.done():
+                    one.done.set_result(problem)
             return []
         proven, self._doubted, now_s = [], [], asyncio.get_running_loop().time()
         for one, belief in zip(doubted, beliefs, strict=True):
