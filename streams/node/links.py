@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import math
 import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -30,10 +31,17 @@ told = logging.getLogger("landfall.node")
 
 BACKOFF_FIRST_S = 0.25
 BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 30.0}
+BACKOFF_SOON_S, SOON_S = 1.0, 30.0
+"""For so long after a good session has ended, no longer than this is waited: what was cut is most often back in seconds."""
 FAREWELLS_S = 3.0
 LINK_GAUGES = "link."
 STEADY_S = 5.0
 """A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
+
+
+def longer_backoff_s(backoff_s: float, link: LinkClass, since_good_s: float) -> float:
+    """How long to wait after one more dialling in vain, so long after a good session has ended."""
+    return min(backoff_s * 2, BACKOFF_SOON_S if since_good_s < SOON_S else BACKOFF_MAX_S[link])
 
 
 @dataclass(slots=True)
@@ -198,7 +206,7 @@ class Links:
         await self._dialler.close()
 
     async def _keep(self, address: PeerAddress) -> None:
-        backoff_s, problem_told = BACKOFF_FIRST_S, ""
+        backoff_s, problem_told, good_ended_s = BACKOFF_FIRST_S, "", -math.inf
         peer = self._known[address.node]
         while not self._closing:
             again = self._again
@@ -208,8 +216,8 @@ class Links:
                     wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
                     opened_s, problem_told = self._clock.monotonic_s(), ""
                     await self._run(peer, policy, wire, dialled_here=True)
-                    if self._clock.monotonic_s() - opened_s >= STEADY_S:
-                        backoff_s = BACKOFF_FIRST_S
+                    if (ended_s := self._clock.monotonic_s()) - opened_s >= STEADY_S:
+                        backoff_s, good_ended_s = BACKOFF_FIRST_S, ended_s
                 except LandfallError as problem:
                     if str(problem) != problem_told:
                         told.info("no link to %s yet: %s", address.node, problem)
@@ -220,7 +228,7 @@ class Links:
                     await again.wait()
                 backoff_s = BACKOFF_FIRST_S
             except TimeoutError:
-                backoff_s = min(backoff_s * 2, BACKOFF_MAX_S[address.link])
+                backoff_s = longer_backoff_s(backoff_s, address.link, self._clock.monotonic_s() - good_ended_s)
 
     def _policy(self, link: LinkClass) -> LinkPolicy | None:
         """What a link of this class is to be dialled for now; None when there is nothing that its budget allows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from bench.proxy import Proxy
 from streams.errors import NotAllowed
 from streams.link.dialling import Dialler
 from streams.log import Append
+from streams.node.links import BACKOFF_FIRST_S, SOON_S, longer_backoff_s
 from streams.node.settings import PeerAddress
+from streams.policy import LinkClass
 from streams.records import Record, to_batch
 from tests.node.fleet import address, readings, started, until
 
@@ -83,6 +86,18 @@ async def test_back_off_ends_the_moment_a_link_comes_up(tmp_path: Path) -> None:
     await ship.stop()
     await tokyo.stop()
     await proxy.stop()
+
+
+@pytest.mark.parametrize(("link", "long_s"), [("lan", 2.0), ("port", 5.0), ("satellite", 30.0)])
+def test_after_a_good_session_a_cut_is_tried_every_second_for_half_a_minute(link: LinkClass, long_s: float) -> None:
+    backoff_s, at_s, waits = BACKOFF_FIRST_S, 0.0, []
+    while at_s < 200.0:
+        waits.append((at_s, backoff_s))
+        at_s += backoff_s
+        backoff_s = longer_backoff_s(backoff_s, link, at_s)
+    assert max(wait_s for began_s, wait_s in waits if began_s < SOON_S) == 1.0
+    assert waits[-1][1] == long_s
+    assert longer_backoff_s(1.0, link, math.inf) == 2.0, "without a good session before it, at once"
 
 
 async def test_a_cut_link_is_taken_up_again_and_goes_on(tmp_path: Path) -> None:
