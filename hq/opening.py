@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from streams.codec import BlockCodec
-from streams.errors import RetryLater, Trimmed
-from streams.log import LogReader
+from streams.errors import RetryLater
 from streams.logs.kinds import AnyReader, open_reader
-from streams.metrics import Metrics
-from streams.records import Batch
-from streams.words import Position
 
 THERE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.1
@@ -28,13 +23,3 @@ def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> AnyReader:
             if time.monotonic() > deadline_s:
                 raise RetryLater(f"there is no log in {folder}", hint="start headquarters' node first, or mend the setting") from None
         time.sleep(LOOK_EVERY_S)
-
-
-def read_on(reader: LogReader, stream: str, position: Position, metrics: Metrics) -> Iterator[Batch]:
-    """As `reader.read`. What lies below the floor of this copy is counted as `trimmed` and passed over: it is nowhere here."""
-    try:
-        yield from reader.read(stream, position)
-    except Trimmed:
-        floors = Position({origin: one.floor for origin, one in reader.ledger(stream).items()})
-        metrics.count("trimmed")
-        yield from reader.read(stream, position.merged(floors))

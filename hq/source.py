@@ -12,27 +12,31 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from hq.patience import PatientReaders
 from hq.wide import WIDE_DDL, widen
+from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.errors import Misuse, RetryLater, Trimmed
 from streams.log import LogReader
 from streams.logs.kinds import open_reader
+from streams.patience import Standing, between, cut, standings_from_json, standings_to_json
 from streams.ranges import RangeSet
-from streams.words import Origin, Position, check_stream
+from streams.words import Origin, check_stream
 
 FORMAT = "landfall"
 RECORDS_MAX = 100_000
 PARTITIONS = 2
 PARTITION_RECORDS_MIN = 4_096
 
-StreamPositions = dict[str, dict[str, int]]
-"""An offset as Spark keeps it: stream → `Position.to_json()`."""
+StreamPositions = dict[str, Any]
+"""An offset as Spark keeps it: `streams.patience.standings_to_json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +97,23 @@ class LogStreamReader(DataSourceStreamReader):
     def latestOffset(self, start: StreamPositions, limit: ReadLimit) -> StreamPositions:  # noqa: N802
         """Where the next micro-batch ends: the log's Positions, or as far as `limit` allows, the same for every origin that has a backlog.
 
+        A hole is waited for as long as its stream's patience, then it is skipped; what comes of it is part of the micro-batch after.
+
         The last stream is looked at last, and its records are not held back: what it said before any record of the others is read with
         that.
         """
-        log = _log(self.folder)
-        latest = {stream: log.position(stream).merged(Position.from_json(start.get(stream, {}))) for stream in self.streams}
+        readers = _readers(self.folder)
+        readers.follow()
+        before = self._standings(start)
+        latest = {stream: readers.of(stream).reached(standing) for stream, standing in before.items()}
         if not isinstance(limit, ReadAllAvailable):
-            latest = self._held_back(start, latest, limit.max_rows if isinstance(limit, ReadMaxRows) else self.records_max)
-        return {stream: position.to_json() for stream, position in latest.items()}
+            self._hold_back(before, latest, limit.max_rows if isinstance(limit, ReadMaxRows) else self.records_max)
+        return standings_to_json(latest)
 
     def partitions(self, start: StreamPositions, end: StreamPositions) -> Sequence[Runs]:
         """The micro-batch as tasks. Raises Trimmed when the log no longer has what was never read."""
-        held = [run for stream in self.streams for run in self._held(stream, start.get(stream, {}), end.get(stream, {}))]
+        before, after = self._standings(start), self._standings(end)
+        held = [run for stream in self.streams for run in self._held(stream, before[stream], after[stream])]
         total = sum(offsets.count() for _, _, offsets in held)
         share = max(PARTITION_RECORDS_MIN, -(-total // self.partitions_max))
         return [Runs(task) for task in _tasks(held, share)]
@@ -127,34 +136,36 @@ class LogStreamReader(DataSourceStreamReader):
                     hint="the log fetches damaged records again from a peer; look at its `exceptions`",
                 )
 
-    def _held_back(self, start: StreamPositions, latest: Mapping[str, Position], rows_max: int) -> dict[str, Position]:
-        waiting = {}
-        for stream, position in latest.items():
-            read = Position.from_json(start.get(stream, {}))
-            for origin, offset in position.items():
-                if offset > read[origin] and stream != self.streams[-1]:
-                    waiting[stream, origin] = offset - read[origin]
-        shares = fair_shares(list(waiting.values()), rows_max)
-        ends = {stream: dict(position) for stream, position in latest.items()}
-        for (stream, origin), backlog, share in zip(waiting, waiting.values(), shares, strict=True):
-            ends[stream][origin] -= backlog - share
-        return {stream: Position(offsets) for stream, offsets in ends.items()}
+    def _standings(self, offset: StreamPositions) -> dict[str, Standing]:
+        known = standings_from_json(offset)
+        return {stream: known.get(stream, Standing()) for stream in self.streams}
 
-    def _held(self, stream: str, start: Mapping[str, int], end: Mapping[str, int]) -> Iterator[tuple[str, Origin, RangeSet]]:
-        """Per origin the offsets from `start` to `end` that the log holds."""
-        read = Position.from_json(start)
+    def _hold_back(self, before: Mapping[str, Standing], latest: dict[str, Standing], rows_max: int) -> None:
+        waiting = {
+            (stream, origin): offsets.count()
+            for stream in self.streams[:-1]
+            for origin, offsets in between(before[stream], latest[stream]).items()
+        }
+        shares = fair_shares(list(waiting.values()), rows_max)
+        for (stream, origin), share in zip(waiting, shares, strict=True):
+            latest[stream] = cut(before[stream], latest[stream], origin, share)
+
+    def _held(self, stream: str, before: Standing, after: Standing) -> Iterator[tuple[str, Origin, RangeSet]]:
+        """Per origin the offsets that lead from `before` to `after` and that the log holds, apart where something is skipped between them:
+        that may have come by now, and is part of a later micro-batch."""
         ledger = _log(self.folder).ledger(stream)
-        for origin, offset in Position.from_json(end).items():
-            if origin not in ledger or offset == read[origin]:
+        for origin, offsets in between(before, after).items():
+            if origin not in ledger:
                 continue
-            floor = ledger[origin].floor
-            if origin in read and read[origin] < min(floor, offset):
+            floor, first = ledger[origin].floor, before.position[origin]
+            if origin in before.position and first < min(floor, after.position[origin]):
                 raise Trimmed(
-                    f"{stream} of {origin} begins at {floor} here, but Spark has read it up to {read[origin]} only",
+                    f"{stream} of {origin} begins at {floor} here, but Spark has read it up to {first} only",
                     hint="fetch the older records from a node that still has them, or start anew with an empty checkpoint and empty tables",
                 )
-            if held := ledger[origin].held.within(read[origin], offset):
-                yield stream, origin, held
+            for unbroken in offsets:
+                if held := ledger[origin].held.within(*unbroken):
+                    yield stream, origin, held
 
 
 def told_unless_spark_left(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
@@ -203,3 +214,9 @@ def _tasks(held: Iterable[tuple[str, Origin, RangeSet]], share: int) -> Iterator
 def _log(folder: str) -> LogReader:
     """One open reader per process and folder: Spark's Python workers are used again and again."""
     return open_reader(Path(folder), BlockCodec())
+
+
+@cache
+def _readers(folder: str) -> PatientReaders:
+    """Which holes are waited for, and since when: known as long as the process lives that plans a query."""
+    return PatientReaders(_log(folder), WallClock())

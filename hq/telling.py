@@ -57,12 +57,15 @@ class Teller:
         self._awake, self._ending = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._keep_telling, name="telling", daemon=True)
 
-    def report(self, reason: str, payload: str = "", outcome: str = "left out") -> None:
-        """One failure for `exceptions`: why, what it was about, what was done about it. Returns at once."""
+    def report(self, reason: str, payload: str = "", outcome: str = "left out", key: tuple[str, int] | None = None) -> None:
+        """One failure for `exceptions`: why, what it was about, what was done about it. Returns at once.
+
+        `key`: producer and sequence of what is to be there once, whoever reports it how often.
+        """
         self._metrics.count("exceptions")
         with self._lock:
             self._reported += 1
-            key = (self._producer, self._reported)
+            key = key or (self._producer, self._reported)
             self._failures.append(failure(self._metrics.process, reason, payload, self._clock.now_ms(), key, outcome))
             if len(self._failures) > FAILURES_KEPT_MAX:
                 self._failures.popleft()
@@ -85,9 +88,9 @@ class Teller:
             if not isinstance(problem, RetryLater):
                 log.error("metrics and failures are not taken: %s", problem)
             return False
-        told = {one.sequence for one in waiting}
+        told = {(one.producer, one.sequence) for one in waiting}
         with self._lock:
-            self._failures = deque(one for one in self._failures if one.sequence not in told)
+            self._failures = deque(one for one in self._failures if (one.producer, one.sequence) not in told)
         return True
 
     def __enter__(self) -> Self:

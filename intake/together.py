@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streams.clock import Clock
-from streams.consumers import Polled
 from streams.errors import RetryLater
 from streams.ledger import OriginLedger
 from streams.log import LogReader
+from streams.patience import Polled
 from streams.records import OFFSET, RECEIVED_AT, Batch
 from streams.words import Origin, Position
 

@@ -32,11 +32,12 @@ from cargo.watch import learn, step
 from intake.pipeline import STREAMS, Sink
 from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import Clock
-from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer, Patience, Polled
+from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Log
 from streams.metrics import Metrics
+from streams.patience import Patience, Polled
 from streams.records import BODY, Batch, Record, to_batch
 from streams.words import Position
 

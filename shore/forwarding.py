@@ -17,11 +17,12 @@ from cargo.registry import Entry, entry_body, parse_entry
 from intake.pipeline import Sink
 from shore.aboard import ShipsDesk
 from shore.terms import CustomersDesk
-from streams.consumers import Consumer, Patience
+from streams.consumers import Consumer
 from streams.crash import commit_point
 from streams.definitions import terms_of
 from streams.errors import RetryLater
 from streams.log import Append, Log
+from streams.patience import Patience
 from streams.records import BODY, OFFSET, TOPIC, Batch, Record, body_text, read_body, to_batch
 from streams.words import Coordinates
 

@@ -11,9 +11,9 @@ from shore.settings import PortSettings
 from shore.taking import Taking
 from shore.terms import CustomersDesk
 from streams.clock import Clock
-from streams.consumers import Patience
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
+from streams.patience import Patience
 
 
 class PortNode:

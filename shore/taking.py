@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from cargo.asking import Ask, read_ask
 from streams.block import Block
 from streams.codec import BlockCodec
-from streams.consumers import Consumer, Patience
+from streams.consumers import Consumer
 from streams.crash import commit_point
 from streams.definitions import may_have, may_originate
 from streams.errors import LandfallError, RetryLater
 from streams.node.node import Node
+from streams.patience import Patience
 from streams.picking import CARRIER, blocks_of, unpack
 from streams.records import BODY, OFFSET, ORDER_AT, TOPIC, Batch, read_body
 from streams.words import Coordinates

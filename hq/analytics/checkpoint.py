@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from streams.words import Position
+from streams.patience import Standing, standings_from_json
 
 SOURCE_LINE = 2
 """In an offset file: the version, Spark's own words, then a line per source. There is one source."""
@@ -21,10 +21,9 @@ def has_begun(checkpoint: Path) -> bool:
     return _last(checkpoint / "offsets") is not None
 
 
-def positions_after(checkpoint: Path, batch: int) -> dict[str, Position]:
-    """Per stream the Position at which micro-batch `batch`, begun already, ends. Raises FileNotFoundError for one Spark has forgotten."""
-    offsets: dict[str, dict[str, int]] = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[SOURCE_LINE])
-    return {stream: Position.from_json(position) for stream, position in offsets.items()}
+def standings_after(checkpoint: Path, batch: int) -> dict[str, Standing]:
+    """Per stream where micro-batch `batch`, begun already, ends. Raises FileNotFoundError for one Spark has forgotten."""
+    return standings_from_json(json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[SOURCE_LINE]))
 
 
 def _last(folder: Path) -> int | None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams.metrics import Metrics
+from streams.patience import Standing
 from streams.records import Record
-from streams.words import Position
 
 PROCESS = "analytics"
 
@@ -20,7 +20,7 @@ class Progress:
     def __init__(self) -> None:
         self.metrics = Metrics(PROCESS)
         self._lock = threading.Lock()
-        self._reached: dict[str, Position] = {}
+        self._reached: dict[str, Standing] = {}
         self._batch: int | None = None
         self._newest_at_ms: int | None = None
         self._problem: str | None = "the first micro-batch has not begun"
@@ -35,7 +35,7 @@ class Progress:
         with self._lock:
             self._problem = problem
 
-    def done(self, batch: int, reached: Mapping[str, Position], newest_at_ms: int | None) -> None:
+    def done(self, batch: int, reached: Mapping[str, Standing], newest_at_ms: int | None) -> None:
         """Micro-batch `batch` is done: all up to `reached` was read, and its newest record is of `newest_at_ms` (UTC ms)."""
         with self._lock:
             self._batch = batch
@@ -58,7 +58,7 @@ class Progress:
         with self._lock:
             return {
                 "batch": self._batch,
-                "positions": {stream: position.to_json() for stream, position in sorted(self._reached.items())},
+                "positions": {stream: standing.position.to_json() for stream, standing in sorted(self._reached.items())},
                 "newest_at_ms": self._newest_at_ms,
                 "problem": self._problem,
             }

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, Door, append_all, append_piece, pieces
 from hq.analytics.bookings import Rights
-from hq.analytics.checkpoint import last_done, positions_after
+from hq.analytics.checkpoint import last_done, standings_after
 from hq.analytics.customers import customers_appends, owed
 from hq.analytics.fleet import alert_records
 from hq.analytics.hours import changed_hours, hour_records, settle_hours
@@ -29,6 +29,7 @@ from hq.analytics.repeats import repeats
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.standing import Standing, settle_states, state_records
 from hq.analytics.writing import append_once
+from hq.patience import skipped_failures
 from hq.tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER, TABLES
 from hq.telling import failure
 from hq.wide import COORDINATES, WIDE
@@ -60,7 +61,7 @@ class Steps:
         self._hours_told = False
         self._standing = Standing(self._root)
         if (last := last_done(settings.checkpoint_dir)) is not None:
-            progress.done(last, positions_after(settings.checkpoint_dir, last), None)
+            progress.done(last, standings_after(settings.checkpoint_dir, last), None)
 
     def micro_batch(self, frame: DataFrame, batch: int) -> None:
         """All steps of one micro-batch. Raises whatever a step raises; then Spark stops, and the same micro-batch comes again."""
@@ -174,8 +175,10 @@ class Steps:
             for piece, (body, reason) in enumerate(seen.unreadable[:PIECES_MAX])
         ]
         self._progress.metrics.count("records", seen.count)
-        self._progress.done(batch, positions_after(self._settings.checkpoint_dir, batch), seen.newest_at_ms)
-        self._append([*refused, *pieces("metrics", "analytics.metrics", batch, [self._progress.record(now_ms)])])
+        reached = standings_after(self._settings.checkpoint_dir, batch)
+        self._progress.done(batch, reached, seen.newest_at_ms)
+        skipped = skipped_failures(PROCESS, reached, now_ms)
+        self._append([*refused, *skipped, *pieces("metrics", "analytics.metrics", batch, [self._progress.record(now_ms)])])
         commit_point("analytics.metrics")
 
     def _tell_hours(self) -> None:

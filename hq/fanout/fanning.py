@@ -1,29 +1,29 @@
 """The fan-out: headquarters' streams into Kafka, each record once for whoever reads only what is committed.
 
 A start is 1 rights as the settings say, 2 a new producer, which puts an end to an earlier process and its open transaction, 3 the
-Positions, read from Kafka alone. A step is 4 records read from those Positions, 5 their messages and the new Positions written in one
-transaction, 6 the commit. Killed anywhere, or unsure what became of 6, it starts again at 1.
+Positions, and what was skipped below them, read from Kafka alone. A step is 4 records read from there, 5 their messages, the new Positions
+and what is skipped now written in one transaction, 6 the commit. Killed anywhere, or unsure what became of 6, it starts again at 1.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hq.fanout.kafka import ANSWER_S_MAX, Transactions, committed_positions
+from hq.fanout.kafka import ANSWER_S_MAX, Transactions, committed_standings, standing_messages
 from hq.fanout.messages import Message, messages
 from hq.fanout.rights import Rights
 from hq.fanout.routes import kafka_topic, route
 from hq.fanout.settings import FanoutSettings
-from hq.opening import read_on
+from hq.patience import PatientReaders, count_polled
+from streams.clock import Clock, WallClock
 from streams.crash import commit_point
 from streams.errors import Misuse
 from streams.log import LogReader
 from streams.logs.kafka.client import check_lets_in
 from streams.metrics import Metrics
-from streams.records import OFFSET, Batch
-from streams.words import Position
+from streams.patience import Polled, Standing
 
 
 @dataclass(slots=True)
@@ -33,9 +33,14 @@ class Fanout:
     reader: LogReader
     settings: FanoutSettings
     metrics: Metrics
+    clock: Clock = field(default_factory=WallClock)
     _transactions: Transactions | None = None
     _rights: Rights | None = None
-    _positions: dict[str, Position] = field(default_factory=dict)
+    _standings: dict[str, Standing] = field(default_factory=dict)
+    _readers: PatientReaders = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._readers = PatientReaders(self.reader, self.clock)
 
     def start(self) -> None:
         """All is ready to step. Raises RetryLater when Kafka does not answer; NotAllowed when it does not let us in."""
@@ -45,7 +50,7 @@ class Fanout:
         self._rights.settle()
         commit_point("fanout.settled")
         self._transactions = Transactions(self.settings.kafka, self.settings.transactional_id)
-        self._positions = committed_positions(self.settings.kafka)
+        self._standings = committed_standings(self.settings.kafka)
 
     def step(self) -> int:
         """Fan out what is new, at most `transaction_records_max` records, in one transaction; returns how many they were.
@@ -54,20 +59,22 @@ class Fanout:
         """
         if self._transactions is None or self._rights is None:
             raise Misuse("a fan-out is started before it steps")
-        ends = {stream: self.reader.position(stream) for stream in route(self.reader.streams())}
-        behind = {stream: end for stream, end in ends.items() if not self._position(stream).reaches(end)}
+        self._readers.follow()
+        behind = [stream for stream in route(self.reader.streams()) if self._readers.of(stream).moves(self._standing(stream))]
         if not behind:
             return 0
         self._rights.make_topics(behind)
         commit_point("fanout.topics")
         began_s = time.perf_counter()
-        step = _Step(self.reader, self.metrics, self.settings.transaction_records_max)
-        topics = {kafka_topic(stream): step.messages(stream, self._position(stream), end) for stream, end in behind.items()}
-        self._transactions.write(topics, lambda: step.reached)
+        step = _Step(self._readers, self.settings.transaction_records_max)
+        topics = {kafka_topic(stream): step.messages(stream, self._standing(stream)) for stream in behind}
+        self._transactions.write(topics, step.standings)
         commit_point("fanout.written")
         self._transactions.commit()
         commit_point("fanout.committed")
-        self._positions |= step.reached
+        for stream, (before, polled) in step.polled.items():
+            count_polled(self.metrics, before.skipped, polled)
+            self._standings[stream] = polled.standing
         self.metrics.count("records", step.taken)
         self.metrics.observe("step", (time.perf_counter() - began_s) * 1000)
         return step.taken
@@ -77,31 +84,36 @@ class Fanout:
         """Whether Kafka answered and the Positions are known."""
         return self._transactions is not None
 
-    def _position(self, stream: str) -> Position:
-        return self._positions.get(stream, Position())
+    @property
+    def standings(self) -> Mapping[str, Standing]:
+        """Where it stands in each stream, and what it went on without, as last committed."""
+        return self._standings
+
+    def _standing(self, stream: str) -> Standing:
+        return self._standings.get(stream, Standing())
 
 
 @dataclass(slots=True)
 class _Step:
-    """One transaction: how many records it may still take, how many it took, and the Positions after them."""
+    """One transaction: how many records it may still take, how many it took, and by stream from where to where."""
 
-    reader: LogReader
-    metrics: Metrics
+    readers: PatientReaders
     left: int
     taken: int = 0
-    reached: dict[str, Position] = field(default_factory=dict)
+    polled: dict[str, tuple[Standing, Polled]] = field(default_factory=dict)
 
-    def messages(self, stream: str, position: Position, end: Position) -> Iterator[Message]:
-        """Messages of `stream` from `position` on, as many as may still be taken; what they reach is known once all are."""
+    def messages(self, stream: str, standing: Standing) -> Iterator[Message]:
+        """Messages of `stream` from `standing` on, as many as may still be taken; what they reach is known once all are."""
         if self.left == 0:
             return
-        for batch in read_on(self.reader, stream, position, self.metrics):
-            records = batch.records.slice(0, self.left)
-            yield from messages(Batch(batch.stream, batch.origin, records))
-            position = position.advanced(batch.origin, records.column(OFFSET)[-1].as_py() + 1)
-            self.reached[stream] = position
-            self.taken += records.num_rows
-            self.left -= records.num_rows
-            if self.left == 0:
-                return
-        self.reached[stream] = position.merged(end)
+        polled = self.readers.of(stream).poll_from_floor(standing, self.left)
+        for batch in (*polled.late, *polled.batches):
+            yield from messages(batch)
+        self.taken += polled.rows
+        self.left -= polled.rows
+        self.polled[stream] = (standing, polled)
+
+    def standings(self) -> Iterator[Message]:
+        """What Kafka is to keep of where the streams stand now."""
+        for stream, (before, polled) in self.polled.items():
+            yield from standing_messages(stream, before, polled.standing)

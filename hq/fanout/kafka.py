@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -13,7 +14,7 @@ from hq.fanout.routes import POSITIONS
 from streams.errors import RetryLater
 from streams.logs.kafka.client import asked, client_settings, producer_settings, told
 from streams.logs.kafka.settings import KafkaAccess
-from streams.words import Position
+from streams.patience import SKIPPED, Standing, standings_from_json, standings_to_json
 
 ANSWER_S_MAX = 15.0
 TRANSACTION_MS_MAX = 60_000
@@ -42,14 +43,14 @@ class Transactions:
         )
         asked(lambda: self._producer.init_transactions(ANSWER_S_MAX), WHO)
 
-    def write(self, topics: Mapping[str, Iterable[Message]], positions: Callable[[], Mapping[str, Position]]) -> None:
-        """One transaction: the messages, by Kafka topic, and then the `positions`, by stream, that hold once all messages are taken."""
+    def write(self, topics: Mapping[str, Iterable[Message]], standings: Callable[[], Iterable[Message]]) -> None:
+        """One transaction: the messages, by Kafka topic, and then the `standings` (of `standing_messages`) once all messages are taken."""
         asked(self._producer.begin_transaction, WHO)
         for topic, messages in topics.items():
             for message in messages:
                 self._produce(topic, message)
-        for stream, position in positions().items():
-            self._produce(POSITIONS, Message(stream.encode(), json.dumps(position.to_json()).encode()))
+        for message in standings():
+            self._produce(POSITIONS, message)
 
     def commit(self) -> None:
         """What was written is there for all who read; when this raises, it may or may not be."""
@@ -67,8 +68,15 @@ class Transactions:
         asked(lambda: self._producer.poll(0), WHO)
 
 
-def committed_positions(access: KafkaAccess) -> dict[str, Position]:
-    """Stream → how far it is fanned out, by what the broker holds. Raises RetryLater when it does not answer."""
+def standing_messages(stream: str, before: Standing, after: Standing) -> Iterator[Message]:
+    """What is kept in POSITIONS of a stream that came from `before` to `after`: its Position; what is skipped of it, where that changed."""
+    cleared: dict[str, Any] = {stream + SKIPPED: {}} if before.skipped and not after.skipped else {}
+    for name, value in (cleared | standings_to_json({stream: after})).items():
+        yield Message(name.encode(), json.dumps(value).encode())
+
+
+def committed_standings(access: KafkaAccess) -> dict[str, Standing]:
+    """Stream → how far it is fanned out, and without what, by what the broker holds. Raises RetryLater when it does not answer."""
     partition = TopicPartition(POSITIONS, 0, OFFSET_BEGINNING)
     reader = Consumer(
         client_settings(access)
@@ -79,7 +87,7 @@ def committed_positions(access: KafkaAccess) -> dict[str, Position]:
             "enable.partition.eof": True,
         }
     )
-    positions: dict[str, Position] = {}
+    standings: dict[str, Any] = {}
     try:
         end = asked(lambda: _end(access), WHO)
         reader.assign([partition])
@@ -89,11 +97,11 @@ def committed_positions(access: KafkaAccess) -> dict[str, Position]:
                 raise RetryLater("Kafka does not tell how far the streams are fanned out", hint="is the broker well?")
             problem = message.error()
             if problem is None:
-                positions[(message.key() or b"").decode()] = Position.from_json(json.loads(message.value() or b"{}"))
+                standings[(message.key() or b"").decode()] = json.loads(message.value() or b"{}")
             elif problem.code() != KafkaError._PARTITION_EOF:
                 raise RetryLater(f"Kafka: {problem.str()}")
             elif (message.offset() or 0) >= end:
-                return positions
+                return standings_from_json(standings)
     finally:
         reader.close()
 

@@ -9,6 +9,7 @@ from functools import partial
 from hq.fanout.fanning import Fanout
 from hq.fanout.settings import FanoutSettings
 from hq.opening import opened_log
+from hq.patience import SkippedTold
 from hq.running import Running, run_work
 from streams.metrics import Metrics
 
@@ -20,6 +21,28 @@ def run_fanout(settings: FanoutSettings) -> None:
     run_work(Metrics(PROCESS), settings, settings.poll_interval_s, partial(_fanning, settings))
 
 
+class TellingFanout:
+    """A fan-out that tells `exceptions` of each hole it went on without, once."""
+
+    def __init__(self, fanout: Fanout, running: Running) -> None:
+        self._fanout, self._skipped = fanout, SkippedTold(running.teller, PROCESS)
+
+    @property
+    def ready(self) -> bool:
+        """As the fan-out's."""
+        return self._fanout.ready
+
+    def start(self) -> None:
+        """As the fan-out's."""
+        self._fanout.start()
+
+    def step(self) -> int:
+        """As the fan-out's."""
+        taken = self._fanout.step()
+        self._skipped.look(self._fanout.standings)
+        return taken
+
+
 @contextmanager
-def _fanning(settings: FanoutSettings, running: Running) -> Iterator[Fanout]:
-    yield Fanout(opened_log(settings.log), settings, running.metrics)
+def _fanning(settings: FanoutSettings, running: Running) -> Iterator[TellingFanout]:
+    yield TellingFanout(Fanout(opened_log(settings.log), settings, running.metrics, running.clock), running)

@@ -53,6 +53,16 @@ class Projected(Base):
     next_offset: Mapped[int]
 
 
+class Skipped(Base):
+    """Offsets `first_offset .. end_offset - 1`, below the projector's Position, that did not come in time and have not come since."""
+
+    __tablename__ = "skipped"
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    origin: Mapped[str] = mapped_column(primary_key=True)
+    first_offset: Mapped[int] = mapped_column(primary_key=True)
+    end_offset: Mapped[int]
+
+
 class StreamAge(Base):
     """How many records of a stream are projected, and the latest received time among them."""
 

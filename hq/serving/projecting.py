@@ -1,21 +1,21 @@
 """The projector: reads headquarters' log and writes rows and its Position in one transaction a step.
 
-A step, by number: 1 the database is there, or is made; 2 its Position is read from it; 3 streams are read from there in the order of
-`routes`; 4 their rows, 5 the new Position and 6 what it means for readers (whole or not) are written; 7 all of it is committed together. A
-process killed anywhere begins again at 1, with nothing lost and nothing twice.
+A step, by number: 1 the database is there, or is made; 2 its Position, and what was skipped below it, is read from it; 3 streams are read
+from there in the order of `routes`; 4 their rows, 5 the new Position with what is skipped now and 6 what it means for readers (whole or
+not) are written; 7 all of it is committed together. A process killed anywhere begins again at 1, with nothing lost and nothing twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from hq.opening import read_on
+from hq.patience import PatientReaders, count_polled
 from hq.serving.database import ServingDatabase
-from hq.serving.models import Projected, Projection, StreamAge
+from hq.serving.models import Projected, Projection, Skipped, StreamAge
 from hq.serving.projections.shape import Projection as Projects
 from hq.serving.routes import Routes, route
 from hq.serving.upsert import put, table_of
@@ -23,7 +23,9 @@ from streams.clock import Clock
 from streams.crash import commit_point
 from streams.log import LogReader
 from streams.metrics import Metrics
-from streams.records import OFFSET, RECEIVED_AT, Batch
+from streams.patience import Polled, Standing
+from streams.ranges import RangeSet
+from streams.records import RECEIVED_AT
 from streams.words import Origin, Position
 
 CAUGHT_UP_NOTED_S = 1.0
@@ -37,6 +39,7 @@ class _Step:
     left: int
     taken: int = 0
     behind: bool = False
+    polled: list[tuple[Standing, Polled]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -49,9 +52,13 @@ class Projector:
     metrics: Metrics
     routes: Routes
     step_records_max: int = 20_000
-    _seen: dict[str, Position] = field(default_factory=dict)
+    _seen: dict[str, Standing] = field(default_factory=dict)
+    _readers: PatientReaders = field(init=False)
     _noted_at_s: float = float("-inf")
     _whole: bool = False
+
+    def __post_init__(self) -> None:
+        self._readers = PatientReaders(self.reader, self.clock)
 
     def start(self) -> None:
         """The database is there with all its tables, and what it holds is known. Raises RetryLater when its server does not answer."""
@@ -66,21 +73,24 @@ class Projector:
 
         Raises DatabaseGone when the database was dropped; `start` makes it again.
         """
+        self._readers.follow()
         ends = {stream: self.reader.position(stream) for stream, _ in route(self.routes, self.reader.streams())}
         now_s = self.clock.monotonic_s()
-        if self._whole and ends == self._seen and now_s - self._noted_at_s < CAUGHT_UP_NOTED_S:
+        if self._whole and now_s - self._noted_at_s < CAUGHT_UP_NOTED_S and not self._moves(ends):
             self.database.check()
             return 0
         began_s = time.perf_counter()
         with self.database.transaction() as connection:
             step = _Step(connection, self.step_records_max)
             self._begin(connection, ends)
-            positions = _positions(connection)
+            standings = _standings(connection)
             for stream, projection in route(self.routes, ends):
-                positions[stream] = self._project(step, stream, projection, positions.get(stream, Position()), ends[stream])
-            self._tell_readers(step, positions)
+                standings[stream] = self._project(step, stream, projection, standings.get(stream, Standing()))
+            self._tell_readers(step, standings)
         commit_point("projector.step")
-        self._seen = positions
+        self._seen = standings
+        for before, polled in step.polled:
+            count_polled(self.metrics, before.skipped, polled)
         self._noted_at_s = now_s
         self.metrics.count("records", step.taken)
         if step.taken:
@@ -92,50 +102,44 @@ class Projector:
         """Whether the database has had all that the log held when it was begun."""
         return self._whole
 
+    @property
+    def standings(self) -> Mapping[str, Standing]:
+        """Where it stands in each stream, and what it went on without, as last committed."""
+        return self._seen
+
+    def _moves(self, streams: Iterable[str]) -> bool:
+        return any(self._readers.of(stream).moves(self._seen.get(stream, Standing())) for stream in streams)
+
     def _begin(self, connection: Connection, ends: dict[str, Position]) -> None:
         """A new database notes what it must hold before it may be read."""
         if connection.execute(select(Projection.id)).first() is None:
             target = {stream: end.to_json() for stream, end in ends.items()}
             connection.execute(insert(Projection).values(id=1, started_wall_at_ms=_wall_ms(), target=target, readings=0))
 
-    def _project(self, step: _Step, stream: str, projection: Projects, position: Position, end: Position) -> Position:
-        """Rows of `stream` from `position` on, as many as the step may still take; returns the Position after them."""
-        if position.reaches(end):
-            return position
+    def _project(self, step: _Step, stream: str, projection: Projects, standing: Standing) -> Standing:
+        """Rows of `stream` from `standing` on, as many as the step may still take; returns where that leads."""
+        reader = self._readers.of(stream)
+        if not reader.moves(standing):
+            return standing
         if step.left == 0:
             step.behind = True
-            return position
-        before = step.taken
+            return standing
+        polled = reader.poll_from_floor(standing, step.left)
         received_at_ms = 0
-        done = True
-        for part in self._parts(step, stream, position):
-            projection(step.connection, part)
-            offsets = part.records.column(OFFSET)
-            position = position.advanced(part.origin, offsets[-1].as_py() + 1)
-            received_at_ms = max(received_at_ms, part.records.column(RECEIVED_AT)[-1].as_py())
-            step.taken += part.records.num_rows
-            step.left -= part.records.num_rows
-            if step.left == 0:
-                done = False
-                break
-        if done:
-            position = position.merged(end)
-        step.behind |= not done
-        _save(step.connection, stream, position)
-        _save_age(step.connection, stream, step.taken - before, received_at_ms)
-        return position
+        for batch in (*polled.late, *polled.batches):
+            projection(step.connection, batch)
+            received_at_ms = max(received_at_ms, batch.records.column(RECEIVED_AT)[-1].as_py())
+        step.polled.append((standing, polled))
+        step.taken += polled.rows
+        step.left -= polled.rows
+        step.behind |= step.left == 0
+        _save(step.connection, stream, standing, polled.standing)
+        _save_age(step.connection, stream, polled.rows, received_at_ms)
+        return polled.standing
 
-    def _parts(self, step: _Step, stream: str, position: Position) -> Iterator[Batch]:
-        """Batches from `position` on, cut so that none is larger than what the step may still take."""
-        for batch in read_on(self.reader, stream, position, self.metrics):
-            at = 0
-            while at < batch.records.num_rows:
-                part = batch.records.slice(at, step.left)
-                at += part.num_rows
-                yield Batch(batch.stream, batch.origin, part)
-
-    def _tell_readers(self, step: _Step, positions: dict[str, Position]) -> None:
+    def _tell_readers(self, step: _Step, standings: Mapping[str, Standing]) -> None:
         target = step.connection.execute(select(Projection.target, Projection.ready_wall_at_ms)).one()
+        positions = {stream: standing.position for stream, standing in standings.items()}
         reached = all(positions.get(stream, Position()).reaches(Position.from_json(end)) for stream, end in target.target.items())
         self._whole = target.ready_wall_at_ms is not None or reached
         values: dict[str, int] = {}
@@ -151,15 +155,29 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _positions(connection: Connection) -> dict[str, Position]:
+def _standings(connection: Connection) -> dict[str, Standing]:
     offsets: dict[str, dict[Origin, int]] = {}
     for row in connection.execute(select(Projected.stream, Projected.origin, Projected.next_offset)):
         offsets.setdefault(row.stream, {})[Origin.parse(row.origin)] = row.next_offset
-    return {stream: Position(next_offsets) for stream, next_offsets in offsets.items()}
+    skipped: dict[str, dict[Origin, RangeSet]] = {}
+    for row in connection.execute(select(Skipped.__table__)):
+        skipped.setdefault(row.stream, {}).setdefault(Origin.parse(row.origin), RangeSet()).add(row.first_offset, row.end_offset)
+    return {stream: Standing(Position(next_offsets), skipped.get(stream, {})) for stream, next_offsets in offsets.items()}
 
 
-def _save(connection: Connection, stream: str, position: Position) -> None:
-    put(connection, Projected, [{"stream": stream, "origin": str(origin), "next_offset": offset} for origin, offset in position.items()])
+def _save(connection: Connection, stream: str, before: Standing, after: Standing) -> None:
+    put(connection, Projected, [{"stream": stream, "origin": str(origin), "next_offset": end} for origin, end in after.position.items()])
+    if after.skipped != before.skipped:
+        connection.execute(delete(Skipped).where(table_of(Skipped).c.stream == stream))
+        put(
+            connection,
+            Skipped,
+            [
+                {"stream": stream, "origin": str(origin), "first_offset": first, "end_offset": end}
+                for origin, ranges in after.skipped.items()
+                for first, end in ranges
+            ],
+        )
 
 
 def _save_age(connection: Connection, stream: str, records: int, received_at_ms: int) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 
 from hq.opening import opened_log
+from hq.patience import SkippedTold
 from hq.running import Running, run_work
 from hq.serving.database import ServingDatabase
 from hq.serving.projecting import Projector
@@ -24,12 +25,13 @@ def run_projector(settings: ProjectorSettings) -> None:
 
 
 class TellingProjector:
-    """A projector that tells `exceptions` of each record it set aside, once."""
+    """A projector that tells `exceptions` of each record it set aside, and of each hole it went on without, once."""
 
     def __init__(self, projector: Projector, running: Running, every_s: float) -> None:
         self._projector, self._running, self._every_s = projector, running, every_s
         self._told: Told = {}
         self._told_at_s = float("-inf")
+        self._skipped = SkippedTold(running.teller, PROCESS)
 
     @property
     def ready(self) -> bool:
@@ -43,6 +45,7 @@ class TellingProjector:
     def step(self) -> int:
         """As the projector's; and every so often, what was set aside is told."""
         taken = self._projector.step()
+        self._skipped.look(self._projector.standings)
         if self._running.clock.monotonic_s() - self._told_at_s >= self._every_s:
             self._told_at_s = self._running.clock.monotonic_s()
             with self._projector.database.transaction() as connection:

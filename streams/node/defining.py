@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions, terms_of
-from streams.log import Log
+from streams.log import Log, LogReader
 from streams.policy import Peer
 from streams.records import BODY, TOPIC
 from streams.words import Position
@@ -34,7 +34,7 @@ class Defining:
         self._streams = taught_by(me)
         self._positions: dict[str, Position] = {}
 
-    def take_up(self, log: Log) -> list[str]:
+    def take_up(self, log: LogReader) -> list[str]:
         """Learn what the log has gained since the last time; the names or patterns that are managed otherwise now."""
         changed = []
         for stream in self._streams:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from pydantic import SecretStr, ValidationError
 
 from hq.fanout.fanning import Fanout
-from hq.fanout.kafka import committed_positions
+from hq.fanout.kafka import committed_standings
 from hq.fanout.settings import FanoutSettings
+from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.errors import NotAllowed
-from streams.logs.files import FileLogReader
+from streams.log import Append
+from streams.logs.files import FileLog, FileLogReader
 from streams.logs.kafka.client import client_settings
 from streams.metrics import Metrics
-from tests.fanout.headquarters import DUCKS, OTHERS, Headquarters, plain
+from streams.ranges import RangeSet
+from streams.records import Record, to_batch
+from tests.fanout.headquarters import DUCKS, NOW_MS, OTHERS, Headquarters, plain
 from tests.fanout.kafka import PASSWORD, Kafka, Process, Reader, until
 from tests.node.points import FANOUT
 
@@ -74,6 +79,39 @@ def test_killed_after_every_commit_and_the_broker_restarted(kafka: Kafka, tmp_pa
         assert told == sorted(told)
         assert told
     reader.close()
+    hq.log.close()
+
+
+def test_an_alert_lost_at_sea_holds_up_no_other_and_comes_late(kafka: Kafka, tmp_path: Path) -> None:
+    """Offset 1 of five alerts of a ship is missing: the later ones are in Kafka at once, it once when it comes, killed at each commit."""
+    hq = Headquarters(tmp_path)
+    with closing(FileLog(tmp_path / "ship", tmp_path / "ship.marker", "ship-one", BlockCodec(), StillClock(NOW_MS))) as ship:
+        for number in range(5):
+            ship.append([Append("alerts", to_batch([Record(DUCKS[0], body={"alert_id": f"a{number}"})]))])
+        for first, end in ((0, 1), (2, 5)):
+            hq.log.admit(list(ship.blocks("alerts", ship.origin, first, end)))
+        reader = kafka.reader("operations", "operations.holes", ["landfall.alerts"])
+
+        def heard() -> list[int]:
+            return [offset for _, origin, offset in reader.coordinates() if origin == str(ship.origin)]
+
+        fanout = Process(tmp_path, "fanout", settings_for(kafka, hq))
+        _, _, written, committed = FANOUT
+        for point in (written, committed):
+            fanout.start(crash_at=f"{point}:1")
+            assert fanout.ended() == -signal.SIGKILL
+        until(lambda: heard() == [0, 2, 3, 4], "the alerts that are here")
+        access = make(kafka, hq).settings.kafka
+        assert committed_standings(access)["alerts"].skipped == {ship.origin: RangeSet([(1, 2)])}
+        hq.log.admit(list(ship.blocks("alerts", ship.origin, 1, 2)))
+        for point in (written, committed):
+            fanout.start(crash_at=f"{point}:1")
+            assert fanout.ended() == -signal.SIGKILL
+        assert make(kafka, hq).step() == 0
+        until(lambda: heard() == [0, 1, 2, 3, 4], "each once")
+        standing = committed_standings(access)["alerts"]
+        assert (standing.position[ship.origin], standing.skipped) == (5, {})
+        reader.close()
     hq.log.close()
 
 
@@ -241,7 +279,7 @@ def test_what_is_gone_or_below_the_floor_is_passed_over(kafka: Kafka, tmp_path: 
     fanout = make(kafka, hq)
     assert fanout.step() == 7
     assert fanout.step() == 0
-    assert committed_positions(fanout.settings.kafka)["containers"][origin] == 15
+    assert committed_standings(fanout.settings.kafka)["containers"].position[origin] == 15
     later = hq.readings(DUCKS[:1])
     assert fanout.step() == len(later)
     reader = kafka.reader("operations", "operations.gone", ["landfall.containers"])

@@ -11,13 +11,14 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pydantic import SecretStr, ValidationError
 
 from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, REQUEST_RECORDS_MAX, append_all, append_piece, pieces
-from hq.analytics.checkpoint import last_done, positions_after
+from hq.analytics.checkpoint import last_done, standings_after
 from hq.analytics.job import check_belonging
 from hq.analytics.settings import AnalyticsSettings
 from hq.history import read_history
 from hq.tables import HISTORY, HISTORY_WRITER
 from streams.errors import Misuse, RetryLater
 from streams.log import Append, Appended
+from streams.patience import Standing
 from streams.words import Origin, Position
 from tests.hq_spark.fleet import BOXES, NOON_MS, TOKEN, Place, reading, rows
 
@@ -102,7 +103,7 @@ def test_the_checkpoint_says_how_far_a_micro_batch_reads(tmp_path: Path) -> None
     assert last_done(tmp_path) is None
     begun(tmp_path / "checkpoint", done=True)
     assert last_done(tmp_path / "checkpoint") == 0
-    assert positions_after(tmp_path / "checkpoint", 0) == {"containers": Position({Origin("hq", 5): 7}), "registry": Position()}
+    assert standings_after(tmp_path / "checkpoint", 0) == {"containers": Standing(Position({Origin("hq", 5): 7})), "registry": Standing()}
 
 
 def test_answers_that_are_lost_give_no_second_copy(place: Place) -> None:

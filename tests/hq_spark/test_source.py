@@ -81,6 +81,62 @@ def test_records_declared_gone_are_passed_over(place: Place) -> None:
     assert [offset for _, offset in read_on(source, start, source.latestOffset(start, ReadAllAvailable()))] == [*range(5), *range(15, 20)]
 
 
+@pytest.fixture
+def hq(tmp_path: Path, place: Place) -> Iterator[Place]:
+    """Headquarters, where offsets 5 to 9 of the ship's 20 alerts and of her 20 readings did not come."""
+    one = Place(tmp_path / "hq", "hq")
+    for stream in ("alerts", "containers"):
+        place.say(stream, [reading(BOXES[n % 4], NOON_MS + n, return_c=n / 10) for n in range(20)], NOON_MS)
+        bring(place, one, stream, 0, 5)
+        bring(place, one, stream, 10, 20)
+    yield one
+    one.log.close()
+
+
+def bring(place: Place, hq: Place, stream: str, first: int, end: int) -> None:
+    hq.log.admit(list(place.log.blocks(stream, place.log.origin, first, end)))
+
+
+def patience(hq: Place, version: int, seconds: float | None) -> None:
+    hq.say("registry", [registry("stream", "containers", version, {"patience_s": seconds})], NOON_MS)
+
+
+def test_alerts_behind_a_hole_are_read_at_once_and_the_missing_ones_once_and_late(place: Place, hq: Place) -> None:
+    """Each micro-batch is planned again after all came, as Spark does that was killed: it is what it was."""
+    source = reader(hq, streams="alerts,registry", recordsMax="4", partitions="1")
+    at, batches = source.initialOffset(), list[tuple[StreamPositions, StreamPositions, list[int]]]()
+
+    def micro_batches() -> list[int]:
+        nonlocal at
+        read: list[int] = []
+        while (latest := json.loads(json.dumps(source.latestOffset(at, source.getDefaultReadLimit())))) != at:
+            offsets = [offset for _, offset in read_on(source, at, latest)]
+            assert len(offsets) <= 4
+            batches.append((at, latest, offsets))
+            at, read = latest, read + offsets
+        return read
+
+    assert micro_batches() == [*range(5), *range(10, 20)]
+    assert at["alerts.skipped"] == {str(place.log.origin): [[5, 10]]}
+    bring(place, hq, "alerts", 7, 9)
+    assert micro_batches() == [7, 8]
+    bring(place, hq, "alerts", 5, 10)
+    place.say("alerts", [reading(BOXES[0], NOON_MS + 99, return_c=9.9)] * 3, NOON_MS)
+    bring(place, hq, "alerts", 20, 23)
+    assert micro_batches() == [5, 6, 9, 20, 21, 22]
+    assert "alerts.skipped" not in at
+    assert [[offset for _, offset in read_on(source, start, end)] for start, end, _ in batches] == [offsets for _, _, offsets in batches]
+
+
+def test_a_patient_stream_is_waited_for_until_headquarters_sets_it_otherwise(place: Place, hq: Place) -> None:
+    source = reader(hq)
+    patience(hq, 1, 3_600.0)
+    start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    assert start["containers"] == {str(place.log.origin): 5}
+    patience(hq, 2, 0.0)
+    assert source.latestOffset(start, ReadAllAvailable())["containers"] == {str(place.log.origin): 20}
+
+
 def test_below_the_floor_a_first_reader_begins_there_and_a_reader_who_missed_it_is_stopped(place: Place) -> None:
     say(place, 20)
     place.log.trim("containers", place.log.origin, 12)

@@ -10,10 +10,10 @@ import pytest
 from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import StillClock
 from streams.codec import BlockCodec
-from streams.consumers import Polled
 from streams.errors import RetryLater
 from streams.log import Append
 from streams.logs.files import FileLog
+from streams.patience import Polled
 from streams.records import Record, StoredRecord, to_batch
 from streams.words import Position
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from streams.clock import StillClock, WallClock
-from streams.consumers import Consumer, Patience
+from streams.consumers import Consumer
 from streams.ledger import OriginLedger
 from streams.log import Append
 from streams.node.node import Node
+from streams.patience import Patience
 from streams.records import Record, to_batch
 from streams.retention.runs import RUN
 from tests.node.fleet import Calendar, address, readings, settings, until

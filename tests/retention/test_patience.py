@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from streams.clock import StillClock
-from streams.consumers import CONSUMERS, Consumer, Patience, Polled
+from streams.consumers import CONSUMERS, Consumer
 from streams.errors import Misuse, RetryLater
 from streams.log import Append
 from streams.logs.files import FileLog, FileLogOptions
+from streams.patience import Patience, Polled
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
 from tests.streams.logkit import NOW_MS, SHIP, FullDisk, append_rows, open_log, rows
@@ -89,6 +90,37 @@ def test_alerts_do_not_wait_at_all_and_a_changed_patience_counts_at_once(tmp_pat
     ship.close()
 
 
+def test_behind_a_hole_it_goes_on_in_pieces_of_any_size(tmp_path: Path) -> None:
+    ship, port = gapped(tmp_path, (0, 10), (15, 40))
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 0.0, StillClock(NOW_MS)))
+    read: list[int] = []
+    while found := offsets(polled := consumer.poll(3)):
+        assert len(found) <= 3
+        consumer.commit(polled.position)
+        read += found
+    assert read == [*range(10), *range(15, 40)]
+    port.close()
+    ship.close()
+
+
+def test_who_is_never_idle_passes_a_hole_too(tmp_path: Path) -> None:
+    """Another origin has something new at every poll: that the hole is due does not wait for a quiet moment."""
+    ship, port = gapped(tmp_path, (0, 10), (15, 40))
+    clock = StillClock(NOW_MS)
+    consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 60.0, clock))
+    read: list[tuple[Origin, int]] = []
+    for _ in range(4):
+        append_rows(port, rows(1))
+        polled = consumer.poll()
+        read += [(row.coordinates.origin, row.coordinates.offset) for batch in polled.batches for row in batch.rows()]
+        consumer.commit(polled.position)
+        clock.advance(25)
+    assert [offset for origin, offset in read if origin == ship.origin] == [*range(10), *range(15, 40)]
+    assert [offset for origin, offset in read if origin == port.origin] == [*range(4)]
+    port.close()
+    ship.close()
+
+
 def test_a_hole_that_fills_while_it_waits_is_read_in_order(tmp_path: Path) -> None:
     ship, port = gapped(tmp_path, (0, 10), (15, 20), (25, 40))
     clock = StillClock(NOW_MS)
@@ -126,7 +158,7 @@ def test_effects_position_skip_and_exception_are_one_commit(tmp_path: Path) -> N
     full = FullDisk()
     ship, port = gapped(tmp_path, (0, 10), (15, 40), options=FileLogOptions(disk=full))
     consumer = Consumer(port, "rules", "containers", patience=Patience(lambda: 0.0, StillClock(NOW_MS)))
-    consumer.commit(consumer.poll().position)
+    consumer.commit(consumer.poll(10).position)
     polled = consumer.poll()
     full.writes_left = 1
     with pytest.raises(RetryLater):
