@@ -68,6 +68,7 @@ class Drive:
             wire.keep_short(rate_bit_s)
         self._turn = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._seen_through: set[asyncio.Task[None]] = set()  # what is this node's own matter, whether the session goes on or not
         self._timer: asyncio.TimerHandle | None = None
         self._timer_s = self._rings_s = 0.0
         self._farewell: asyncio.TimerHandle | None = None
@@ -89,7 +90,7 @@ class Drive:
                 await asyncio.wait((sending,), timeout=FAREWELL_S)
         finally:
             self.session.cut("the link was closed")
-            for task in (sending, receiving, *self._tasks):
+            for task in {sending, receiving, *self._tasks} - self._seen_through:
                 task.cancel()
             for timer in (self._timer, self._farewell):
                 if timer:
@@ -182,7 +183,7 @@ class Drive:
                 case DeclareGone():
                     self._spawn(self._declare_gone(effect))
                 case OldCopy():
-                    self._spawn(self._storage.old_copy(effect))
+                    self._seen_through.add(self._spawn(self._storage.old_copy(effect)))
                 case Report():
                     self._ears.report(effect.reason, effect.outcome, **effect.details)
                 case Opened():
@@ -203,13 +204,15 @@ class Drive:
         self.session.declared()
         self._turn.set()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._seen_through.discard(task)
         if not task.cancelled() and task.exception():
             self.session.cut(f"a failure on this side: {task.exception()}")
             self._ears.report("a session failed on this side", "session ended", peer=self.session.peer.node, problem=repr(task.exception()))
