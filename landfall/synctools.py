@@ -51,7 +51,7 @@ console = Console(highlight=False, soft_wrap=True)
 @sync_app.command("position")
 def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")], config: Config) -> None:
     """Write down what this node has already, so that the other side carries only the rest. No secret is in it."""
-    settings = _node(config)
+    settings = node_settings(config)
     output.write_bytes(position_file(opened(settings.folder), settings.node))
     console.print(f"{output}: what '{settings.node}' has", markup=False)
 
@@ -59,7 +59,7 @@ def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="Where 
 @sync_app.command("key")
 def key(config: Config) -> None:
     """The key to seal files for this node with; made when there is none. Pass it on by a way that is trusted by itself."""
-    console.print(opening_key_text(_opening_key(_node(config)).public), markup=False)
+    console.print(opening_key_text(_opening_key(node_settings(config)).public), markup=False)
 
 
 @sync_app.command("export")
@@ -73,7 +73,7 @@ def export(
     seal: Annotated[str | None, typer.Option("--seal", help="Seal it for the receiver: x25519:…, its `landfall sync key`.")] = None,
 ) -> None:
     """Write what a node may have of this log and lacks into a file, signed by this node. The node may run meanwhile."""
-    settings = _node(config)
+    settings = node_settings(config)
     log = opened(settings.folder)
     terms = _terms(settings, log, to)
     settled = read_position_file(_bytes(has), to) if has else {}
@@ -112,7 +112,7 @@ def import_(
     ] = None,
 ) -> None:
     """Take a file into the log of this node, which runs. Again, or in another order, it is the same. Ends with 1 when it is not whole."""
-    settings = _node(config)
+    settings = node_settings(config)
     log = opened(settings.folder)
     opening = _opening_key(settings) if (settings.folder / OPENING_KEY_NAME).exists() else None
     taking = Taking(_Door(settings, log), _signers(settings, log, known or ()), key_text)
@@ -146,7 +146,7 @@ class _Door:
         return one.held.end() if one else 0
 
 
-def _node(config: Path) -> NodeSettings:
+def node_settings(config: Path) -> NodeSettings:
     """The node's part of a ship's or a port's settings. Raises Misuse as `landfall ship` and `landfall port` do."""
     try:
         told: Any = tomllib.loads(config.read_text(encoding="utf-8"))

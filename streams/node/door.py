@@ -21,6 +21,7 @@ from streams.link.tls import node_of
 from streams.link.wire import Wire
 from streams.log import Append, Appended, Log
 from streams.node.links import Links
+from streams.node.losing import Losing, losing
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
 from streams.policy import LinkClass
@@ -69,6 +70,15 @@ class Served(Protocol):
         ...
 
 
+class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Offsets `first .. end - 1` of an origin to be given up; unless `sure`, only what that would mean is told."""
+
+    origin: str
+    first: int
+    end: int
+    sure: bool = False
+
+
 class Door:
     """The routes of one node. All but /healthz and /sync want the node's own token; /sync wants the peer's."""
 
@@ -82,6 +92,7 @@ class Door:
         app.router.add_get("/sync", self._sync)
         app.router.add_post("/append", self._append)
         app.router.add_post("/admit", self._admit)
+        app.router.add_post("/lose/{stream:.+}", self._lose)
         app.router.add_get("/streams", self._streams)
         app.router.add_get("/ledger/{stream:.+}", self._ledger)
         app.router.add_get("/read/{stream:.+}", self._read)
@@ -142,6 +153,22 @@ class Door:
     def _settled(self, stream: str, origin: Origin) -> RangeSet:
         one = self._node.log.ledger(stream).get(origin)
         return one.settled() if one else RangeSet()
+
+    async def _lose(self, request: web.Request) -> web.Response:
+        wanted = msgspec.json.decode(await _body(request), type=_Lose)
+        key = check_stream(request.match_info["stream"]), Origin.parse(wanted.origin)
+        node, asked = self._node, checked_ranges([(wanted.first, wanted.end)])
+        sessions, known = node.links.settled(key), [peer.node for peer in node.settings.known]
+
+        def lose() -> Losing:
+            found = losing(node.log, node.settings.me(), key, asked, sessions, known)
+            found.check()
+            if wanted.sure:
+                node.log.declare_all_gone(*key, found.lost, "lost")
+            return found
+
+        found = await asyncio.to_thread(lose)
+        return web.json_response({"lost": list(found.lost), "away": found.away, "known_end": found.known_end})
 
     async def _streams(self, request: web.Request) -> web.Response:
         return web.json_response({"streams": await asyncio.to_thread(self._node.log.streams)})

@@ -117,6 +117,11 @@ class Links:
         keys = [key for stream in self._exchange.streams() for key in self._exchange.keys(stream)]
         return {name: {key: live.drive.session.shares(key) for key in keys} for name, live in self._live.items()}
 
+    def settled(self, key: Key) -> dict[str, RangeSet]:
+        """Per peer in session what it has of `key` or needs no more, by its own word."""
+        sessions = {name: live.drive.session for name, live in self._live.items()}
+        return {name: one.sender.settled_by_peer().get(key, RangeSet()).copy() for name, one in sessions.items() if one.open}
+
     def durable_ashore(self) -> dict[str, dict[Origin, RangeSet]]:
         """Per stream and own origin of this node: what peers ashore have settled, by their own word in any session since the start."""
         for live in self._live.values():

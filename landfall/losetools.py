@@ -1,0 +1,67 @@
+"""`landfall log lose`: offsets that nobody has any more are given up, so that whoever reads in order goes on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from landfall.asking import Asked
+from landfall.logtools import Stream, log_app
+from landfall.synctools import node_settings
+from streams import words
+from streams.errors import Misuse
+
+TIMEOUT_S = 30.0
+Origin = Annotated[str, typer.Argument(help="Whose they were, as `landfall log gaps` shows it: ship-a@19b2….")]
+Offsets = Annotated[str, typer.Argument(metavar="FIRST-END", help="From FIRST on, END itself not included: 120-140.")]
+Config = Annotated[Path, typer.Option("--config", "-c", help="The settings of the node that gives them up, which runs.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@log_app.command("lose")
+def lose(stream: Stream, origin: Origin, offsets: Offsets, config: Config, yes: Yes = False) -> None:
+    """Give up offsets that nobody has any more: they are lost, here and at every node that hears of it, and nobody waits for them.
+
+    At the node that wrote them; at headquarters for a node that is dead. What this copy or a peer in session has is not given up. There is
+    no way back for a node's own; of another's, a record that comes all the same is taken.
+    """
+    door, asked = _door(config), {"origin": _origin(origin), **_range(offsets)}
+    told = door.answer("POST", f"/lose/{stream}", {**asked, "sure": False}, keys=("lost", "away", "known_end"))
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{stream}:{origin} {_ranges(told)}: neither this node nor a peer in session has them", markup=False)
+    if told["away"]:
+        console.print(f"not in session, and may have them: {', '.join(told['away'])}", markup=False)
+    if told["lost"][-1][1] > told["known_end"]:
+        console.print(f"nothing is known here of offsets from {told['known_end']} on", markup=False)
+    if not yes and not typer.confirm("Give them up?"):
+        raise typer.Exit(1)
+    told = door.answer("POST", f"/lose/{stream}", {**asked, "sure": True}, keys=("lost",))
+    console.print(f"{stream}:{origin} {_ranges(told)}: lost", markup=False)
+
+
+def _origin(text: str) -> str:
+    try:
+        return str(words.Origin.parse(text))
+    except ValueError:
+        raise Misuse(f"{text!r} is no origin", hint="`landfall log gaps` shows them: ship-a@19b2…") from None
+
+
+def _range(offsets: str) -> dict[str, int]:
+    found = re.fullmatch(r"(\d{1,18})-(\d{1,18})", offsets, re.ASCII)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise Misuse(f"{offsets!r} is no range of offsets", hint="write FIRST-END, END not included: 120-140")
+    return {"first": int(found[1]), "end": int(found[2])}
+
+
+def _ranges(told: dict[str, Any]) -> str:
+    return ", ".join(f"{first}-{end}" for first, end in told["lost"])
+
+
+def _door(config: Path) -> Asked:
+    node = node_settings(config)
+    url, hint = f"http://{node.host}:{node.port}", "`landfall log gaps` shows what is wanted"
+    return Asked(f"'{node.node}'", url, start_it="start the node", refused=hint, timeout_s=TIMEOUT_S, token=node.token.get_secret_value())

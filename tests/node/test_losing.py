@@ -1,0 +1,122 @@
+"""Goal: what nobody has any more is given up by its origin, or by headquarters for a dead one, and by nobody else; and every node hears."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from pathlib import Path
+
+import pytest
+
+from landfall import losetools
+from streams.node.node import Node
+from streams.ranges import RangeSet
+from streams.words import Origin
+from tests.landfall.commands import run
+from tests.node.fleet import address, started, until
+from tests.proof.kit import all_blocks
+from tests.streams.logkit import append_rows, open_log, rows
+
+STREAM = "containers"
+Printed = pytest.CaptureFixture[str]
+
+
+def told(node: Node, monkeypatch: pytest.MonkeyPatch, printed: Printed, *words: object) -> tuple[int, str, str]:
+    """`landfall log lose` at the running `node`; to be called from a thread."""
+    host, port = node.url.removeprefix("http://").split(":")
+    settings = node.settings.model_copy(update={"host": host, "port": int(port)})
+    monkeypatch.setattr(losetools, "node_settings", lambda config: settings)
+    return run(printed, "log", "lose", STREAM, *words, "--config", "its.toml")
+
+
+def gone(node: Node, origin: Origin) -> RangeSet:
+    one = node.log.ledger(STREAM).get(origin)
+    return one.gone.get("lost", RangeSet()) if one else RangeSet()
+
+
+def with_a_hole(folder: Path, *nodes: Node) -> Origin:
+    """These hold 0-4 and 8-12 of a ship that is sunk; offsets 4-8 nobody has."""
+    ship = open_log(folder / "sunk", node="ship-a")
+    for count in (4, 4, 4):
+        append_rows(ship, rows(count))
+    blocks = [block for block in all_blocks(ship, STREAM, ship.origin) if block.first != 4]
+    for node in nodes:
+        node.log.admit(blocks)
+    ship.close()
+    return ship.origin
+
+
+async def test_headquarters_loses_a_dead_ships_and_the_ports_hear_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
+    try:
+        origin = with_a_hole(tmp_path, hq, tokyo)
+        tokyo.link([address("tokyo", "hq", hq.url)])
+        await until(lambda: "tokyo" in hq.links.settled((STREAM, origin)))
+
+        async def lose(node: Node, *words: object) -> tuple[int, str, str]:
+            return await asyncio.to_thread(told, node, monkeypatch, capsys, *words)
+
+        for words, sentence in (
+            ((origin, "7-12", "--yes"), "holds 8-12"),
+            ((origin, "8-4", "--yes"), "no range of offsets"),
+            (("ship-b@1", "4-8", "--yes"), "knows nothing of"),
+            (("nobody", "4-8", "--yes"), "is no origin"),
+        ):
+            code, _, complaint = await lose(hq, *words)
+            assert code == 2, words
+            assert sentence in complaint, complaint
+        code, _, complaint = await lose(tokyo, origin, "4-8", "--yes")
+        assert (code, "'ship-a' wrote these" in complaint) == (2, True), complaint
+        monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+        code, out, _ = await lose(hq, origin, "4-8")
+        assert code == 1, "asked, and nobody said yes"
+        assert "may have them: ducks, ship-a" in out
+        assert not gone(hq, origin)
+        assert not gone(tokyo, origin)
+
+        code, out, complaint = await lose(hq, origin, "4-8", "--yes")
+        assert (code, out.splitlines()[-1]) == (0, f"{STREAM}:{origin} 4-8: lost"), complaint
+        assert gone(hq, origin) == RangeSet([(4, 8)])
+        await until(lambda: gone(tokyo, origin) == RangeSet([(4, 8)]))
+        code, _, complaint = await lose(hq, origin, "4-8", "--yes")
+        assert (code, "is wanted here" in complaint) == (2, True), complaint
+        await hq.stop()
+        code, out, _ = run(capsys, "log", "gaps", STREAM, "--folder", hq.settings.folder, "--format", "json")
+        assert code == 0
+        assert '"lost"' in out
+    finally:
+        await asyncio.gather(hq.stop(), tokyo.stop())
+
+
+async def test_a_ship_loses_her_own_and_headquarters_hears_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+    """Of an earlier generation of hers: what a peer brings of it is taken, what nobody has is given up."""
+    ship, hq = await started("ship-a", tmp_path), await started("hq", tmp_path)
+    try:
+        origin = with_a_hole(tmp_path, ship)
+        ship.link([address("ship-a", "hq", hq.url)])
+        await until(lambda: origin in hq.log.ledger(STREAM) and hq.log.ledger(STREAM)[origin].held.count() == 8)
+        assert hq.log.ledger(STREAM)[origin].wanted(RangeSet([(0, 12)])) == RangeSet([(4, 8)])
+        code, _, complaint = await asyncio.to_thread(told, ship, monkeypatch, capsys, origin, "4-8", "--yes")
+        assert code == 0, complaint
+        await until(lambda: gone(hq, origin) == RangeSet([(4, 8)]))
+        assert hq.log.position(STREAM).to_json()[str(origin)] == 12, "nobody waits for them"
+    finally:
+        await asyncio.gather(ship.stop(), hq.stop())
+
+
+async def test_what_a_peer_in_session_has_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+    """Told as the peer told it, before it has come: here it may not be fetched, for its block is damaged there."""
+    hq = await started("hq", tmp_path)
+    try:
+        origin = with_a_hole(tmp_path, hq)
+        monkeypatch.setattr(hq.links, "settled", lambda key: {"tokyo": RangeSet([(0, 6)])})
+        code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "4-8", "--yes")
+        assert (code, "'tokyo' says it has 4-6" in complaint) == (2, True), complaint
+        assert not gone(hq, origin)
+        monkeypatch.setattr(hq.links, "settled", lambda key: {"ship-a": RangeSet()})
+        code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "4-8", "--yes")
+        assert (code, "'ship-a' is in session" in complaint) == (2, True), complaint
+    finally:
+        await hq.stop()
