@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from streams.logs.segments import file_path
 from streams.words import Origin
 
 
@@ -21,3 +23,9 @@ class Damage:
     why: str
     offsets: tuple[tuple[str, Origin, int, int], ...] = ()
     cure: str = "set aside; asked for again from peers"
+
+    def __str__(self) -> str:
+        """For people: where, what was lost, why."""
+        place = f"{file_path(Path(), self.segment).name} byte {self.at:,}" if self.length and self.segment else ""
+        lost = ", ".join(f"{stream}:{origin} offsets {first}..{end - 1}" for stream, origin, first, end in self.offsets)
+        return ": ".join(part for part in (place, lost, self.why) if part)

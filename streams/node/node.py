@@ -44,6 +44,7 @@ from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.telling import Teller
 from streams.node.upkeep import keep_up
+from streams.node.verifying import keep_verifying
 from streams.proof.believing import Believing
 from streams.proof.keyring import Keyring, own_keys
 from streams.proof.reading import Copy
@@ -196,6 +197,7 @@ class Node:
         self._begin("store", store.run)
         self._begin("links", self.links.run)
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))
+        self._begin("verifying", partial(keep_verifying, self._log, self.metrics))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         self._watch = Watch(copy, lambda: self.log.origin, given)

@@ -1,0 +1,86 @@
+"""The blocks of a node's log read and verified in the background, round and round: damage is found before anybody asks for what it hit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streams.errors import LandfallError
+from streams.log import LogReader, Span
+from streams.metrics import Metrics
+from streams.words import Origin
+
+PIECE_BYTES, PIECE_BLOCKS = 1 << 20, 256
+"""So much is verified at a time."""
+REST_S_MIN, REST_SHARE = 1.0, 30.0
+"""Rests between: a second, so that no more than PIECE_BYTES a second are read; and thirty times as long as the reading took."""
+ROUND_S_MIN = 3_600.0
+"""A round begins so long after the one before it began, or when that is over."""
+AGAIN_S = 60.0
+"""So long after a reading that failed for another reason than damage."""
+
+Place = tuple[str, Origin, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What one piece of a round has read: stored bytes, and whether the round has ended with it."""
+
+    bytes_: int
+    round_ended: bool
+
+
+class Rounds:
+    """Reads everything that a log holds, a piece at a time. What does not verify the log itself sets aside, reports and wants again."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+        self._left: Iterator[Place] = iter(())
+        self._begun = False
+
+    def piece(self) -> Verified:
+        """The next piece; of a new round, where the last has ended. Raises what reading the log raises: then the round begins again."""
+        if not self._begun:
+            self._left, self._begun = self._places(), True
+        bytes_ = blocks = 0
+        try:
+            for stream, origin, span in self._left:
+                for _ in self._log.blocks(stream, origin, span.first, span.end):
+                    pass
+                bytes_, blocks = bytes_ + span.stored_bytes, blocks + 1
+                if bytes_ >= PIECE_BYTES or blocks >= PIECE_BLOCKS:
+                    return Verified(bytes_, round_ended=False)
+        except LandfallError:
+            self._begun = False
+            raise
+        self._begun = False
+        return Verified(bytes_, round_ended=True)
+
+    def _places(self) -> Iterator[Place]:
+        for stream in self._log.streams():
+            for origin in self._log.ledger(stream):
+                for span in self._log.spans(stream, origin):
+                    yield stream, origin, span
+
+
+async def keep_verifying(log: LogReader, metrics: Metrics) -> None:
+    """Runs as long as the node. Metrics count `verified_bytes` and `verified_rounds`."""
+    loop, rounds = asyncio.get_running_loop(), Rounds(log)
+    began_s, rest_s = loop.time(), REST_S_MIN
+    while True:
+        await asyncio.sleep(rest_s)
+        started_s = loop.time()
+        try:
+            read = await asyncio.to_thread(rounds.piece)
+        except LandfallError:
+            metrics.count("verifying_interrupted")
+            rest_s = AGAIN_S
+            continue
+        metrics.count("verified_bytes", read.bytes_)
+        now_s = loop.time()
+        rest_s = max(REST_S_MIN, REST_SHARE * (now_s - started_s))
+        if read.round_ended:
+            metrics.count("verified_rounds")
+            rest_s = max(rest_s, began_s + ROUND_S_MIN - now_s)
+            began_s = now_s + rest_s
