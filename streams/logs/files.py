@@ -21,6 +21,7 @@ from streams.logs.keeping import KeptLog
 from streams.logs.levels import LEVELS, Level
 from streams.logs.marker import Marker
 from streams.logs.opening import LogFolder, lock_folder
+from streams.logs.segments import MERGED, SEGMENTS
 from streams.logs.upkeep import FileUpkeep, LogParts
 from streams.logs.writing import LogWriter, WriteLimits
 
@@ -63,7 +64,7 @@ class FileLog(KeptLog, FileLogReader):
         aside = Aside(folder, options.disk, options.on_damage)
         super().__init__(node, codec, clock, aside, options.randbits)
         with ExitStack() as undo:
-            self._lock_descriptor = lock_folder(folder)
+            self._lock_descriptor = lock_folder(folder, SEGMENTS, MERGED)
             undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:

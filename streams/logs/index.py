@@ -125,8 +125,11 @@ class IndexReader:
         return dict(self.rows("SELECT segment, max(at + length) FROM pieces GROUP BY segment"))
 
     def files(self) -> set[int]:
-        """The numbers of all files that hold a piece."""
-        return {number for (number,) in self.rows("SELECT DISTINCT segment FROM pieces")}
+        """The numbers of all files that hold a piece. Raises IndexDamaged."""
+        numbers = {number for (number,) in self.rows("SELECT DISTINCT segment FROM pieces")}
+        if odd := [number for number in numbers if not isinstance(number, int)]:
+            raise IndexDamaged(f"a piece lies in file {odd[0]!r}", hint=REBUILT)
+        return numbers
 
     def pieces(self, key: LineKey, first: int, end: int) -> list[Piece]:
         """At most PIECES_PAGE pieces that hold offsets of `first .. end - 1`, in order."""

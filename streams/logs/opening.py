@@ -16,16 +16,16 @@ from streams.logs.disowned import Disowned
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
-from streams.logs.segments import MERGED, SEGMENTS, disk_refused
+from streams.logs.segments import disk_refused
 
 
-def lock_folder(folder: Path) -> int:
-    """A descriptor that keeps all other writers out of `folder`, which is made, until it is closed.
+def lock_folder(folder: Path, *kinds: str) -> int:
+    """A descriptor that keeps all other writers out of `folder` until it is closed; in it are the folders `kinds`, made if need be.
 
     Raises Misuse when there is one already, RetryLater when the disk is full, read-only or failing.
     """
     try:
-        for kind in (SEGMENTS, MERGED):
+        for kind in kinds:
             (folder / kind).mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as problem:
