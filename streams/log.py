@@ -185,8 +185,11 @@ class Log(LogReader, Protocol):
     """A node's log, opened by the one process that writes it. Safe from any thread; commits go one after another.
 
     What every writing method shares: when it returns, what it did is durable and every reader sees it; when it raises, nothing of it was
-    done, and what was there before stands. RetryLater: the disk is full or read-only, Kafka does not answer; the same call may succeed
-    later. Where Kafka did not say whether it committed, a repeat with producer and sequence is harmless.
+    done, and what was there before stands. It raises RetryLater when the disk is full or read-only, or Kafka does not answer: the same call
+    may succeed later; Misuse for a stream, range or reason that is none, and for more than one commit can hold. A log in a Kafka also
+    raises Unclear, a RetryLater, where Kafka did not say whether it committed: all of it was done, or nothing, and a repeat is harmless (of
+    an append, with producer and sequence); Fenced when another process has taken the log over, for good; Corrupt when what Kafka has is not
+    what this log wrote there.
     """
 
     @property
@@ -207,7 +210,7 @@ class Log(LogReader, Protocol):
         Called by the node for its own records and by its append door. Offsets are the next ones of (stream, `origin`), dense; received
         times are monotone per stream. A sequence that is not above the producer's last adds nothing and is answered `repeated`. Does not
         promise that callers' commits come in the order of their calls, nor look into records for doubles.
-        Raises RetryLater (nothing changed), Misuse for records `check_given` refuses.
+        Raises Misuse for records `check_given` refuses, or a producer or sequence no log can keep, and as every writing method.
         """
         ...
 
@@ -218,7 +221,8 @@ class Log(LogReader, Protocol):
         replaced. Gone offsets of this node's own are not taken again; of another's they are, and are not gone any more: what others say is
         gone may be untrue, the record itself is not. A consumer that has passed them by is not given them. Does not say that the records
         are what their origin signed: that is judged afterwards. Raises Corrupt for a block whose payload can not be what its header says,
-        PeerKnowsMore for a block of this very origin's own future, RetryLater; in each case none of `blocks` was taken.
+        PeerKnowsMore for a block of this very origin's own future, Misuse for a block that a Kafka takes in no record, and as every writing
+        method; in each case none of `blocks` was taken.
         """
         ...
 
@@ -228,7 +232,7 @@ class Log(LogReader, Protocol):
         Called by the origin, which alone decides it, when it thins or loses, and with what it says at copies that learn of it. Durable,
         idempotent; of this node's own final. Who asks is passed over these offsets from then on. Does not reach copies that hold the
         records, which keep them, whichever came first; disk comes back later. Raises Misuse for offsets of `origin` that were not given
-        yet, RetryLater.
+        yet, and as every writing method.
         """
         ...
 

@@ -25,7 +25,7 @@ FIRST = ("tests/e2e", "kafka", "tests/hq_spark/test_kills.py")
 """What takes longest, first: what is begun last should be short."""
 LAST = "test_all_holds_until_it_is_stopped"
 """What ends only when it is stopped, or finds something (`make torture`)."""
-ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract.py")
+ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract")
 """Parts of the names of files whose tests share the one Kafka."""
 
 

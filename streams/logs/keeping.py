@@ -10,7 +10,7 @@ from typing import Protocol
 from streams.block import Block, Codec
 from streams.clock import Clock
 from streams.errors import Corrupt, Misuse
-from streams.ledger import GoneReason
+from streams.ledger import GONE_REASONS, GoneReason
 from streams.log import Append, Appended, PeerKnowsMore, Witness
 from streams.logs.book import Book, Line, LineKey, Lines, Piece
 from streams.logs.damage import Damage
@@ -19,6 +19,7 @@ from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
 from streams.logs.reading import IndexedReader, clipped
 from streams.logs.stamping import NewBlock, Plan, new_blocks, plan_appends
+from streams.logs.tables import INT64_MAX
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
 from streams.records import TOPIC
@@ -114,10 +115,14 @@ class KeptLog(IndexedReader):
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
         """Record that these will never come: held records are dropped of this node's own, and kept of another's. Durable, idempotent."""
+        if not 0 <= first <= end:
+            raise Misuse(f"{first}..{end} is no range of offsets")
         self.declare_all_gone(stream, origin, RangeSet([(first, end)]), reason)
 
     def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
         """As `declare_gone`, of all `ranges` in one commit."""
+        if reason not in GONE_REASONS:
+            raise Misuse(f"records are gone because they are {', '.join(GONE_REASONS)}, not {reason!r}")
         with self._write_lock:
             self._keeper.ready()
             self._check_own(stream, origin, ranges.end())
@@ -302,7 +307,12 @@ class KeptLog(IndexedReader):
         return {stream: lines[origin].end for stream, lines in self._keeper.book.lines.items() if origin in lines}
 
     def _check_own(self, stream: str, origin: Origin, end: int) -> None:
-        check_stream(stream)
+        try:
+            check_stream(stream)
+        except ValueError as problem:
+            raise Misuse(str(problem)) from problem
+        if end < 0 or end > INT64_MAX:
+            raise Misuse(f"{end} is no offset")
         if origin == self.origin and end > self._keeper.book.line((stream, origin)).end:
             raise Misuse(f"{stream}:{origin} has no offset {end - 1} yet")
 

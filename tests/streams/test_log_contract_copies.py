@@ -1,0 +1,109 @@
+"""Goal: the promises of the Log port about copies and their mending, and about bad arguments; over files and over a real Kafka."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.codec import BlockCodec
+from streams.errors import Misuse
+from streams.log import Append
+from streams.ranges import RangeSet
+from streams.words import Origin, Position
+from tests.streams.logkit import append_rows, content, copy_all, open_log, rows, stamped
+from tests.streams.test_log_contract import Maker, files, in_kafka, make
+
+__all__ = ["files", "in_kafka", "make"]
+
+SHIP, HQ = Origin("ship-a", 5), Origin("hq", 9)
+CUTS = st.lists(st.tuples(st.sampled_from([SHIP, HQ]), st.integers(0, 59), st.integers(1, 30)), min_size=1, max_size=12)
+
+
+def test_what_is_set_aside_is_wanted_again_and_comes_back(make: Maker) -> None:
+    ship, port = make("ship-a"), make("port-b")
+    for commit in range(4):
+        append_rows(ship, rows(10, start=10 * commit))
+    copy_all(ship, port, ["containers"])
+    truth = content(port, ["containers"])
+    assert port.set_aside("containers", ship.origin, 10, 20, "not what was signed") == 10
+    assert port.position("containers") == Position({ship.origin: 10})
+    one = port.ledger("containers")[ship.origin]
+    assert (one.held.count(), list(one.wanted(one.held.copy())), one.gone) == (30, [], {})
+    assert [block.first for block in port.blocks("containers", ship.origin, 0, 40)][-1] >= 20
+    copy_all(ship, port, ["containers"])
+    assert content(port, ["containers"]) == truth
+    with pytest.raises(Misuse, match="this node's own"):
+        ship.set_aside("containers", ship.origin, 0, 1, "why")
+
+
+def test_own_end_is_what_this_log_gave_itself(make: Maker) -> None:
+    ship, port = make("ship-a"), make("port-b")
+    append_rows(ship, rows(7))
+    first = ship.origin
+    copy_all(ship, port, ["containers"])
+    assert (ship.own_end("containers", first), ship.own_end("events", first), port.own_end("containers", first)) == (7, 0, 0)
+    second = ship.open_generation("to see")
+    append_rows(ship, rows(2, start=7))
+    assert (ship.own_end("containers", first), ship.own_end("containers", second)) == (7, 2)
+
+
+def test_positions_are_those_of_all_streams(make: Maker) -> None:
+    log = make("ship-a")
+    assert dict(log.positions()) == {}
+    log.append([Append("containers", rows(3)), Append("ships", rows(2))])
+    log.declare_gone("containers", log.origin, 0, 1, "lost")
+    assert (
+        dict(log.positions())
+        == {stream: log.position(stream) for stream in log.streams()}
+        == {
+            "containers": Position({log.origin: 3}),
+            "ships": Position({log.origin: 2}),
+        }
+    )
+
+
+def test_what_is_no_stream_range_or_reason_changes_nothing(make: Maker) -> None:
+    log = make("ship-a")
+    append_rows(log, rows(10))
+    origin, before = log.origin, log.ledger("containers")
+    for stream, first, end, reason in (("Not A Stream", 0, 1, "lost"), ("containers", 5, 3, "lost"), ("containers", -2, 3, "lost")):
+        with pytest.raises(Misuse):
+            log.declare_gone(stream, origin, first, end, reason)  # type: ignore[arg-type]
+    with pytest.raises(Misuse, match="eaten"):
+        log.declare_gone("containers", origin, 0, 1, "eaten")  # type: ignore[arg-type]
+    for stream, floor in (("Not A Stream", 1), ("containers", -1), ("containers", 1 << 63)):
+        with pytest.raises(Misuse):
+            log.trim(stream, origin, floor)
+    assert log.ledger("containers") == before
+
+
+@settings(max_examples=25)
+@given(CUTS, st.randoms(use_true_random=False))
+def test_blocks_may_come_in_any_order_cut_anyhow_and_again(cuts: list[tuple[Origin, int, int]], chance: random.Random) -> None:
+    """Whatever pieces of two origins' records come, one by one or several in one commit: the same are held, and read the same."""
+    codec = BlockCodec()
+    blocks = [
+        codec.encode("containers", origin, stamped(rows(count, start=first), first=first))
+        for origin, first, count in cuts
+        for _ in range(2)
+    ]
+    found = []
+    for _ in range(3):
+        chance.shuffle(blocks)
+        with TemporaryDirectory() as folder:
+            log = open_log(Path(folder), "port-b")
+            at = 0
+            while at < len(blocks):
+                some = chance.randint(1, 4)
+                log.admit(blocks[at : at + some])
+                at += some
+            found.append((log.ledger("containers"), log.position("containers"), content(log, ["containers"])))
+            log.close()
+    assert found[0] == found[1] == found[2]
+    held = {origin: RangeSet((first, first + count) for one, first, count in cuts if one == origin) for origin, _, _ in cuts}
+    assert {origin: one.held for origin, one in found[0][0].items()} == held
