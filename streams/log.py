@@ -310,7 +310,7 @@ class NotProven(NotAllowed):
 
 
 class Upkeep(Protocol):
-    """What a log kept in files of its own needs besides: merging, moving, freeing, repair. Nothing of it changes a record, an offset, a
+    """What a log kept in files of its own needs besides: merging, moving, freeing. Nothing of it changes a record, an offset, a
     ledger or a Position. Safe from any thread beside all else; a commit waits for the moment alone in which the index is swapped.
     """
 
@@ -320,8 +320,4 @@ class Upkeep(Protocol):
         Called again and again by the node, in the background. Returns whether there is more to do now. Whenever the process dies, every
         record is found once: where it was, or where it went. Raises RetryLater when the disk is full.
         """
-        ...
-
-    def check(self, stream: str, origin: Origin) -> int:
-        """Reads every block of (stream, origin) and verifies it; returns how many offsets were set aside, reported and wanted again."""
         ...

@@ -1,4 +1,4 @@
-"""The upkeep of a file log: small blocks merged, half-dead files emptied, dead ones deleted, everything verified when asked."""
+"""The upkeep of a file log: small blocks merged, half-dead files emptied, dead ones deleted."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from streams.logs.levels import LEVELS, Level, ripe_groups
 from streams.logs.merging import MergedFiles, Rewritten
 from streams.logs.segments import disk_refused, file_path, merged_numbers, read_span, segment_numbers
 from streams.logs.stamping import encoded
-from streams.logs.tables import INT64_MAX, coalesced
+from streams.logs.tables import coalesced
 from streams.logs.writing import LogWriter
 from streams.memory import release
-from streams.words import Origin
 
 HALF_DEAD_BYTES = 1 << 20
 """Files smaller than this are not emptied for what is dead in them: it would cost more than it frees."""
@@ -84,16 +83,6 @@ class FileUpkeep:
         """One bounded piece of work, on one core; returns whether there is more. Raises RetryLater when the disk is full."""
         with self._lock, one_core(partial(self._parts.quiet.wait, GIVES_WAY_S)):
             return self._parts.with_index(self._step)
-
-    def check(self, stream: str, origin: Origin) -> int:
-        """Reads every block of (stream, origin) and verifies it; returns how many offsets were set aside."""
-        key, at, lost = (stream, origin), 0, 0
-        with self._index() as index:
-            while pieces := index.pieces(key, at, INT64_MAX):
-                for piece in pieces:
-                    lost += 0 if self._block(key, piece) is not None else piece.end - piece.first
-                at = pieces[-1].end
-        return lost
 
     def close(self) -> None:
         """Release the files."""

@@ -17,6 +17,7 @@ from streams.codec import BlockCodec
 from streams.log import Append, Log, LogReader
 from streams.logs.disk import Disk
 from streams.logs.files import FileLog, FileLogOptions
+from streams.node.verifying import Rounds
 from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, Record, order_at_ms, to_batch
 from streams.words import Origin, Position
 
@@ -76,6 +77,18 @@ def content(log: LogReader, streams: Sequence[str]) -> dict[tuple[str, Origin, i
                 for row in batch.records.to_pylist():
                     found[stream, origin, row[OFFSET]] = {name: value for name, value in row.items() if value is not None}
     return found
+
+
+def verified(log: Log) -> int:
+    """Everything that is held is read once; how many offsets were set aside for that they do not verify."""
+    before, rounds = _held(log), Rounds(log)
+    while not rounds.piece().round_ended:
+        pass
+    return before - _held(log)
+
+
+def _held(log: Log) -> int:
+    return sum(one.held.count() for stream in log.streams() for one in log.ledger(stream).values())
 
 
 def offsets(log: Log, stream: str, origin: Origin) -> list[int]:

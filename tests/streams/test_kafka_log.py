@@ -28,7 +28,7 @@ from streams.logs.kafka.reading import KafkaLogReader
 from streams.words import STREAM_PATTERN, Origin, Position
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import open_kafka_log, place
-from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
+from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
 
 PROCESSES = multiprocessing.get_context("forkserver")
 STREAMS = ("alerts", "containers", "customers/ducks")
@@ -219,7 +219,7 @@ def test_what_somebody_else_writes_into_it_is_told_and_passed_over(kafka: Kafka,
     assert len(damages) == 2
     assert append_rows(log, rows(3, start=3)) == 3
     assert numbers(log) == list(range(6))
-    assert log.upkeep.check("containers", log.origin) == 0
+    assert verified(log) == 0
     log.close()
 
 

@@ -19,7 +19,7 @@ from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
 from streams.words import Origin, Position
 from tests.streams.damagekit import COMMITS, ROWS, flip, reopened, written_log
-from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
+from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_bits_anywhere_in_a_merged_log(merged: tuple[Path, FileLog], tmp_path: P
         found: list[Damage] = []
         log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
         held = content(log, ["containers"])
-        log.upkeep.check("containers", old)
+        verified(log)
         assert all(truth[key] == row for key, row in held.items())
         assert len(truth) - len(held) <= 60, "one block at most"
         assert found or log.origin != old or len(held) == len(truth), "what is lost is told, or no torn write: then a generation is opened"
@@ -287,7 +287,7 @@ def check_spoiled(spoiled: Path, copy: FileLog, old: Origin, index_lost: bool) -
     found: list[Damage] = []
     log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
     held = content(log, ["containers"])
-    log.upkeep.check("containers", old)
+    verified(log)
     assert held.items() <= truth.items()
     assert len(truth) - len(held) <= 60, "one block at most"
     assert found or log.origin != old or len(held) == len(truth), "what is lost is told"

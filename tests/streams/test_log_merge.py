@@ -16,7 +16,7 @@ from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, W
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
 from streams.words import Origin
-from tests.streams.logkit import FullDisk, append_rows, content, copy_all, numbers, offsets, open_log, rows
+from tests.streams.logkit import FullDisk, append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
 
 LEVELS = (Level(50, 4, 200), Level(200, 4, 800))
 OPTIONS = FileLogOptions(WriteLimits(segment_bytes=4000, marker_commits=5), levels=LEVELS)
@@ -231,9 +231,9 @@ def test_check_finds_what_nobody_has_read(tmp_path: Path) -> None:
     path.write_bytes(data)
     log = open_log(tmp_path, options=FileLogOptions(OPTIONS.limits, found.append, levels=LEVELS))
     before = dict(log.positions())
-    lost = sum(log.upkeep.check(stream, log.origin) for stream in STREAMS)
+    lost = verified(log)
     assert lost == sum(end - first for damage in found for _, _, first, end in damage.offsets) > 0
-    assert sum(log.upkeep.check(stream, log.origin) for stream in STREAMS) == 0
+    assert verified(log) == 0
     assert log.positions() != before, "it is wanted again"
     log.close()
 

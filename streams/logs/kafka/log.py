@@ -20,7 +20,6 @@ from streams.logs.keeping import KeptLog
 from streams.logs.opening import lock_folder
 from streams.logs.segments import SEGMENTS
 from streams.logs.stamping import NewBlock
-from streams.words import Origin
 
 
 class KafkaLog(KeptLog, KafkaLogReader):
@@ -68,7 +67,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
     @property
     def upkeep(self) -> Upkeep:
         """What the node does in the background: Kafka keeps itself, so little is left."""
-        return KafkaUpkeep(self, self._kafka)
+        return KafkaUpkeep(self._kafka)
 
     def close(self) -> None:
         """Releases everything. The log can not be used afterwards."""
@@ -100,17 +99,9 @@ class KafkaLog(KeptLog, KafkaLogReader):
 class KafkaUpkeep:
     """What is left to do for a log that Kafka keeps."""
 
-    log: KafkaLog
     keeper: KafkaKeeper
 
     def step(self) -> bool:
         """Nothing. Raises Fenced when another process has taken over, so that the node ends and does not refuse every append for ever."""
         self.keeper.check_ours()
         return False
-
-    def check(self, stream: str, origin: Origin) -> int:
-        """Reads every block of (stream, origin) and verifies it; returns how many offsets were set aside, reported and wanted again."""
-        held = self.log.ledger(stream)[origin].held
-        for _ in self.log.blocks(stream, origin, 0, held.end()):
-            pass
-        return held.without(self.log.ledger(stream)[origin].held).count()
