@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -66,6 +66,7 @@ PAYLOADS = st.builds(
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example({"device": "\n"})
 @given(PAYLOADS)
 def test_valid_and_taken_whole_are_the_same(fields: dict[str, Any]) -> None:
     assert SCHEMA.is_valid(fields) == taken_whole(fields)
