@@ -122,7 +122,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
     change: AlertState = "retracted" if not lost else "updated" if incident.raised else "raised"
     incident.raised = True
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
-    at_risk = state.stowage.at_risk(incident.lost)
+    at_risk = state.stowage.at_risk(lost)
     window = f"between {clock_text(incident.first_at_ms)} and {clock_text(incident.last_at_ms)} UTC"
     beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
     detail = f"bay {bays}, {window}{beside}"

@@ -7,7 +7,7 @@ import msgspec
 from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box, in_time
 from cargo.incidents import found_again, probably_lost
-from cargo.lost import GONE_STATES, GROUP_WINDOW_MS, ROLL_WINDOW_MS, SHORTCUT_SILENCE_MS, Case, Decision, decide, shortcut_armed
+from cargo.lost import GONE_STATES, GROUP_WINDOW_MS, ROLL_WINDOW_MS, Case, Decision, decide, shortcut_armed, shortcut_silence_ms
 from cargo.outcome import event
 from cargo.state import WatchState
 
@@ -51,8 +51,9 @@ def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
     """Wakes the box at the next instant its silence can change its state."""
     if box.state in GONE_STATES or box.state == "DISCHARGED":
         return
-    if armed(state, box):
-        short = at_ms - state.silent_ms(box, at_ms) + SHORTCUT_SILENCE_MS + 1
+    silence_ms = armed_ms(state, box)
+    if silence_ms:
+        short = at_ms - state.silent_ms(box, at_ms) + silence_ms + 1
         if short > at_ms:
             state.wake(box, short)
     first = state.missed_at_ms(box, at_ms, 1)
@@ -72,18 +73,19 @@ def wake_after_news(state: WatchState, box: Box, at_ms: int) -> None:
         wake_next(state, box, at_ms)
 
 
-def armed(state: WatchState, box: Box) -> bool:
-    """Whether silence alone is wanting for the shortcut."""
+def armed_ms(state: WatchState, box: Box) -> int:
+    """How long a silence alone is wanting for the shortcut; 0 when more is."""
     if box.shock is None or box.free_fall is None:
-        return False
-    return shortcut_armed(_bare_case(state, box, box.heard_at_ms))
+        return 0
+    case = _bare_case(state, box, box.heard_at_ms)
+    return shortcut_silence_ms(case) if shortcut_armed(case) else 0
 
 
 def case_of(state: WatchState, box: Box, at_ms: int) -> Case:
     """The case of one box as of `at_ms`. What only an open case needs is gathered only then."""
     bare = _bare_case(state, box, at_ms)
     serious = bare.silent_ms >= bare.patience * bare.interval_ms + bare.grace_ms or (
-        bare.silent_ms > SHORTCUT_SILENCE_MS and shortcut_armed(bare)
+        shortcut_armed(bare) and bare.silent_ms > shortcut_silence_ms(bare)
     )
     return _full_case(state, box, bare) if serious else bare
 
@@ -104,6 +106,7 @@ def _bare_case(state: WatchState, box: Box, at_ms: int) -> Case:
         patience=state.patience(box),
         on_deck=state.stowage.on_deck(box.number),
         exposed=False,
+        deck_fall_ms=state.stowage.deck_fall_ms(box.number),
         shock=box.shock if box.shock is not None and _since_sailing(state, box.shock[1]) else None,
         free_fall=box.free_fall if box.free_fall is not None and _since_sailing(state, box.free_fall[1]) else None,
     )
@@ -122,22 +125,12 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     never = not box.heard_at_ms
     spoke_at = state.memory.spoke_at_ms if never else gateway.heard_at_ms if gateway is not None else 0
     alive = now - spoke_at <= bare.interval_ms + bare.grace_ms
-    return Case(
-        now_at_ms=now,
-        newest_at_ms=bare.newest_at_ms,
-        heard_at_ms=heard,
-        silent_ms=bare.silent_ms,
-        interval_ms=bare.interval_ms,
-        grace_ms=bare.grace_ms,
+    return msgspec.structs.replace(
+        bare,
         gateway_alive=alive,
         heard_share=heard_share(state, box, now, bare.interval_ms, group) if alive and not never else None,
-        at_sea=bare.at_sea,
-        leaving=bare.leaving,
-        patience=bare.patience,
-        on_deck=bare.on_deck,
+        gateway_restarted=not never and bare.silent_ms < now - heard,
         exposed=state.stowage.exposed(box.number),
-        shock=bare.shock,
-        free_fall=bare.free_fall,
         tilt=box.tilt,
         tilt_lasts_ms=box.tilt[1] - box.tilt_from_ms if box.tilt is not None else 0,
         group=group,

@@ -48,6 +48,10 @@ TILT_DEG = 30.0
 TILT_LASTS_MS = 10_000
 KINEMATIC_WINDOW_MS = 2 * 60_000
 SHORTCUT_SILENCE_MS = 60_000
+DEEP_FALL_SILENCE_MS = 30_000
+"""After a fall deeper than the box stood above its deck: it can not have ended aboard, where a stack that is down would."""
+LAST_WORDS_MS = 10_000
+"""The messages of one fall (it slides, falls, strikes) come within this time [A]: who speaks later is still there to speak."""
 GROUP_MIN = 3
 GROUP_WINDOW_MS = 2 * 60_000
 ROLL_DEG = 20.0
@@ -72,7 +76,10 @@ class Weights(msgspec.Struct, frozen=True):
     position: float = 5.0
     battery: float = -1.5
     gateway: float = -4.0
+    restarted: float = -4.0
     discharge: float = -5.0
+    probable_min: float = PROBABLE_MIN
+    """Not a weight: the posterior from which a box is PROBABLE_OVERBOARD."""
 
 
 WEIGHTS = Weights()
@@ -93,9 +100,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     `silent_ms`: since it was last heard, or could have been. `shock`, `free_fall`, `tilt`: value and time, by the box's own clock as is
     `newest_at_ms`, the time of its last message; `tilt_lasts_ms`: how long the tilt was above 30°, the ship's roll taken off.
-    `heard_share`: of the gateway's other boxes that were due in the silence, how many were heard (None: too few were due). `fixes_nm`:
-    the last positions' distances
-    from the ship's track, in order. `patience`: how many missed intervals make it missing, two or more where the radio loses much.
+    `heard_share`: of the gateway's other boxes that were due in the silence, how many were heard (None: too few were due).
+    `gateway_restarted`: its gateway, or the node itself, was out since the last message. `fixes_nm`: the last positions' distances from
+    the ship's track, in order. `patience`: how many missed intervals make it missing, two or more where the radio loses much.
+    `deck_fall_ms`: how long a fall from its place can last that ends aboard (None: its place is not known).
     """
 
     now_at_ms: int
@@ -121,6 +129,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     sockets: tuple[str, ...] = ()
     fixes_nm: tuple[float, ...] = ()
     patience: int = INTERVALS_MISSING
+    deck_fall_ms: int | None = None
+    gateway_restarted: bool = False
     battery_low: bool = False
     rssi_sliding: bool = False
 
@@ -137,14 +147,15 @@ def decide(case: Case, weights: Weights = WEIGHTS) -> Decision:
     """The decision on one case. Same case, same decision; nothing is remembered here.
 
     PROBABLE_OVERBOARD needs an open case (two expected intervals missed, the gateway alive and 80 % of its boxes heard), a second family,
-    and a posterior of 0.9; or the shortcut: free fall and more than 4 g within two minutes of the last message, then 60 s of silence.
+    and a posterior of 0.9; or the shortcut: free fall and more than 4 g within two minutes of the last message, then 60 s of silence (30 s
+    when the fall was too deep to end aboard).
     """
     evidence = tuple(_counted(_families(case, weights)))
     posterior = probability(PRIOR + sum(piece.weight for piece in evidence))
     ordered = tuple(sorted(evidence, key=lambda piece: (-piece.weight, piece.family)))
-    if shortcut_armed(case) and case.silent_ms > SHORTCUT_SILENCE_MS:
+    if shortcut_armed(case) and case.silent_ms > shortcut_silence_ms(case):
         return Decision("PROBABLE_OVERBOARD", max(posterior, PROBABLE_MIN), ordered)
-    return Decision(_state(case, evidence, posterior), posterior, ordered)
+    return Decision(_state(case, evidence, posterior, weights.probable_min), posterior, ordered)
 
 
 def probability(log_odds: float) -> float:
@@ -158,12 +169,20 @@ def shortcut_armed(case: Case) -> bool:
     return not case.leaving and _shock_counts(case) and _fall_counts(case)
 
 
+def shortcut_silence_ms(case: Case) -> int:
+    """How long a box must be silent for the shortcut. A stack that is down aboard falls as well, and speaks within the minute of a storm's
+    interval; a fall that lasted longer than one onto the deck can last, with no word after it, did not end aboard."""
+    if case.free_fall is None or case.deck_fall_ms is None or case.free_fall[0] <= case.deck_fall_ms:
+        return SHORTCUT_SILENCE_MS
+    return DEEP_FALL_SILENCE_MS if case.newest_at_ms - case.free_fall[1] <= LAST_WORDS_MS else SHORTCUT_SILENCE_MS
+
+
 def missed(case: Case) -> int:
     """How many expected intervals the box has missed."""
     return max(0, case.silent_ms - case.grace_ms) // case.interval_ms
 
 
-def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float) -> State:
+def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float, probable_min: float) -> State:
     count = missed(case)
     if count < INTERVALS_LATE:
         return "ONBOARD"
@@ -174,7 +193,7 @@ def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float) -> Stat
     if not case.gateway_alive or (case.heard_share is not None and case.heard_share < HEARD_SHARE_MIN):
         return "GATEWAY_OUTAGE"
     speaking = sum(1 for piece in evidence if piece.weight > 0) + 1
-    if posterior >= PROBABLE_MIN and speaking >= FAMILIES_MIN:
+    if posterior >= probable_min and speaking >= FAMILIES_MIN:
         return "PROBABLE_OVERBOARD"
     failing = any(piece.signal in {"battery", "rssi"} for piece in evidence)
     return "DEVICE_FAULT" if failing and posterior < 0.5 else "MISSING"
@@ -260,6 +279,8 @@ def _contra(case: Case, weights: Weights) -> list[Evidence]:
     if not case.gateway_alive or (case.heard_share is not None and case.heard_share < HEARD_SHARE_MIN):
         share = "nothing" if not case.gateway_alive else f"only {case.heard_share or 0:.0%} of its other boxes due"
         pieces.append(Evidence("contra", "gateway", weights.gateway, f"its gateway heard {share}", case.now_at_ms))
+    elif case.gateway_restarted:
+        pieces.append(Evidence("contra", "restart", weights.restarted, "its gateway was out since it was last heard", case.heard_at_ms))
     if case.leaving:
         pieces.append(Evidence("contra", "discharge", weights.discharge, "it is being loaded or discharged in port", case.now_at_ms))
     elif not case.at_sea:

@@ -160,6 +160,6 @@ def told(records: Iterable[Made], **wanted: str) -> list[Made]:
     return [record for record in records if all(record.body.get(name) == value for name, value in wanted.items())]
 
 
-def fall(sea: Sea, at: int, at_ms: int) -> list[Heard]:
+def fall(sea: Sea, at: int, at_ms: int, fell_ms: int = 1_800) -> list[Heard]:
     """What a box says while it goes over the side: a hard shock, then a free fall, then nothing."""
-    return [sea.says(at, at_ms, shock_g=6.5, tilt_deg=40.0), sea.says(at, at_ms + 2 * SECOND_MS, free_fall_ms=1_800)]
+    return [sea.says(at, at_ms, shock_g=6.5, tilt_deg=40.0), sea.says(at, at_ms + 2 * SECOND_MS, free_fall_ms=fell_ms)]

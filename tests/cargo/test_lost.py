@@ -64,6 +64,7 @@ ROWS: list[tuple[dict[str, Any], float]] = [
     ({"rssi_sliding": True}, -1.5),
     ({"heard_share": 0.79}, -4.0),
     ({"gateway_alive": False, "heard_share": None}, -4.0),
+    ({"gateway_restarted": True}, -4.0),
     ({"leaving": True}, -5.0),
     ({"at_sea": False}, -5.0),
 ]
@@ -201,6 +202,19 @@ def test_free_fall_and_shock_and_a_minute_of_silence_are_probable_at_once() -> N
     assert decide(short(silent_ms=60_000)).state == "ONBOARD"
 
 
+@pytest.mark.parametrize(("fell_ms", "after_ms"), [(1_800, 30_000), (1_660, 60_000)])
+def test_a_fall_deeper_than_the_deck_needs_half_a_minute(fell_ms: int, after_ms: int) -> None:
+    """Goal: a box that fell for longer than from its place onto the deck did not stop there: 30 s; any other may lie and speak: 60 s."""
+    known: dict[str, Any] = {"free_fall": (fell_ms, NOW - after_ms), "deck_fall_ms": 1_660}
+    assert decide(short(silent_ms=after_ms, **known)).state == "ONBOARD"
+    assert decide(short(silent_ms=after_ms + 1, **known)).state == "PROBABLE_OVERBOARD"
+
+
+def test_silence_that_began_with_an_outage_is_no_loss() -> None:
+    """Goal: who fell silent while the gateway was out is missing when it is back and hears the others, not lost."""
+    assert decide(case(gateway_restarted=True, **GROUP, **ROLL)).state == "MISSING"
+
+
 @pytest.mark.parametrize("gone", ["shock", "free_fall"])
 def test_the_shortcut_needs_both_blows(gone: str) -> None:
     """Goal: a hard shock alone, or a fall alone, waits for the intervals."""
@@ -216,3 +230,4 @@ def test_the_shortcut_is_not_for_boxes_on_the_hook() -> None:
 def test_weights_are_given() -> None:
     """Goal: an operator's weights decide, not the starting ones."""
     assert decide(case(**GROUP, **ROLL), Weights(group=0.5)).state == "MISSING"
+    assert decide(case(**GROUP, **ROLL), Weights(probable_min=0.99)).state == "MISSING"

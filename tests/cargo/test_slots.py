@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cargo.identifiers import make_container
+from cargo.registry import Stowed
 from cargo.slots import Slot
+from cargo.stowage import Stowage
 
 slots = st.builds(Slot, st.integers(1, 999), st.integers(0, 99), st.integers(1, 99))
 
@@ -52,3 +55,12 @@ def test_neighbours_of_a_40_foot_stack() -> None:
     assert {Slot(34, row, 84).stack for row in (0, 1, 2, 4)} <= stacks
     assert {Slot(bay, 2, 84).stack for bay in (32, 33, 35, 36)} <= stacks
     assert stacks.isdisjoint({Slot(34, 2, 2).stack, Slot(34, 6, 82).stack, Slot(34, 3, 82).stack, Slot(37, 2, 82).stack})
+
+
+def test_a_fall_aboard_is_no_deeper_than_the_box_stood() -> None:
+    """Goal: from the lowest tier 3 m, from the fifth 14.6 m; from the hold it is not known."""
+    numbers = [make_container("DUCU", serial) for serial in range(4)]
+    slots = ("0340282", "0340290", "0340298", "0340202")
+    stowage = Stowage(Stowed(number, slot, "45G1", "JPTYO", "SGSIN") for number, slot in zip(numbers, slots, strict=True))
+    assert [stowage.deck_fall_ms(number) for number in numbers] == [783, 1_726, 2_312, None]
+    assert stowage.deck_fall_ms("nowhere") is None
