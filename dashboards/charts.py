@@ -1,4 +1,5 @@
-"""A container's temperatures as a Vega-Lite chart, °C over UTC: setpoint, supply, return, ambient; defrosts and power-offs as bands."""
+"""A container's temperatures as a Vega-Lite chart, °C over UTC: setpoint, supply, return, ambient; defrosts, power-offs and what is not
+proven yet as bands."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dashboards import theme
-from dashboards.history import Band
+from dashboards.history import NOT_PROVEN, Band
 
 Spec = dict[str, Any]
 AIRS = {"setpoint": theme.MUTED, "supply": theme.ACCENT, "return": theme.DUCK, "ambient": "#6f86c9"}
-BANDS = {"defrost": theme.ACCENT, "power off": theme.ALERT}
+BANDS = {"defrost": theme.ACCENT, "power off": theme.ALERT, NOT_PROVEN: theme.MUTED}
 _TIME: Spec = {
     "field": "at_ms",
     "type": "temporal",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from dashboards import words
@@ -15,13 +15,14 @@ Names = Mapping[str, str]
 TEMPERATURES = ("setpoint_c", "supply_c", "return_c", "ambient_c")
 GAP_MS = 3 * words.HOUR_MS
 """A state that no reading has confirmed for so long is not drawn as lasting."""
+NOT_PROVEN = "not proven yet"
 GRAVE = ("X_PROBABLE_OVERBOARD", "X_LOST_OVERBOARD", "X_MISSING", "X_FREE_FALL")
 MILESTONES_HIDDEN = ("X_MUSTER",)
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A span of time, UTC ms, in which something lasted: `defrost` or `power off`."""
+    """A span of time, UTC ms, in which something lasted: `defrost`, `power off` or NOT_PROVEN."""
 
     what: str
     from_at_ms: int
@@ -76,9 +77,13 @@ def temperatures(items: Iterable[Item]) -> list[dict[str, Any]]:
 
 
 def bands(items: Iterable[Item]) -> list[Band]:
-    """When it was defrosting and when its power was off, each from the first reading that said so to the first that did not."""
+    """When it was defrosting and when its power was off, each from the first reading that said so to the first that did not; and from
+    which reading to which nothing is proven yet.
+    """
     heard = readings(items)
-    return _spans(heard, "defrosting", True, "defrost") + _spans(heard, "power_on", False, "power off")
+    states = _spans(heard, "defrosting", True, "defrost") + _spans(heard, "power_on", False, "power off")
+    stretches = (list(some) for proven, some in groupby(heard, lambda item: item["proven"]) if proven is False)
+    return states + [Band(NOT_PROVEN, some[0]["at_ms"], some[-1]["at_ms"]) for some in stretches]
 
 
 def _spans(heard: Iterable[Item], signal: str, value: bool, what: str) -> list[Band]:
@@ -117,8 +122,8 @@ def track(items: Iterable[Item]) -> list[list[float]]:
     ]
 
 
-def completeness(items: Iterable[Item]) -> dict[str, str]:
-    """What is known of how whole the record is: readings, first, last, and the longest silence between two."""
+def completeness(items: Sequence[Item]) -> dict[str, str]:
+    """What is known of how whole the record is: readings, first, last, the longest silence between two, and what is not proven yet."""
     times = [item["at_ms"] for item in readings(items)]
     if not times:
         return {"Readings": "none yet"}
@@ -128,4 +133,15 @@ def completeness(items: Iterable[Item]) -> dict[str, str]:
         "First": f"{words.stamp(times[0])} UTC",
         "Last": f"{words.stamp(times[-1])} UTC",
         "Longest silence": words.span(longest),
+        **_unproven(readings(items)),
     }
+
+
+def _unproven(heard: Sequence[Item]) -> dict[str, str]:
+    """Of how many readings the node that took them in has not signed yet that it did, and since when; nothing when all are proven."""
+    open_ = [item for item in heard if item["proven"] is False]
+    if not open_:
+        return {}
+    signed_at_ms = min(item["signed_at_ms"] or 0 for item in open_)
+    since = f"taken in since {words.stamp(signed_at_ms)} UTC, when it was signed last" if signed_at_ms else "no signature of it is here"
+    return {NOT_PROVEN.capitalize(): f"{words.counted(len(open_), 'reading')}: {since}"}

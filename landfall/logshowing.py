@@ -12,10 +12,13 @@ import pyarrow as pa
 from cargo.signals import SIGNALS
 from landfall.lognumbers import LAST_MS, utc
 from landfall.writingout import Telling
+from streams.proof.until import SignedUntil
 from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
 from streams.retention.kept import MARK, window_h
+from streams.words import Origin
 
 DIGESTS = "digests"
+PROVEN = "proven"
 _PLACE = ("stream", "origin", "offset")
 
 
@@ -24,6 +27,15 @@ def table_of(batch: Batch) -> pa.Table:
     count = batch.records.num_rows
     named = {"stream": pa.array([batch.stream] * count, pa.string()), "origin": pa.array([str(batch.origin)] * count, pa.string())}
     return pa.table({**named, **{name: batch.records.column(name) for name in batch.records.schema.names}})
+
+
+def with_proven(rows: pa.Table, signed: SignedUntil) -> pa.Table:
+    """The rows of a History, and of each whether its origin has signed it (`proven`; null in streams that are never signed)."""
+    columns = (rows.column(name).to_pylist() for name in _PLACE)
+    places = list(zip(*columns, strict=True))
+    until = {(stream, origin): signed.of(stream, Origin.parse(origin)) for stream, origin, _ in set(places)}
+    told = [None if (one := until[stream, origin]) is None else offset < one.end for stream, origin, offset in places]
+    return rows.append_column(PROVEN, pa.array(told, pa.bool_()))
 
 
 def limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
@@ -73,6 +85,8 @@ def _text_line(row: Mapping[str, Any]) -> str:
     if (hours := window_h(row.get(BODY))) is not None:
         origin = f"{row[SOURCE_STREAM]}:{row[SOURCE_ORIGIN]}:{row[SOURCE_OFFSET]}"
         parts.append(f"(kept of {_printable(origin)}: the rest of its {hours:g} h is thinned)")
+    if row.get(PROVEN) is False:
+        parts.append("(not proven yet)")
     body = {name: value for name, value in json.loads(row.get(BODY) or "{}").items() if name != MARK}
     return "  ".join([*parts, *([_told(body)] if body else [])])
 
@@ -92,7 +106,7 @@ def _printable(text: str) -> str:
 
 
 def _is_signal(name: str) -> bool:
-    return name not in RESERVED and name not in _PLACE
+    return name not in RESERVED and name not in (*_PLACE, PROVEN)
 
 
 def _coordinates(row: Mapping[str, Any]) -> str:

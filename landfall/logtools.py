@@ -16,13 +16,17 @@ from landfall.logheld import Held
 from landfall.loglists import Column, List
 from landfall.lognumbers import counts, read_at_ms
 from landfall.logopening import known_stream, opened
-from landfall.logshowing import RECORDS, limited
+from landfall.logshowing import RECORDS, limited, with_proven
 from landfall.writingout import Format, Row, say, tell, write
 from streams.clock import WallClock
+from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.ledger import Ledger
 from streams.log import LogReader
 from streams.logs.tables import merged
+from streams.proof.reading import Copy
+from streams.proof.trust import registry_trust
+from streams.proof.until import SignedUntil
 from streams.ranges import Range, RangeSet
 from streams.records import ORDER_AT
 
@@ -55,15 +59,17 @@ ORIGINS = List(
         Column.size("stored_bytes", "stored"),
         Column.time("order_first_at_ms", "from"),
         Column.time("order_last_at_ms", "to"),
+        Column("unproven", "not proven", lambda count: "never signed" if count is None else f"{count:,}", pa.int64()),
+        Column.time("signed_at_ms", "signed last"),
     )
 )
-"""What `ls` tells of each origin of a stream."""
+"""What `ls` tells of each origin of a stream. `unproven`: held records past what it has signed; none where it never signs."""
 
 
 @log_app.command("ls")
 def list_origins(folder: Folder, stream: OptionalStream = None, format_: How = Format.TEXT, output: Output = None) -> None:
-    """What this copy knows of a stream, per origin: what is held, gone and wanted, its floor, what it takes, its times. Of all, if none is
-    named.
+    """What this copy knows of a stream, per origin: what is held, gone and wanted, its floor, what it takes, its times, what is not proven
+    yet and when it was signed last. Of all, if none is named.
     """
     log = opened(folder)
     names = log.streams() if stream is None else [known_stream(log, stream)]
@@ -131,9 +137,14 @@ def history(
     format_: How = Format.TEXT,
     output: Output = None,
 ) -> None:
-    """All that is known of one topic, over all streams, in one order; where thinning has left nothing else, what was kept, and of what."""
-    found = opened(folder).history(topic, at_ms(since), at_ms(until))
-    write(lambda: limited(iter([found.rows]), limit), RECORDS, format_, output)
+    """All that is known of one topic, over all streams, in one order; where thinning has left nothing else, what was kept, and of what.
+
+    What its origin has not signed yet is said to be not proven yet; `landfall log ls` says since when.
+    """
+    log = opened(folder)
+    found = log.history(topic, at_ms(since), at_ms(until))
+    shown = with_proven(found.rows.slice(0, limit), _signed(log))
+    write(lambda: iter([shown]), RECORDS, format_, output)
     _tell_more(limit, found.rows.num_rows)
     if not found.rows.num_rows:
         tell([f"nothing is known of {topic!r} in this log in that time"])
@@ -186,8 +197,10 @@ def _tell_holes(held: Held) -> None:
 
 
 def _origins(log: LogReader, streams: Iterable[str]) -> Iterator[Row]:
+    signed = _signed(log)
     for stream in streams:
         for origin, ledger in sorted(log.ledger(stream).items()):
+            until = signed.of(stream, origin)
             _, held, gone, wanted = counts([ledger])
             spans = list(log.spans(stream, origin))
             yield {
@@ -201,7 +214,15 @@ def _origins(log: LogReader, streams: Iterable[str]) -> Iterator[Row]:
                 "stored_bytes": sum(span.stored_bytes for span in spans),
                 "order_first_at_ms": min((span.order_first_ms for span in spans), default=None),
                 "order_last_at_ms": max((span.order_last_ms for span in spans), default=None),
+                "unproven": None if until is None else ledger.held.within(until.end, max(until.end, ledger.held.end())).count(),
+                "signed_at_ms": None if until is None else until.at_ms,
             }
+
+
+def _signed(log: LogReader) -> SignedUntil:
+    """Up to where each origin has signed, by the keys that this copy's registry pins, else by its own word."""
+    trust = registry_trust(log)
+    return SignedUntil(Copy(log, BlockCodec()), lambda node: trust)
 
 
 def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> pa.Table:

@@ -106,7 +106,7 @@ def _digest(box: Answer) -> None:
 def _chart(items: Sequence[Answer]) -> None:
     points = history.temperatures(items)
     bands, shocks = history.bands(items), history.shocks(items)
-    note = "UTC; bands: defrost and power off; triangles: shocks of 2 g and more" if bands or shocks else "UTC"
+    note = "UTC; bands: defrost, power off, not proven yet; triangles: shocks of 2 g and more" if bands or shocks else "UTC"
     parts.heading("Temperatures", note)
     if not points:
         st.html(markup.paragraph("No temperature has been heard.", muted=True))

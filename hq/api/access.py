@@ -140,6 +140,10 @@ class Sight:
         """The changes of the container's alerts, with the columns of `readings`."""
         return self._own_records(number, "alert") if self.viewer.role == "customer" else self._records(m.AlertChange, number, "alert")
 
+    def stream_of(self, stream: str) -> str:
+        """Where in headquarters' log the records of the three before stand whose column `stream` says this."""
+        return f"customers/{self.viewer.customer}" if self.viewer.role == "customer" else stream
+
     def alerts(self) -> Rows:
         """All columns of `alert`, one row an alert."""
         if self.viewer.role == "customer":

@@ -25,9 +25,14 @@ from hq.opening import opened_log
 from hq.running import teller_of
 from hq.serving.database import ServingReader
 from streams.clock import FleetClock
+from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
 from streams.listening import bound
 from streams.metrics import Metrics
+from streams.proof.keyring import Keyring
+from streams.proof.reading import Copy
+from streams.proof.trust import NOBODY
+from streams.proof.until import SignedUntil
 
 PROCESS = "api"
 STOP_S_MAX = 5
@@ -46,7 +51,9 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
             log = opened_log(settings.log)
             registrar = Registrar(log, door, clock)
             desk = ReportDesk(log, registrar, settings.owners_told_from)
-            app.state.services = Services(settings, reader, Accounts(settings.accounts), clock, registrar, desk, AskDesk(log, door, clock))
+            signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
+            accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
+            app.state.services = Services(settings, reader, accounts, clock, registrar, desk, asks_, signed)
             yield
 
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)

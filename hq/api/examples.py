@@ -124,6 +124,8 @@ _RECORD: Fields = {
     "device_at_ms": _AT - 600_000,
     "signals": {"return_c": 4.2, "power_on": True},
     "body": None,
+    "proven": False,
+    "signed_at_ms": _AT - 640_000,
 }
 _MUSTER: Fields = {
     "at_ms": _AT,

@@ -23,6 +23,7 @@ from hq.api.settings import ApiSettings
 from hq.serving.database import ServingReader
 from hq.serving.freshness import Freshness, freshness
 from streams.clock import FleetClock
+from streams.proof.until import SignedUntil
 
 _BEARER = OAuth2PasswordBearer(tokenUrl="/api/token", auto_error=False)
 
@@ -38,6 +39,7 @@ class Services:
     registrar: Registrar
     reports: ReportDesk
     asks: AskDesk
+    signed: SignedUntil
 
 
 @dataclass(frozen=True, slots=True)

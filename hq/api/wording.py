@@ -7,6 +7,7 @@ from typing import Any
 
 from cargo.identifiers import check_container
 from cargo.lost import GONE_STATES
+from streams.proof.until import Until
 from streams.records import read_body
 
 Fields = dict[str, Any]
@@ -91,9 +92,10 @@ def incident_told(row: Mapping[str, Any]) -> Fields:
     return {**{name: row[name] for name in (*names, "raised_at_ms", "changed_at_ms")}, "position": where}
 
 
-def record_told(row: Mapping[str, Any]) -> Fields:
+def record_told(row: Mapping[str, Any], signed: Until | None) -> Fields:
     """One record of a timeline: a reading with its signals, or an event or alert with its body. A body that does not read is told as
-    none: the projector has told `exceptions` of it."""
+    none: the projector has told `exceptions` of it. `signed`: up to where its origin has signed; None when that is not known now."""
+    proven = None if signed is None else row["offset"] < signed.end
     return {
         "kind": row["kind"],
         "at_ms": row["order_at_ms"],
@@ -102,6 +104,8 @@ def record_told(row: Mapping[str, Any]) -> Fields:
         "device_at_ms": row["device_at_ms"],
         "signals": row["signals"] or {},
         "body": _body(row["body"]),
+        "proven": proven,
+        "signed_at_ms": signed.at_ms if signed is not None and not proven else None,
     }
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from streams.block import Block, Codec
-from streams.derived import HEADS
 from streams.proof.chain import entries
 from streams.proof.reading import Copy, Unread
 from streams.proof.signing import signed_at_once
-from streams.proof.statements import Statement, statements_at
+from streams.proof.statements import newest_statements
 from streams.proof.tree import Entry, Tree
 from streams.proof.trust import Trust
 from streams.ranges import RangeSet
 from streams.words import Origin
 
-STATEMENTS_A_READ = 256
-"""Statements read at once, the newest first: what has just come is covered by what has just been signed."""
 OVERLAPS_MAX = 8
 """So many statements over one offset are tried: a commit is signed once, or twice where it could not be at first."""
 
@@ -107,21 +104,13 @@ class Believing:
         """What was signed of the rows that are doubted, by first offset; found from the newest statement on."""
         wanted, found = RangeSet((one.block.first, one.block.end) for one in doubted), set[Signed]()
         trust, lacking = self._trust(key[1].node), wanted
-        for statement in self._newest_first(key):
+        for statement in newest_statements(self._copy, *key):
             pieces = [piece for piece in statement.pieces() if wanted.within(piece[0], piece[1])]
             if pieces and trust.problem(statement) is None:
                 found.update(pieces)
                 if not (lacking := lacking.without((first, end) for first, end, _ in pieces)):
                     break
         return sorted(found)
-
-    def _newest_first(self, key: Key) -> Iterator[Statement]:
-        stream, origin = key
-        ledger = self._copy.log.ledger(stream + HEADS).get(origin)
-        for first, end in reversed(list(ledger.held)) if ledger else ():
-            for high in range(end, first, -STATEMENTS_A_READ):
-                said = list(statements_at(self._copy, stream, origin, max(first, high - STATEMENTS_A_READ), high))
-                yield from (one for _, one in reversed(said) if isinstance(one, Statement))
 
 
 def _others(one: Doubted, first: int, end: int, all_of_key: Sequence[Doubted]) -> list[list[Entry]]:

@@ -27,6 +27,8 @@ from streams.records import BODY, OFFSET, Record, body_text, to_batch
 from streams.words import Origin
 
 _TITLE = "landfall head 1"
+STATEMENTS_A_READ = 256
+"""Statements read at once, the newest first: what has just come is covered by what has just been signed."""
 Text = Annotated[str, Meta(max_length=100)]
 Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
@@ -177,6 +179,15 @@ def statements_at(copy: Copy, stream: str, origin: Origin, first: int, end: int)
                     yield offset, Statement.from_body(stream, origin, body or "")
                 except Corrupt as problem:
                     yield offset, problem
+
+
+def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[Statement]:
+    """Those that this copy holds and that read, the newest first."""
+    ledger = copy.log.ledger(stream + HEADS).get(origin)
+    for first, end in reversed(list(ledger.held)) if ledger else ():
+        for high in range(end, first, -STATEMENTS_A_READ):
+            said = list(statements_at(copy, stream, origin, max(first, high - STATEMENTS_A_READ), high))
+            yield from (one for _, one in reversed(said) if isinstance(one, Statement))
 
 
 def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:

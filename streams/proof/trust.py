@@ -52,6 +52,10 @@ class Trust:
         return None
 
 
+NOBODY = Trust()
+"""No key of anybody is known."""
+
+
 class _Keys(msgspec.Struct, frozen=True):
     keys: list[str]
 

@@ -11,7 +11,7 @@ from streams.proof.chain import RUN, first_head
 from streams.proof.reading import Copy
 from streams.proof.signing import signed_at_once
 from streams.proof.statements import Said, Statement, statements
-from streams.proof.trust import Trust, pinned_in, registry_trust
+from streams.proof.trust import NOBODY, Trust, pinned_in, registry_trust
 from streams.proof.verifying import UNHEARD, Doubt, Run, Signed, Verdict, gather, judge
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
@@ -20,7 +20,6 @@ ROWS_A_STEP_MAX = 50_000
 """Records held against their signatures in one step: ingest has the machine first."""
 OPEN_RUNS_MAX = 64
 """So many open runs, those that grew last, stay in memory (up to some 0.5 MB each), so that what comes to them is all that is read."""
-NOBODY = Trust()
 UNHEARD_STEPS = 3
 """In so many steps nothing that an origin signed of what is acted upon has come: it is told."""
 DOUBTED_MAX = 1_024

@@ -131,6 +131,8 @@ def reading(at_ms: int, **values: Any) -> Row:
         "device_at_ms": at_ms,
         "signals": values,
         "body": None,
+        "proven": True,
+        "signed_at_ms": None,
     }
 
 

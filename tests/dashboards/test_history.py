@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards import charts, history
+from dashboards import charts, history, words
 from dashboards.history import Band
 from tests.dashboards.rows import HOUR_MS, NOW_MS, event, reading
 
@@ -61,6 +61,18 @@ def test_completeness_tells_the_longest_silence() -> None:
     assert history.completeness([]) == {"Readings": "none yet"}
     told = history.completeness([reading(at(0)), reading(at(1)), reading(at(9))])
     assert (told["Readings"], told["Longest silence"]) == ("3", "8 h")
+
+
+def test_what_is_not_proven_yet_is_marked_with_since_when() -> None:
+    """From the first reading that nobody has signed to the last; with the time of the last signature, where there is one."""
+    unproven = {"proven": False, "signed_at_ms": at(3)}
+    items = [reading(at(0)), *({**reading(at(hour)), **unproven} for hour in (4, 5)), {**reading(at(6)), "proven": None}]
+    assert history.bands(items) == [Band("not proven yet", at(4), at(5))]
+    told = history.completeness(items)["Not proven yet"]
+    assert told == f"2 readings: taken in since {words.stamp(at(3))} UTC, when it was signed last"
+    never = {"proven": False, "signed_at_ms": None}
+    assert history.completeness([{**reading(at(0)), **never}])["Not proven yet"] == "1 reading: no signature of it is here"
+    assert "Not proven yet" not in history.completeness([reading(at(0))])
 
 
 def test_the_chart_names_only_what_is_there() -> None:

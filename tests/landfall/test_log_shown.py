@@ -24,8 +24,9 @@ from streams.records import Record, Value, to_batch
 from streams.retention.thinning import Thinning
 from tests.landfall.commands import run
 from tests.node.process import ROOT
+from tests.proof.kit import SigningNode
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
-from tests.streams.logkit import append_rows, open_log, rows
+from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
 NUMBER = "MSKU1234565"
 AT_MS = 1_777_593_500_000
@@ -66,7 +67,7 @@ def test_a_digest_says_that_it_is_one(log: FileLog, tmp_path: Path) -> None:
     lines = landfall("log", "history", NUMBER, "--folder", tmp_path).stdout.splitlines()
     assert [line.split("  ")[1].partition(":")[0] for line in lines] == ["digests", "containers", "containers"]
     told = "from_at_ms=2026-04-30 22:58:20Z  readings=2  return_min_c=4.25  until_at_ms=2026-04-30 23:58:20Z"
-    assert lines[0].endswith(f"{told}  received 2026-05-01 00:00:00Z  (a digest: of readings that waited on board)")
+    assert lines[0].endswith(f"{told}  received 2026-05-01 00:00:00Z  (a digest: of readings that waited on board)  (not proven yet)")
 
 
 def test_a_body_is_told_in_words(log: FileLog, tmp_path: Path) -> None:
@@ -210,6 +211,29 @@ def test_where_nothing_can_be_written_is_told(log: FileLog, tmp_path: Path, caps
             ask = ("containers", "-f", tmp_path, "--format", format_, "-o", tmp_path / "none" / "out")
             code, _, err = run(capsys, "log", name, *ask)
             assert (code, "out can not be written: No such file or directory" in err) == (2, True), err
+
+
+def test_a_history_says_what_is_not_proven_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What its origin has not signed is marked in every format, of both its readings; `ls` says how much, and when it signed last."""
+    ship = SigningNode(tmp_path)
+    reading = Record(NUMBER, "TRK-1", AT_MS, {"return_c": 4.0})
+    ship.append(to_batch([reading]))
+    ship.sign()
+    ship.append(to_batch([reading, reading]))
+    ship.append(to_batch([Record("ship-a", body={"at_ms": AT_MS})]), "metrics")
+    history = ("log", "history", NUMBER, "-f", tmp_path)
+    assert [line.endswith("(not proven yet)") for line in run(capsys, *history)[1].splitlines()] == [False, True, True]
+    assert [json.loads(line)["proven"] for line in run(capsys, *history, "--format", "json")[1].splitlines()] == [True, False, False]
+    assert run(capsys, *history, "--format", "csv", "-o", tmp_path / "history.csv")[0] == 0
+    rows = csv.DictReader((tmp_path / "history.csv").read_text().splitlines())
+    assert [row["proven"] for row in rows] == ["true", "false", "false"]
+    listed = [json.loads(line) for line in run(capsys, "log", "ls", "-f", tmp_path, "--format", "json")[1].splitlines()]
+    told = {row["stream"]: (row["held"], row["unproven"], row["signed_at_ms"]) for row in listed}
+    assert (told["containers"], told["metrics"]) == ((3, 2, NOW_MS), (1, None, None))
+    assert "never signed" in run(capsys, "log", "ls", "metrics", "-f", tmp_path)[1]
+    ship.sign()
+    assert "not proven" not in run(capsys, *history)[1]
+    ship.log.close()
 
 
 def test_a_history_says_what_was_kept_of_what_is_gone(tmp_path: Path) -> None:

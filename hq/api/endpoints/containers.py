@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -14,7 +14,10 @@ from hq.api.access import Rows
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
 from hq.api.errors import ApiError, unknown_container
 from hq.api.services import Asking, Look, framed_clock
-from hq.api.wording import CLOSED_STATES, alert_told, booking_told, container_told, record_told
+from hq.api.wording import CLOSED_STATES, Fields, alert_told, booking_told, container_told, record_told
+from streams.errors import LandfallError
+from streams.proof.until import Until
+from streams.words import Origin
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
@@ -75,7 +78,10 @@ def timeline(
     cursor: str | None = None,
     limit: Limit = LIMIT_DEFAULT,
 ) -> dict[str, Any]:
-    """One container's readings, events and alerts in one order (order time, coordinates), from `since` on and before `until` (UTC ms)."""
+    """One container's readings, events and alerts in one order (order time, coordinates), from `since` on and before `until` (UTC ms).
+
+    `proven`: whether who recorded it has signed it (null: not known now); if not, `signed_at_ms` says when that node signed last.
+    """
     key = read_cursor(cursor, [int, str, str, int])
     with ask.look() as look:
         known = _own(look, number)["number"]
@@ -87,7 +93,8 @@ def timeline(
         rows.sort(key=lambda row: tuple(row[name] for name in _KEY))
         last = rows[limit - 1] if len(rows) > limit else None
         more = write_cursor(tuple(last[name] for name in _KEY)) if last else None
-        told = [record_told(row) for row in rows[:limit]]
+        signed = _signed(look, rows[:limit])
+        told = [record_told(row, signed[row["stream"], row["origin"]]) for row in rows[:limit]]
         names = look.names(*(one["body"].get(at) for one in told if one["kind"] == "event" and one["body"] for at in ("ship", "place")))
         return look.framed(number=known, items=told, next=more, names=names)
 
@@ -126,6 +133,17 @@ def _own(look: Look, number: str) -> dict[str, Any]:
     if not rows:
         raise unknown_container()
     return rows[0]
+
+
+def _signed(look: Look, rows: Iterable[Fields]) -> dict[tuple[str, str], Until | None]:
+    """Up to where each origin of these rows has signed their stream; None where the log can not be asked now."""
+    found: dict[tuple[str, str], Until | None] = {}
+    for stream, origin in {(row["stream"], row["origin"]) for row in rows}:
+        try:
+            found[stream, origin] = look.services.signed.of(look.sight.stream_of(stream), Origin.parse(origin))
+        except LandfallError:
+            found[stream, origin] = None
+    return found
 
 
 def _part(
