@@ -12,7 +12,17 @@ from cargo.outcome import Place
 from cargo.registry import Entry, Port
 from cargo.state import WatchSettings
 from intake.settings import EndpointSettings, IntakeSettings
-from streams.node.settings import ROLES_WITH_IDENTITY, NodeName, NodeSettings, PeerAddress, PeersToken, stranger, uncertified, unproven
+from streams.node.settings import (
+    ROLES_WITH_IDENTITY,
+    NodeName,
+    NodeSettings,
+    PeerAddress,
+    PeersToken,
+    disks_missing,
+    stranger,
+    uncertified,
+    unproven,
+)
 from streams.policy import LinkClass
 from streams.tables import DoorUrl, Problem, SettingsTable, barred, between, repeated, unfit
 from streams.tables import Place as At
@@ -113,6 +123,11 @@ class ShipSettings(SettingsTable):
     def _tells_ports_apart(self) -> Iterator[Problem]:
         for number, locode in repeated(self.ports, "locode"):
             yield Problem(("ports", number, "locode"), f"there is a port {locode!r} already", "leave one table of each port")
+
+    @between
+    def _has_two_disks_if_it_says_so(self) -> Iterator[Problem]:
+        if self.intake.is_sound("ack"):
+            yield from disks_missing(self.node, self.intake.ack)
 
     @between
     def _has_each_door_to_itself(self) -> Iterator[Problem]:

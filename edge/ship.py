@@ -14,12 +14,14 @@ from edge.waiting import TellingWaiting
 from intake.serving import Intake
 from intake.watching import Watching
 from streams.node.node import Node
+from streams.node.otherdisks import other_disks
 
 
 async def run_ship(settings: ShipSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises Misuse or RetryLater when the node can not start, or what ended a part of it."""
     node = Node(settings.node, process="ship")
-    intake = Intake(settings.intake, node.clock, node.metrics)
+    taken = settings.intake
+    intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, taken.alone_after_s, taken.when_alone))
     aboard = f"aboard/{settings.node.identity}"
     watching = Watching(
         settings.watch_settings(), settings.node.folder, node.clock, node.metrics, node.report, (aboard,), settings.port_entries()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from streams.log import Append, Appended, LogReader
 from streams.metrics import Metrics
 
 STREAMS = ("containers", "ships")
+_Parcel = tuple[Sender, list[Publish], float]
 GATHERED_MESSAGES = 1_000
 """So many are worth decoding while a commit is on its way. Fewer would be ready soon enough after it."""
 
@@ -34,6 +36,23 @@ class Sink(Protocol):
         ...
 
 
+class Elsewhere(Protocol):
+    """Other disks, one of which has what was appended before its senders hear of it."""
+
+    def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[None]]:
+        """These were appended here; what is given returns once they, and all that was appended before, need not be waited for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsettled:
+    """Durable here; the senders hear of it after `until_there`."""
+
+    parcels: list[_Parcel]
+    outcomes: list[Outcome]
+    until_there: Callable[[], Awaitable[None]]
+
+
 class Pipeline:
     """Takes messages, gives readings to the sink, tells each sender what became of its messages once that is durable.
 
@@ -42,16 +61,29 @@ class Pipeline:
       a few messages wait for more meanwhile, for a commit costs the same for few as for many.
     3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
     4 Readings and exceptions are appended in one commit; a full disk is waited for, and meanwhile nothing is acknowledged.
-    5 Their identities enter the window, and the senders hear the outcomes.
+    5 Their identities enter the window. The senders hear the outcomes, with `elsewhere` once another disk has all up to here; the next
+      commits do not wait for that, as long as the queue is not `full`.
     """
 
-    def __init__(self, sink: Sink, log: LogReader, node: str, clock: Clock, metrics: Metrics, settings: PipelineSettings) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        log: LogReader,
+        node: str,
+        clock: Clock,
+        metrics: Metrics,
+        settings: PipelineSettings,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
         self._process = metrics.process
         self._routes = Routes((one.topic, find_decoder(one.decoder)) for one in settings.decoders)
         self._windows = {stream: RepeatWindow.rebuilt(log, node, stream, settings.repeats_readings_max) for stream in STREAMS}
-        self._waiting: deque[tuple[Sender, list[Publish], float]] = deque()
+        self._waiting: deque[_Parcel] = deque()
         self._waiting_messages = self._waiting_bytes = 0
+        self._elsewhere = elsewhere
+        self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
+        self._unsettled_messages = self._unsettled_bytes = 0
         self._arrived = asyncio.Event()
         self._durable = asyncio.Event()
         self._durable.set()
@@ -75,6 +107,8 @@ class Pipeline:
     async def run(self) -> None:
         """Work until cancelled. What is queued or half-way then is not acknowledged, so its senders bring it again."""
         async with asyncio.TaskGroup() as writing:
+            if self._elsewhere is not None:
+                writing.create_task(self._settle_in_turn())
             while True:
                 await self._arrived.wait()
                 while self._waiting_messages < GATHERED_MESSAGES and not self._durable.is_set():
@@ -93,7 +127,7 @@ class Pipeline:
     def _prepared(self, messages: list[Publish]) -> Prepared:
         return prepare(messages, self._routes, self._process, self._clock.now_ms(), self._clock.early_ms())
 
-    def _take(self) -> list[tuple[Sender, list[Publish], float]]:
+    def _take(self) -> list[_Parcel]:
         parcels = [self._waiting.popleft()]
         taken = len(parcels[0][1])
         while self._waiting and taken + len(self._waiting[0][1]) <= self._settings.batch_readings_max:
@@ -107,7 +141,8 @@ class Pipeline:
         return parcels
 
     def _tell_full(self) -> None:
-        full = self._waiting_messages >= self._settings.pending_readings_max or self._waiting_bytes >= self._settings.pending_bytes_max
+        messages, bytes_ = self._waiting_messages + self._unsettled_messages, self._waiting_bytes + self._unsettled_bytes
+        full = messages >= self._settings.pending_readings_max or bytes_ >= self._settings.pending_bytes_max
         if full != self.full:
             self.full = full
             for full_changed in self._listeners:
@@ -132,31 +167,46 @@ class Pipeline:
         records = part.records.take(pa.array(kept, pa.int64()))
         return Part(part.stream, records, [part.messages[row] for row in kept], [part.identities[row] for row in kept])
 
-    async def _commit(self, parcels: list[tuple[Sender, list[Publish], float]], prepared: Prepared, parts: list[Part]) -> None:
+    async def _commit(self, parcels: list[_Parcel], prepared: Prepared, parts: list[Part]) -> None:
         appends = [Append(part.stream, part.records) for part in parts]
         if prepared.exceptions:
             appends.append(Append(EXCEPTIONS, prepared.exceptions_batch()))
         commit_point("intake.decoded")
-        if appends:
-            await self._append(appends)
+        answers = await self._append(appends) if appends else []
         commit_point("intake.durable")
         for part in parts:
             self._windows[part.stream].remember(part.identities)
-        self._settle(parcels, prepared.outcomes)
+        if self._elsewhere is None:
+            self._settle(parcels, prepared.outcomes)
+        else:
+            self._count_unsettled(parcels, 1)
+            self._unsettled.put_nowait(_Unsettled(parcels, prepared.outcomes, self._elsewhere.appended(answers)))
         self._durable.set()
         self._moved.set()
         commit_point("intake.acknowledged")
 
-    async def _append(self, appends: list[Append]) -> None:
+    async def _settle_in_turn(self) -> None:
+        """What waits for another disk: senders hear in the order in which it came."""
+        while True:
+            one = await self._unsettled.get()
+            await one.until_there()
+            self._count_unsettled(one.parcels, -1)
+            self._settle(one.parcels, one.outcomes)
+
+    def _count_unsettled(self, parcels: list[_Parcel], sign: int) -> None:
+        self._unsettled_messages += sign * sum(len(messages) for _, messages, _ in parcels)
+        self._unsettled_bytes += sign * sum(len(message.payload) for _, messages, _ in parcels for message in messages)
+        self._tell_full()
+
+    async def _append(self, appends: list[Append]) -> list[Appended]:
         while True:
             try:
-                await self._sink.append(appends)
-                return
+                return await self._sink.append(appends)
             except RetryLater:
                 self._metrics.count("intake_append_retries")
                 await asyncio.sleep(self._settings.retry_ms / 1000)
 
-    def _settle(self, parcels: list[tuple[Sender, list[Publish], float]], outcomes: list[Outcome]) -> None:
+    def _settle(self, parcels: list[_Parcel], outcomes: list[Outcome]) -> None:
         at = 0
         now_s = self._clock.monotonic_s()
         for sender, messages, offered_s in parcels:

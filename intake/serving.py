@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from typing import Protocol
 
 import pyarrow as pa
 
+from intake.batches import EXCEPTIONS
 from intake.broker import BrokerIntake
 from intake.endpoint import Endpoint
-from intake.pipeline import Pipeline, Sink
+from intake.pipeline import STREAMS, Elsewhere, Pipeline, Sink
 from intake.settings import IntakeSettings
 from streams.clock import Clock
 from streams.log import LogReader
 from streams.metrics import Metrics
 
 
+class OtherDisks(Elsewhere, Protocol):
+    """Disks of other nodes of the same ship or port."""
+
+    def remember(self, streams: Sequence[str], newest: int) -> None:
+        """At a start: of what the node's log has, so many records of each stream may be on its own disk alone."""
+        ...
+
+
 class Intake:
     """What a ship's or a quay's node runs beside its sync: `node.add_background("intake", …)`."""
 
-    def __init__(self, settings: IntakeSettings, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: OtherDisks | None = None) -> None:
+        """`others`: of these disks one has a reading before its sensor hears of it."""
+        self._others = others
         self._settings, self._clock, self._metrics = settings, clock, metrics
         self._endpoint: Endpoint | None = None
         self._broker: BrokerIntake | None = None
@@ -46,6 +59,8 @@ class Intake:
         Raises Misuse when the endpoint's address can not be had.
         """
         settings = self._settings
+        if self._others is not None:
+            self._others.remember((*STREAMS, EXCEPTIONS), settings.pipeline.repeats_readings_max)
         pipeline = await asyncio.to_thread(self._pipeline, sink, log, node)
         async with AsyncExitStack() as stack:
             if settings.endpoint is not None:
@@ -59,7 +74,7 @@ class Intake:
 
     def _pipeline(self, sink: Sink, log: LogReader, node: str) -> Pipeline:
         pa.array([], pa.int64())  # the first list given to pyarrow makes it look for pandas, half a second long: not while a sensor waits
-        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, self._settings.pipeline)
+        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, self._settings.pipeline, self._others)
         gc.collect()
         gc.freeze()  # what is here will stay: to look through all of it again and again would hold sensors up, 0.1 s each time
         return pipeline

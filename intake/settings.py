@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -113,11 +113,19 @@ class BrokerSettings(SettingsTable):
 
 
 class IntakeSettings(SettingsTable):
-    """What takes a node's sensors in: the endpoint, a broker's subscription, both, or (a node without sensors) neither."""
+    """What takes a node's sensors in: the endpoint, a broker's subscription, both, or (a node without sensors) neither.
+
+    `ack`: when a sensor hears that its reading is received: once it is on this node's disk (`local`), or also on that of another node of
+    the same ship or port (`two_nodes`; that node is among `node.known`, and a link of class `lan` leads there). When no other has taken
+    what waits for `alone_after_s` (wall): sensors `wait` for one, or are answered from one disk (`degrade`); both are told in `exceptions`.
+    """
 
     endpoint: EndpointSettings | None = None
     broker: BrokerSettings | None = None
     pipeline: PipelineSettings = PipelineSettings()
+    ack: Literal["local", "two_nodes"] = "local"
+    when_alone: Literal["wait", "degrade"] = "wait"
+    alone_after_s: float = Field(default=10.0, gt=0, le=3_600, allow_inf_nan=False)
 
     def doors(self) -> Iterator[Door]:
         """Where it listens, as far as that is right; settings are named as a process's file has them, where this is `intake`."""

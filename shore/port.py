@@ -12,6 +12,7 @@ from shore.taking import Taking
 from shore.terms import CustomersDesk
 from streams.clock import Clock
 from streams.node.node import Node
+from streams.node.otherdisks import other_disks
 from streams.node.settings import NodeSettings
 from streams.patience import Patience
 
@@ -22,7 +23,9 @@ class PortNode:
     def __init__(self, settings: PortSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.node = Node(settings.node, clock, process=settings.node.role)
-        self.intake = Intake(settings.intake, self.node.clock, self.node.metrics)
+        taken = settings.intake
+        others = other_disks(self.node, taken.ack, taken.alone_after_s, taken.when_alone)
+        self.intake = Intake(taken, self.node.clock, self.node.metrics, others)
         if settings.node.role == "port":
             self._watching = Watching(
                 settings.watch_settings(), settings.node.folder, self.node.clock, self.node.metrics, self.node.report, ("registry",)

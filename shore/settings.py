@@ -12,7 +12,7 @@ from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.settings import IntakeSettings
 from streams.definitions import Retention
-from streams.node.settings import NodeSettings
+from streams.node.settings import NodeSettings, disks_missing
 from streams.tables import Problem, SettingsTable, barred, between
 
 
@@ -49,6 +49,11 @@ class PortSettings(SettingsTable):
             for name in ("endpoint", "broker"):
                 if self.intake.is_sound(name) and getattr(self.intake, name):
                     yield Problem(("intake", name), "headquarters has no quay", "take it out: sensors report to a port's node")
+
+    @between
+    def _has_two_disks_if_it_says_so(self) -> Iterator[Problem]:
+        if self.intake.is_sound("ack"):
+            yield from disks_missing(self.node, self.intake.ack)
 
     @between
     def _has_each_door_to_itself(self) -> Iterator[Problem]:

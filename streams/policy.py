@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Literal
 
 from streams.derived import parent_of
@@ -73,12 +75,18 @@ PORT = LinkPolicy("port", ("*",), Pace(5.0, 15.0))
 LAN = LinkPolicy("lan", ("*",), Pace(1.0, 2.5))
 
 
-def may_send(peer: Peer, origin_node: str) -> bool:
+def companions(one: Peer, other: Peer) -> bool:
+    """Whether the two are nodes of one and the same ship, or of one port: they have the role and the identity in common."""
+    return one.role in ("ship", "port") and bool(one.identity) and (one.role, one.identity) == (other.role, other.identity)
+
+
+def may_send(peer: Peer, origin_node: str, ships: Mapping[str, str] = MappingProxyType({})) -> bool:
     """Whether a block of this origin node is to be believed when it comes from `peer`.
 
-    A ship brings only what it or its companion nodes wrote; a customer brings nothing; a port or headquarters relays anything.
-    What a stream's definition says of who has it and who originates it comes on top (`streams/definitions.py`).
+    A ship brings only what it or its companion nodes wrote (`ships`: the IMO number of each ship's node that is known); a customer brings
+    nothing; a port or headquarters relays anything. What a stream's definition says of who has it and who originates it comes on top
+    (`streams/definitions.py`).
     """
     if peer.role == "ship":
-        return origin_node == peer.node
+        return origin_node == peer.node or (bool(peer.identity) and ships.get(origin_node) == peer.identity)
     return peer.role != "customer"

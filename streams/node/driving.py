@@ -49,10 +49,11 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who hears of a session: `opened` when both have compared, `report` for `exceptions`."""
+    """Who hears of a session: `opened` when both have compared, `report` for `exceptions`, `heard` after every word of the peer."""
 
     opened: Callable[[], None]
     report: Callable[..., None]
+    heard: Callable[[], None] = lambda: None
 
 
 class Drive:
@@ -112,6 +113,7 @@ class Drive:
         async for data in self._wire.messages():
             self.session.receive(data)
             self._turned()
+            self._ears.heard()
             if self.session.closed:
                 return
 

@@ -8,6 +8,7 @@ import logging
 import math
 import random
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from streams.node.driving import Drive, Ears
 from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
-from streams.policy import LinkClass, LinkPolicy
+from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
 from streams.session import Exchange, Session, Terms
 from streams.session.terms import Key
@@ -92,6 +93,7 @@ class Links:
         self._live: dict[str, _Live] = {}
         self._ashore: dict[str, dict[Origin, RangeSet]] = {}
         self._again = asyncio.Event()
+        self._companion_spoke = asyncio.Event()
         self._closing = False
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -127,6 +129,20 @@ class Links:
         for live in self._live.values():
             self._note_ashore(live.drive.session)
         return {stream: {origin: ranges.copy() for origin, ranges in told.items()} for stream, told in self._ashore.items()}
+
+    def on_other_disks(self, key: Key) -> RangeSet | None:
+        """What the other nodes of this ship or port that are in session say they have of `key`; None while there is none."""
+        me = self._settings.me()
+        sessions = [
+            live.drive.session for live in self._live.values() if live.drive.session.open and companions(me, live.drive.session.peer)
+        ]
+        return RangeSet(part for one in sessions for part in one.sender.settled_by_peer().get(key, ())) if sessions else None
+
+    async def companion_spoke(self, within_s: float) -> None:
+        """Until another node of this ship or port has said anything, or for so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._companion_spoke.wait()
 
     def distrust(self, key: Key, first: int, end: int) -> list[str]:
         """These offsets are not what their origin signed: `Exchange.distrust`."""
@@ -264,15 +280,21 @@ class Links:
         if not self._make_room(name, dialled_here):
             await wire.close()
             return
-        terms = Terms(self._settings.me(), peer.peer(), policy, self._exchange.roles, definitions=self._definitions)
+        exchange = self._exchange
+        terms = Terms(self._settings.me(), peer.peer(), policy, exchange.roles, definitions=self._definitions, ships=exchange.ships)
 
         def opened() -> None:
             told.info("connected to %s over %s", name, policy.link_class)
 
-        drive = Drive(self._exchange, terms, wire, self._store, self._clock, Ears(opened, self._report))
+        heard = self._heard_companion if companions(terms.me, terms.other) else _heard_another
+        drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, self._report, heard))
         live = self._live[name] = _Live(drive, policy, dialled_here, wire)
         self._metrics.count("sessions_opened")
         await self._serve(name, live)
+
+    def _heard_companion(self) -> None:
+        self._companion_spoke.set()
+        self._companion_spoke = asyncio.Event()
 
     async def _serve(self, name: str, live: _Live) -> None:
         running = asyncio.create_task(live.drive.run(), name=f"session with {name}")
@@ -330,6 +352,10 @@ class Links:
         if live and (live.dialled_here or not only_dialled):
             del self._live[name]
             live.drive.close(sentence)
+
+
+def _heard_another() -> None:
+    """Nobody waits for what peers elsewhere say."""
 
 
 def _status(live: _Live, clock: Clock) -> dict[str, Any]:

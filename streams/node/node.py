@@ -274,7 +274,8 @@ class Node:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
         store = Store(log, BlockCodec(), self.metrics, self.report, believing)
-        exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known})
+        ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
+        exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known}, ships)
         purses = Purses(settings.folder, settings.links, self._wall.now_ms)
         links = Links(settings, exchange, store, self.clock, self.metrics, self.report, definitions=self.definitions, purses=purses)
         self._links = links

@@ -12,7 +12,7 @@ from streams.errors import Misuse
 from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.settings import FileLogSettings, LogSettings
-from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Pace, Peer, Role
+from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Pace, Peer, Role, companions
 from streams.proof.keys import key_from_text
 from streams.proof.trust import GIVEN, Trust
 from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, Token, between, given, repeated
@@ -156,6 +156,13 @@ def uncertified(where: Place, nodes: list[str]) -> Problem:
     return Problem(where, f"{named} at https:// wants a certificate of this node's own", "write the table [node.tls], or use http://")
 
 
+def disks_missing(node: NodeSettings, disks: str) -> Iterator[Problem]:
+    """The problem with `intake.ack` being `disks`, if there is one: the other of two disks is another node's."""
+    if disks == "two_nodes" and node.is_sound("role", "identity", "known") and not node.companions():
+        what = "two_nodes wants another node of the same ship or port, and none is among node.known"
+        yield Problem(("intake", "ack"), what, 'write a [[node.known]] with this node\'s own role and identity, or ack = "local"')
+
+
 class NodeSettings(SettingsTable):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
@@ -239,6 +246,11 @@ class NodeSettings(SettingsTable):
     def me(self) -> Peer:
         """This node as its peers know it."""
         return Peer(self.node, self.role, self.identity)
+
+    def companions(self) -> list[str]:
+        """The other nodes of this ship or port that it knows."""
+        known = [peer for peer in self.known if peer.is_sound("node", "role", "identity")]
+        return [peer.node for peer in known if companions(self.me(), peer.peer())]
 
     def policy(self, link: LinkClass) -> LinkPolicy:
         """What a link of this class carries, and how fast."""

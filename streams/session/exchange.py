@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from streams.derived import HEADS
@@ -114,8 +115,10 @@ class _Arrival:
 class Exchange:
     """The sessions of one node and what they share. Not safe from several threads: call it from the one that drives the sessions."""
 
-    def __init__(self, me: Peer, log: LedgerSource, roles: Mapping[str, Role]) -> None:
+    def __init__(self, me: Peer, log: LedgerSource, roles: Mapping[str, Role], ships: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship."""
         self.me = me
+        self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
         self.partials = Partials()
         self._log = log

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streams.ledger import GoneReason
-from streams.policy import Lane, Peer
+from streams.policy import Lane, Peer, companions
 from streams.ranges import RangeSet
 from streams.session.announcing import Announcer
 from streams.session.effects import Report
@@ -55,7 +55,8 @@ class News:
     def gained(self, key: Key, ranges: RangeSet, via: str | None) -> None:
         """This node holds these now: announced to a peer that might send them, offered to one that may have them.
 
-        What is written here is sent before another can bring it, and need not be announced; where the way is blocked another may.
+        What is written here is sent before another can bring it, and need not be announced; where the way is blocked another may. To
+        another node of the same ship or port readings go at once: a sensor may wait until they are on its disk.
         """
         if self.terms.incoming(key) and via != self.peer.node and (key[1] != self.exchange.origin or key in self._own_named):
             self.announcer.have(key, ranges)
@@ -63,7 +64,7 @@ class News:
             track = self.sender.track(key)
             track.unreadable = track.unreadable.without(ranges)
             lane = self.terms.lane(key[0])
-            if lane >= Lane.READINGS:
+            if lane >= Lane.READINGS and not companions(self.terms.me, self.peer):
                 track.linger(self.now_s(), LINGER_S, LINGER_APART_S)
             if via in self.neighbours and lane != Lane.ALERTS:
                 hold_s = min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from streams.definitions import Definitions, may_have, may_originate, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
-from streams.policy import Lane, LinkPolicy, Peer, Role, carries, may_send
+from streams.policy import Lane, LinkPolicy, Peer, Role, carries, companions, may_send
 from streams.words import Origin
 
 Key = tuple[str, Origin]
@@ -18,7 +18,8 @@ Key = tuple[str, Origin]
 class Terms:
     """Two nodes and the link between them. `roles` says what each known node is; `carried` what the other end lets the link carry.
 
-    `definitions` say who may have and write each stream: as they stand at the moment of asking.
+    `definitions` say who may have and write each stream: as they stand at the moment of asking. `ships`: the IMO number of each ship's node
+    that is known. Nodes of one ship hold all that any of them wrote, and bring one another whatever they may hold.
     """
 
     me: Peer
@@ -27,6 +28,7 @@ class Terms:
     roles: Mapping[str, Role] = field(default_factory=dict)
     carried: tuple[str, ...] = ("*",)
     definitions: Definitions = field(default_factory=Definitions)
+    ships: Mapping[str, str] = field(default_factory=dict)
 
     def lane(self, stream: str) -> Lane:
         """The lane in which blocks of `stream` travel."""
@@ -47,7 +49,7 @@ class Terms:
     def disputed(self, key: Key) -> bool:
         """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared."""
         stream, origin = key
-        return self._carried(stream) and may_send(self.other, origin.node) and self.definitions.recorded(stream)
+        return self._carried(stream) and self._may_bring(self.other, self.me, origin.node) and self.definitions.recorded(stream)
 
     def unheard(self, key: Key) -> bool:
         """Whether a peer that has not heard yet what this end lets the link carry may honestly think it shared."""
@@ -79,7 +81,7 @@ class Terms:
         definition = self.definitions.of(stream)
         if not may_originate(definition, self.roles.get(origin.node), origin.node):
             return f"stream '{stream}' is written by {', '.join(definition.originate)} alone, and '{origin.node}' is not known here as that"
-        if not may_send(self.other, origin.node):
+        if not self._may_bring(self.other, self.me, origin.node):
             return f"{self.other.role} '{self.other.node}' may not bring what '{origin.node}' wrote"
         return f"{self.me.role} '{self.me.node}' may not have stream '{stream}'"
 
@@ -88,7 +90,7 @@ class Terms:
         return (
             self._carried(stream)
             and may_originate(self.definitions.of(stream), self.roles.get(origin.node), origin.node)
-            and may_send(source, origin.node)
+            and self._may_bring(source, target, origin.node)
             and self._may_hold(source, key)
             and self._may_hold(target, key)
         )
@@ -99,7 +101,11 @@ class Terms:
     def _carried(self, stream: str) -> bool:
         return self.link.carries(stream) and carries(self.carried, stream)
 
+    def _may_bring(self, source: Peer, target: Peer, node: str) -> bool:
+        return may_send(source, node, self.ships) or companions(source, target)
+
     def _may_hold(self, peer: Peer, key: Key) -> bool:
-        """What a peer wrote itself it may always have: a restored ship fetches it back."""
+        """What a peer wrote itself it may always have: a restored ship fetches it back. So may the other nodes of the same ship."""
         stream, origin = key
-        return origin.node == peer.node or may_have(peer, self.definitions.of(stream))
+        own = origin.node == peer.node or (peer.role == "ship" and may_send(peer, origin.node, self.ships))
+        return own or may_have(peer, self.definitions.of(stream))

@@ -1,0 +1,217 @@
+"""Goal: with `ack = two_nodes` a sensor hears nothing before its reading is on another node's disk too; and when there is no other, people
+hear of it, and sensors wait or are answered from one disk, as is set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from edge.settings import ShipSettings
+from intake.arrivals import Outcome, Publish
+from intake.pipeline import Pipeline
+from intake.serving import Intake
+from intake.settings import IntakeSettings, PipelineSettings
+from streams.clock import WallClock
+from streams.committing import GroupCommitter
+from streams.log import Appended
+from streams.metrics import Metrics
+from streams.node.node import Node
+from streams.node.otherdisks import other_disks
+from tests.intake.stand import OPEN, TOPIC, Publisher, eventually, payload, stored
+from tests.node.fleet import address
+from tests.node.test_companions import has, settings, started
+from tests.streams.logkit import open_log
+
+
+@dataclass(slots=True)
+class Aboard:
+    """The node that sensors report to, and its port."""
+
+    node: Node
+    port: int
+
+    def told(self) -> list[str]:
+        """What stands in `exceptions`, with what was done about it."""
+        return [row.record.body["outcome"] for row in stored(self.node.log, "exceptions") if row.record.body]
+
+    def on_one_disk(self) -> float:
+        """The gauge."""
+        gauges: dict[str, float] = self.node.metrics.body(0, 0)["gauges"]
+        return gauges.get("records_on_one_disk", 0.0)
+
+
+@asynccontextmanager
+async def sensing(folder: Path, when_alone: str = "wait", alone_after_s: float = 60.0) -> AsyncIterator[Aboard]:
+    """A node that takes sensors in, and answers from two disks."""
+    node = Node(settings("bridge", folder))
+    taken = IntakeSettings(endpoint=OPEN, ack="two_nodes")
+    intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, alone_after_s, when_alone))
+
+    async def take_in() -> None:
+        await intake.run(node, node.log, "bridge")
+
+    node.add_background("intake", take_in)
+    await node.start()
+    await eventually(lambda: intake.port is not None)
+    assert intake.port is not None
+    yield Aboard(node, intake.port)
+    await node.stop()
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Node]:
+    """The other node of the ship."""
+    node = await started("engine", tmp_path)
+    yield node
+    await node.stop()
+
+
+def publish(gateway: Publisher, first: int, count: int) -> None:
+    for n in range(first, first + count):
+        gateway.publish(TOPIC, payload(n))
+
+
+def answered(gateway: Publisher, count: int) -> Callable[[], bool]:
+    return lambda: len(gateway.acknowledged) == count
+
+
+async def test_a_sensor_hears_once_the_other_has_its_reading(tmp_path: Path, engine: Node) -> None:
+    async with sensing(tmp_path) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, 50)
+            await eventually(lambda: has(bridge.node, "containers") == 50)
+            assert not gateway.acknowledged, "there is no other disk"
+            bridge.node.link([address("bridge", "engine", engine.url)])
+            await eventually(answered(gateway, 50))
+            assert has(engine, "containers") == 50
+            for first in range(50, 250, 20):
+                publish(gateway, first, 20)
+                await eventually(answered(gateway, first + 20))
+                assert has(engine, "containers") == first + 20
+        assert bridge.told() == []
+
+
+async def test_what_is_refused_is_answered_from_two_disks_too(tmp_path: Path, engine: Node) -> None:
+    async with sensing(tmp_path) as bridge:
+        with Publisher(bridge.port) as gateway:
+            gateway.publish(TOPIC, b"no JSON")
+            await eventually(lambda: has(bridge.node, "exceptions") == 1)
+            assert not gateway.acknowledged
+            bridge.node.link([address("bridge", "engine", engine.url)])
+            await eventually(answered(gateway, 1))
+            assert has(engine, "exceptions") >= 1
+
+
+async def test_brought_again_after_a_restart_it_waits_for_the_other_all_the_same(tmp_path: Path, engine: Node) -> None:
+    """It is a repeat by then, and may be on this disk alone."""
+    async with sensing(tmp_path) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, 5)
+            await eventually(lambda: has(bridge.node, "containers") == 5)
+    async with sensing(tmp_path) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, 5)
+            await eventually(lambda: bridge.node.metrics.body(0, 0)["counts"].get("intake_received", 0) == 0 and bool(gateway.connects))
+            await eventually(lambda: bridge.on_one_disk() == 5)
+            assert not gateway.acknowledged
+            bridge.node.link([address("bridge", "engine", engine.url)])
+            await eventually(answered(gateway, 5))
+            assert has(engine, "containers") == has(bridge.node, "containers") == 5
+
+
+async def test_alone_it_waits_and_says_so(tmp_path: Path, engine: Node) -> None:
+    async with sensing(tmp_path, alone_after_s=0.2) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, 5)
+            await eventually(lambda: "no sensor is answered" in bridge.told())
+            await eventually(lambda: bridge.on_one_disk() == 5)
+            assert not gateway.acknowledged
+            bridge.node.link([address("bridge", "engine", engine.url)])
+            await eventually(answered(gateway, 5))
+            await eventually(lambda: bridge.told()[-1:] == ["what is taken in is on two disks again"])
+            await eventually(lambda: bridge.on_one_disk() == 0)
+
+
+async def test_alone_it_goes_on_if_that_is_set_and_says_so(tmp_path: Path, engine: Node) -> None:
+    """Whoever comes back has all that it lacks before two disks are spoken of again."""
+    async with sensing(tmp_path, "degrade", 0.2) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, 5)
+            await eventually(answered(gateway, 5))
+            await eventually(lambda: bridge.told() == ["sensors are answered from one disk"])
+            publish(gateway, 5, 5)
+            await eventually(answered(gateway, 10))
+            bridge.node.link([address("bridge", "engine", engine.url)])
+            await eventually(lambda: bridge.told()[-1:] == ["what is taken in is on two disks again"])
+            assert has(engine, "containers") == 10
+            bridge.node.link([])
+            await eventually(lambda: not bridge.node.links.status())
+            publish(gateway, 10, 5)
+            await eventually(answered(gateway, 15))
+            await eventually(lambda: bridge.told()[-1] == "sensors are answered from one disk")
+
+
+class HeldBack:
+    """Another disk that takes nothing until it is let."""
+
+    def __init__(self) -> None:
+        self.let = asyncio.Event()
+
+    def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[None]]:
+        return self._until_let
+
+    async def _until_let(self) -> None:
+        await self.let.wait()
+
+
+class Hearing:
+    """A sender that notes what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        self.heard += [message.payload for message in messages]
+
+
+async def test_what_waits_for_the_other_disk_is_bounded_and_answered_in_order(tmp_path: Path) -> None:
+    """It counts like what is not stored yet: senders are read no further when there is too much of it."""
+    log = open_log(tmp_path, "bridge", clock=WallClock())
+    committer, other, sender = GroupCommitter(log), HeldBack(), Hearing()
+    limits = PipelineSettings(pending_readings_max=100, batch_readings_max=40)
+    pipeline = Pipeline(committer, log, "bridge", WallClock(), Metrics("ship"), limits, other)
+    running = asyncio.create_task(pipeline.run())
+    messages = [Publish(TOPIC.encode(), payload(n)) for n in range(100)]
+    for first in range(0, 100, 20):
+        assert not pipeline.full
+        pipeline.offer(sender, messages[first : first + 20])
+    await eventually(lambda: sum(log.position("containers").values()) == 100)
+    await eventually(lambda: pipeline.full)
+    assert not sender.heard
+    other.let.set()
+    await eventually(lambda: len(sender.heard) == 100)
+    assert sender.heard == [message.payload for message in messages]
+    assert not pipeline.full
+    running.cancel()
+    await asyncio.wait([running])
+    await committer.close()
+    log.close()
+
+
+def test_two_nodes_want_a_second_one(tmp_path: Path) -> None:
+    def ship(**known: Any) -> ShipSettings:
+        node = {"node": "bridge", "role": "ship", "identity": "9321483", "folder": tmp_path, "token": "t", "known": [known]}
+        return ShipSettings.model_validate({"node": node, "intake": {"ack": "two_nodes"}})
+
+    assert ship(node="engine", role="ship", identity="9321483").intake.ack == "two_nodes"
+    for stranger in ({"node": "tokyo", "role": "port", "identity": "JPTYO"}, {"node": "other", "role": "ship", "identity": "9074729"}):
+        with pytest.raises(ValidationError, match=r"two_nodes wants another node of the same ship or port, and none is among node\.known"):
+            ship(**stranger)
