@@ -207,13 +207,17 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     access: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node of the network (its id is its name): the public keys it signs with, of which one is enough (`docs/proof.md`)."""
+class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A node of the network (its id is its name): the public keys it signs with, of which one is enough (`docs/proof.md`).
 
-    keys: tuple[str, ...]
+    `withdrawn`: ports and headquarters have no session with it any more (`docs/links.md`); what it wrote stays, and its keys with that.
+    """
+
+    keys: tuple[str, ...] = ()
+    withdrawn: bool = False
 
     def __post_init__(self) -> None:
-        _need(bool(self.keys), "a node has at least one key")
+        _need(bool(self.keys) or self.withdrawn, "a node has at least one key, or is withdrawn")
         for key in self.keys:
             _need(_KEY.fullmatch(key) is not None, f"a key is ed25519: and 43 characters, not {key!r}")
 

@@ -1,5 +1,5 @@
-"""A node's definitions of streams, followed in its own log: in `registry`; on a ship and with a customer in what headquarters tells them
-of it.
+"""A node's definitions of streams, and which nodes are withdrawn, followed in its own log: in `registry`; on a ship and with a customer in
+what headquarters tells them of it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions, terms_of
 from streams.log import Log, LogReader
+from streams.node.withdrawing import Withdrawn
 from streams.policy import Peer
 from streams.records import BODY, TOPIC
 from streams.words import Position
@@ -27,11 +28,14 @@ told = logging.getLogger("landfall.node")
 
 
 class Defining:
-    """Keeps `definitions` as the log has them. `take_up` once the log is open, before any session; then `run` as background work."""
+    """Keeps `definitions` and `withdrawn` as the log has them. `take_up` once the log is open, before any session; then `run` as
+    background work.
+    """
 
     def __init__(self, me: Peer, definitions: Definitions, report: Callable[..., None]) -> None:
         self._definitions, self._report = definitions, report
         self._streams = taught_by(me)
+        self.withdrawn = Withdrawn()
         self._positions: dict[str, Position] = {}
 
     def take_up(self, log: LogReader) -> list[str]:
@@ -42,6 +46,7 @@ class Defining:
             reached = log.position(stream)
             for batch in log.read(stream, position):
                 changed += learn(self._definitions, batch.records, self._refused)
+                self.withdrawn.learn(batch.records, self._refused_node)
             self._positions[stream] = position.merged(reached)
         return changed
 
@@ -60,12 +65,17 @@ class Defining:
                 await grown.wait()
                 grown.clear()
                 before = links.shared()
-                if names := await asyncio.to_thread(self.take_up, log):
+                names = await asyncio.to_thread(self.take_up, log)
+                links.end_withdrawn()
+                if names:
                     told.info("streams are managed otherwise from now on: %s", ", ".join(names))
                     links.redefined(before)
                     redefined()
         finally:
             unsubscribe()
+
+    def _refused_node(self, problem: str) -> None:
+        self._report("the registry's entry of a node does not read", "the node stays as it was", problem=problem)
 
     def _refused(self, problem: str) -> None:
         self._report("a stream's definition does not read", "the stream is managed as before", problem=problem)

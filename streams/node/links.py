@@ -22,6 +22,7 @@ from streams.node.driving import Drive, Ears
 from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
+from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
 from streams.session import Exchange, Session, Terms
@@ -36,6 +37,7 @@ BACKOFF_SOON_S, SOON_S = 1.0, 30.0
 """For so long after a good session has ended, no longer than this is waited: what was cut is most often back in seconds."""
 FAREWELLS_S = 3.0
 LINK_GAUGES = "link."
+_WITHDRAWN = "headquarters has withdrawn '{}'"
 STEADY_S = 5.0
 """A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
 
@@ -77,9 +79,10 @@ class Links:
         *,
         definitions: Definitions,
         purses: Purses,
+        withdrawn: Withdrawn,
         jitter: random.Random | None = None,
     ) -> None:
-        self._definitions, self._purses = definitions, purses
+        self._definitions, self._purses, self._withdrawn = definitions, purses, withdrawn
         self._settings = settings
         self._exchange = exchange
         self._store = store
@@ -156,6 +159,12 @@ class Links:
                 self._end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 
+    def end_withdrawn(self) -> None:
+        """Sessions with nodes that headquarters has withdrawn end; they are neither let in nor dialled until it takes that back."""
+        for name in [name for name in self._live if self._turned_away(name)]:
+            told.warning("headquarters has withdrawn %s: no session with it any more", name)
+            self._end(name, _WITHDRAWN.format(name))
+
     def hurry(self) -> None:
         """A link may have come up: dial at once whoever is waited for."""
         self._again.set()
@@ -189,6 +198,9 @@ class Links:
         if peer is None or not proven:
             self._metrics.count("links_refused")
             raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or {wrong}")
+        if self._turned_away(node):
+            self._metrics.count("links_refused")
+            raise NotAllowed(_WITHDRAWN.format(node))
         return peer
 
     async def accept(self, peer: KnownPeer, link: LinkClass, wire: Wire) -> None:
@@ -231,7 +243,8 @@ class Links:
         peer = self._known[address.node]
         while not self._closing:
             again = self._again
-            if address.node not in self._live and (policy := self._policy(address.link)):
+            dialled = address.node not in self._live and not self._turned_away(address.node)
+            if dialled and (policy := self._policy(address.link)):
                 try:
                     meter = self._purses.meter(policy)
                     wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
@@ -250,6 +263,10 @@ class Links:
                 backoff_s = BACKOFF_FIRST_S
             except TimeoutError:
                 backoff_s = longer_backoff_s(backoff_s, address.link, self._clock.monotonic_s() - good_ended_s)
+
+    def _turned_away(self, name: str) -> bool:
+        """Whether that node is withdrawn. Headquarters never is: it alone could take it back."""
+        return name in self._withdrawn and self._known[name].role != "hq"
 
     def _policy(self, link: LinkClass) -> LinkPolicy | None:
         """What a link of this class is to be dialled for now; None when there is nothing that its budget allows."""
@@ -337,7 +354,7 @@ class Links:
     def _make_room(self, name: str, dialled_here: bool) -> bool:
         """One session per peer: the newer replaces the older, but when both dial at once, what the smaller name dialled stays."""
         live = self._live.get(name)
-        if self._closing:
+        if self._closing or self._turned_away(name):
             return False
         if live is None or live.dialled_here == dialled_here:
             self._end(name, "a newer session has taken its place")

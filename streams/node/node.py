@@ -277,7 +277,8 @@ class Node:
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known}, ships)
         purses = Purses(settings.folder, settings.links, self._wall.now_ms)
-        links = Links(settings, exchange, store, self.clock, self.metrics, self.report, definitions=self.definitions, purses=purses)
+        parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
+        links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn)
         self._links = links
 
         def changed(streams: frozenset[str]) -> None:

@@ -57,7 +57,7 @@ NOBODY = Trust()
 
 
 class _Keys(msgspec.Struct, frozen=True):
-    keys: list[str]
+    keys: list[str] = []
 
 
 class _NodeRecord(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def registry_trust(log: LogReader) -> Trust:
             record = _read(node, batch.records.column(BODY)[0].as_py())
             if node not in found or record.version >= found[node].version:
                 found[node] = record
-    keys = {node: frozenset(map(key_from_text, record.value.keys)) for node, record in found.items()}
+    keys = {node: frozenset(map(key_from_text, record.value.keys)) for node, record in found.items() if record.value.keys}
     return Trust(keys, IN_REGISTRY if pinned == [REGISTRY] else TOLD_TO_CUSTOMER)
 
 
@@ -98,7 +98,7 @@ def _read(node: str, body: str | None) -> _NodeRecord:
 
 
 def pinned_keys(log: LogReader, node: str) -> frozenset[bytes] | None:
-    """The keys of `node` by the last version in this copy's registry; None when it has none. Raises Misuse when that does not read."""
+    """The keys of `node` by the last version in this copy's registry; None when it names none. Raises Misuse when that does not read."""
     records = [_read(node, batch.records.column(BODY)[0].as_py()) for batch in log.latest(REGISTRY, f"node/{node}")]
     newest = max(records, key=lambda record: record.version, default=None)
-    return None if newest is None else frozenset(map(key_from_text, newest.value.keys))
+    return None if newest is None or not newest.value.keys else frozenset(map(key_from_text, newest.value.keys))

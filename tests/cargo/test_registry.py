@@ -38,9 +38,11 @@ def test_values_come_back_as_they_were_written() -> None:
             {"retention": {"age_days": 30.0, "bytes": None}, "home": "hq", "replicate": ["port"], "lane": "alerts", "patience_s": None},
         ),
         ("node", {"keys": ["ed25519:" + "a-Z_0" * 8 + "abc"]}),
+        ("node", {"withdrawn": True}),
     ]
     for kind, value in values:
         entry = Entry(kind, "x", 1, 5, "clerk", parse_value(kind, value))
+        assert kind != "node" or entry_body(entry)["value"].keys() == value.keys(), "what is not set is not written"
         assert parse_entry(msgspec.json.encode(entry_body(entry))) == entry
     assert {kind for kind, _ in values} == set(Entry.TYPES)
 

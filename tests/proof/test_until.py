@@ -39,7 +39,7 @@ def test_a_strangers_statement_proves_nothing(tmp_path: Path) -> None:
     true, last = all_blocks(ship.log, heads, origin), last_statement(ship.log, "containers", origin)
     assert last is not None
     hq.admit(forged(true, 1, BODY, body_text(replace(last, key=STRANGER.public).by(STRANGER).body())))
-    known, unknown = (SignedUntil(Copy(hq, CODEC), lambda _, by=by: by) for by in (trust(), NOBODY))
+    known, unknown = SignedUntil(Copy(hq, CODEC), lambda _: trust()), SignedUntil(Copy(hq, CODEC), lambda _: NOBODY)
     assert (known.of("containers", origin), unknown.of("containers", origin)) == (Until(4, NOW_MS), Until(8, NOW_MS))
     hq.set_aside(heads, origin, 1, 2, "no statement to be believed")
     hq.admit(true)

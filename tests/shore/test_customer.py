@@ -100,6 +100,10 @@ def held(node: Node, hq: Node, stream: str = MINE) -> int:
     return ledger.held.count() if ledger else 0
 
 
+def counted(node: Node, what: str) -> int:
+    return int(node.metrics.body(0, 0)["counts"].get(what, 0))
+
+
 def follow(url: str) -> landfall.Follower:
     """What a program of the customer does."""
     return landfall.connect([landfall.NodeDoor(url, "door-of-ducks")]).follow(MINE, consumer="warehouse")
@@ -173,6 +177,32 @@ async def test_what_headquarters_takes_away_comes_no_more_until_it_gives_it_agai
     assert not [one for one in told(hq, "exceptions") if "broke the rules" in one["reason"]], "who hears it later is not accused"
     await ducks.stop()
     await hq.stop()
+
+
+async def test_who_is_withdrawn_is_out_at_once_and_in_again_when_that_is_taken_back(tmp_path: Path) -> None:
+    """By an entry of the registry, without a restart; others' sessions go on, and headquarters itself can not be withdrawn."""
+    hq = await headquarters(tmp_path)
+    ducks, cogs = await customer(tmp_path, hq), await customer(tmp_path, hq, identity="cogs")
+    await say(hq, MINE)
+    await until(lambda: held(ducks.node, hq) == 3 and "cogs" in hq.links.status())
+    opened = counted(hq, "sessions_opened")
+    await enter(hq, "node", "hq", 1, NodeKeys(withdrawn=True))
+    await enter(hq, "node", "ducks", 1, NodeKeys(withdrawn=True))
+    await until(lambda: "ducks" not in hq.links.status())
+    await say(hq, MINE)
+    await until(lambda: counted(hq, "links_refused") > 0)
+    assert (held(ducks.node, hq), "cogs" in hq.links.status()) == (3, True)
+    assert counted(hq, "sessions_opened") == opened, "it is not let in to be sent away"
+    await hq.stop()
+    hq = await headquarters(tmp_path)
+    ducks.node.link([address("ducks", "hq", hq.url)])
+    await until(lambda: counted(hq, "links_refused") > 0)
+    assert "ducks" not in hq.links.status(), "a restart forgets nothing"
+    await enter(hq, "node", "ducks", 3, NodeKeys(("ed25519:" + "A" * 43,)))
+    await enter(hq, "node", "ducks", 2, NodeKeys(withdrawn=True))
+    await until(lambda: held(ducks.node, hq) == 6)
+    for node in (ducks.node, cogs.node, hq):
+        await node.stop()
 
 
 async def test_who_comes_back_after_weeks_learns_where_the_stream_begins_and_why_and_keeps_what_it_has(tmp_path: Path) -> None:
