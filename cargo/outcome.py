@@ -46,12 +46,13 @@ class Place:
 
 
 def event(by: Place, topic: str, code: str, at_ms: int, /, **more: Any) -> Made:
-    """An event that has happened (classifier ACT), as `by` tells it; its id is a hash of node, topic, code and time.
+    """An event that has happened (classifier ACT), as `by` tells it; its id is a hash of ship or port, topic, code and time, so that two
+    nodes of one ship that see the same tell the same.
 
     `more` goes into the body as it is: a ship gives its port there as `place`, a quay the `ship`.
     """
     body = {
-        "event_id": digest(by.node, topic, code, at_ms),
+        "event_id": digest(by.ship or by.port or by.node, topic, code, at_ms),
         "event": code,
         "classifier": "ACT",
         "event_at_ms": at_ms,
