@@ -89,13 +89,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A link with a budget: what may still pass today (`free_bytes`) and on a whole day, both beside the reserve for alerts, and the price
-    of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for a link to be opened that was cut.
+    """A link with a budget or a price: what may still pass today (`free_bytes`; None: it has no budget) and on a whole day, both beside the
+    reserve for alerts, and the price of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for one to
+    be opened that was cut.
     """
 
     link: str
     day: str
-    free_bytes: int
+    free_bytes: int | None
     day_bytes: int
     price_per_mb: float
     opening_bytes: int = 0
@@ -121,8 +122,10 @@ def read_answer(body: Mapping[str, Any]) -> Answer:
 
 
 def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
-    """What is said to `ask`, over a link of this `allowance` (None: one without a budget). `at_ms`: fleet time."""
-    price, short = _price(found, allowance), found.bytes - allowance.free_bytes if allowance else 0
+    """What is said to `ask`, over a link of this `allowance` (None: one with neither budget nor price). `at_ms`: fleet time."""
+    price, short = _price(found, allowance), 0
+    if allowance is not None and allowance.free_bytes is not None:
+        short = found.bytes - allowance.free_bytes
     granted = 0
     state: Literal["priced", "refused", "answered"] = "answered"
     if found.records > RECORDS_MAX:
@@ -162,7 +165,8 @@ def _price(found: Found, allowance: Allowance | None) -> str:
     told = f"{found.records:,} records{before}, {found.bytes:,} bytes"
     if allowance is None:
         return f"{told} over a link without a budget"
-    return f"{told} over the {allowance.link} link, cost {allowance.cost(found.bytes):,.4f}; {allowance.free_bytes:,} bytes are left today"
+    left = "it has no budget" if allowance.free_bytes is None else f"{allowance.free_bytes:,} bytes are left today"
+    return f"{told} over the {allowance.link} link, cost {allowance.cost(found.bytes):,.4f}; {left}"
 
 
 def _when(bytes_: int, allowance: Allowance) -> str:

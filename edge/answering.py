@@ -28,6 +28,7 @@ from streams.errors import LandfallError
 from streams.link.metering import OPENING_BYTES
 from streams.log import Append, Appended
 from streams.node.node import Node
+from streams.node.settings import LinkSettings
 from streams.picking import CARRIER, ROWS_MAX, pack, place_of
 from streams.ranges import RangeSet
 from streams.records import BODY, OFFSET, STAMPED, Batch, Record, read_body, to_batch
@@ -190,12 +191,14 @@ class Answering:
         return carried
 
     def _said(self, ask: Ask, picked: _Picked) -> Answer:
-        """Over the link she has now; by the budget of the first that has one when she has none."""
+        """Over the link she has now, by its budget and price; by the budget of the first that has one when she has none."""
         budgets = self._node.links.budgets()
         link = next(iter([*sorted(status["link"] for status in self._node.links.status().values()), *budgets]), None)
-        budget = next((settings.budget() for name, settings in self._node.settings.links.items() if name == link), None)
-        allowance, bytes_ = None, picked.socket_bytes
-        if link is not None and budget is not None:
+        set_ = next((one for name, one in self._node.settings.links.items() if name == link), LinkSettings())
+        budget, tariff, allowance, bytes_ = set_.budget(), set_.tariff(), None, picked.socket_bytes
+        if link is not None and budget is None and tariff.price_per_mb:
+            allowance, bytes_ = Allowance(link, "", None, 0, tariff.price_per_mb), tariff.charge(picked.socket_bytes)
+        elif link is not None and budget is not None:
             unsent = sum(one.bytes for one in self._still_unsent() if one.link == link)
             free_bytes = max(0, budgets[link]["free_bytes"] - unsent)
             whole_day = budget.bytes_per_day - budget.reserve_bytes

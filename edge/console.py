@@ -41,7 +41,7 @@ class Console:
             "at_ms": self._node.clock.now_ms(),
             "position": position,
             "port": links.port,
-            "link": {"wish": links.wish, "peers": self._node.links.status(), "budgets": self._node.links.budgets()},
+            "link": {"wish": links.wish, "peers": kept.status(), "budgets": kept.budgets(), "traffic": kept.traffic()},
             "waiting": await asyncio.to_thread(self._waiting, self._aboard.telling.durable()),
             "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),

@@ -24,6 +24,8 @@ told = logging.getLogger("landfall.node")
 
 ASHORE = Peer("", "hq")
 """A record waits until a port or headquarters has it; what is none of headquarters' waits for nobody."""
+GAUGES = "waiting."
+"""Gauges `waiting.<stream>.records` and `.since_at_ms`, of what waits and no other."""
 Durable = Mapping[str, Mapping[Origin, RangeSet]]
 Streams = dict[str, dict[str, int]]
 
@@ -72,6 +74,7 @@ class TellingWaiting:
         if self._remembered is None:
             self._remembered = await asyncio.to_thread(self._known_before, node.log)
         now = await asyncio.to_thread(waiting, node.log, node.definitions, self.durable())
+        node.metrics.gauges(GAUGES, {f"{GAUGES}{stream}.{what}": value for stream, waits in now.items() for what, value in waits.items()})
         if now != self._told:
             await node.append([self._record(now)])
             self._told = now

@@ -82,6 +82,10 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
             f"budget of the {name} link, {budget['day']} UTC: {budget['spent_bytes']:,} of {allowed:,} bytes, "
             f"{budget['reserve_bytes']:,} of them for alerts; cost {budget['cost']:,.2f}; {open_for}"
         )
+    for name, passed in told["link"]["traffic"].items():
+        cost = "no price is set" if passed["cost"] is None else f"cost {passed['cost']:,.2f}"
+        since = utc(passed["since_wall_at_ms"])
+        yield f"passed the {name} link since {since}: {passed['sent_bytes']:,} bytes out, {passed['received_bytes']:,} in; {cost}"
 
 
 def _digests(told: dict[str, Any]) -> str:

@@ -18,10 +18,26 @@ Leased = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """`bytes_per_day` of UTC, of which alerts alone may have the last `reserve_bytes`. What passes the socket counts for `overhead_percent`
-    more than it has, for what carries it. `price_per_mb`: in the ship's own currency, a MB being 1,000,000 bytes.
+class Tariff:
+    """What a link costs: what passes the socket counts for `overhead_percent` more than it has, for what carries it; `price_per_mb`, in the
+    ship's own currency, a MB being 1,000,000 bytes.
     """
+
+    overhead_percent: float = 0.0
+    price_per_mb: float = 0.0
+
+    def charge(self, bytes_: int) -> int:
+        """What so many bytes at the socket count, rounded up."""
+        return bytes_ + -(-bytes_ * round(self.overhead_percent * 1_000) // 100_000)
+
+    def cost(self, charged_bytes: int) -> float:
+        """What so many charged bytes cost."""
+        return charged_bytes / BYTES_A_MB * self.price_per_mb
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`bytes_per_day` of UTC, as they are charged, of which alerts alone may have the last `reserve_bytes`; and the link's tariff."""
 
     bytes_per_day: int
     reserve_bytes: int = 0
@@ -32,13 +48,18 @@ class Budget:
         if not 0 <= self.reserve_bytes <= self.bytes_per_day:
             raise ValueError(f"the reserve for alerts, {self.reserve_bytes} bytes, is a part of the day's {self.bytes_per_day}")
 
+    @property
+    def tariff(self) -> Tariff:
+        """What the link costs."""
+        return Tariff(self.overhead_percent, self.price_per_mb)
+
     def charge(self, bytes_: int) -> int:
         """What so many bytes at the socket count, rounded up."""
-        return bytes_ + -(-bytes_ * round(self.overhead_percent * 1_000) // 100_000)
+        return self.tariff.charge(bytes_)
 
     def cost(self, charged_bytes: int) -> float:
         """What so many charged bytes cost."""
-        return charged_bytes / BYTES_A_MB * self.price_per_mb
+        return self.tariff.cost(charged_bytes)
 
 
 class Purse:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from edge.digesting import CONTAINERS, DIGESTS
 from edge.planning.buffer import UNIT_ROWS, Buffer, Rung, rungs_of
 from edge.planning.flows import Flow
-from edge.planning.sailing import Leg, Link, Sailing
+from edge.planning.sailing import FREE, Leg, Link, Sailing
 from edge.planning.samples import as_heard
 from edge.planning.sizes import Carrier, fragment_bytes, websocket
 from edge.planning.streams import GENERATION, SAMPLE_ROWS, Readings, flows_of
@@ -102,7 +102,8 @@ def _link(settings: ShipSettings, voyage: Voyage, flows: Sequence[Flow], link: L
     line = Line(carrier, rates_bit_s[link] / 8, carrier.idle_bytes_s(policy.pace), streams)
     share = voyage.satellite_share if link == "satellite" else 1.0
     up_s = None if share >= 1 else voyage.outage_s * share / (1 - share)
-    return Link(policy, line, meeting, budget, window_bytes() if budget else 0, OPENING_BYTES, voyage.outage_s, up_s)
+    tariff = node.links[link].tariff() if link in node.links else FREE
+    return Link(policy, line, meeting, budget, window_bytes() if budget else 0, OPENING_BYTES, voyage.outage_s, up_s, tariff)
 
 
 def _rungs(stream: str, settings: ShipSettings, voyage: Voyage, readings: Readings, flows: Sequence[Flow]) -> list[Rung]:

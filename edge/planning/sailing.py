@@ -9,7 +9,7 @@ from math import inf
 
 from edge.planning.voyage import DAY_S
 from edge.planning.waiting import Aboard, Line, Tally
-from streams.budget import Budget, Leased, Purse
+from streams.budget import Budget, Leased, Purse, Tariff
 from streams.node.purses import for_alerts
 from streams.policy import LinkPolicy
 
@@ -17,6 +17,7 @@ LOOK_S = 3_600.0
 """So often it is looked whether the ship's disk is full."""
 _ENOUGH_BYTES = 1.0
 _INSTANT_S = 0.001
+FREE = Tariff()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Link:
     """A link as a leg has it: its policy, its line while it is up, and what it costs.
 
     `meeting_bytes`: what it takes to open it. Of the budget, `window_bytes` are held for what may come unasked, and with less than
-    `opening_bytes` left it is not opened. It is away for `outage_s` at a time, and up for `up_s` between (None: always up).
+    `opening_bytes` left it is not opened. It is away for `outage_s` at a time, and up for `up_s` between (None: always up). `tariff`: where
+    there is no budget.
     """
 
     policy: LinkPolicy
@@ -35,12 +37,13 @@ class Link:
     opening_bytes: int = 0
     outage_s: float = 0.0
     up_s: float | None = None
+    tariff: Tariff = FREE
 
 
 @dataclass(slots=True)
 class Day:
-    """What a link took of one day (`2026-05-01`, UTC). `charged_bytes` and `cost`: by its budget, None without one. `cut_s`: when the
-    budget was spent, in seconds since 1970."""
+    """What a link took of one day (`2026-05-01`, UTC). `charged_bytes` and `cost`: None where it has neither budget nor price. `cut_s`:
+    when the budget was spent, in seconds since 1970."""
 
     day: str
     bytes: float = 0.0
@@ -82,8 +85,10 @@ class _Account:
         day.bytes += bytes_
         if self.purse is not None:
             self.purse.passed(round(bytes_))
-            day.charged_bytes = self.purse.budget.charge(round(day.bytes))
-            day.cost = self.purse.budget.cost(day.charged_bytes)
+        tariff = self.link.tariff if self.purse is None else self.purse.budget.tariff
+        if self.purse is not None or tariff.price_per_mb:
+            day.charged_bytes = tariff.charge(round(day.bytes))
+            day.cost = tariff.cost(day.charged_bytes)
 
     def allowed_bytes(self) -> float | None:
         """What may pass today's budget yet; None: as much as comes."""

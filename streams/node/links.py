@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from streams.clock import Clock
+from streams.clock import Clock, WallClock
 from streams.definitions import Definitions
 from streams.errors import LandfallError, NotAllowed
 from streams.link.dialling import Dialler
@@ -22,6 +22,7 @@ from streams.node.driving import Drive, Ears
 from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
+from streams.node.traffic import Passed, Traffic
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
@@ -92,6 +93,9 @@ class Links:
         self._jitter = jitter or random.Random()
         self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
         self._known = {peer.node: peer for peer in settings.known}
+        self._of_one_ship = {settings.node, *settings.companions()}
+        tariffs = {link: one.tariff() for link, one in settings.links.items()}
+        self._traffic, self._served = Traffic(tariffs, WallClock().now_ms()), list[_Live]()
         self._kept: dict[str, _Kept] = {}
         self._live: dict[str, _Live] = {}
         self._ashore: dict[str, dict[Origin, RangeSet]] = {}
@@ -187,6 +191,10 @@ class Links:
     def who(self, node: str, certified: str | None, token: str) -> KnownPeer:
         """The known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`.
 
+    def traffic(self) -> dict[str, dict[str, Any]]:
+        """Per class of link that was up since this node started: bytes each way, and what they cost."""
+        return self._traffic.status(map(_passed, self._served))
+
         Raises NotAllowed with a sentence it can show its operator.
         """
         peer = self._known.get(node)
@@ -225,6 +233,10 @@ class Links:
             self._look_after_budgets()
             await asyncio.sleep(1.0)
 
+            for link, passed in self.traffic().items():
+                for what in ("sent_bytes", "received_bytes", "cost"):
+                    if passed[what] is not None:
+                        self._metrics.gauge(f"traffic.{link}.{what}", passed[what])
     async def close(self, sentence: str) -> None:
         """End all sessions, dial no more."""
         self._closing = True
@@ -319,6 +331,7 @@ class Links:
         try:
             await asyncio.wait((running,))
         except asyncio.CancelledError:
+        self._served.append(live)
             live.drive.close("this link is not wanted any more")
             await asyncio.wait((running,), timeout=FAREWELLS_S)
             running.cancel()
@@ -331,6 +344,8 @@ class Links:
             self._tell_left(name, live, running)
 
     def _note_ashore(self, session: Session) -> None:
+            self._served.remove(live)
+            self._traffic.ended(_passed(live))
         if session.peer.role in ("port", "hq"):
             for (stream, origin), ranges in session.sender.settled_by_peer().items():
                 if origin.node == self._settings.node:
@@ -378,6 +393,10 @@ def _heard_another() -> None:
 def _status(live: _Live, clock: Clock) -> dict[str, Any]:
     session, wire = live.drive.session, live.wire
     return {
+def _passed(live: _Live) -> Passed:
+    return live.link, live.wire.sent_bytes, live.wire.received_bytes, live.dialled_here
+
+
         "link": live.link,
         "open": session.open,
         "rtt_ms": None if session.rtt_s is None else round(session.rtt_s * 1000, 1),

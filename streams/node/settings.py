@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr
 
-from streams.budget import Budget
+from streams.budget import Budget, Tariff
 from streams.errors import Misuse
 from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
@@ -92,7 +92,7 @@ class LinkSettings(SettingsTable):
     `streams`: what it carries, by pattern (`!` in front: not these). `rate_bit_s`: kept below. `ping_every_s`: how often the peer is asked
     whether it is there; `dead_after_s`, longer: after so much silence it is not. `budget_bytes_per_day` (UTC, counted by who dials, at the
     socket, both ways, plus `overhead_percent`): not exceeded; of it `alerts_reserve_bytes` are for alerts alone, and alerts may overdraw
-    it. `price_per_mb`: of 1,000,000 bytes, in your own currency.
+    it. `price_per_mb`: of 1,000,000 bytes, in your own currency; with or without a budget.
     """
 
     streams: tuple[str, ...] | None = None
@@ -106,10 +106,9 @@ class LinkSettings(SettingsTable):
 
     @between
     def _has_the_budget_it_speaks_of(self) -> Iterator[Problem]:
-        parts = ("alerts_reserve_bytes", "overhead_percent", "price_per_mb")
-        if self.budget_bytes_per_day is None and (given := [name for name in parts if self.is_sound(name) and getattr(self, name)]):
-            what = f"there is no budget for {' and '.join(given)}"
-            yield Problem(("budget_bytes_per_day",), what, f"write how many bytes a day may take, or take out {' and '.join(given)}")
+        if self.budget_bytes_per_day is None and self.is_sound("alerts_reserve_bytes") and self.alerts_reserve_bytes:
+            what = "there is no budget for alerts_reserve_bytes"
+            yield Problem(("budget_bytes_per_day",), what, "write how many bytes a day may take, or take out alerts_reserve_bytes")
 
     @between
     def _can_open_a_link(self) -> Iterator[Problem]:
@@ -120,6 +119,10 @@ class LinkSettings(SettingsTable):
     def pace(self, default: Pace) -> Pace:
         """How a dead peer is noticed: as these settings say, and else by default. Raises ValueError when the two do not go together."""
         return Pace(self.ping_every_s or default.ping_every_s, self.dead_after_s or default.dead_after_s)
+
+    def tariff(self) -> Tariff:
+        """What the link costs."""
+        return Tariff(self.overhead_percent, self.price_per_mb)
 
     def budget(self) -> Budget | None:
         """The budget, if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -48,6 +49,13 @@ def test_what_it_costs_and_whether_it_comes(bytes_: int, spend: str, state: str,
     answer = said(bytes_, spend)
     assert (answer.state, answer.granted_bytes, answer.granted_day) == (state, granted, "2026-12-31" if granted else None)
     assert words in answer.told
+    assert read_answer(msgspec.to_builtins(answer)) == answer
+
+
+def test_a_price_is_told_of_a_link_without_a_budget_too() -> None:
+    answer = said(500_000, allowance=replace(SATELLITE, free_bytes=None))
+    assert (answer.state, answer.cost, answer.free_bytes, answer.granted_bytes) == ("answered", 4.0, None, 0)
+    assert answer.told == "40 records, 500,000 bytes over the satellite link, cost 4.0000; it has no budget"
     assert read_answer(msgspec.to_builtins(answer)) == answer
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from landfall.cli import main
+from landfall.lognumbers import utc
+from landfall.shiptools import _lines
 from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
@@ -46,6 +48,15 @@ def config(process: ShipProcess) -> str:
     return str(process.config)
 
 
+def test_what_passed_a_link_is_told_with_its_cost_where_a_price_is_set() -> None:
+    passed = {"since_wall_at_ms": START_MS, "sent_bytes": 12_000, "received_bytes": 340}
+    kept = {"wish": "auto", "peers": {}, "budgets": {}, "traffic": {"lan": {**passed, "cost": None}, "port": {**passed, "cost": 1.5}}}
+    digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
+    lines = list(_lines({"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}))
+    since = f"since {utc(START_MS)}: 12,000 bytes out, 340 in"
+    assert lines[-2:] == [f"passed the lan link {since}; no price is set", f"passed the port link {since}; cost 1.50"]
+
+
 def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ship(tmp_path, MORE) as process:
         code, told = run(capsys, "status", "-c", config(process))
@@ -66,6 +77,7 @@ def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pyt
         assert "; none yet" in told
         whole: dict[str, Any] = json.loads(run(capsys, "-c", config(process), "status", "--json")[1])
         assert whole["waiting"]["containers"]["records"] == 1
+        assert whole["link"]["traffic"] == {}, "she was in session with nobody"
 
         span = {"container": "MSKU1234565", "since_at_ms": 0, "until_at_ms": 1 << 42}
         question = {"ask_id": "a1", "ship": SHIP, **span, "spend": "nothing", "at_ms": START_MS, "by": "Mira"}

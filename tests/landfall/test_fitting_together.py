@@ -31,7 +31,7 @@ known = [{ node = "hq", role = "hq" }, { node = "tokyo", role = "port" }]
 peers = [{ node = "tokyo", url = "http://10.0.0.1:1", token = "t" }]
 [node.links.satellite]
 budget_bytes_per_day = 1000000
-price_per_mb = 7.5
+alerts_reserve_bytes = 1000
 [node.log]
 kind = "kafka"
 brokers = "kafka:9092"
@@ -71,8 +71,8 @@ MISTAKES = [
     (
         "budget_bytes_per_day = 1000000\n",
         "",
-        "node.links.satellite.budget_bytes_per_day: there is no budget for price_per_mb; "
-        "write how many bytes a day may take, or take out price_per_mb",
+        "node.links.satellite.budget_bytes_per_day: there is no budget for alerts_reserve_bytes; "
+        "write how many bytes a day may take, or take out alerts_reserve_bytes",
     ),
     (
         'username = "ship-a"',

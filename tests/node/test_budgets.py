@@ -205,9 +205,32 @@ async def test_overhead_counts_and_other_classes_are_free(tmp_path: Path) -> Non
         assert spent(ship) == before
 
 
+async def test_what_passed_a_link_without_a_budget_and_what_it_cost_is_told(tmp_path: Path) -> None:
+    """Of every class: bytes each way since the node started, sessions that are over included, and the price of those dialled here."""
+    priced = {"port": LinkSettings(price_per_mb=5.0, overhead_percent=100.0)}
+    one = settings("ship-a", tmp_path).model_copy(update={"links": priced})
+    async with ashore(tmp_path) as (hq, proxy, url), up(Node(one)) as ship:
+        assert ship.links.traffic() == {}
+        for peers in ("port", "lan"):
+            await ship.append([readings(0, 5_000)])
+            ship.link([address("ship-a", "hq", url, peers)])
+            await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
+            ship.link([])
+            await until(lambda: not ship.links.status() and not hq.links.status())
+        await until(lambda: ship.metrics.body(0, 0)["gauges"].get("traffic.lan.sent_bytes", 0) > 0)
+        told = ship.links.traffic()
+        passed = {link: one["sent_bytes"] + one["received_bytes"] for link, one in told.items()}
+        assert 0.5 * proxy.carried_bytes < sum(passed.values()) < 1.1 * proxy.carried_bytes
+        assert told["port"]["cost"] == pytest.approx(passed["port"] * 2 * 5 / 1e6, abs=1e-4) != 0
+        assert told["lan"]["cost"] is None, "no price is set"
+        gauges = ship.metrics.body(0, 0)["gauges"]
+        assert (gauges["traffic.port.cost"], "traffic.lan.cost" in gauges) == (told["port"]["cost"], False)
+        assert all(one["cost"] is None for one in hq.links.traffic().values()), "who dials pays"
+
+
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for given, why in (
-        ({"price_per_mb": 5}, "there is no budget for price_per_mb"),
+        ({"alerts_reserve_bytes": 5}, "there is no budget for alerts_reserve_bytes"),
         ({"budget_bytes_per_day": 1_000}, "or no link is ever opened"),
         ({"budget_bytes_per_day": BUDGET, "alerts_reserve_bytes": BUDGET}, "or no link is ever opened"),
     ):
