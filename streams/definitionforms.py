@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from streams.definitions import DEFAULTS, HEADQUARTERS_WRITES, STANDING, Definition
+from streams.definitions import DEFAULTS, HEADQUARTERS_WRITES, NEVER_ABOARD, STANDING, Definition
 from streams.policy import Lane
 from streams.selectors import NAMESAKE, NODE, problem_of
 from streams.words import STREAM_PATTERN
@@ -17,7 +17,6 @@ ACCESS_CHARS_MAX = 4_096
 SELECTORS_MAX = 64
 _PATTERN = re.compile(r"\*|[a-z0-9][a-z0-9-]{0,62}/\*|[a-z0-9][a-z0-9-]{0,62}/?[A-Za-z0-9-]{0,62}\*")
 _LANES = {lane.name.lower(): lane for lane in Lane}
-_NOT_FOR_SHIPS = ("registry", "customers/*", "terms/*")
 _FOR_CUSTOMERS = ("customers", "terms")
 """Streams of all customers: no ship holds them."""
 
@@ -60,7 +59,7 @@ def _boundaries(name: str, value: Mapping[str, Any]) -> Iterator[str]:
         kind, _, who = selector.partition("/")
         if kind == "customer" and not (family in _FOR_CUSTOMERS and who in (NAMESAKE, identity)):
             yield f"replicate: {selector!r} may have its own stream customers/{who or '<id>'} and no other"
-        if kind == "ship" and any(fnmatchcase(name, pattern) for pattern in _NOT_FOR_SHIPS):
+        if kind == "ship" and any(fnmatchcase(name, pattern) for pattern in NEVER_ABOARD):
             yield f"replicate: no ship may have {name}: it tells of all customers"
         if kind == "ship" and family == "aboard" and who not in (NAMESAKE, identity):
             yield f"replicate: {name} is for its own ship alone, not for {selector!r}"

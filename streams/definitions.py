@@ -59,6 +59,9 @@ class Definition:
 HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*", "terms/*")
 """Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
 
+NEVER_ABOARD = ("registry", "customers/*", "terms/*")
+"""Streams, by pattern, that no ship may have, whatever is set of them: they tell of all customers."""
+
 STANDING = ("registry", "aboard/*", "consumers", "homes", "states", "terms/*")
 """Streams, by pattern, whose latest records hold until there are newer ones: they are never dropped by age or bytes."""
 
@@ -115,10 +118,6 @@ class Definitions:
             known = self._known[stream] = self._made(stream)
         return known
 
-    def recorded(self, stream: str) -> bool:
-        """Whether headquarters has set anything that this stream goes by."""
-        return any(fnmatchcase(parent_of(stream), name) for name in self._set)
-
     def versions(self) -> dict[str, int]:
         """Every name or pattern headquarters has set, and the version that holds."""
         return {name: version for name, (version, _) in sorted(self._set.items())}
@@ -166,9 +165,30 @@ def may_originate(definition: Definition, role: Role | None, node: str) -> bool:
     return any(selector == "*" or matches_node(selector, role, node) for selector in definition.originate)
 
 
+def could_have(peer: Peer, stream: str) -> bool:
+    """Whether headquarters could let `peer` have `stream`, whatever is set of it now: what no setting may do is left (default deny)."""
+    parent = parent_of(stream)
+    match peer.role:
+        case "customer":
+            return parent in (stream_of(peer.identity), terms_of(peer.identity))
+        case "ship":
+            foreign = parent.startswith("aboard/") and parent != f"aboard/{peer.identity}"
+            return not foreign and not _any(NEVER_ABOARD, parent)
+    return True
+
+
+def could_originate(stream: str, role: Role | None) -> bool:
+    """Whether headquarters could let a node of this role (None: unknown) write records of its own into `stream`."""
+    return role == "hq" if _any(HEADQUARTERS_WRITES, parent_of(stream)) else role != "customer"
+
+
 def is_home(peer: Peer, definition: Definition) -> bool:
     """Whether `peer` is the stream's home."""
     return matches(definition.home, peer)
+
+
+def _any(patterns: tuple[str, ...], stream: str) -> bool:
+    return any(fnmatchcase(stream, pattern) for pattern in patterns)
 
 
 def _laid_over(below: Definition, fields: Mapping[str, Any], namesake: str) -> dict[str, Any]:

@@ -36,6 +36,9 @@ from streams.proof.until import SignedUntil
 
 PROCESS = "api"
 STOP_S_MAX = 5
+IDLE_S_MAX = 60
+"""An idle connection is closed after so long: whoever asks keeps one for a shorter time (httpx for 5 s), and so never asks on one that is
+just being closed."""
 _ABOUT = "Ships, containers, alerts. Every answer says the fleet's time (`clock`) and what time it is true for (`as_of_at_ms`)."
 
 
@@ -76,5 +79,5 @@ def run_api(settings: ApiSettings) -> None:
     """Serve until SIGTERM or SIGINT; what is being answered is finished first. Raises Misuse when the address can not be had."""
     with bound("the API", settings.host, settings.port) as door, following(settings.clock) as clock, suppress(KeyboardInterrupt):
         app = create_app(settings, clock)
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STOP_S_MAX)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=IDLE_S_MAX, timeout_graceful_shutdown=STOP_S_MAX)
         uvicorn.Server(config).run([door])

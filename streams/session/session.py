@@ -64,6 +64,7 @@ class Session:
         self._next: m.Message | None = None
         self._greeted = False
         self._told_old_copy = False
+        self._gone_unheard: set[Key] = set()
         self.closed = False
         self._greet()
 
@@ -85,6 +86,10 @@ class Session:
     def shares(self, key: Key) -> bool:
         """Whether both ends may speak of this (stream, origin) now."""
         return self._terms.shared(key)
+
+    def missed(self) -> bool:
+        """Whether the peer has told what is gone of something before both had heard that it is shared: it says so when they meet again."""
+        return any(self._terms.shared(key) for key in self._gone_unheard)
 
     @property
     def sender(self) -> Sender:
@@ -307,9 +312,11 @@ class Session:
             raise NotAllowed(self._terms.why_not((stream, self._exchange.origin)))
 
     def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
-        if not self._terms.shared(key):
-            return  # the peer may have heard what we are yet to hear of it, in the registry that comes behind this
         gone = list(gone_by(summary))
+        if not self._terms.shared(key):  # the peer may have heard what we are yet to hear of it, in the registry that comes behind this
+            if gone:
+                self._gone_unheard.add(key)
+            return
         settled = settled_by(summary)
         for _, ranges in gone:
             settled = settled.without(self._disputed(key, ranges.without([(0, summary.floor)])))
@@ -319,6 +326,8 @@ class Session:
 
     def _heard_of_track(self, message: m.Have | m.Want | m.Gone | m.Claim | m.Unclaim, key: Key) -> None:
         if not self._speaks_of(key):
+            if isinstance(message, m.Gone):
+                self._gone_unheard.add(key)
             return
         match message:
             case m.Have():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from streams.definitions import Definitions, may_have, may_originate, stream_of, terms_of
+from streams.definitions import Definitions, could_have, could_originate, may_have, may_originate, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
 from streams.policy import Lane, LinkPolicy, Peer, Role, carries, companions, may_send
 from streams.words import Origin
@@ -47,9 +47,18 @@ class Terms:
         return self.outgoing(key) or self.incoming(key)
 
     def disputed(self, key: Key) -> bool:
-        """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared."""
+        """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared.
+
+        Also where nothing has been heard of it here yet: its settings may be under way, behind what goes by them.
+        """
         stream, origin = key
-        return self._carried(stream) and self._may_bring(self.other, self.me, origin.node) and self.definitions.recorded(stream)
+        return (
+            self._carried(stream)
+            and self._may_bring(self.other, self.me, origin.node)
+            and could_originate(stream, self.roles.get(origin.node))
+            and could_have(self.me, stream)
+            and could_have(self.other, stream)
+        )
 
     def unheard(self, key: Key) -> bool:
         """Whether a peer that has not heard yet what this end lets the link carry may honestly think it shared."""

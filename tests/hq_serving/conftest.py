@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,7 @@ import uvicorn
 from sqlalchemy import select
 
 from hq.api.accounts import Account, Accounts
-from hq.api.app import create_app
+from hq.api.app import IDLE_S_MAX, create_app
 from hq.api.settings import ApiSettings
 from hq.serving.database import ServingDatabase, ServingReader
 from hq.serving.models import Base
@@ -27,7 +28,7 @@ from streams.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 
 PASSWORD = "quack quack"
-STARTED_S_MAX = 30
+STARTED_S_MAX = 60
 ACCOUNTS = (
     Account("mira", "operations", "Mira"),
     Account("cleo", "clerk", "Cleo"),
@@ -109,22 +110,30 @@ def still_clock(now_ms: int = NOW_MS) -> FleetClock:
 
 @contextmanager
 def api_of(settings: ApiSettings, clock: FleetClock | None = None) -> Iterator[httpx.Client]:
-    """A client of a real API server that runs while the block does."""
-    config = uvicorn.Config(create_app(settings, clock or still_clock()), host="127.0.0.1", port=0, log_config=None, access_log=False)
+    """A client of a real API server that runs while the block does. It ends by telling the node of itself: who holds that up waits long."""
+    app = create_app(settings, clock or still_clock())
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, timeout_keep_alive=IDLE_S_MAX)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not server.started and thread.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.005)
+    until(lambda: server.started or not thread.is_alive(), "the API to start")
     assert server.started, "the API did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=STARTED_S_MAX, trust_env=False) as client:
             yield client
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(STARTED_S_MAX)
+        assert not thread.is_alive(), "the API did not end"
+
+
+@asynccontextmanager
+async def api_beside(settings: ApiSettings) -> AsyncIterator[httpx.Client]:
+    """`api_of`, for a test whose event loop the API's node runs on: that goes on while the API starts and ends."""
+    with ExitStack() as stack:
+        yield await asyncio.to_thread(stack.enter_context, api_of(settings))
+        await asyncio.to_thread(stack.close)
 
 
 def log_in(client: httpx.Client, username: str) -> dict[str, str]:

@@ -19,11 +19,12 @@ from streams.ledger import OriginLedger
 from streams.log import Append
 from streams.node.node import Node
 from streams.retention.runs import RUN
-from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
+from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import run
 from tests.landfall.test_log_shown import landfall
 from tests.node.fleet import Calendar, address, readings, settings, until
+from tests.node.test_definitions import bodies
 
 NAME, OTHER = "customers/duckworks", "customers/cogs"
 DAY_MS = 86_400_000
@@ -122,7 +123,7 @@ async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp
     boxes = readings(0, RUN + 5).records
     await hq.append([Append(stream, boxes) for stream in (NAME, OTHER, "containers")])
     api_settings = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": SecretStr("door-of-hq")})
-    with api_of(api_settings) as client:
+    async with api_beside(api_settings) as client:
         at = ("--api", str(client.base_url).rstrip("/"), "--username", "cleo", "--password", PASSWORD)
 
         async def done(*words: str) -> subprocess.CompletedProcess[str]:
@@ -138,6 +139,7 @@ async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp
     for node in (hq, tokyo):
         await until(lambda node=node: floor(node, NAME, hq) == RUN)  # type: ignore[misc]
     assert [floor(hq, stream, hq) for stream in (OTHER, "containers")] == [0, 0]
+    assert not [node for node in (hq, tokyo) for text in bodies(node, "exceptions") if "broke the rules" in text]
     for node in (tokyo, hq):
         await node.stop()
 

@@ -192,7 +192,6 @@ def _damaged_blocks(liar: Liar) -> None:
         (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "hq", 1), m.Have(0, [(9, 3)]))), "range"),
         (lambda liar: (liar.greet(), liar.say(m.Fragment(4, b"x"))), "never began"),
         (lambda liar: (liar.greet(), liar.say(_begin(liar, "registry", "liar"))), "written by hq alone"),
-        (lambda liar: (liar.greet(), liar.say(_begin(liar, "customers/ducks", "hq"))), "may not have"),
         (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1))), "other bytes"),
         (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1 << 40))), "can not begin"),
         (lambda liar: (liar.greet(), liar.greet()), "says it is"),
@@ -375,6 +374,42 @@ def test_who_has_not_heard_yet_what_a_link_carries_is_not_accused() -> None:
     assert "events" not in liar.honest.log.streams()
     liar.say(m.Begin(1, 0, 0, 2, 5, bytes(16), 0, b"x"))
     assert "does not travel over a lan link" in liar.refusal(), "but data comes after the Hello"
+
+
+@pytest.mark.parametrize("stream", ["customers/ducks", "customers/ducks.heads", "registry", "terms/ducks", "aboard/9839430"])
+def test_what_no_setting_gives_a_ship_is_refused_and_its_bringer_named(stream: str) -> None:
+    """She has heard of no settings at all: it can not be that they are under way."""
+    liar = Liar("hq")
+    ship = Peer("ship-a", "ship", "9321483")
+    terms = Terms(ship, Peer("liar", "hq"), LAN, {"liar": "hq"})
+    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
+    liar.greet()
+    liar.say(_begin(liar, stream, "liar"))
+    assert f"ship 'ship-a' may not have stream '{stream}'" in liar.refusal()
+
+
+def test_who_has_heard_of_a_streams_settings_first_is_put_off_and_not_refused() -> None:
+    """Headquarters has set that Tokyo gets a customer's stream, and Tokyo has heard of no settings of it: that is under way behind what
+    goes by it. What headquarters has said meanwhile to be gone it will say again when they meet anew."""
+    liar = Liar("hq")
+    definitions = Definitions()
+    terms = Terms(Peer("tokyo", "port", "JPTYO"), Peer("liar", "hq"), LAN, {"liar": "hq"}, definitions=definitions)
+    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
+    stream = "customers/ducks"
+    liar.say(liar.hello, m.Digests([(stream, bytes(8))], last=True))
+    liar.say(m.Summary(stream, [m.OriginSummary("liar", 1, 9, 0, [], [])], last=True))
+    begin = _begin(liar, stream, "liar")
+    liar.say(begin, m.Fragment(1, b"late"), m.Have(0, [(5, 9)]))
+    assert [answer for answer in liar.answers() if isinstance(answer, m.Reject)] == [m.Reject(begin.transfer, "later")]
+    assert not liar.session.closed
+    definitions.take(stream, 1, {"replicate": ("customer/{}", "port/JPTYO")})
+    assert not liar.session.missed(), "what it has it brings again of itself"
+    definitions.take(stream, 2, {"replicate": ("customer/{}",)})
+    liar.say(m.Gone(0, "lost", [(9, 12)]))
+    assert not liar.session.missed(), "it is not shared yet"
+    definitions.take(stream, 3, {"replicate": ("customer/{}", "port/JPTYO")})
+    assert liar.session.missed()
+    assert stream not in liar.honest.log.streams()
 
 
 def test_who_has_heard_more_of_a_streams_settings_is_put_off_and_not_refused() -> None:
