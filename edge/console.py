@@ -33,7 +33,7 @@ class Console:
         node.app.router.add_post("/ship/link", self._link)
 
     async def _ship(self, request: web.Request) -> web.Response:
-        links, where = self._links, self._links.where
+        links, where, kept = self._links, self._links.where, self._node.links
         position = where and {"latitude_deg": where.latitude_deg, "longitude_deg": where.longitude_deg, "at_ms": where.at_ms}
         told: dict[str, Any] = {
             "ship": self._node.settings.identity,
