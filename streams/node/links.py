@@ -157,11 +157,9 @@ class Links:
 
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
         """Streams are managed otherwise, and `before` was shared until now: sessions for which one of these is otherwise begin anew, at
-        once; so do those in which the peer, who heard it first, has said what is to be heard again. What has become known since is no
-        change."""
+        once. What has become known since is no change."""
         for name, shared in self.shared().items():
-            changed = any(shared.get(key, was) != was for key, was in before.get(name, {}).items())
-            if changed or self._live[name].drive.session.missed():
+            if any(shared.get(key, was) != was for key, was in before.get(name, {}).items()):
                 self._end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 
@@ -190,12 +188,12 @@ class Links:
         """Per class of link with a budget: the day, what was spent of what, what it cost, what the link is open for."""
         return self._purses.status()
 
-    def who(self, node: str, certified: str | None, token: str) -> KnownPeer:
-        """The known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`.
-
     def traffic(self) -> dict[str, dict[str, Any]]:
         """Per class of link that was up since this node started: bytes each way, and what they cost."""
         return self._traffic.status(map(_passed, self._served))
+
+    def who(self, node: str, certified: str | None, token: str) -> KnownPeer:
+        """The known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`.
 
         Raises NotAllowed with a sentence it can show its operator.
         """
@@ -232,13 +230,13 @@ class Links:
             }
             self._metrics.gauges(LINK_GAUGES, gauges)
             self._metrics.gauge("links", len(self._live))
-            self._look_after_budgets()
-            await asyncio.sleep(1.0)
-
             for link, passed in self.traffic().items():
                 for what in ("sent_bytes", "received_bytes", "cost"):
                     if passed[what] is not None:
                         self._metrics.gauge(f"traffic.{link}.{what}", passed[what])
+            self._look_after_budgets()
+            await asyncio.sleep(1.0)
+
     async def close(self, sentence: str) -> None:
         """End all sessions, dial no more."""
         self._closing = True
@@ -330,10 +328,10 @@ class Links:
     async def _serve(self, name: str, live: _Live) -> None:
         running = asyncio.create_task(live.drive.run(), name=f"session with {name}")
         self._running.add(running)
+        self._served.append(live)
         try:
             await asyncio.wait((running,))
         except asyncio.CancelledError:
-        self._served.append(live)
             live.drive.close("this link is not wanted any more")
             await asyncio.wait((running,), timeout=FAREWELLS_S)
             running.cancel()
@@ -343,11 +341,11 @@ class Links:
             self._note_ashore(live.drive.session)
             if self._live.get(name) is live:
                 del self._live[name]
+            self._served.remove(live)
+            self._traffic.ended(_passed(live))
             self._tell_left(name, live, running)
 
     def _note_ashore(self, session: Session) -> None:
-            self._served.remove(live)
-            self._traffic.ended(_passed(live))
         if session.peer.role in ("port", "hq"):
             for (stream, origin), ranges in session.sender.settled_by_peer().items():
                 if origin.node == self._settings.node:
@@ -392,13 +390,13 @@ def _heard_another() -> None:
     """Nobody waits for what peers elsewhere say."""
 
 
-def _status(live: _Live, clock: Clock) -> dict[str, Any]:
-    session, wire = live.drive.session, live.wire
-    return {
 def _passed(live: _Live) -> Passed:
     return live.link, live.wire.sent_bytes, live.wire.received_bytes, live.dialled_here
 
 
+def _status(live: _Live, clock: Clock) -> dict[str, Any]:
+    session, wire = live.drive.session, live.wire
+    return {
         "link": live.link,
         "open": session.open,
         "rtt_ms": None if session.rtt_s is None else round(session.rtt_s * 1000, 1),
