@@ -157,9 +157,11 @@ class Links:
 
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
         """Streams are managed otherwise, and `before` was shared until now: sessions for which one of these is otherwise begin anew, at
-        once. What has become known since is no change."""
+        once; so do those in which the peer, who heard it first, has said what is to be heard again. What has become known since is no
+        change."""
         for name, shared in self.shared().items():
-            if any(shared.get(key, was) != was for key, was in before.get(name, {}).items()):
+            changed = any(shared.get(key, was) != was for key, was in before.get(name, {}).items())
+            if changed or self._live[name].drive.session.missed():
                 self._end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 
