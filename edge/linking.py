@@ -1,6 +1,7 @@
 """Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says.
 
-Where a port's door has not answered for a while she keeps the satellite beside it, until it does: her alerts are never without a way.
+Where a port's door has not answered for a while she keeps the satellite beside it, until it does: her alerts are never without a way. Of
+several nodes of one ship each keeps a port's link, and one the satellite's (`edge/turns.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cargo.geo import distance_nm
-from edge.settings import PORT_PATIENCE_S, PortOfCall, ShoreNode
+from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, PortOfCall, ShoreNode
+from edge.turns import Turn
 from streams.log import LogReader
 from streams.node.node import Node
 from streams.node.settings import PeerAddress
@@ -65,9 +67,16 @@ class LinkChoice:
     """Keeps the node's links as the ship's position, or her crew, has it. Run `run` as background work."""
 
     def __init__(
-        self, node: Node, ports: Sequence[PortOfCall], headquarters: ShoreNode | None, port_patience_s: float = PORT_PATIENCE_S
+        self,
+        node: Node,
+        ports: Sequence[PortOfCall],
+        headquarters: ShoreNode | None,
+        port_patience_s: float = PORT_PATIENCE_S,
+        takeover_s: float = TAKEOVER_S,
     ) -> None:
-        """`port_patience_s` (wall): how long a port may not answer before the satellite's link is kept beside its own."""
+        """`port_patience_s` (wall): how long a port may not answer before the satellite's link is kept beside its own. `takeover_s` (wall):
+        how long another node of this ship, whose turn it is, may have no way ashore before this one dials."""
+        self._turn = Turn(node, takeover_s)
         self._node, self._ports, self._headquarters, self._port_patience_s = node, ports, headquarters, port_patience_s
         self._imo = node.settings.identity
         self._moved = asyncio.Event()
@@ -115,7 +124,7 @@ class LinkChoice:
         try:
             while True:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(ASK_EVERY_S if self._awaited else None):
+                    async with asyncio.timeout(ASK_EVERY_S if self._awaited or self._turn.shared else None):
                         await self._moved.wait()
                 if self._moved.is_set():
                     self._moved.clear()
@@ -132,7 +141,7 @@ class LinkChoice:
     def _wanted(self) -> list[PeerAddress]:
         port = port_at(self._ports, self.where, self.port)
         self.port = port.locode if port else None
-        satellite = [self._headquarters.address("satellite")] if self._headquarters else []
+        satellite = [self._headquarters.address("satellite")] if self._headquarters and self._is_to_dial() else []
         if self.wish not in (AUTO, NONE, SATELLITE):
             port = next(one for one in self._ports if one.locode == self.wish)
         if port is None or self.wish in (NONE, SATELLITE):
@@ -140,6 +149,10 @@ class LinkChoice:
             return [] if self.wish == NONE else satellite
         away = self._is_away(port) and self.wish == AUTO
         return [port.address("port"), *(satellite if away else [])]
+
+    def _is_to_dial(self) -> bool:
+        """Whether the satellite's link is this node's to keep: of several nodes of a ship one has it, unless her crew asks for it here."""
+        return not self._turn.shared or self.wish == SATELLITE or self._turn.ours()
 
     def _is_away(self, port: PortOfCall) -> bool:
         """Whether she has waited in vain, for as long as she does, to be in session with this port."""

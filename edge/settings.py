@@ -30,6 +30,7 @@ from streams.tables import Place as At
 WAITING_EVERY_S = 900.0
 DIGEST_EVERY_H = 6.0
 PORT_PATIENCE_S = 60.0
+TAKEOVER_S = 30.0
 
 
 def _locode(text: str) -> str:
@@ -84,6 +85,7 @@ class ShipSettings(SettingsTable):
     `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
     `digest_every_h` (fleet time): of how long the readings of one container go ashore as one line while they wait for port (docs/links.md).
     `port_patience_s` (wall): how long a port where she lies may not answer before she keeps the satellite's link beside its own.
+    `takeover_s` (wall): how long the node of this ship that keeps the satellite's link may have no way ashore before another takes it.
     """
 
     node: NodeSettings
@@ -94,6 +96,7 @@ class ShipSettings(SettingsTable):
     waiting_every_s: Annotated[float, Field(gt=0)] = WAITING_EVERY_S
     digest_every_h: Annotated[float, Field(ge=1 / 60, le=168)] = DIGEST_EVERY_H
     port_patience_s: Annotated[float, Field(gt=0, le=86_400)] = PORT_PATIENCE_S
+    takeover_s: Annotated[float, Field(gt=0, le=86_400)] = TAKEOVER_S
 
     @between
     def _is_a_ship(self) -> Iterator[Problem]:

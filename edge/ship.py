@@ -28,7 +28,7 @@ async def run_ship(settings: ShipSettings) -> None:
     )
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)
-    links = LinkChoice(node, settings.ports, settings.headquarters, settings.port_patience_s)
+    links = LinkChoice(node, settings.ports, settings.headquarters, settings.port_patience_s, settings.takeover_s)
     telling = TellingWaiting(node, settings.waiting_every_s)
     answering = Answering(node, telling)
     reports = LossReports(node, watching)

@@ -71,7 +71,7 @@ class TellingWaiting:
 
     async def _tell(self) -> None:
         node = self._node
-        if self._remembered is None:
+        if self._remembered is None or node.settings.companions():
             self._remembered = await asyncio.to_thread(self._known_before, node.log)
         now = await asyncio.to_thread(waiting, node.log, node.definitions, self.durable())
         node.metrics.gauges(GAUGES, {f"{GAUGES}{stream}.{what}": value for stream, waits in now.items() for what, value in waits.items()})
@@ -91,7 +91,7 @@ class TellingWaiting:
         """What an earlier run of this node, or the stream's home, has said to be ashore; in whole runs, so up to one run too little."""
         found = {}
         for stream in log.streams():
-            found[stream] = known.ashore(log, stream, log.node)
+            found[stream] = known.ashore(log, stream, {log.node, *self._node.settings.companions()})
             home = known.told_of_home(log, f"aboard/{self._node.settings.identity}", stream)
             for origin, end in home.position.items() if home else ():
                 if end:

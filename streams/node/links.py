@@ -132,7 +132,8 @@ class Links:
         return {name: one.sender.settled_by_peer().get(key, RangeSet()).copy() for name, one in sessions.items() if one.open}
 
     def durable_ashore(self) -> dict[str, dict[Origin, RangeSet]]:
-        """Per stream and own origin of this node: what peers ashore have settled, by their own word in any session since the start."""
+        """Per stream and origin of this node, or of another of its ship: what peers ashore have settled, by their own word in any session
+        since the start."""
         for live in self._live.values():
             self._note_ashore(live.drive.session)
         return {stream: {origin: ranges.copy() for origin, ranges in told.items()} for stream, told in self._ashore.items()}
@@ -290,9 +291,9 @@ class Links:
         return for_alerts(policy) if policy.carries(ALERTS) and self._alerts_wait() else None
 
     def _alerts_wait(self) -> bool:
-        """Whether this node has an alert of its own that nobody ashore is known to have."""
+        """Whether this ship has an alert of its own that nobody ashore is known to have."""
         ashore = self.durable_ashore().get(ALERTS, {})
-        own = [key for key in self._exchange.keys(ALERTS) if key[1].node == self._settings.node]
+        own = [key for key in self._exchange.keys(ALERTS) if key[1].node in self._of_one_ship]
         return any(self._exchange.held(key).without(ashore.get(key[1], RangeSet())) for key in own)
 
     def _look_after_budgets(self) -> None:
@@ -350,7 +351,7 @@ class Links:
     def _note_ashore(self, session: Session) -> None:
         if session.peer.role in ("port", "hq"):
             for (stream, origin), ranges in session.sender.settled_by_peer().items():
-                if origin.node == self._settings.node:
+                if origin.node in self._of_one_ship:
                     self._ashore.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
 
     def _tell_left(self, name: str, live: _Live, running: asyncio.Task[str]) -> None:

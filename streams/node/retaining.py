@@ -92,7 +92,7 @@ class Retaining:
         self._metrics.count("retention_rounds")
 
     def _take_up(self, log: Log, spending: Spending) -> None:
-        self._ashore = {stream: known.ashore(log, stream, log.node) for stream in thinnable(log, self._definitions)}
+        self._ashore = {stream: known.ashore(log, stream, {log.node}) for stream in thinnable(log, self._definitions)}
         try:
             spending.finish()
         except LandfallError as problem:
@@ -103,15 +103,17 @@ class Retaining:
         return self._ashore.get(stream, {}).get(origin, RangeSet())
 
     def _remember(self, log: Log, ashore: Ashore) -> None:
-        """What peers ashore have of this node's own is remembered, so that it is never declared gone."""
+        """What peers ashore have of this ship's own is remembered, so that it is never declared gone."""
         if self._settings.role != "ship":
             return
         streams = set(thinnable(log, self._definitions))
-        for stream in streams & set(ashore):
+        for stream in streams:
             merged = {origin: ranges.copy() for origin, ranges in self._ashore.get(stream, {}).items()}
-            for origin, ranges in ashore[stream].items():
+            for origin, ranges in ashore.get(stream, {}).items():
                 if whole := known.in_whole_runs(ranges):
                     merged.setdefault(origin, RangeSet()).update(whole)
+            for origin, ranges in known.ashore(log, stream, self._settings.companions()).items():
+                merged.setdefault(origin, RangeSet()).update(ranges)
             if merged != self._ashore.get(stream, {}):
                 log.append([known.ashore_append(stream, merged)])
                 self._ashore[stream] = merged
@@ -133,9 +135,9 @@ class Retaining:
 
     def _news_for_others(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
         """To those that get no `homes`: to a ship of what is hers, to a customer of its own stream."""
-        for ship in self._settings.known:
-            if ship.role == "ship":
-                yield from self._news(log, f"aboard/{ship.identity}", stream, at_home.of({ship.node}))
+        for imo in {peer.identity for peer in self._settings.known if peer.role == "ship"}:
+            hers = {peer.node for peer in self._settings.known if (peer.role, peer.identity) == ("ship", imo)}
+            yield from self._news(log, f"aboard/{imo}", stream, at_home.of(hers))
         for customer in {peer.identity for peer in self._settings.known if peer.role == "customer"}:
             if parent_of(stream) == stream_of(customer):
                 yield from self._news(log, terms_of(customer), stream, at_home)

@@ -56,17 +56,17 @@ def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[st
     return found
 
 
-def ashore(log: LogReader, stream: str, node: str) -> dict[Origin, RangeSet]:
-    """Which of its own offsets of `stream` node has known to be durable ashore, per origin, by its own records."""
+def ashore(log: LogReader, stream: str, writers: Collection[str]) -> dict[Origin, RangeSet]:
+    """Which offsets of `stream` these nodes of one ship have known to be durable ashore, per origin of hers, by their own records."""
     found: dict[Origin, RangeSet] = {}
-    for body in _latest(log, CONSUMERS, ASHORE + stream, {node}):
+    for body in _latest(log, CONSUMERS, ASHORE + stream, writers):
         for origin, ranges in body["ranges"].items():
             found.setdefault(Origin.parse(origin), RangeSet()).update((first, end) for first, end in ranges)
     return found
 
 
 def ashore_append(stream: str, known: Mapping[Origin, RangeSet]) -> Append:
-    """The record by which a node remembers what of its own is durable ashore."""
+    """The record by which a node remembers what of its ship's own is durable ashore."""
     position = Position({origin: ranges.run_from(0) for origin, ranges in known.items()})
     ranges = {str(origin): list(ranges) for origin, ranges in sorted(known.items())}
     body = {"stream": stream, "position": position.to_json(), "ranges": ranges}

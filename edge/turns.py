@@ -1,0 +1,60 @@
+"""Which node of a ship keeps the satellite's link: one alone, and the next as soon as that one is gone, or has no way ashore."""
+
+from __future__ import annotations
+
+import json
+
+from streams.clock import WallClock
+from streams.log import LogReader
+from streams.node.node import Node
+from streams.records import BODY
+
+METRICS = "metrics"
+STALE_MS = 60_000
+"""What a node said of its links so long ago (wall) says nothing of them now."""
+
+
+class Turn:
+    """Whether it is this node's turn: of those in session here the smallest name is first. Ask `ours` from the node's event loop.
+
+    `takeover_s` (wall): how long those before this node may have no way ashore, by what they say in `metrics`, before this one tries.
+    """
+
+    def __init__(self, node: Node, takeover_s: float) -> None:
+        self._node, self._takeover_s = node, takeover_s
+        self._astray_since_s: float | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether there is anybody to take turns with."""
+        return bool(self._node.settings.companions())
+
+    def ours(self) -> bool:
+        """Whether this node is to keep the link now."""
+        node = self._node
+        sessions = node.links.status()
+        before = [one for one in node.settings.companions() if one < node.settings.node and sessions.get(one, {}).get("open")]
+        if not before:
+            self._astray_since_s = None
+            return True
+        now_s = node.clock.monotonic_s()
+        if any(self._has_a_way(one) for one in before):
+            self._astray_since_s = None
+            return False
+        self._astray_since_s = now_s if self._astray_since_s is None else self._astray_since_s
+        return now_s - self._astray_since_s >= self._takeover_s
+
+    def _has_a_way(self, name: str) -> bool:
+        """Whether that node has a session ashore, as it last said."""
+        ashore = {peer.node for peer in self._node.settings.known if peer.role in ("port", "hq")}
+        return bool(ashore & linked(self._node.log, name, WallClock().now_ms()))
+
+
+def linked(log: LogReader, name: str, wall_now_ms: int) -> set[str]:
+    """The peers with which the ship's node of this name was in session when it last told `metrics`, unless that is STALE_MS ago."""
+    told = [json.loads(batch.records.column(BODY)[0].as_py()) for batch in log.latest(METRICS, f"{name}.ship") if batch.origin.node == name]
+    newest = max(told, key=lambda body: int(body["wall_at_ms"]), default=None)
+    if newest is None or wall_now_ms - newest["wall_at_ms"] > STALE_MS:
+        return set()
+    gauges = [(key.split("."), value) for key, value in newest["gauges"].items()]
+    return {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}

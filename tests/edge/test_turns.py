@@ -1,0 +1,90 @@
+"""Goal: of two nodes of one ship one keeps the dear link, and the other takes it over when that one is gone or has no way ashore."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from bench.proxy import Proxy
+from edge.linking import LinkChoice
+from edge.settings import ShoreNode
+from streams.node.node import Node
+from streams.node.settings import PeerAddress
+from tests.node.fleet import address, until
+from tests.node.test_companions import alert, has, settings, started
+
+
+@asynccontextmanager
+async def at_sea(name: str, folder: Path, hq_url: str, peers: Sequence[PeerAddress] = ()) -> AsyncIterator[Node]:
+    """A node of the ship that may dial headquarters over the satellite, and finds another without a way after half a second.
+
+    `peers`: whom it always dials, over the ship's own network.
+    """
+    node = Node(settings(name, folder).model_copy(update={"metrics_every_s": 0.1, "peers": tuple(peers)}), process="ship")
+    shore = ShoreNode(node="hq", url=hq_url, token=SecretStr(f"token-of-{name}"))
+    await node.start()
+    links = asyncio.create_task(LinkChoice(node, [], shore, takeover_s=0.5).run())
+    try:
+        yield node
+    finally:
+        links.cancel()
+        with suppress(asyncio.CancelledError):
+            await links
+        await node.stop()
+
+
+@pytest.fixture
+async def hq(tmp_path: Path) -> AsyncIterator[Node]:
+    node = await started("hq", tmp_path)
+    yield node
+    await node.stop()
+
+
+@asynccontextmanager
+async def pair(folder: Path, hq: Node, bridge_dials: str) -> AsyncIterator[tuple[Node, Node]]:
+    """Both nodes of the ship in session; `bridge` finds headquarters at `bridge_dials`. Until they know each other both may dial it."""
+    async with (
+        at_sea("bridge", folder, bridge_dials) as bridge,
+        at_sea("engine", folder, hq.url, [address("engine", "bridge", bridge.url)]) as engine,
+    ):
+        await until(lambda: "bridge" in engine.links.status())
+        yield bridge, engine
+
+
+async def test_one_of_them_dials_and_brings_what_the_other_wrote(tmp_path: Path, hq: Node) -> None:
+    async with pair(tmp_path, hq, hq.url) as (bridge, engine):
+        await until(lambda: has(bridge, "metrics") > 1 and set(hq.links.status()) == {"bridge"})
+        await engine.append([alert(1)])
+        await bridge.append([alert(2)])
+        await until(lambda: has(hq, "alerts") == 2 and set(hq.links.status()) == {"bridge"})
+
+
+async def test_killed_the_other_takes_its_place_with_all_that_it_had(tmp_path: Path, hq: Node) -> None:
+    async with pair(tmp_path, hq, hq.url) as (bridge, engine):
+        await bridge.append([alert(1)])
+        await until(lambda: has(engine, "alerts") == 1)
+        await bridge.stop()
+        await until(lambda: set(hq.links.status()) == {"engine"})
+        await engine.append([alert(2)])
+        await until(lambda: has(hq, "alerts") == 2)
+
+
+async def test_without_a_way_ashore_the_other_dials_until_it_has_one_again(tmp_path: Path, hq: Node) -> None:
+    way = Proxy(int(hq.url.rpartition(":")[2]))
+    url = await way.start()
+    async with pair(tmp_path, hq, url) as (bridge, _):
+        await way.down()
+        await until(lambda: "engine" in hq.links.status())
+        await bridge.append([alert(1)])
+        await until(lambda: has(hq, "alerts") == 1)
+        way.up()
+        bridge.links.hurry()
+        await until(lambda: set(hq.links.status()) == {"bridge"}, 40.0)
+        await bridge.append([alert(2)])
+        await until(lambda: has(hq, "alerts") == 2)
+    await way.stop()
