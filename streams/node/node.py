@@ -49,6 +49,7 @@ from streams.proof.believing import Believing
 from streams.proof.keyring import Keyring, own_keys
 from streams.proof.reading import Copy
 from streams.proof.signing import Signer
+from streams.proof.until import SignedUntil
 from streams.proof.watching import Watch
 from streams.session import Exchange, OldCopy
 
@@ -184,7 +185,7 @@ class Node:
         copy, given = Copy(self._log, BlockCodec()), settings.trust()
         keyring = Keyring(self._log, settings.node, await asyncio.to_thread(own_keys, self._log, key.public), given)
         await asyncio.to_thread(self._tell_unknown_keys, keyring)
-        store = self._store = self._make_links(self._log, Believing(copy, keyring.of))
+        store = self._store = self._make_links(self._log, copy, keyring)
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         with listening(f"the door of '{settings.node}'", settings.host, settings.port):
@@ -270,12 +271,13 @@ class Node:
         if unknown := [peer.node for peer in self.settings.known if not keyring.of(peer.node).keys]:
             told.warning("no key is known of %s: what comes in their name is taken as it comes", ", ".join(sorted(unknown)))
 
-    def _make_links(self, log: AnyLog, believing: Believing) -> Store:
+    def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        store = Store(log, BlockCodec(), self.metrics, self.report, believing)
+        store = Store(log, BlockCodec(), self.metrics, self.report, Believing(copy, keyring.of))
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
-        exchange = Exchange(settings.me(), log, {peer.node: peer.role for peer in settings.known}, ships)
+        roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
+        exchange = Exchange(settings.me(), log, roles, ships, signed.end_where_known)
         purses = Purses(settings.folder, settings.links, self._wall.now_ms)
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
         links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn)

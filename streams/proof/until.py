@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from streams.derived import HEADS
+from streams.errors import LandfallError
 from streams.proof.reading import Copy
 from streams.proof.signing import is_signed
 from streams.proof.statements import newest_statements
@@ -52,6 +53,17 @@ class SignedUntil:
             with self._lock:
                 self._found[key] = (end, trust, found)
         return found
+
+    def end_where_known(self, key: tuple[str, Origin]) -> int | None:
+        """One past the last offset that its origin has signed; None for a stream that is never signed, and where no key of that origin's is
+        known. 0 while the log can not be read.
+        """
+        stream, origin = key
+        try:
+            until = self.of(stream, origin) if self._trust(origin.node).keys else None
+        except LandfallError:
+            return 0
+        return None if until is None else until.end
 
     def _look(self, stream: str, origin: Origin, trust: Trust) -> tuple[Until, bool]:
         """How far, and whether the newest statement says so."""

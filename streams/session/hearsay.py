@@ -1,7 +1,8 @@
 """What one peer says will never come: when it is believed, and how much of it a peer can make us write down.
 
 Its origin and headquarters are believed at once. A relay only below the last record that is held here, for it could else have all that is
-yet to be written passed over; until then its word is kept in mind, for this session. What is held of another's is never let go by such a
+yet to be written passed over, and, where the origin's key is known, below the end of what that has signed: the last record held could be
+one the relay made up. Until then its word is kept in mind, for this session. What is held of another's is never let go by such a
 word, and a record that comes all the same is taken (`streams.log.Log.admit`).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from streams.derived import HEADS
 from streams.errors import Corrupt
 from streams.ledger import GoneReason
 from streams.policy import Peer
@@ -47,8 +49,9 @@ class Hearsay:
             self._next()
 
     def learnt(self, key: Key) -> None:
-        """More of `key` is held here: what was said of it may be believed now."""
-        if any(of == key for of, _ in self._said):
+        """More of `key` is held here, records or what was signed of them: what was said of it may be believed now."""
+        concerned = (key[0].removesuffix(HEADS), key[1])
+        if any(of in (key, concerned) for of, _ in self._said):
             self._next()
 
     def declared(self) -> None:
@@ -61,8 +64,8 @@ class Hearsay:
             return
         for (key, reason), said in list(self._said.items()):
             held, gone = self.exchange.held(key), self.exchange.gone(key)
-            believed = (said if self._at_once(key) else said.within(0, held.end())).without(held).without(gone)
-            left = RangeSet() if self._at_once(key) else said.without([(0, held.end())])
+            end = said.end() if self._at_once(key) else self._bound(key, held)
+            believed, left = said.within(0, end).without(held).without(gone), said.without([(0, end)] if end else [])
             if left:
                 self._said[key, reason] = left
             else:
@@ -71,6 +74,11 @@ class Hearsay:
                 self._declaring = True
                 self.exchange.said_gone(self.peer.node, key, believed)
                 return self.declare(DeclareGone(*key, believed, reason))
+
+    def _bound(self, key: Key, held: RangeSet) -> int:
+        """Below which a relay is believed."""
+        signed_end = self.exchange.signed_end(key)
+        return held.end() if signed_end is None else min(held.end(), signed_end)
 
     def _at_once(self, key: Key) -> bool:
         return self.peer.node == key[1].node or self.peer.role == "hq"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from streams.block import digest
 from streams.clock import WallClock
 from streams.errors import NotAllowed
 from streams.log import Append, Log
@@ -22,9 +23,11 @@ from streams.proof.keys import SigningKey, key_text
 from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.retention.known import AtHome
+from streams.session import messages as m
 from streams.words import Position
 from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.test_definitions import bodies
+from tests.node.test_hostile import lying, track
 from tests.node.test_proving import alert
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged
 from tests.streams.logkit import content, open_log
@@ -110,6 +113,36 @@ async def test_headquarters_obeys_no_registry_that_it_did_not_sign(tmp_path: Pat
     forger.log.close()
     for one in (hq, tokyo):
         await one.stop()
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_reading_made_up_far_ahead_lifts_no_word_of_a_relay(tmp_path: Path, known: bool) -> None:
+    """Readings are taken before they are proven. The relay's word that all before its own is gone counts only below what the ship has
+    signed, where her key is known; and there as soon as that is here.
+    """
+    ship, ahead = SigningNode(tmp_path / "ship"), 900
+    ship.append(readings(0, 100).records)
+    ship.sign()
+    ship.append(readings(100, ahead).records)
+    origin, hq = ship.log.origin, await node("hq", tmp_path, {"ship-a": KEY} if known else {})
+
+    def gone() -> list[tuple[int, int]]:
+        ledger = hq.log.ledger("containers").get(origin)
+        return list(ledger.gone.get("lost", ())) if ledger else []
+
+    async with lying(hq) as liar:
+        [made_up] = ship.log.blocks("containers", origin, ahead, ahead + 1)
+        data = made_up.to_bytes()
+        begin = m.Begin(1, 0, ahead, ahead + 1, len(data), digest(data), 0, data)
+        await liar.say(track(0, "containers", origin), begin)
+        await until(lambda: bool(hq.log.ledger("containers")))
+        await liar.say(m.Gone(0, "lost", [(40, 60), (200, ahead)]), m.Ping(7))
+        await until(lambda: m.Pong(7) in liar.heard and (known or gone() != []))
+        assert gone() == ([] if known else [(40, 60), (200, ahead)])
+        hq.log.admit(all_blocks(ship.log, "containers.heads", origin))
+        await until(lambda: gone() == ([(40, 60)] if known else [(40, 60), (200, ahead)]))
+    ship.log.close()
+    await hq.stop()
 
 
 @pytest.mark.parametrize("by_registry", [False, True], ids=["given", "in-the-registry"])
