@@ -20,8 +20,9 @@ from streams.node.otherdisks import other_disks
 async def run_ship(settings: ShipSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises Misuse or RetryLater when the node can not start, or what ended a part of it."""
     node = Node(settings.node, process="ship")
-    taken = settings.intake
-    intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, taken.alone_after_s, taken.when_alone))
+    taken, companions = settings.intake, settings.node.companions()
+    others = other_disks(node, taken.ack, taken.alone_after_s, taken.when_alone)
+    intake = Intake(taken, node.clock, node.metrics, others, companions)
     aboard = f"aboard/{settings.node.identity}"
     watching = Watching(
         settings.watch_settings(), settings.node.folder, node.clock, node.metrics, node.report, (aboard,), settings.port_entries()

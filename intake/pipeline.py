@@ -13,13 +13,13 @@ import pyarrow as pa
 from intake.arrivals import STORED, Outcome, Publish, Sender
 from intake.batches import EXCEPTIONS, Part, Prepared, prepare
 from intake.decoders import find_decoder
-from intake.repeats import RepeatWindow
+from intake.repeats import RepeatWindow, TakenInElsewhere
 from intake.routes import Routes
 from intake.settings import PipelineSettings
 from streams.clock import Clock
 from streams.crash import commit_point
 from streams.errors import RetryLater
-from streams.log import Append, Appended, LogReader
+from streams.log import Append, Appended, Log
 from streams.metrics import Metrics
 
 STREAMS = ("containers", "ships")
@@ -68,17 +68,21 @@ class Pipeline:
     def __init__(
         self,
         sink: Sink,
-        log: LogReader,
+        log: Log,
         node: str,
         clock: Clock,
         metrics: Metrics,
         settings: PipelineSettings,
         elsewhere: Elsewhere | None = None,
+        companions: Sequence[str] = (),
     ) -> None:
+        """`companions`: the other nodes of this ship or port. What they took in is a repeat here once it has come here."""
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
         self._process = metrics.process
         self._routes = Routes((one.topic, find_decoder(one.decoder)) for one in settings.decoders)
-        self._windows = {stream: RepeatWindow.rebuilt(log, node, stream, settings.repeats_readings_max) for stream in STREAMS}
+        self._log, known_max = log, settings.repeats_readings_max
+        self._by_others = {stream: TakenInElsewhere(log, companions, stream, known_max) for stream in STREAMS} if companions else {}
+        self._windows = {stream: RepeatWindow.rebuilt(log, (node, *companions), stream, known_max) for stream in STREAMS}
         self._waiting: deque[_Parcel] = deque()
         self._waiting_messages = self._waiting_bytes = 0
         self._elsewhere = elsewhere
@@ -109,6 +113,8 @@ class Pipeline:
         async with asyncio.TaskGroup() as writing:
             if self._elsewhere is not None:
                 writing.create_task(self._settle_in_turn())
+            if self._by_others:
+                writing.create_task(self._hear_of_others())
             while True:
                 await self._arrived.wait()
                 while self._waiting_messages < GATHERED_MESSAGES and not self._durable.is_set():
@@ -192,6 +198,29 @@ class Pipeline:
             await one.until_there()
             self._count_unsettled(one.parcels, -1)
             self._settle(one.parcels, one.outcomes)
+
+    async def _hear_of_others(self) -> None:
+        """What others of this ship or port took in enters the window as soon as it is here."""
+        loop, grown = asyncio.get_running_loop(), asyncio.Event()
+
+        def changed(streams: frozenset[str]) -> None:
+            if streams & self._by_others.keys():
+                loop.call_soon_threadsafe(grown.set)
+
+        unsubscribe = self._log.subscribe(changed)
+        try:
+            while True:
+                await grown.wait()
+                grown.clear()
+                for stream, others in self._by_others.items():
+                    try:
+                        known = await asyncio.to_thread(others.news)
+                        self._windows[stream].remember(known)
+                        self._metrics.count("intake_known_by_others", len(known))
+                    except RetryLater:
+                        loop.call_later(self._settings.retry_ms / 1000, grown.set)
+        finally:
+            unsubscribe()
 
     def _count_unsettled(self, parcels: list[_Parcel], sign: int) -> None:
         self._unsettled_messages += sign * sum(len(messages) for _, messages, _ in parcels)

@@ -1,12 +1,14 @@
-"""Readings that came before: a bounded window of identities, rebuilt from the node's own log."""
+"""Readings that came before, to this node or to another of its ship or port: a bounded window of identities, rebuilt from the log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cargo.identity import core_body, identities
 from streams.log import LogReader
+from streams.ranges import RangeSet
 from streams.records import BODY, DEVICE, DEVICE_AT, TOPIC, Batch, signal_names
+from streams.words import Origin
 
 
 class RepeatWindow:
@@ -27,12 +29,39 @@ class RepeatWindow:
             self._older, self._recent = self._recent, set()
 
     @classmethod
-    def rebuilt(cls, log: LogReader, node: str, stream: str, readings_max: int) -> RepeatWindow:
-        """The window as the last `readings_max` rows that `node` itself appended to `stream` leave it, over all generations of its log."""
-        window = cls(readings_max)
-        for batch in _last_batches(log, node, stream, readings_max):
-            window.remember(batch_identities(batch))
+    def rebuilt(cls, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int) -> RepeatWindow:
+        """The window as the last `readings_max` rows that each of `nodes` appended to `stream` leave it, over all generations of its log;
+        so many times larger."""
+        window = cls(readings_max * len(nodes))
+        for node in nodes:
+            for batch in _last_batches(log, node, stream, readings_max):
+                window.remember(batch_identities(batch))
         return window
+
+
+class TakenInElsewhere:
+    """What other nodes of the same ship or port took in, as it comes here: a sensor may bring the same to one after the other.
+
+    `stream`: whose window. Made before the window is rebuilt; then `news` gives what has come since, of each node the last `readings_max`.
+    """
+
+    def __init__(self, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int) -> None:
+        self._log, self._nodes, self._stream, self._readings_max = log, nodes, stream, readings_max
+        self._read = {origin: held.copy() for origin, held in self._held()}
+
+    def news(self) -> list[bytes]:
+        """The identities of what has come here since the last time. Raises as `LogReader.run`; then they come the next time."""
+        found: list[bytes] = []
+        for origin, held in self._held():
+            fresh = held.without(self._read.get(origin, ()))
+            for first, end in fresh.within(max(0, held.end() - self._readings_max), held.end()):
+                for batch in self._log.run(self._stream, origin, first, end):
+                    found += batch_identities(batch)
+            self._read[origin] = held.copy()
+        return found
+
+    def _held(self) -> list[tuple[Origin, RangeSet]]:
+        return [(origin, one.held) for origin, one in self._log.ledger(self._stream).items() if origin.node in self._nodes]
 
 
 def batch_identities(batch: Batch) -> list[bytes]:

@@ -16,7 +16,7 @@ from intake.endpoint import Endpoint
 from intake.pipeline import STREAMS, Elsewhere, Pipeline, Sink
 from intake.settings import IntakeSettings
 from streams.clock import Clock
-from streams.log import LogReader
+from streams.log import Log
 from streams.metrics import Metrics
 
 
@@ -31,9 +31,11 @@ class OtherDisks(Elsewhere, Protocol):
 class Intake:
     """What a ship's or a quay's node runs beside its sync: `node.add_background("intake", …)`."""
 
-    def __init__(self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: OtherDisks | None = None) -> None:
-        """`others`: of these disks one has a reading before its sensor hears of it."""
-        self._others = others
+    def __init__(
+        self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: OtherDisks | None = None, companions: Sequence[str] = ()
+    ) -> None:
+        """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port."""
+        self._others, self._companions = others, companions
         self._settings, self._clock, self._metrics = settings, clock, metrics
         self._endpoint: Endpoint | None = None
         self._broker: BrokerIntake | None = None
@@ -53,7 +55,7 @@ class Intake:
         """Whether the broker's subscription stands; None without one."""
         return None if self._broker is None else self._broker.connected
 
-    async def run(self, sink: Sink, log: LogReader, node: str) -> None:
+    async def run(self, sink: Sink, log: Log, node: str) -> None:
         """Take sensors in until cancelled; the endpoint listens once the window of repeats is rebuilt from the log.
 
         Raises Misuse when the endpoint's address can not be had.
@@ -72,9 +74,9 @@ class Intake:
                     self._broker = BrokerIntake(settings.broker, pipeline, self._metrics)
                     working.create_task(self._broker.run())
 
-    def _pipeline(self, sink: Sink, log: LogReader, node: str) -> Pipeline:
+    def _pipeline(self, sink: Sink, log: Log, node: str) -> Pipeline:
         pa.array([], pa.int64())  # the first list given to pyarrow makes it look for pandas, half a second long: not while a sensor waits
-        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, self._settings.pipeline, self._others)
+        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, self._settings.pipeline, self._others, self._companions)
         gc.collect()
         gc.freeze()  # what is here will stay: to look through all of it again and again would hold sensors up, 0.1 s each time
         return pipeline

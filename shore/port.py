@@ -23,9 +23,9 @@ class PortNode:
     def __init__(self, settings: PortSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.node = Node(settings.node, clock, process=settings.node.role)
-        taken = settings.intake
+        taken, companions = settings.intake, settings.node.companions()
         others = other_disks(self.node, taken.ack, taken.alone_after_s, taken.when_alone)
-        self.intake = Intake(taken, self.node.clock, self.node.metrics, others)
+        self.intake = Intake(taken, self.node.clock, self.node.metrics, others, companions)
         if settings.node.role == "port":
             self._watching = Watching(
                 settings.watch_settings(), settings.node.folder, self.node.clock, self.node.metrics, self.node.report, ("registry",)

@@ -49,14 +49,15 @@ class Aboard:
 
 
 @asynccontextmanager
-async def sensing(folder: Path, when_alone: str = "wait", alone_after_s: float = 60.0) -> AsyncIterator[Aboard]:
+async def sensing(folder: Path, when_alone: str = "wait", alone_after_s: float = 60.0, name: str = "bridge") -> AsyncIterator[Aboard]:
     """A node that takes sensors in, and answers from two disks."""
-    node = Node(settings("bridge", folder))
+    node = Node(settings(name, folder))
     taken = IntakeSettings(endpoint=OPEN, ack="two_nodes")
-    intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, alone_after_s, when_alone))
+    others = other_disks(node, taken.ack, alone_after_s, when_alone)
+    intake = Intake(taken, node.clock, node.metrics, others, node.settings.companions())
 
     async def take_in() -> None:
-        await intake.run(node, node.log, "bridge")
+        await intake.run(node, node.log, name)
 
     node.add_background("intake", take_in)
     await node.start()
@@ -157,6 +158,28 @@ async def test_alone_it_goes_on_if_that_is_set_and_says_so(tmp_path: Path, engin
             publish(gateway, 10, 5)
             await eventually(answered(gateway, 15))
             await eventually(lambda: bridge.told()[-1] == "sensors are answered from one disk")
+
+
+async def test_what_the_other_took_in_is_a_repeat_here(tmp_path: Path) -> None:
+    """Before this node started, and since: a sensor whose node died brings to the other what it had not heard of."""
+    async with sensing(tmp_path) as bridge:
+        async with sensing(tmp_path, name="engine") as engine:
+            bridge.node.link([address("bridge", "engine", engine.node.url)])
+            with Publisher(bridge.port) as gateway:
+                publish(gateway, 0, 5)
+                await eventually(answered(gateway, 5))
+            with Publisher(engine.port) as gateway:
+                await eventually(lambda: engine.node.metrics.body(0, 0)["counts"].get("intake_known_by_others", 0) == 5)
+                publish(gateway, 0, 5)
+                await eventually(answered(gateway, 5))
+            assert has(engine.node, "containers") == 5
+        async with sensing(tmp_path, name="engine") as engine:
+            bridge.node.link([address("bridge", "engine", engine.node.url)])
+            with Publisher(engine.port) as gateway:
+                publish(gateway, 0, 5)
+                await eventually(answered(gateway, 5))
+            assert has(engine.node, "containers") == 5
+            assert engine.node.metrics.body(0, 0)["counts"]["intake_repeated"] == 5
 
 
 class HeldBack:
