@@ -154,7 +154,7 @@ class Links:
 
     def distrust(self, key: Key, first: int, end: int) -> list[str]:
         """These offsets are not what their origin signed: `Exchange.distrust`."""
-        return self._exchange.distrust(key, first, end)
+        return self._exchange.distrust(key, first, end, self._clock.monotonic_s())
 
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
         """Streams are managed otherwise, and `before` was shared until now: sessions for which one of these is otherwise begin anew, at

@@ -211,6 +211,9 @@ class Store:
             for waiting in batch:  # one of them spoils the commit for all: find out which
                 await self._commit([waiting])
             return
+        if isinstance(problem, RetryLater):
+            for doubted in self._doubted:  # what was signed of it can not be written now either
+                doubted.until_s = asyncio.get_running_loop().time() + GRACE_S
         self._metrics.observe("admit", (asyncio.get_running_loop().time() - started_s) * 1000)
         commit_point("sync.admitted")
         for waiting in batch:

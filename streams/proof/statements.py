@@ -122,9 +122,15 @@ class Statement:
         return one
 
     def pieces(self) -> list[tuple[int, int, bytes]]:
-        """First offset, end and root of each of `parts`."""
-        firsts = range(self.since, self.end, RUN) if self.parts else ()
-        return [(first, min(first + RUN, self.end), root) for first, root in zip(firsts, self.parts, strict=True)]
+        """First offset, end and root of each of `parts`; and of each run that begins within them, for who has none of the rows before it:
+        copies drop whole runs.
+        """
+        if not self.parts:
+            return []
+        firsts = range(self.since, self.end, RUN)
+        parts = [(first, min(first + RUN, self.end), root) for first, root in zip(firsts, self.parts, strict=True)]
+        runs = enumerate((*self.roots, self.tail), self.since_run)
+        return parts + [(run * RUN, min((run + 1) * RUN, self.end), root) for run, root in runs if root and run * RUN > self.since]
 
     def signed(self) -> bool:
         """Whether the holder of `key` signed this. Whose key it is, it does not say."""

@@ -27,6 +27,8 @@ HELD_S = 60.0
 TRICKLE_BYTES_S = 64
 """No link is as slow as this: who brings a block so slowly is named when another is asked for it."""
 TRICKLE_S = 10.0
+DISTRUSTED_S = 120.0
+"""So long who brought what its origin did not sign may not bring these offsets again, in whatever session: others have their turn."""
 SAID_RANGES_MAX = 10_000
 """Of so many ranges it is known who said that they are gone; the first are forgotten then."""
 
@@ -112,25 +114,12 @@ class _Arrival:
         return moves and now_s - self.began_s >= TRICKLE_S and self.bytes_s(now_s) < TRICKLE_BYTES_S
 
 
-def _unknown(key: Key) -> int | None:
-    return None
-
-
 class Exchange:
     """The sessions of one node and what they share. Not safe from several threads: call it from the one that drives the sessions."""
 
-    def __init__(
-        self,
-        me: Peer,
-        log: LedgerSource,
-        roles: Mapping[str, Role],
-        ships: Mapping[str, str] = MappingProxyType({}),
-        signed_end: Callable[[Key], int | None] = _unknown,
-    ) -> None:
-        """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship. `signed_end`: one past the last offset
-        that its origin has signed, as far as it is here; None where that origin's key is not known, or it never signs this.
-        """
-        self.me, self.signed_end = me, signed_end
+    def __init__(self, me: Peer, log: LedgerSource, roles: Mapping[str, Role], ships: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship."""
+        self.me = me
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
         self.partials = Partials()
@@ -141,6 +130,7 @@ class Exchange:
         self._arrivals: list[_Arrival] = []
         self._brought: dict[Key, dict[str, RangeSet]] = {}
         self._refused: dict[tuple[str, Key], RangeSet] = {}
+        self._distrusted: dict[tuple[str, Key], list[tuple[int, int, float]]] = {}
         self._said_gone: OrderedDict[tuple[str, Key, int, int], None] = OrderedDict()
         self._more: dict[str, tuple[Key, int]] = {}
         self._unproven: dict[tuple[str, Key], RangeSet] = {}
@@ -264,19 +254,25 @@ class Exchange:
         """What `member` was bringing is durable here, or (`durable` false) will not come from it."""
         self._arrivals = [a for a in self._arrivals if not (a.member is member and a.key == key and (a.first, a.end) == (first, end))]
         if durable:
-            self._brought.setdefault(key, {}).setdefault(member.peer.node, RangeSet()).add(first, end)
+            by_node = self._brought.setdefault(key, {})
+            brought = RangeSet([(first, end)])
+            for earlier in by_node.values():  # who was the first to bring it: what the others brought was not taken
+                brought = brought.without(earlier)
+            by_node.setdefault(member.peer.node, RangeSet()).update(brought)
         else:
             for each in self._others(member):
                 each.unclaim(key, first, end)
 
-    def distrust(self, key: Key, first: int, end: int) -> list[str]:
-        """These offsets are not what their origin signed: whoever brought them here may not bring them again. Returns who that was.
+    def distrust(self, key: Key, first: int, end: int, now_s: float) -> list[str]:
+        """These offsets are not what their origin signed: whoever brought them here may not bring them again for DISTRUSTED_S, unless it is
+        their origin. Returns who that was.
 
         Nobody, when they came before this node started last.
         """
         peers = [node for node, ranges in self._brought.get(key, {}).items() if ranges.within(first, end)]
         for node in peers:
-            self._refused.setdefault((node, key), RangeSet()).add(first, end)
+            if node != key[1].node:
+                self._distrusted.setdefault((node, key), []).append((first, end, now_s + DISTRUSTED_S))
         return peers
 
     def doubt(self, member: Member, key: Key, first: int, end: int, forged: bool) -> None:
@@ -286,9 +282,14 @@ class Exchange:
         kept = self._refused if forged else self._unproven
         kept.setdefault((member.peer.node, key), RangeSet()).add(first, end)
 
-    def refuses(self, member: Member, key: Key, first: int, end: int) -> bool:
+    def refuses(self, member: Member, key: Key, offsets: Range, now_s: float) -> bool:
         """Whether some of these offsets are to come from another peer than `member`."""
-        both = (kept.get((member.peer.node, key)) for kept in (self._refused, self._unproven))
+        (first, end), of = offsets, (member.peer.node, key)
+        if of in self._distrusted:
+            self._distrusted[of] = [one for one in self._distrusted[of] if one[2] > now_s]
+            if any(one[0] < end and first < one[1] for one in self._distrusted[of]):
+                return True
+        both = (kept.get(of) for kept in (self._refused, self._unproven))
         return any(ranges is not None and bool(ranges.within(first, end)) for ranges in both)
 
     def _others(self, member: Member) -> list[Member]:
@@ -309,6 +310,9 @@ class Exchange:
         self._ledgers.setdefault(key[0], {})[key[1]] = now
         self._settled[key] = settled
         if lost := settled_before.without(settled):
+            for brought in self._brought.get(key, {}).values():
+                for first, end in lost:
+                    brought.remove(first, end)
             for each in self._members:
                 each.lost(key, lost)
         for reason, ranges in now.gone.items():

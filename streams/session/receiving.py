@@ -60,6 +60,7 @@ class Receiver:
         self._undurable_bytes = 0
         self._corrupt = 0
         self._doubts_told: set[tuple[Key, bool]] = set()
+        self._too_many_told = False
         self.received_bytes = 0
         self.received_records = 0
 
@@ -75,8 +76,10 @@ class Receiver:
             return self._reject(begin.transfer, "later")
         if not self._exchange.takes(key, begin.first, begin.end):
             return self._end(begin.transfer, Ack([begin.transfer]))
-        if self._exchange.refuses(self._member, key, begin.first, begin.end):
+        if self._exchange.refuses(self._member, key, (begin.first, begin.end), now_s):
             return self._reject(begin.transfer, "elsewhere")
+        if not self._exchange.may_begin(self._member, key):
+            return self._not_begun(begin, key)
         if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
             raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
         kept = self._exchange.partials.take(begin.digest)
@@ -158,6 +161,13 @@ class Receiver:
         incoming.data = bytearray()
         self._admitting[begin.transfer] = incoming
         self._effect(Admit(begin.transfer, block))
+
+    def _not_begun(self, begin: Begin, key: Key) -> None:
+        if not self._too_many_told:
+            self._too_many_told = True
+            details = {"peer": self._member.peer.node, "stream": key[0], "origin": str(key[1])}
+            self._effect(Report("a peer brings too many origins of which nothing is here", "further ones are not taken", details))
+        self._reject(begin.transfer, "later")
 
     def _not_believed(self, incoming: _Incoming, problem: NotProven) -> None:
         begin = incoming.begin

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from streams.block import digest
 from streams.budget import Purse
 from streams.clock import StillClock
-from streams.errors import LandfallError, RetryLater
-from streams.log import PeerKnowsMore
 from streams.node.purses import ALERTS, for_alerts
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
 from streams.ranges import RangeSet
-from streams.session import Admit, Closed, DeclareGone, Load, Loaded, OldCopy, Report, Session, Terms
-from tests.sync.framelog import block_of, rows_of
+from streams.session import Admit, Closed, DeclareGone, Load, OldCopy, Report, Session, Terms
+from tests.sync.keeping import Keeping
+from tests.sync.liars import Liar
 from tests.sync.nodes import Node, Place, Way
 from tests.sync.oracle import Oracle
 from tests.sync.radio import OPENING_BYTES, WINDOW_BYTES
@@ -30,7 +28,7 @@ from tests.sync.versions import spoken
 
 POLICIES: dict[LinkClass, LinkPolicy] = {"lan": LAN, "port": PORT, "satellite": SATELLITE}
 READ_S = 0.001
-READ_BLOCKS = 4
+WATCHED_EVERY_S = 5.0
 
 
 @dataclass(eq=False, slots=True)
@@ -71,20 +69,21 @@ class Connection:
 class Fleet:
     """Nodes, the connections that are up, and what happens when. `run` lets time pass."""
 
-    def __init__(self, seed: int, places: list[Place]) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, places: list[Place], signs: bool = True) -> None:
+        """`signs`: whether origins sign what is acted upon, and all know their keys."""
+        self.seed, self.signs = seed, signs
         self.chance = random.Random(f"network {seed}")
         self.clock = StillClock()
         self.oracle = Oracle(self)
+        self.keeping = Keeping(self)
         self.places = {place.name: place for place in places}
         self.nodes: dict[str, Node] = {}
         self.connections: list[Connection] = []
         self.spoils = 0.0
-        self.read_blocks = READ_BLOCKS
-        """So many blocks are given as one."""
         self.said: Callable[[Wired, bytes], None] = self.oracle.said
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._turn = count()
+        self._watched = False
         for place in places:
             if not place.late:
                 self.join(place.name)
@@ -114,6 +113,18 @@ class Fleet:
             self.clock.advance(max(0.0, at_s - self.clock.at_s))
             act()
         self.clock.advance(max(0.0, until_s - self.clock.at_s))
+
+    def watch(self) -> None:
+        """Where somebody lies, the others hold what came in against what was signed, from now on every WATCHED_EVERY_S."""
+        if self.oracle.liars and not self._watched:
+            self._watched = True
+            self._watch()
+
+    def _watch(self) -> None:
+        for node in self.nodes.values():
+            if not node.place.lies:
+                self.keeping.watch(node)
+        self.after(WATCHED_EVERY_S, self._watch)
 
     def dial(self, way: Way) -> None:
         """A connection begins, if there are both ends and a budget for it. Ends of an older one with the same peer make room."""
@@ -147,7 +158,10 @@ class Fleet:
                 wired[0].woken = True
                 self.after(0, lambda: self.turn_of(wired[0]))
 
-        session = Session(node.exchange, terms, self.clock.monotonic_s, wake)
+        session = (Liar if node.place.lies else Session)(node.exchange, terms, self.clock.monotonic_s, wake)
+        if isinstance(session, Liar):
+            chance = random.Random(f"{self.seed} {terms.other.node} {self.clock.at_s}")
+            session.begin(chance, sorted(self.oracle.truth), sorted(self.places))
         wired.append(Wired(node, node.life, session, policy, connection, purse))
         connection.ends.append(wired[0])
 
@@ -163,7 +177,8 @@ class Fleet:
             self._note_ashore(wired)
 
     def _note_ashore(self, wired: Wired) -> None:
-        if wired.session.peer.role in ("port", "hq") and wired.life == wired.node.life:
+        peer = wired.session.peer
+        if peer.role in ("port", "hq") and peer.node not in self.oracle.liars and wired.life == wired.node.life:
             for key, ranges in wired.session.sender.settled_by_peer().items():
                 if key[1].node == wired.node.me.node:
                     wired.node.ashore.setdefault(key, RangeSet()).update(ranges)
@@ -201,7 +216,7 @@ class Fleet:
         for connection in list(self.connections):
             if all(end.node is node or not end.up for end in connection.ends):
                 self.connections.remove(connection)
-        blocks = [admit.block for _, admit in node.committing]
+        blocks = [one.admit.block for one in node.committing]
         if blocks and not node.disk.full:
             outcome = self.chance.choice(["nothing", "torn", "there"])
             if outcome != "nothing":
@@ -290,96 +305,16 @@ class Fleet:
         for effect in end.session.effects():
             match effect:
                 case Load():
-                    self.after(READ_S, lambda load=effect: self._load(end, load))  # type: ignore[misc]
+                    self.after(READ_S, lambda load=effect: self.keeping.load(end, load))  # type: ignore[misc]
                 case Admit():
-                    node.waiting.append((end, effect))
-                    if not node.committing:
-                        self._commit(node)
+                    self.keeping.admit(end, effect)
                 case DeclareGone():
-                    self._declare(end, effect)
+                    self.keeping.declare(end, effect)
                 case Report():
                     self.oracle.reported(node, effect)
                 case OldCopy() if effect.origin == node.log.origin:
-                    self._open_generation(end)
+                    self.keeping.open_generation(end)
                 case Closed():
                     self._note_ashore(end)
                 case _:
                     pass
-
-    def _declare(self, end: Wired, gone: DeclareGone) -> None:
-        """As `streams/node/storing.py` does it: tried again as long as the session lasts."""
-        if end.node.disk.full:
-            if end.up:
-                self.after(2.0, lambda: self._declare(end, gone))
-        elif end.life == end.node.life:
-            key = (gone.stream, gone.origin)
-            for first, last in gone.ranges.without(end.node.log.of(key).held):
-                end.node.log.declare_gone(key, first, last, gone.reason)
-            end.node.changed(gone.stream)
-            end.session.declared()
-            self.turn_of(end)
-
-    def _open_generation(self, end: Wired) -> None:
-        """This log is an old copy of itself. With no room to say so the session fails, and the next one tells it again."""
-        if end.node.disk.full:
-            return self.cut_end(end)
-        end.node.log.open_generation(end.node.now_ms())
-        end.node.generation_opened()
-        end.node.learn()
-
-    def _load(self, end: Wired, load: Load) -> None:
-        if not end.up:
-            return
-        key = (load.stream, load.origin)
-        run: list[bytes] = []
-        first = codec = -1
-        for number, block in enumerate(end.node.log.blocks(key, load.first, load.end)):
-            joins = not run or (block.first == first + len(run) and block.codec == codec <= end.node.log._codec)
-            if not joins or (number >= self.read_blocks and not load.exact):
-                break
-            first, codec = (block.first, block.codec) if not run else (first, codec)
-            run += rows_of(block)
-        self.oracle.spoiled(end.node)
-        if run:
-            data = replace(block_of(key, first, run, codec), order_last_ms=end.node.life).to_bytes()  # another life encodes it otherwise
-            end.session.loaded(load.number, Loaded(first, first + len(run), data, digest(data)))
-        else:
-            end.session.loaded(load.number, None)
-        self.turn_of(end)
-
-    def _commit(self, node: Node) -> None:
-        """All that waits is written as one frame, which takes a while."""
-        node.committing, node.waiting = node.waiting, []
-        life = node.life
-
-        def done() -> None:
-            if node.life == life:
-                batch, node.committing = node.committing, []
-                self._committed(node, batch)
-                if node.waiting and not node.committing:
-                    self._commit(node)
-
-        self.after(node.commit_s * self.chance.uniform(0.5, 2.0), done)
-
-    def _committed(self, node: Node, batch: list[tuple[Wired, Admit]]) -> None:
-        problem: LandfallError | None = None
-        try:
-            node.log.admit([admit.block for _, admit in batch])
-        except LandfallError as refused:
-            problem = refused
-        if problem is not None and len(batch) > 1:
-            for one in batch:  # one of them spoils the commit for all: find out which
-                self._committed(node, [one])
-            return
-        for end, admit in batch:
-            if problem is None:
-                self.oracle.admitted(node, admit.block)
-                self.oracle.committed(node, admit.block.stream)
-            elif not isinstance(problem, RetryLater | PeerKnowsMore):
-                self.oracle.reported(node, Report(str(problem), "not taken"))
-            if end.life == node.life:
-                end.session.admitted(admit.number, problem)
-                self.turn_of(end)
-        if problem is None:
-            for stream in sorted({admit.block.stream for _, admit in batch}):
-                node.changed(stream)

@@ -88,7 +88,7 @@ class Crossing:
         self.bytes = 0
         self.rows = 0
         self.began_s = self.fleet.clock.at_s
-        self.fleet.read_blocks = JOINED_BLOCKS
+        self.fleet.keeping.read_blocks = JOINED_BLOCKS
 
         def said(end: Wired, data: bytes) -> None:
             self.bytes += len(data) if self.ship in (end.node, end.other.node) else 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from streams.block import Block
+from streams.derived import HEADS
 from streams.errors import Corrupt, RetryLater
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.log import PeerKnowsMore
@@ -28,11 +29,13 @@ CODEC, NEXT_CODEC = 200, 201
 
 @dataclass
 class Disk:
-    """What is left when a node dies. `marker`: generation and commit, kept beside the log and in no backup of it; `leases`: of budgets."""
+    """What is left when a node dies. `marker`: generation and commit, kept beside the log and in no backup of it; `leases`: of budgets;
+    `aside`: what was set aside, by the commit after which it was."""
 
     data: bytearray = field(default_factory=bytearray)
     marker: tuple[int, int] | None = None
     leases: dict[str, int] = field(default_factory=dict)
+    aside: dict[int, list[tuple[Key, int, int]]] = field(default_factory=dict)
     full: bool = False
     spoilt: bool = False
 
@@ -49,7 +52,7 @@ class FrameLog:
     """Opened anew at each start from the disk alone. `left_out`: what was held once and is found spoiled, per key, until it is taken."""
 
     def __init__(self, node: str, disk: Disk, codec: int, now_ms: int, chance: random.Random) -> None:
-        self._node, self._disk, self._codec, self._chance = node, disk, codec, chance
+        self._node, self._disk, self.codec, self._chance = node, disk, codec, chance
         self.spoiled: list[tuple[Key, RangeSet]] = []
         self.book = Book()
         self._pieces: dict[Key, list[_Piece]] = {}
@@ -77,11 +80,12 @@ class FrameLog:
     def of(self, key: Key) -> OriginLedger:
         return self.book.line(key).ledger
 
-    def append(self, stream: str, rows: Sequence[bytes]) -> Key:
-        """Durable when it returns; raises RetryLater on a full disk, and nothing was done."""
-        key = (stream, self.origin)
-        self._commit([block_of(key, self.book.line(key).end, rows, self._codec)])
-        return key
+    def append(self, stream: str, rows: Sequence[bytes], signed: bytes | None = None) -> None:
+        """Durable when it returns, with what was `signed` of the rows; raises RetryLater on a full disk, and nothing was done."""
+        key, said = (stream, self.origin), (stream + HEADS, self.origin)
+        if signed is None:
+            return self._commit([block_of(key, self.book.line(key).end, rows, self.codec)])
+        self._commit([block_of(key, self.book.line(key).end, rows), block_of(said, self.book.line(said).end, [signed])])
 
     def admit(self, blocks: Sequence[Block]) -> None:
         """All of them durable when it returns, or none. Raises Corrupt, PeerKnowsMore, RetryLater."""
@@ -92,7 +96,7 @@ class FrameLog:
             line = self.book.line(key)
             if block.origin == self.origin and block.end > line.end:
                 raise PeerKnowsMore(f"{key} goes on to {block.end}, and this log gave offsets below {line.end}")
-            if block.codec <= self._codec:
+            if block.codec <= self.codec:
                 rows_of(block)
             offered = line.ledger.takes(RangeSet([(block.first, block.end)]), own=block.origin.node == self._node)
             if news := offered.without(wanted.get(key, ())):
@@ -110,6 +114,20 @@ class FrameLog:
         if floor > self.of(key).floor:
             self._commit(floors=(Floor(stream, origin.node, origin.generation, floor),))
 
+    def set_aside(self, key: Key, first: int, end: int) -> None:
+        """What is held of these is wanted again."""
+        self._disk.aside.setdefault(self.book.commit, []).append((key, first, end))
+        self._let_go(key, first, end)
+
+    def _let_go(self, key: Key, first: int, end: int) -> None:
+        self._pieces[key] = [kept for piece in self._pieces.get(key, []) for kept in _without(piece, first, end)]
+        self.book.set_line(key, self.book.line(key).without(first, end))
+
+    def forge(self, block: Block) -> None:
+        """What a liar wants to have is there, whatever was."""
+        self.set_aside((block.stream, block.origin), block.first, block.end)
+        self._commit([block])
+
     def open_generation(self, now_ms: int) -> None:
         before = self.book.openings[-1].generation if self.book.openings else 0
         ends = {stream: line.end for stream, lines in self.book.lines.items() for o, line in lines.items() if o.generation == before}
@@ -121,7 +139,7 @@ class FrameLog:
         out and wanted again from now on."""
         for piece in sorted(self._pieces.get(key, []), key=lambda piece: piece.first):
             if piece.first < end and first < piece.end and (block := self._read(key, piece)) is not None:
-                if block.codec > self._codec:
+                if block.codec > self.codec:
                     yield block
                     continue
                 low, high = max(first, piece.first), min(end, piece.end)
@@ -185,6 +203,8 @@ class FrameLog:
             if isinstance(found, FoundFrame):
                 whole = whole and found.header.commit == self.book.commit + 1
                 self._take(found, [Block.from_bytes(data[first:end]) for first, end in found.header.spans(found.blocks_at)])
+                for key, first, end in self._disk.aside.get(self.book.commit, ()):
+                    self._let_go(key, first, end)
             else:
                 torn_at = found.at
         if torn_at is not None and whole:

@@ -10,21 +10,29 @@ import msgspec
 
 from streams.budget import Budget, Leased, Purse
 from streams.definitions import Definitions
+from streams.derived import HEADS
 from streams.errors import RetryLater
 from streams.policy import LinkClass, Peer, Role
+from streams.proof.believing import Believing
+from streams.proof.trust import Trust
+from streams.proof.watching import Watch
 from streams.ranges import RangeSet
-from streams.session import Admit, Exchange, Key
+from streams.session import Exchange, Key
 from streams.words import Origin
 from tests.sync.framelog import CODEC, NEXT_CODEC, Disk, FrameLog, rows_of
+from tests.sync.signing import copy_of, signed, signer_of, trust_in
 from tests.sync.versions import Age
 
 if TYPE_CHECKING:
     from tests.sync.afloat import Fleet, Wired
+    from tests.sync.keeping import Waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node as the plan has it. `budget`: of its satellite link, which it dials itself. `late`: it joins when a step says so."""
+    """A node as the plan has it. `budget`: of its satellite link, which it dials itself. `late`: it joins when a step says so.
+    `lies`: see `liars.py`.
+    """
 
     name: str
     role: Role
@@ -32,6 +40,7 @@ class Place:
     age: Age = "now"
     budget: Budget | None = None
     late: bool = False
+    lies: bool = False
 
     @property
     def peer(self) -> Peer:
@@ -78,8 +87,15 @@ class Node:
             node.exchange.roles[self.me.node] = self.me.role
         self.definitions = Definitions()
         self.ashore: dict[Key, RangeSet] = {}
-        self.waiting: list[tuple[Wired, Admit]] = []
-        self.committing: list[tuple[Wired, Admit]] = []
+        self.waiting: list[Waiting] = []
+        self.committing: list[Waiting] = []
+        self.doubted: list[Waiting] = []
+        self.looks = False
+        trust = trust_in(list(self.fleet.places)) if self.fleet.signs and not self.place.lies else Trust()
+        copy = copy_of(self.log)
+        self.signer = signer_of(self.log, self.me.node)
+        self.believing = Believing(copy, lambda node: trust)
+        self.watch = Watch(copy, lambda: self.log.origin, trust)
         self._learnt: dict[Key, int] = {}
         self.generation_opened()
         self.purse = Purse(self.place.budget, self.disk.leases, self._keep, self.now_ms) if self.place.budget else None
@@ -105,12 +121,19 @@ class Node:
         """Give offsets to new rows, unless the disk is full, or this may be an old copy that nobody has told so yet."""
         if self.silenced:
             return False
-        first = self.log.book.line((stream, self.log.origin)).end
+        origin = self.log.origin
+        key, said = (stream, origin), (stream + HEADS, origin)
+        first, said_first = self.log.book.line(key).end, self.log.book.line(said).end
+        proof = signed(self.signer, stream, origin, first, rows) if self.fleet.signs else None
+        self.fleet.oracle.spoiled(self)
         try:
-            key = self.log.append(stream, rows)
+            self.log.append(stream, rows, proof)
         except RetryLater:
             return False
         self.fleet.oracle.wrote(key, first, rows)
+        if proof is not None:
+            self.fleet.oracle.wrote(said, said_first, [proof])
+            self.changed(said[0])
         self.changed(stream)
         return True
 
@@ -122,7 +145,7 @@ class Node:
 
     def learn(self) -> None:
         """What headquarters says of streams, and of what it has dropped, as far as it is here without a hole."""
-        for stream in ("registry", "consumers"):
+        for stream in ("registry", "homes"):
             for origin in list(self.log.book.lines.get(stream, {})):
                 key = (stream, origin)
                 begun, end = self._learnt.get(key, 0), self.log.book.line(key).next_offset

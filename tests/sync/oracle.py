@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streams.block import Block
+from streams.derived import HEADS
 from streams.policy import Peer
+from streams.proof.signing import signed_at_once
 from streams.ranges import RangeSet
 from streams.session import Key, Report
 from streams.session import messages as m
+from streams.words import Origin
 from tests.sync.framelog import rows_of
 from tests.sync.radio import Radio
 
@@ -23,10 +26,11 @@ if TYPE_CHECKING:
     from tests.sync.afloat import Fleet, Wired
     from tests.sync.nodes import Node, Way
 
-ASHORE_EVERYWHERE = ("containers", "events", "alerts", "ships", "metrics", "registry", "consumers")
+ASHORE_EVERYWHERE = ("containers", "events", "alerts", "ships", "metrics", "registry", "homes")
 OVER_SATELLITE = ("alerts", "ships", "aboard")
 SETTABLE = "quays"
 """The stream whose rights headquarters sets otherwise while the fleet is under way."""
+UNPROVEN = "records from a peer are not what their origin signed"
 SAID_WITHIN_S = 3.0
 """After so long a node has told its peers what it has got: nothing but a fragment is ever before that on the line."""
 _BEGIN, _FRAGMENT = 10, 11
@@ -36,7 +40,7 @@ _JUDGED = (2, 3, 4, _BEGIN, _FRAGMENT, 13)
 
 def may_hold(peer: Peer, key: Key, replicate: tuple[str, ...]) -> bool:
     """Whether a node may have these records, `replicate` being what is set of SETTABLE: what it wrote, what was made for it, no more."""
-    stream, origin = key
+    stream, origin = key[0].removesuffix(HEADS), key[1]
     name, _, of = stream.partition("/")
     if origin.node == peer.node:
         return True
@@ -63,6 +67,7 @@ class Oracle:
         self.disaster: dict[Key, RangeSet] = {}
         self.replicates: list[tuple[str, ...]] = [("port", "hq")]
         self.suspects: set[str] = set()
+        self.liars: set[str] = set()
         self.expected_reports: set[str] = set()
         self.data_messages = 0
         self.late_until_s = 0.0
@@ -105,8 +110,15 @@ class Oracle:
         if found:
             node.exchange.changed(sorted({stream for (stream, _), _ in found}))
 
+    def set_aside(self, node: Node, key: Key, first: int, end: int) -> None:
+        """A node has found these not to be what was signed: it lets go of them."""
+        self._held[node.me.node, key].remove(first, end)
+        self._since.pop((node.me.node, key), None)
+
     def committed(self, node: Node, stream: str) -> None:
-        """A node's log has changed: what is gone there was said to be, by its origin."""
+        """A node's log has changed: what is gone there was said to be, by its origin, unless somebody lies."""
+        if node.place.lies:
+            return
         for origin, one in node.log.ledger(stream).items():
             key, here = (stream, origin), (node.me.node, (stream, origin))
             self._ever.setdefault(here, RangeSet()).update(one.settled())
@@ -118,11 +130,13 @@ class Oracle:
                 self._held[here] = one.held.copy()
             for ranges in one.gone.values():
                 false = ranges.without(self.gone.get(key, ()))
-                assert not false, f"{node.me.node} believes {false} of {key} to be gone, and its origin never said so"
+                assert not false or self.liars, f"{node.me.node} believes {false} of {key} to be gone, and its origin never said so"
 
     def admitted(self, node: Node, block: Block) -> None:
-        """A node has made a block durable: it is true, and may be there."""
+        """A node has made a block durable: it is true, and may be there. A forged statement may be taken, and is found to be one."""
         key = (block.stream, block.origin)
+        if node.place.lies or (self.liars and block.stream.endswith(HEADS)):
+            return
         true = self.truth.get(key, [])[block.first : block.end]
         assert rows_of(block) == true, f"{node.me.node} has taken other rows of {key} from {block.first} than were written"
         may = any(may_hold(node.me, key, replicate) for replicate in self.replicates)
@@ -143,8 +157,15 @@ class Oracle:
     def reported(self, node: Node, report: Report) -> None:
         """A node accuses a peer: it must be one that is at fault."""
         peer = report.details.get("peer")
+        if report.reason == UNPROVEN and self._excused(report):
+            return
         honest = peer not in self.suspects and node.me.node not in self.suspects and report.reason not in self.expected_reports
         assert not honest, f"{node.me.node} reports '{report.reason}' without cause: {report.details}"
+
+    def _excused(self, report: Report) -> bool:
+        """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more."""
+        key = (str(report.details["stream"]), Origin.parse(str(report.details["origin"])))
+        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key)
 
     def said(self, end: Wired, data: bytes) -> None:
         """A node says something: no name that the other may not know, no data that it may not have, no acknowledgement too early."""
@@ -153,21 +174,23 @@ class Oracle:
 
     def _said(self, end: Wired, message: m.Message) -> None:
         match message:
-            case m.Digests():
+            case m.Digests() if not end.node.place.lies:
                 for stream, _ in message.digests:
                     assert self._may_hear(end, stream), f"{end.node.me.node} names {stream} to {end.session.peer.node}"
-            case m.Summary():
+            case m.Summary() if not end.node.place.lies:
                 for origin in message.origins:
                     self._names(end, (message.stream, m.origin_of(origin)))
             case m.Track():
                 key = (message.stream, m.origin_of(message))
                 self._tracks.setdefault(end, []).append(key)
-                self._names(end, key)
+                if not end.node.place.lies:
+                    self._names(end, key)
             case m.Begin():
                 self._begins(end, message)
+                self.data_messages += self._among_honest(end)
             case m.Fragment():
-                self.data_messages += 1
-            case m.Ack():
+                self.data_messages += self._among_honest(end)
+            case m.Ack() if not end.node.place.lies:
                 for transfer in message.transfers:
                     key, first, last = self._begun[end.other][transfer]
                     durable = self._ever.get((end.node.me.node, key), RangeSet())
@@ -178,17 +201,23 @@ class Oracle:
                 pass
 
     def _begins(self, end: Wired, begin: m.Begin) -> None:
-        self.data_messages += 1
         key = self._tracks[end][begin.track]
         self._begun.setdefault(end, {})[begin.transfer] = (key, begin.first, begin.end)
+        if end.node.place.lies:
+            return
         assert self.flows(end.node, end.session.peer, key), (
             f"{end.node.me.node} sends {key} to {end.session.peer.node}, who may not have it"
         )
         assert not self._known_there(end, key, begin), f"{end.node.me.node} sends {key} to {end.session.peer.node}, who has said it has it"
         assert self._carried(end, key[0]), f"{end.node.me.node} sends {key} over a {end.policy.link_class} link"
 
+    def _among_honest(self, end: Wired) -> bool:
+        return not self.liars & {end.node.me.node, end.session.peer.node}
+
     def _known_there(self, end: Wired, key: Key, begin: m.Begin) -> bool:
         """Whether the peer has had all of it for a while, and has been heard since: it has said so before."""
+        if end.session.peer.node in self.liars:
+            return False
         lacks = RangeSet([(begin.first, begin.end)])
         for at_s, gained in self._since.get((end.session.peer.node, key), []):
             if max(at_s, end.connection.since_s, self.late_until_s) + SAID_WITHIN_S < end.heard_s:
@@ -206,7 +235,8 @@ class Oracle:
         return any(may_hold(peer, key, replicate) for key in self.truth if key[0] == stream)
 
     def _carried(self, end: Wired, stream: str) -> bool:
-        return end.policy.link_class != "satellite" or stream.partition("/")[0] in OVER_SATELLITE
+        name = stream.removesuffix(HEADS).partition("/")[0]
+        return end.policy.link_class != "satellite" or name in OVER_SATELLITE
 
     def flows(self, source: Node, target: Peer, key: Key) -> bool:
         """Whether this node may send that one these records, for all that is known at it."""
@@ -221,36 +251,69 @@ class Oracle:
                 if end.up and not end.other.up and not end.session.closed:
                     alone_s = now_s - max(self._alone.setdefault(end, now_s), self.late_until_s)
                     assert alone_s <= end.policy.pace.dead_after_s + 1.0, f"{end.node.me.node} speaks to nobody"
-                if end.up and end.life == end.node.life:
+                if end.up and end.life == end.node.life and end.session.peer.node not in self.liars and not end.node.place.lies:
                     for key, ranges in end.session.sender.settled_by_peer().items():
                         false = ranges.without(self._ever.get((end.session.peer.node, key), ()))
                         assert not false, f"{end.node.me.node} believes that {end.session.peer.node} has {false} of {key}"
 
     def lacking(self, way: Way) -> Iterator[str]:
-        """What one end of a way holds, the other may have, and has not."""
+        """What one end of a way holds, the other may have, and has not. Of what was signed and no disk has any more nothing is expected."""
         ends = self._fleet.nodes[way.a], self._fleet.nodes[way.b]
+        if self.liars & {way.a, way.b}:
+            return
         for source, target in (ends, ends[::-1]):
-            for key in source.log.lines():
-                if self.flows(source, target.me, key) and may_hold(target.me, key, _set_of(target)):
-                    one, settled = source.log.of(key), target.log.of(key).settled()
-                    for ranges in (one.held, *one.gone.values()):
-                        if lacks := ranges.without(settled):
-                            yield f"{target.me.node} has not heard of {lacks} of {key}, and {source.me.node} has"
+            for key in sorted(set(source.log.lines()) & set(self.truth)):
+                if self._comes(source, target, key) and (lacks := self._lacks(source, target, key)):
+                    yield f"{target.me.node} has not heard of {lacks} of {key}, and {source.me.node} has"
+
+    def _comes(self, source: Node, target: Node, key: Key) -> bool:
+        honest = key[1].node not in self.liars and not self._unprovable(key)
+        return honest and self.flows(source, target.me, key) and may_hold(target.me, key, _set_of(target))
+
+    def _lacks(self, source: Node, target: Node, key: Key) -> RangeSet:
+        """What is held there, or gone by a word that is believed, and neither here."""
+        one, settled = source.log.of(key), self._truly_settled(target, key)
+        at_once = source.me.node == key[1].node or source.me.role == "hq"
+        gone = one.all_gone() if at_once else one.all_gone().within(0, target.log.of(key).held.end())
+        lacks = one.held.within(0, len(self.truth[key]))
+        lacks.update(gone.common(self.gone.get(key, ())))
+        return lacks.without(settled)
+
+    def proven(self) -> bool:
+        """Whether all that is acted upon can be believed by everybody, for all that disks have lost."""
+        return not any(self._unprovable(key) for key in self.truth)
+
+    def _unprovable(self, key: Key) -> bool:
+        """Whether disks have lost what was signed of some of these, or some of what was signed together."""
+        return signed_at_once(key[0]) and not {key, (key[0] + HEADS, key[1])}.isdisjoint(self.disaster)
+
+    def _truly_settled(self, node: Node, key: Key) -> RangeSet:
+        """What it holds, or has dropped, or was told is gone by who may say so."""
+        one = node.log.of(key)
+        settled = one.held.copy()
+        settled.add(0, one.floor)
+        settled.update(one.all_gone().common(self.gone.get(key, ())))
+        return settled
+
+    def _honest(self) -> list[Node]:
+        return [node for node in self._fleet.nodes.values() if not node.place.lies]
 
     def unheard(self, ship: Node) -> Iterator[str]:
         """Alerts of a ship that nobody ashore has, nor any that has lost them since."""
         for key in ship.log.lines():
             if key[0] == "alerts" and key[1].node == ship.me.node:
                 left = ship.log.of(key).held.without(self.disaster.get(key, ()))
-                for node in self._fleet.nodes.values():
+                for node in self._honest():
                     left = left.without(node.log.of(key).settled() if node.me.role in ("port", "hq") else ())
                 if left:
                     yield f"nobody ashore has heard {left} of {key}"
 
     def check_whole(self) -> None:
         """At rest: every copy reads as it was written, what no disaster took is somewhere, and a restart changes nothing."""
-        nodes = self._fleet.nodes.values()
+        nodes = self._honest()
         for key, rows in self.truth.items():
+            if key[1].node in self.liars:
+                continue
             left = RangeSet([(0, len(rows))]).without(self.gone.get(key, ())).without(self.disaster.get(key, ()))
             for node in nodes:
                 one = node.log.of(key)
@@ -268,6 +331,8 @@ class Oracle:
     def check_copy(self, node: Node) -> None:
         """Every row that a node says it holds is there as it was written, or is found spoiled now; and may be there."""
         for key in list(node.log.lines()):
+            if self.liars and key[0].endswith(HEADS):
+                continue  # a forged one may have come this instant: whether the true ones come is seen by what they prove
             held = node.log.of(key).held.copy()
             for block in list(node.log.blocks(key, 0, held.end())):
                 true = self.truth[key][block.first : block.end]

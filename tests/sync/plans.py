@@ -31,6 +31,8 @@ FAULTS = (
     "set rights",
     "carry",
     "join",
+    "choke",
+    "forge",
 )
 """What may befall a fleet, each in about half of them."""
 
@@ -90,8 +92,11 @@ def plan_of(seed: int) -> Plan:
     if chance.random() < 0.3:
         name = chance.choice([name for name, place in places.items() if place.role in ("port", "customer")])
         places[name] = replace(places[name], late=True)
+    if chance.random() < 0.25:
+        name = chance.choice([name for name, place in places.items() if place.age != "strange" and place.role != "hq"])
+        places[name] = replace(places[name], lies=True)
     if chance.random() < 0.4:
-        name = chance.choice([name for name, place in places.items() if place.age == "now"])
+        name = chance.choice([name for name, place in places.items() if place.age == "now" and not place.lies])
         places[name] = replace(places[name], age="next")
     faults = [kind for kind in FAULTS if chance.random() < 0.5]
     kinds = (
@@ -100,6 +105,7 @@ def plan_of(seed: int) -> Plan:
         + ["cut"] * 2
         + ["wait"]
         + faults
+        + ["forge"] * (3 if any(place.lies for place in places.values()) else 0)
         + ["spend"] * (3 if any(place.budget for place in places.values()) else 0)
     )
     steps = tuple(Step(chance.choice(kinds), chance.getrandbits(32)) for _ in range(STEPS))

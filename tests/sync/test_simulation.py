@@ -1,5 +1,5 @@
 """Goal: whatever befalls a fleet, in any graph, nothing is lost, nothing comes twice or altered, nobody gets what is not his, no budget is
-overspent and no honest peer is accused; and these simulations would notice.
+overspent, no forger believed and no honest peer accused; and these simulations would notice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import pytest
 
 from streams.budget import Purse
 from streams.policy import may_send
+from streams.proof.believing import Believing
+from streams.proof.trust import Trust
 from streams.session import Terms
 from streams.session.messages import Ack
 from streams.session.news import News
@@ -20,7 +22,7 @@ from streams.session.receiving import Receiver
 from tests.sync.plans import FAULTS, SHAPES, plan_of
 from tests.sync.simulate import command, failure, until_stopped
 
-SEEDS = 120
+SEEDS = 240
 SEEDS_A_TEST = 12
 
 
@@ -71,9 +73,24 @@ def _proud(bugs: pytest.MonkeyPatch) -> None:
     bugs.setattr(News, "lost", lambda *_: None)
 
 
+def _credulous(bugs: pytest.MonkeyPatch) -> None:
+    bugs.setattr(Believing, "concerns", lambda self, block: False)
+
+
+def _anybodys(bugs: pytest.MonkeyPatch) -> None:
+    bugs.setattr(Trust, "problem", lambda self, statement: None if statement.signed() else "no signature")
+
+
 @pytest.mark.parametrize(
     ("bug", "noticed"),
-    [(_hasty, "is not durable there"), (_generous, "ship-"), (_forgetful, "has spent"), (_proud, "has not heard of")],
+    [
+        (_hasty, "is not durable there"),
+        (_generous, "ship-"),
+        (_forgetful, "has spent"),
+        (_proud, "nothing that its origin signed covers it"),
+        (_credulous, "has taken other rows"),
+        (_anybodys, "has taken other rows"),
+    ],
 )
 def test_a_bug_is_noticed(bug: Callable[[pytest.MonkeyPatch], None], noticed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
