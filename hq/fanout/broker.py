@@ -13,7 +13,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from hq.fanout.settings import KafkaBrokerSettings
 from hq.health import serve_health
@@ -22,13 +22,15 @@ from hq.keptclasses import kept_classes
 from hq.running import Running, running, stop_when_asked
 from streams.errors import Misuse, RetryLater
 from streams.logs.kafka.client import answers
-from streams.logs.kafka.settings import KafkaAccess
+from streams.logs.kafka.settings import KafkaAccess, Mechanism
 from streams.metrics import Metrics
 
 STOPPED_WITHIN_S = 30.0
 POLL_S = 0.2
 LOOK_EVERY_S = 2.0
 MIB = 1 << 20
+MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
+"""By which clients may log in."""
 log = logging.getLogger(__name__)
 
 _LOG4J = """\
@@ -76,9 +78,10 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
     fresh = settings.folder / "log.new"
     shutil.rmtree(fresh, ignore_errors=True)
     cluster = "L" + urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a dash in front: that would read as an option
-    login = f"SCRAM-SHA-512=[name={settings.username},password={settings.password.get_secret_value()}]"
+    login = f"[name={settings.username},password={settings.password.get_secret_value()}]"
+    logins = [word for mechanism in MECHANISMS for word in ("--add-scram", f"{mechanism}={login}")]
     properties = _write(settings.folder / "format.properties", _properties(settings, fresh))
-    words = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone", "--add-scram", login)
+    words = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone", *logins)
     command = java_command(settings, "format", words)
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
@@ -131,7 +134,7 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
     doors = {f"DOOR{number}": door for number, door in enumerate(settings.doors)}
     listeners = {"CONTROLLER": f"127.0.0.1:{settings.controller_port}", "BROKER": f"127.0.0.1:{settings.broker_port}"}
     advertised = dict(listeners) | {name: door.advertised for name, door in doors.items()}
-    listeners |= {name: f"{door.host}:{door.port}" for name, door in doors.items()}
+    listeners |= {name: f"{f'[{door.host}]' if ':' in door.host else door.host}:{door.port}" for name, door in doors.items()}
     over_tls = {name: door.tls for name, door in doors.items() if door.tls is not None}
     lines = {
         "process.roles": "broker,controller",
@@ -160,9 +163,9 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
         "share.coordinator.state.topic.min.isr": "1",
     }
     for name in listeners:
-        mechanism, login = ("SCRAM-SHA-512", scram) if name in doors else ("PLAIN", plain)
-        lines[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"] = mechanism
-        lines[f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config"] = login
+        mechanisms, login = (MECHANISMS, scram) if name in doors else (("PLAIN",), plain)
+        lines[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"] = ",".join(mechanisms)
+        lines |= {f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": login for mechanism in mechanisms}
     for name, tls in over_tls.items():
         shown = _write(settings.folder / f"{name.lower()}.pem", _read(tls.key) + _read(tls.certificate))
         lines |= {

@@ -44,6 +44,8 @@ class Fanout:
 
     def start(self) -> None:
         """All is ready to step. Raises RetryLater when Kafka does not answer; NotAllowed when it does not let us in."""
+        if self._transactions is not None:
+            self._transactions.close()
         self._transactions = None
         check_lets_in(self.settings.kafka, ANSWER_S_MAX)
         self._rights = Rights(self.settings)

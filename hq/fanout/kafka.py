@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from hq.fanout.messages import Message
 from hq.fanout.routes import POSITIONS
-from streams.errors import RetryLater
+from streams.errors import LandfallError, RetryLater
 from streams.logs.kafka.client import asked, client_settings, producer_settings, told
+from streams.logs.kafka.deliveries import Deliveries
 from streams.logs.kafka.settings import KafkaAccess
 from streams.patience import SKIPPED, Standing, standings_from_json, standings_to_json
 
@@ -32,6 +33,7 @@ class Transactions:
 
     def __init__(self, access: KafkaAccess, name: str) -> None:
         """Puts an end to an earlier process of this name, and to the transaction it may have left."""
+        self._deliveries = Deliveries()
         self._producer = Producer(
             producer_settings(access, name)
             | {
@@ -41,10 +43,15 @@ class Transactions:
                 "queue.buffering.max.kbytes": 1 << 20,
             }
         )
-        asked(lambda: self._producer.init_transactions(ANSWER_S_MAX), WHO)
+        try:
+            asked(lambda: self._producer.init_transactions(ANSWER_S_MAX), WHO)
+        except LandfallError:
+            self.close()
+            raise
 
     def write(self, topics: Mapping[str, Iterable[Message]], standings: Callable[[], Iterable[Message]]) -> None:
         """One transaction: the messages, by Kafka topic, and then the `standings` (of `standing_messages`) once all messages are taken."""
+        self._deliveries = Deliveries()
         asked(self._producer.begin_transaction, WHO)
         for topic, messages in topics.items():
             for message in messages:
@@ -53,15 +60,23 @@ class Transactions:
             self._produce(POSITIONS, message)
 
     def commit(self) -> None:
-        """What was written is there for all who read; when this raises, it may or may not be."""
+        """What was written is there for all who read, each message having an offset; when this raises, it may or may not be."""
+        asked(lambda: self._deliveries.offsets(self._producer.poll, ANSWER_S_MAX), WHO)
+        self._commit()
+
+    def close(self) -> None:
+        """The producer is gone, and asks Kafka for nothing any more, whoever still has this object."""
+        del self._producer
+
+    def _commit(self) -> None:
         asked(lambda: self._producer.commit_transaction(ANSWER_S_MAX), WHO)
 
     def _produce(self, topic: str, message: Message) -> None:
         try:
-            self._producer.produce(topic, key=message.key, value=message.value)
+            self._producer.produce(topic, key=message.key, value=message.value, on_delivery=self._deliveries.expected())
         except KafkaException as problem:
             if problem.args[0].code() == KafkaError._FATAL:
-                self.commit()  # can not succeed any more, but names the cause, which `produce` does not
+                self._commit()  # can not succeed any more, but names the cause, which `produce` does not
             raise told(problem, WHO) from problem
         except BufferError as problem:
             raise RetryLater("more messages wait for Kafka than the producer holds") from problem

@@ -26,6 +26,7 @@ from hq.fanout.kafka import ANSWER_S_MAX, WHO
 from hq.fanout.routes import FANNED_OUT, POSITIONS, Right, kafka_topic, right_to
 from hq.fanout.settings import FanoutSettings, KafkaReader
 from streams.logs.kafka.client import client_settings, told
+from streams.logs.kafka.settings import Mechanism
 
 SCRAM_ROUNDS = 8_192
 OURS = "landfall."
@@ -45,11 +46,10 @@ class Rights:
 
         The Positions' topic is there, and those of streams that are named are there to subscribe to before there is anything in them.
         """
-        compacted = {"cleanup.policy": "compact"}
-        self._make([NewTopic(POSITIONS, 1, self._settings.replication, config=compacted)])
+        self._make([NewTopic(POSITIONS, 1, self._settings.replication, config=self._config({"cleanup.policy": "compact"}))])
         named = {stream for reader in self._settings.readers for stream in reader.streams if not stream.endswith("*")}
         self.make_topics({*FANNED_OUT, *named})
-        logins: list[UserScramCredentialAlteration] = [_login(reader) for reader in self._settings.readers]
+        logins: list[UserScramCredentialAlteration] = [_login(reader, self._settings.kafka.mechanism) for reader in self._settings.readers]
         if logins:
             _wait(self._admin.alter_user_scram_credentials(logins, request_timeout=ANSWER_S_MAX))
         wanted = {binding for reader in self._settings.readers for binding in bindings(reader)}
@@ -65,8 +65,13 @@ class Rights:
         new = sorted({kafka_topic(stream) for stream in streams} - self._known)
         if new:
             one = self._settings
-            self._make([NewTopic(name, one.partitions, one.replication, config={"retention.ms": str(one.retention_ms)}) for name in new])
+            config = self._config({"retention.ms": str(one.retention_ms)})
+            self._make([NewTopic(name, one.partitions, one.replication, config=config) for name in new])
             self._known.update(new)
+
+    def _config(self, own: dict[str, str]) -> dict[str, str]:
+        """What of a new topic is not `own`: a copy that lags behind never leads, and what too few copies have does not count."""
+        return own | {"min.insync.replicas": str(self._settings.min_insync), "unclean.leader.election.enable": "false"}
 
     def _make(self, topics: list[NewTopic]) -> None:
         for made in self._admin.create_topics(topics, request_timeout=ANSWER_S_MAX).values():
@@ -95,6 +100,10 @@ def bindings(reader: KafkaReader) -> list[AclBinding]:
     return [*topics, _allowed(ResourceType.GROUP, Right(f"{reader.username}.", prefix=True), reader.username, AclOperation.READ)]
 
 
+_SCRAM: dict[Mechanism, ScramMechanism] = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
 _READING = (AclOperation.READ, AclOperation.DESCRIBE)
 
 
@@ -107,9 +116,9 @@ def _filter(one: AclBinding) -> AclBindingFilter:
     return AclBindingFilter(one.restype, one.name, one.resource_pattern_type, one.principal, one.host, one.operation, one.permission_type)
 
 
-def _login(reader: KafkaReader) -> UserScramCredentialUpsertion:
-    mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, SCRAM_ROUNDS)
-    return UserScramCredentialUpsertion(reader.username, mechanism, reader.password.get_secret_value().encode())
+def _login(reader: KafkaReader, mechanism: Mechanism) -> UserScramCredentialUpsertion:
+    credential = ScramCredentialInfo(_SCRAM[mechanism], SCRAM_ROUNDS)
+    return UserScramCredentialUpsertion(reader.username, credential, reader.password.get_secret_value().encode())
 
 
 def _wait(futures: dict[Any, Future[Any]]) -> None:

@@ -10,11 +10,13 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from hq.fanout.routes import check_pattern
 from hq.running import WorkSettings
-from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses
-from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated
+from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses, too_few_copies
+from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated, unfit
 
 KNOWN_PASSWORD = "for development"
 _OF_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_UNWRITABLE = ',"\\'
+"""Ends a password, or is left out of it, where the broker's folder is made ready."""
 _OWN_USERNAME = "write a username of its own"
 
 
@@ -22,6 +24,13 @@ def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     for one in patterns:
         check_pattern(one)
     return patterns
+
+
+def _plain_password(password: SecretStr) -> SecretStr:
+    found = sorted(character for character in set(password.get_secret_value()) if character in _UNWRITABLE or not character.isprintable())
+    if found:
+        raise unfit(f"{''.join(found)!r} can not stand where a Kafka is told its super user's password", "write one without")
+    return password
 
 
 class KafkaReader(SettingsTable):
@@ -40,7 +49,8 @@ class FanoutSettings(WorkSettings):
 
     `log` is the folder of headquarters' log. `kafka` is the login of a super user there: the fan-out makes topics, logins and rights.
     `transactional_id`: one name per fan-out of one log; a second process of the name puts an end to the first. `readers`: all who may read;
-    a right that is not named here is taken away at the next start. New topics get `partitions`, `replication` and `retention_ms`.
+    a right that is not named here is taken away at the next start. New topics get `partitions`, `replication` and `retention_ms`,
+    and `min_insync`: how many of the copies must have a message before it counts as written.
     `door`, the node's URL (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door
     they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.
     """
@@ -51,9 +61,14 @@ class FanoutSettings(WorkSettings):
     transactional_id: str = Field("landfall-fanout", min_length=1, max_length=100)
     partitions: int = Field(3, ge=1, le=1_000)
     replication: int = Field(1, ge=1, le=7)
+    min_insync: int = Field(1, ge=1, le=7)
     retention_ms: int = Field(30 * 86_400_000, ge=60_000)
     poll_interval_s: float = Field(0.1, gt=0, le=10)
     transaction_records_max: int = Field(10_000, ge=1, le=50_000)
+
+    @between
+    def _has_enough_copies(self) -> Iterator[Problem]:
+        yield from too_few_copies(self.min_insync, self.replication)
 
     @between
     def _tells_readers_apart(self) -> Iterator[Problem]:
@@ -65,6 +80,16 @@ class FanoutSettings(WorkSettings):
         for number, reader in enumerate(self.readers):
             if reader.is_sound("username") and reader.username == self.kafka.username:
                 yield Problem(("readers", number, "username"), f"{reader.username!r} is the fan-out itself", _OWN_USERNAME)
+
+    @between
+    def _keeps_groups_apart(self) -> Iterator[Problem]:
+        """A reader's right is to all groups that begin with its name and a dot, so no other's may."""
+        sound = [(number, reader.username) for number, reader in enumerate(self.readers) if reader.is_sound("username")]
+        for number, username in sound:
+            for other in (self.kafka.username, *(one for _, one in sound)):
+                if other.startswith(f"{username}."):
+                    what = f"{username!r} could be in the groups of {other!r}, which begin with {username + '.'!r} too"
+                    yield Problem(("readers", number, "username"), what, "write one that no other begins with, up to a dot")
 
 
 class KafkaDoorTls(SettingsTable):
@@ -95,7 +120,7 @@ class KafkaBrokerSettings(WorkSettings):
 
     folder: GivenPath = Path(".run/broker")
     username: UserName = "landfall"
-    password: SecretStr = Field(SecretStr(KNOWN_PASSWORD), min_length=8)
+    password: Annotated[SecretStr, AfterValidator(_plain_password)] = Field(SecretStr(KNOWN_PASSWORD), min_length=8)
     doors: tuple[KafkaDoor, ...] = Field((KafkaDoor(),), min_length=1)
     broker_port: int = Field(9094, ge=1, le=65_535)
     controller_port: int = Field(9093, ge=1, le=65_535)

@@ -38,7 +38,7 @@ def client_settings(access: KafkaAccess) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "bootstrap.servers": access.brokers,
         "security.protocol": "SASL_SSL" if access.tls_ca else "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.mechanism": access.mechanism,
         "sasl.username": access.username,
         "sasl.password": access.password.get_secret_value(),
         "reconnect.backoff.max.ms": 1_000,
@@ -126,7 +126,7 @@ def _refusal(access: KafkaAccess, error: KafkaError) -> NotAllowed:
     if error.code() == KafkaError._AUTHENTICATION:
         return NotAllowed(
             f"Kafka does not let {access.username} in: {error.str()}",
-            hint="mend username and password; the login has to be one for SCRAM-SHA-512, as kafka-configs makes it",
+            hint=f"mend username and password, or mechanism: the login has to be one for {access.mechanism}, as kafka-configs makes it",
         )
     return NotAllowed(
         f"Kafka's certificate is not believed: {error.str()}",

@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from ipaddress import AddressValueError, IPv6Address
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from streams.tables import GivenPath, Problem, SettingsTable, between, unfit
 
-UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", examples=["tokyo"])]
-_ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9_.-]+:\d{1,5}")
+_USERNAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
+_USERNAME_CHARS_MAX = 200
+_ADDRESS_PATTERN = re.compile(r"(?:[A-Za-z0-9_.-]+|\[(?P<ipv6>[0-9A-Fa-f:.]+)\]):(?P<port>\d{1,5})", re.ASCII)
+_PORT_MAX = 65_535
+
+
+def check_username(text: str) -> str:
+    """`text` itself, when a Kafka's rights, groups and settings can name a login so. Raises ValueError otherwise."""
+    if len(text) > _USERNAME_CHARS_MAX:
+        raise unfit(f"a username of {len(text)} characters is too long", f"write {_USERNAME_CHARS_MAX} or fewer")
+    if not _USERNAME_PATTERN.fullmatch(text):
+        what = f"{text!r} can not be written where a Kafka names a login"
+        raise unfit(what, "write letters and digits of ASCII, and after the first of them also . _ @ + -")
+    return text
 
 
 def check_addresses(text: str) -> str:
-    """`text` itself, when it is `host:port,host:port`. Raises ValueError otherwise."""
-    if not all(_ADDRESS_PATTERN.fullmatch(one) for one in text.split(",")):
-        raise unfit(f"{text!r} are no brokers' addresses", "write host:port,host:port")
+    """`text` itself, when it is `host:port,[IPv6]:port`, with ports from 1 to 65535. Raises ValueError otherwise."""
+    if not all(map(_is_address, text.split(","))):
+        raise unfit(f"{text!r} are no brokers' addresses", "write host:port,host:port; an IPv6 address in brackets; ports from 1 to 65535")
     return text
+
+
+def _is_address(text: str) -> bool:
+    found = _ADDRESS_PATTERN.fullmatch(text)
+    if not found or not 1 <= int(found["port"]) <= _PORT_MAX:
+        return False
+    try:
+        return found["ipv6"] is None or bool(IPv6Address(found["ipv6"]))
+    except AddressValueError:
+        return False
+
+
+UserName = Annotated[str, AfterValidator(check_username), Field(examples=["tokyo"])]
+Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+def too_few_copies(min_insync: int, replication: int) -> Iterator[Problem]:
+    """The problem with more copies that must have a record than there are."""
+    if min_insync > replication:
+        what = f"{min_insync} of {replication} copies can not have a record"
+        yield Problem(("min_insync",), what, f"write {replication} or less, or raise replication")
 
 
 def _own_prefix(text: str) -> str:
@@ -28,11 +62,14 @@ def _own_prefix(text: str) -> str:
 
 
 class KafkaAccess(SettingsTable):
-    """How to reach a Kafka: `brokers` as `host:port,host:port`, a SCRAM-SHA-512 login, and `tls_ca`, a PEM file, where they speak TLS."""
+    """How to reach a Kafka: `brokers` as `host:port,host:port` (`[::1]:9092` for IPv6), a login for the SASL `mechanism`, and `tls_ca`, a
+    PEM file, where they speak TLS.
+    """
 
     brokers: Annotated[str, AfterValidator(check_addresses)]
     username: UserName
     password: SecretStr
+    mechanism: Mechanism = "SCRAM-SHA-512"
     tls_ca: GivenPath | None = None
 
 
@@ -56,9 +93,7 @@ class KafkaLogSettings(KafkaAccess):
 
     @between
     def _has_enough_copies(self) -> Iterator[Problem]:
-        if self.min_insync > self.replication:
-            what = f"{self.min_insync} of {self.replication} copies can not have a block"
-            yield Problem(("min_insync",), what, f"write {self.replication} or less, or raise replication")
+        yield from too_few_copies(self.min_insync, self.replication)
 
 
 class FileLogSettings(SettingsTable):

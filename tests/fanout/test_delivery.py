@@ -1,0 +1,172 @@
+"""Goal: the fan-out counts as written what a broker proves, in as many copies as must have it, with logins of either mechanism."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
+from pydantic import SecretStr, ValidationError
+
+from hq.fanout import kafka as door
+from hq.fanout.broker import MECHANISMS
+from hq.fanout.fanning import Fanout
+from hq.fanout.settings import FanoutSettings, KafkaBrokerSettings
+from streams.codec import BlockCodec
+from streams.errors import NotAllowed, RetryLater
+from streams.logs.files import FileLogReader
+from streams.logs.kafka import client
+from streams.logs.kafka.client import check_lets_in, client_settings, producer_settings
+from streams.logs.kafka.settings import KafkaAccess, Mechanism
+from streams.metrics import Metrics
+from tests.fanout.headquarters import DUCKS, Headquarters, plain
+from tests.fanout.kafka import PASSWORD, Kafka, Reader, until
+from tests.streams.kafkakit import open_kafka_log, place
+from tests.streams.logkit import append_rows, numbers, rows
+from tests.streams.refusingway import RefusingWay
+
+
+def make(kafka: Kafka, hq: Headquarters, access: dict[str, Any], **more: Any) -> Fanout:
+    """A fan-out that reaches its Kafka so."""
+    usual = {"brokers": kafka.address, "username": "landfall", "password": PASSWORD}
+    told = {"log": str(hq.folder), "kafka": usual | access, **more}
+    return Fanout(FileLogReader(hq.folder, BlockCodec()), FanoutSettings.model_validate(told), Metrics("fanout"))
+
+
+def config(kafka: Kafka, topic: str) -> dict[str, str]:
+    """What was set for this very Kafka topic: what it only has from the broker's own settings is left out."""
+    admin = AdminClient(client_settings(kafka.access))
+    [found] = admin.describe_configs([ConfigResource("topic", topic)]).values()
+    return {name: one.value for name, one in found.result().items() if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
+
+
+def test_a_message_without_an_offset_is_not_written(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more in flight the client holds a refused message for delivered, since later ones were: nothing of the step is kept, and the
+    next brings each message once.
+    """
+    monkeypatch.setattr(client, "IN_FLIGHT_MAX", 5)
+    monkeypatch.setattr(door, "producer_settings", lambda *words: producer_settings(*words) | {"batch.num.messages": 2})
+    hq = Headquarters(tmp_path)
+    wanted = hq.readings(DUCKS)
+    way = RefusingWay(kafka.address, "landfall.containers", 1)
+    name = f"unheard-{hq.log.origin.generation:x}"
+    fanout = make(kafka, hq, {"brokers": way.address}, partitions=1, transactional_id=name)
+    fanout.start()
+    with pytest.raises(RetryLater, match=r"no broker said where a record of landfall\.containers"):
+        fanout.step()
+    assert way.refused_left == 0
+    fanout.start()
+    assert fanout.step() == len(wanted)
+    with closing(AllReader(kafka, hq)) as reader:
+        until(lambda: len(reader.of()) >= len(wanted), "the messages")
+        assert reader.of() == plain(wanted)
+    way.close()
+    hq.log.close()
+
+
+class AllReader:
+    """The super user reads what came of this very log into `landfall.containers`."""
+
+    def __init__(self, kafka: Kafka, hq: Headquarters) -> None:
+        self._reader, self._origin = Reader(kafka.address, "landfall", "landfall.test", ["landfall.containers"]), str(hq.log.origin)
+
+    def of(self) -> list[tuple[str, str, int]]:
+        return [one for one in self._reader.coordinates() if one[1] == self._origin]
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def test_new_topics_have_their_copies_in_step(kafka: Kafka, tmp_path: Path) -> None:
+    """No message is taken that too few copies have, and a copy that lags behind never leads: of a topic made at once, and made later."""
+    hq = Headquarters(tmp_path)
+    early = f"customers/early-{hq.log.origin.generation:x}"
+    fanout = make(kafka, hq, {}, readers=[{"username": "early", "password": PASSWORD, "streams": [early]}], retention_ms=86_400_000)
+    fanout.start()
+    for topic in (f"landfall.{early.replace('/', '.')}", "landfall.positions"):
+        told = config(kafka, topic)
+        assert (told["min.insync.replicas"], told["unclean.leader.election.enable"]) == ("1", "false")
+    assert config(kafka, f"landfall.{early.replace('/', '.')}")["retention.ms"] == "86400000"
+    assert config(kafka, "landfall.positions")["cleanup.policy"] == "compact"
+    hq.log.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_either_mechanism_lets_in(kafka: Kafka, tmp_path: Path, mechanism: Mechanism) -> None:
+    """A log, the fan-out and a reader of it, whose name is as people have one; who has no login for it is told which it has to be."""
+    log = open_kafka_log(place(kafka, tmp_path / "log", mechanism=mechanism))
+    append_rows(log, rows(3))
+    assert numbers(log) == [0, 1, 2]
+    log.close()
+    hq = Headquarters(tmp_path)
+    name = f"4.Anna_{mechanism[-3:]}@ducks-and-sons.example"
+    fanout = make(kafka, hq, {"mechanism": mechanism}, readers=[{"username": name, "password": PASSWORD, "streams": ["alerts"]}])
+    hq.everything()
+    fanout.start()
+    fanout.step()
+    of_reader = KafkaAccess(brokers=kafka.address, username=name, password=SecretStr(PASSWORD), mechanism=mechanism)
+    until(lambda: client.answers(of_reader), "the new login")
+    [other] = set(MECHANISMS) - {mechanism}
+    with pytest.raises(NotAllowed, match=rf"{name}.*or mechanism: the login has to be one for {other}"):
+        check_lets_in(of_reader.model_copy(update={"mechanism": other}), 30)
+    if mechanism == "SCRAM-SHA-512":
+        reader = kafka.reader(name, f"{name}.one", ["landfall.alerts"])
+        until(lambda: bool(reader.heard), "its alerts")
+        reader.close()
+    hq.log.close()
+
+
+@pytest.mark.parametrize(
+    ("brokers", "good"),
+    [
+        ("[::1]:9092", True),
+        ("kafka-1:1,[2001:db8::7]:65535,10.0.0.7:9092", True),
+        ("[::1]", False),
+        ("::1:9092", False),
+        ("[1:2]:9092", False),
+        ("kafka:0", False),
+        ("kafka:65536", False),
+        ("kafka:9092,", False),
+        ("kafka:९", False),
+    ],
+)
+def test_where_brokers_are(brokers: str, good: bool) -> None:
+    """IPv6 stands in brackets, and no port is above 65535."""
+    told = {"brokers": brokers, "username": "landfall", "password": PASSWORD}
+    if good:
+        assert KafkaAccess.model_validate(told).brokers == brokers
+    else:
+        with pytest.raises(ValidationError, match="write host:port,host:port"):
+            KafkaAccess.model_validate(told)
+
+
+@pytest.mark.parametrize("username", ["", ".ducks", "ducks]", "a,b", "a=b", "a;b", "two words", "wärme", "ducks\n", "*", "x" * 201])
+def test_a_username_that_can_not_be_written_is_refused(username: str) -> None:
+    """Rights, groups, super users and the broker's folder name it: what would end or alter it there is told."""
+    with pytest.raises(ValidationError, match=r"write letters and digits of ASCII|write 200 or fewer"):
+        KafkaAccess.model_validate({"brokers": "kafka:9092", "username": username, "password": PASSWORD})
+
+
+@pytest.mark.parametrize("password", ["quack, quack", 'quack"quack', "quack\\quack", "quack\nquack"])
+def test_a_super_users_password_that_can_not_be_written_is_refused(password: str) -> None:
+    with pytest.raises(ValidationError, match="can not stand where a Kafka is told its super user's password"):
+        KafkaBrokerSettings.model_validate({"password": password})
+
+
+def test_fanout_settings_that_do_not_fit(tmp_path: Path) -> None:
+    """More copies in step than there are; a reader whose groups would be another's, or the fan-out's own, too."""
+    usual = {"log": str(tmp_path), "kafka": {"brokers": "kafka:9092", "username": "a.fanout", "password": PASSWORD}}
+
+    def readers(*names: str) -> dict[str, Any]:
+        return {"readers": [{"username": name, "password": PASSWORD, "streams": ["alerts"]} for name in names]}
+
+    for change, reason in (
+        ({"replication": 2, "min_insync": 3}, "3 of 2 copies can not have a record"),
+        (readers("ducks", "ducks.anna"), r"'ducks' could be in the groups of 'ducks\.anna'"),
+        (readers("a"), r"'a' could be in the groups of 'a\.fanout'"),
+    ):
+        with pytest.raises(ValidationError, match=reason):
+            FanoutSettings.model_validate(usual | change)
+    assert len(FanoutSettings.model_validate(usual | readers("ducks", "ducks-anna", "duck")).readers) == 3
