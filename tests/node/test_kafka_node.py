@@ -15,14 +15,14 @@ from landfall.cli import line_for
 from streams.errors import Misuse
 from streams.log import Append
 from streams.logs.kafka.client import Fenced
+from streams.logs.kafka.keeper import Place
 from streams.logs.kafka.settings import KafkaLogSettings
-from streams.logs.kafka.transactions import Transactions
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
 from streams.records import Record, to_batch
 from tests.fanout.kafka import Kafka
 from tests.node.fleet import address, readings, settings, started, until
-from tests.streams.kafkakit import place
+from tests.streams.kafkakit import place, taken_over
 from tests.streams.logkit import content
 
 
@@ -58,11 +58,11 @@ async def test_a_node_that_is_fenced_ends(kafka: Kafka, tmp_path: Path) -> None:
     assert isinstance(told.log, KafkaLogSettings)
     tokyo = Node(told)
     await tokyo.start()
-    await asyncio.to_thread(Transactions(told.log).connect)
-    with pytest.raises(Fenced, match="another process of this node has taken over"):
-        await tokyo.append([readings(0, 1)])
-    with pytest.raises(Fenced):
-        await tokyo.run_until_stopped()
+    with taken_over(Place(told.log, "tokyo", told.folder / "log", told.folder / "marker")):
+        with pytest.raises(Fenced, match="another process of this node has taken over"):
+            await tokyo.append([readings(0, 1)])
+        with pytest.raises(Fenced):
+            await tokyo.run_until_stopped()
 
 
 async def test_a_standby_ends_when_it_is_asked_to(kafka: Kafka, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_settings_that_can_not_be() -> None:
     """A kind that is none, copies that can not be, and the fan-out's own Kafka topics are refused with the reason."""
     usual = {"kind": "kafka", "brokers": "kafka:9092", "username": "tokyo", "password": "quack"}
     for change, reason in (
-        ({"replication": 2, "min_insync": 3}, "can not have a block"),
+        ({"replication": 2, "min_insync": 3}, "can not have a record"),
         ({"prefix": "landfall"}, "the fan-out's"),
         ({"prefix": "a.b"}, "prefix"),
         ({"brokers": "kafka"}, "host:port"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,15 @@ from typing import Any
 from hq.java import java_home
 from streams.clock import Clock, StillClock
 from streams.codec import BlockCodec
-from streams.logs.kafka.keeper import KafkaLogOptions, Place
+from streams.logs.kafka.keeper import KafkaLogOptions, Place, instance
+from streams.logs.kafka.lease import Lease
 from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.settings import KafkaLogSettings
+from streams.logs.kafka.transactions import Transactions
 from tests.fanout.kafka import Kafka, free_ports
 from tests.streams.logkit import NOW_MS
+
+TURN_S = 60.0
 
 
 def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> Place:
@@ -31,8 +37,24 @@ def open_kafka_log(where: Place, clock: Clock | None = None, options: KafkaLogOp
     return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or KafkaLogOptions())
 
 
+@contextmanager
+def taken_over(where: Place) -> Iterator[Transactions]:
+    """Another process has its turn at the log there, and has put an end to all that the one before it had under way; its producer."""
+    lease = Lease(where.settings, where.names.control, instance(where))
+    try:
+        assert lease.held(TURN_S)
+        transactions = Transactions(where.settings)
+        transactions.connect()
+        yield transactions
+    finally:
+        lease.close()
+
+
 class SecondBroker:
-    """A second broker beside the one of `kafka`, which stays the controller: started once it is made."""
+    """A second broker beside the one of `kafka`, which stays the controller: started once it is made, and gone after the block.
+
+    One that stayed would get Kafka topics of the tests to come.
+    """
 
     def __init__(self, kafka: Kafka, folder: Path) -> None:
         own = kafka.folder / "broker"
@@ -51,6 +73,12 @@ class SecondBroker:
         (folder / "words").write_text((own / "serve.words").read_text().replace(str(own / "server.properties"), str(properties)))
         self._folder = folder
         self.start()
+
+    def __enter__(self) -> SecondBroker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Returns at once."""

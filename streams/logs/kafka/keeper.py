@@ -56,6 +56,12 @@ class Place:
         return Names(self.settings.prefix)
 
 
+def instance(place: Place) -> str:
+    """A name for whoever has this folder on this machine: one process at a time, as its lock sees to."""
+    folder = hashlib.sha256(f"{socket.gethostname()}:{place.folder.absolute()}".encode()).hexdigest()[:16]
+    return f"{place.node}.{folder}"
+
+
 def _silent(damage: Damage) -> None:
     """Nobody asked to be told."""
 
@@ -79,7 +85,8 @@ class KafkaKeeper:
     """Commits to a log in a Kafka. Not safe from several threads: the log's lock guards it.
 
     A commit is 1 to 3 of `Transactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. Killed after 3 it is kept: opening
-    brings the index up. When Kafka does not say whether 3 is done, a new producer ends it one way or the other, and reading shows which.
+    brings the index up. When Kafka does not say whether 3 is done, or another producer of the log put an end to this one while it is this
+    process's turn, a new producer ends it one way or the other, and reading shows which.
     """
 
     def __init__(self, place: Place, options: KafkaLogOptions, disowned: Disowned) -> None:
@@ -98,7 +105,7 @@ class KafkaKeeper:
         self._transactions = options.transactions(settings)
         self._lost_records: str | None = None
         self.book, self._index = self._opened()
-        self._lease = Lease(settings, names.control, f"{place.node}.{_instance(place.folder)}")
+        self._lease = Lease(settings, names.control, instance(place))
         with ExitStack() as undo:
             undo.callback(self.close)
             self.doubt = self._take_over()
@@ -131,11 +138,8 @@ class KafkaKeeper:
             offsets = self._transactions.write([*records, *control])
             self._settled = False
             self._transactions.commit()
-        except Fenced as problem:
-            self._lost = problem
-            raise
-        except Unclear as unclear:
-            self._clear_up(unclear)
+        except (Fenced, Unclear) as problem:
+            self._clear_up(problem)
             if self.book.commit < number:
                 raise RetryLater("Kafka did not take it", hint=NOTHING_CHANGED) from None
         except RetryLater as problem:
@@ -199,16 +203,25 @@ class KafkaKeeper:
             with suppress(RetryLater):
                 self._topics.drop_front(stream, before)
 
-    def _clear_up(self, unclear: Unclear) -> None:
+    def _clear_up(self, cause: Fenced | Unclear) -> None:
         try:
             self._reconnect()
         except RetryLater as problem:
-            raise unclear from problem
+            if self._settled:
+                raise RetryLater(str(problem.args[0]), hint=NOTHING_CHANGED) from cause
+            raise Unclear(str(cause.args[0]), hint="whether it was kept shows when Kafka answers again") from problem
 
     def _reconnect(self) -> None:
-        """A new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt."""
-        if not self._lease.held(self._place.settings.answer_s):
-            raise RetryLater("Kafka does not say that this process may write the log", hint="it is asked again; are its brokers well?")
+        """A new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt.
+
+        Whose turn it is, is asked of Kafka first: a process that was suspended would else put an end to the one that has taken over.
+        """
+        self._transactions.close()
+        try:
+            self._lease.confirm(self._place.settings.answer_s)
+        except Fenced as problem:
+            self._lost = problem
+            raise
         self._transactions.connect()
         try:
             self._follower.follow(self.book, self._index)
@@ -280,8 +293,3 @@ class KafkaKeeper:
         beside.rename(path)
         self._disk.sync_folder(self._place.folder)
         return book, IndexWriter.open_for(path, self._disk)
-
-
-def _instance(folder: Path) -> str:
-    """A name for whoever has this folder on this machine: one process at a time, as its lock sees to."""
-    return hashlib.sha256(f"{socket.gethostname()}:{folder.absolute()}".encode()).hexdigest()[:16]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streams.crash import commit_point
-from streams.errors import RetryLater
+from streams.errors import LandfallError, RetryLater
 from streams.logs.kafka.client import Fenced, asked, producer_settings, told
+from streams.logs.kafka.deliveries import Deliveries
 from streams.logs.kafka.records import HEADERS_BYTES_MAX, Headers
 from streams.logs.kafka.settings import KafkaLogSettings
 
@@ -39,6 +40,8 @@ class Unclear(RetryLater):
 class Transactions:
     """A producer, made by `connect` and thrown away when it can not go on. Not safe from several threads.
 
+    Nothing but this object ever refers to the producer, no variable either: a traceback that somebody keeps would keep it alive, and one
+    that lives goes on asking Kafka for its turn by itself, and may have it after its successor. So it is gone as soon as it is let go.
     A `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3.
     """
 
@@ -53,8 +56,12 @@ class Transactions:
         return self._producer is not None
 
     def connect(self) -> None:
-        """Puts an end to every earlier producer of this log, and to the transaction it may have left. Raises RetryLater, NotAllowed."""
-        producer = Producer(
+        """Puts an end to every earlier producer of this log, and to the transaction it may have left. Raises RetryLater, NotAllowed.
+
+        When this raises, there is no producer, but what it asked may still be under way to Kafka and put an end to a later one.
+        """
+        self._producer = None  # the one before is gone before the next is there
+        self._producer = Producer(
             producer_settings(self._settings, f"{self._settings.prefix}.writer")
             | {
                 "transaction.timeout.ms": 2 * self._answer_ms + UNANSWERED_MS,
@@ -64,52 +71,39 @@ class Transactions:
                 "queue.buffering.max.kbytes": 1 << 20,
             }
         )
-        asked(lambda: producer.init_transactions(self._settings.answer_s), WHO)
-        self._producer = producer
+        try:
+            asked(lambda: self._connected().init_transactions(self._settings.answer_s), WHO)
+        except LandfallError:
+            self._producer = None
+            raise
 
     def write(self, records: Sequence[Outgoing]) -> list[int]:
-        """The offset of every record, none of which anybody sees before `commit`. Raises RetryLater, Fenced: then none was written.
+        """The offset that Kafka gave every record, none of which anybody sees before `commit`.
 
-        Written is what Kafka gave an offset: the client also reports records as delivered because it holds them for so.
+        Raises RetryLater, Fenced: then none was written.
         """
-        producer = self._connected()
-        offsets: dict[int, int] = {}
-        failed: list[KafkaError] = []
-
-        def counted(number: int) -> Callable[[KafkaError | None, Message], None]:
-            def delivered(error: KafkaError | None, message: Message) -> None:
-                offset = message.offset()
-                if error is not None:
-                    failed.append(error)
-                elif offset is None:
-                    failed.append(KafkaError(KafkaError._INCONSISTENT, f"no broker said where a record of {message.topic()} stands"))
-                else:
-                    offsets[number] = offset
-
-            return delivered
-
+        deliveries = Deliveries()
         try:
-            producer.begin_transaction()
+            self._connected().begin_transaction()
             commit_point("log.kafka.begun")
-            for number, one in enumerate(records):
-                producer.produce(one.topic, one.value, one.key, partition=0, headers=one.headers, on_delivery=counted(number))
-            producer.flush(self._settings.answer_s + 1)
+            for one in records:
+                self._connected().produce(
+                    one.topic, one.value, one.key, partition=0, headers=one.headers, on_delivery=deliveries.expected()
+                )
+            offsets = deliveries.offsets(self._connected().poll, self._settings.answer_s + 1)
         except KafkaException as problem:
             self._abandon(problem)
         except BufferError as problem:
             self._abandon(KafkaException(KafkaError(KafkaError._QUEUE_FULL, str(problem))))
-        if len(offsets) < len(records):
-            self._abandon(KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT)))
         commit_point("log.kafka.written")
-        return [offsets[number] for number in range(len(records))]
+        return offsets
 
     def commit(self) -> None:
         """What was written is there for all who read. Raises Unclear, Fenced, and RetryLater when it is not."""
-        producer = self._connected()
         deadline_s = time.monotonic() + self._settings.answer_s
         while True:
             try:
-                producer.commit_transaction(max(0.1, deadline_s - time.monotonic()))
+                self._connected().commit_transaction(max(0.1, deadline_s - time.monotonic()))
             except KafkaException as problem:
                 error = problem.args[0]
                 if error.txn_requires_abort():
@@ -137,11 +131,12 @@ class Transactions:
 
         The producer goes with it: where messages of it were lost on the way, its next ones would be out of order for the broker.
         """
-        producer, self._producer = self._connected(), None
         try:
-            producer.abort_transaction(CLEANED_UP_S)
+            self._connected().abort_transaction(CLEANED_UP_S)
         except KafkaException as worse:  # whoever connects next ends it
             if worse.args[0].fatal():
                 problem = worse  # what a fatal error was is told here, not where it happened
+        finally:
+            self._producer = None
         cause = told(problem, WHO)
         raise cause if isinstance(cause, Fenced) else RetryLater(f"{cause}", hint=NOTHING_CHANGED) from problem
