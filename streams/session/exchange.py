@@ -29,6 +29,8 @@ TRICKLE_BYTES_S = 64
 TRICKLE_S = 10.0
 DISTRUSTED_S = 120.0
 """So long who brought what its origin did not sign may not bring these offsets again, in whatever session: others have their turn."""
+BEGUN_MAX = 100_000
+"""(stream, origin)s of which a peer may bring the first record between two starts of this node: each stands on disk for good."""
 SAID_RANGES_MAX = 10_000
 """Of so many ranges it is known who said that they are gone; the first are forgotten then."""
 
@@ -131,6 +133,7 @@ class Exchange:
         self._brought: dict[Key, dict[str, RangeSet]] = {}
         self._refused: dict[tuple[str, Key], RangeSet] = {}
         self._distrusted: dict[tuple[str, Key], list[tuple[int, int, float]]] = {}
+        self._begun: dict[str, set[Key]] = {}
         self._said_gone: OrderedDict[tuple[str, Key, int, int], None] = OrderedDict()
         self._more: dict[str, tuple[Key, int]] = {}
         self._unproven: dict[tuple[str, Key], RangeSet] = {}
@@ -226,6 +229,13 @@ class Exchange:
             for origin, now in self._log.ledger(stream).items():
                 if before.get(origin) != now:
                     self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
+
+    def may_begin(self, member: Member, key: Key) -> bool:
+        """Whether `member` may bring records of `key`: of what is here already, and of BEGUN_MAX of which nothing is."""
+        begun = self._begun.setdefault(member.peer.node, set())
+        if not self.settled(key) and len(begun) < BEGUN_MAX:
+            begun.add(key)
+        return bool(self.settled(key)) or key in begun
 
     def arriving(self, member: Member, key: Key, offsets: Range, size_bytes: int, now_s: float) -> bool:
         """Note that `member` is bringing these offsets in so many bytes, and tell the others. False when another brings some of them

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streams.block import digest
+from streams.codec import BlockCodec
 from streams.link.dialling import Dialler
 from streams.link.wire import Wire
 from streams.log import Append
@@ -19,6 +20,7 @@ from streams.records import Record, to_batch
 from streams.session import messages as m
 from streams.words import Origin, Position
 from tests.node.fleet import ROLES, address, readings, started, until
+from tests.streams.logkit import rows, stamped
 
 ENDLESS = (1 << 63) - 1
 
@@ -185,6 +187,35 @@ async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path:
         await liar.say(m.Ping(7))
         await until(lambda: m.Pong(7) in liar.heard)
         assert not hq.log.ledger("containers")
+
+
+async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stands on disk for good. Over all its sessions a peer may begin so many; what is here it may go on with, and others begin theirs."""
+    monkeypatch.setattr("streams.session.exchange.BEGUN_MAX", 3)
+    async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
+
+        async def bring(liar: Liar, number: int, first: int, transfer: int) -> None:
+            source = Origin(f"y{number}", 1)
+            block = BlockCodec().encode("containers", source, stamped(rows(5, first), first))
+            data = block.to_bytes()
+            await liar.say(
+                track(number, "containers", source), m.Begin(transfer, number, first, first + 5, len(data), digest(data), 0, data)
+            )
+
+        for _ in range(2):
+            async with lying(hq) as liar:
+                for number in range(6):
+                    await bring(liar, number, 0, number + 1)
+                await liar.say(m.Ping(7))
+                await until(lambda: m.Pong(7) in liar.heard and len(hq.log.ledger("containers")) == 3)
+        await until(lambda: named(hq, "tokyo", "too many streams and origins"))
+        async with lying(hq) as liar:
+            await bring(liar, 0, 5, 1)
+            await until(lambda: held(hq, "containers", Origin("y0", 1)) == 10)
+        ship.link([address("ship-a", "hq", hq.url)])
+        await ship.append([readings(0, 100)])
+        await until(lambda: held(hq, "containers", ship.log.origin) == 100)
+        assert len(hq.log.ledger("containers")) == 4
 
 
 async def test_one_new_generation_at_most_for_who_says_it_has_more_and_brings_nothing(tmp_path: Path) -> None:
