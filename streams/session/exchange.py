@@ -116,12 +116,25 @@ class _Arrival:
         return moves and now_s - self.began_s >= TRICKLE_S and self.bytes_s(now_s) < TRICKLE_BYTES_S
 
 
+def _unknown(key: Key) -> int | None:
+    return None
+
+
 class Exchange:
     """The sessions of one node and what they share. Not safe from several threads: call it from the one that drives the sessions."""
 
-    def __init__(self, me: Peer, log: LedgerSource, roles: Mapping[str, Role], ships: Mapping[str, str] = MappingProxyType({})) -> None:
-        """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship."""
-        self.me = me
+    def __init__(
+        self,
+        me: Peer,
+        log: LedgerSource,
+        roles: Mapping[str, Role],
+        ships: Mapping[str, str] = MappingProxyType({}),
+        signed_end: Callable[[Key], int | None] = _unknown,
+    ) -> None:
+        """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship. `signed_end`: one past the last offset
+        that its origin has signed, as far as it is here; None where that origin's key is not known, or it never signs this.
+        """
+        self.me, self.signed_end = me, signed_end
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
         self.partials = Partials()
