@@ -18,7 +18,7 @@ from cargo.event_time import SOUND_MS
 from cargo.forget import forget
 from cargo.heard import Heard, Value, ship_topic
 from cargo.judge import judge, refuted, wake_after_news
-from cargo.lost import DECIDED_BY_PEOPLE, FREE_FALL_MS, SHOCK_G, State
+from cargo.lost import FREE_FALL_MS, SHOCK_G
 from cargo.muster import muster_event
 from cargo.outcome import Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
@@ -71,23 +71,6 @@ def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
             state.restow()
             if place.ship is not None:
                 _choose_list(state)
-    return _handed_over(state)
-
-
-def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, by: str) -> Outcome:
-    """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device.
-
-    Raises ValueError when that does not follow from its present state.
-    """
-    box = state.memory.boxes.get(number)
-    if box is None or to not in DECIDED_BY_PEOPLE.get(box.state, ()):
-        raise ValueError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}")
-    if box.alert_id and to in {"FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}:
-        refuted(state, box, at_ms)
-    box.state = to
-    if to == "CONFIRMED_LOST":
-        state.outcome.events.append(event(state.settings.place, number, "X_LOST_OVERBOARD", box.lost_at_ms or box.heard_at_ms, by=by))
-    state.recount(at_ms)
     return _handed_over(state)
 
 

@@ -82,6 +82,12 @@ class LossReports:
             await asyncio.to_thread(self._catch_up)
             return await self._append(make(self._reports.find(report_id), self._node.clock.now_ms()))
 
+    async def standing(self) -> list[Report]:
+        """Every report as it stands, by incident and number."""
+        async with self._one:
+            await asyncio.to_thread(self._catch_up)
+            return self._reports.reports()
+
     async def final(self, incident_id: str) -> Report:
         """Draft the FINAL of an incident. Raises ValueError for one there is not, and as `cargo.lossdraft.final_draft`."""
         async with self._one:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from edge.alertdesk import AlertDesk
 from edge.answering import Answering
 from edge.console import Aboard, Console
+from edge.crewdoor import DECISIONS, Crew, CrewDoor
 from edge.digesting import Digesting
 from edge.excursions import AroundAlerts
 from edge.linking import LinkChoice
@@ -25,7 +27,14 @@ async def run_ship(settings: ShipSettings) -> None:
     intake = Intake(taken, node.clock, node.metrics, others, companions)
     aboard = f"aboard/{settings.node.identity}"
     watching = Watching(
-        settings.watch_settings(), settings.node.folder, node.clock, node.metrics, node.report, (aboard,), settings.port_entries()
+        settings.watch_settings(),
+        settings.node.folder,
+        node.clock,
+        node.metrics,
+        node.report,
+        (aboard,),
+        settings.port_entries(),
+        decided_in=DECISIONS,
     )
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)
@@ -36,6 +45,7 @@ async def run_ship(settings: ShipSettings) -> None:
     digesting = Digesting(node, links, telling, settings.digest_every_h)
     Console(node, intake, watching, links, Aboard(telling, digesting))
     ReportDoor(node, reports)
+    CrewDoor(node, Crew(watching, AlertDesk(node), reports, links))
 
     async def take_in() -> None:
         await intake.run(node, node.log, settings.node.node)

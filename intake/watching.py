@@ -17,14 +17,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import xxhash
 
+from cargo.byhand import read_said, take_said
 from cargo.errors import Unreadable
 from cargo.heard import Heard, rows
-from cargo.muster import muster_event
+from cargo.lost import State
+from cargo.muster import Roll, muster, muster_event
 from cargo.outcome import Made, Outcome
 from cargo.registry import Entry, parse_entry
 from cargo.state import WatchSettings, WatchState
@@ -38,7 +41,7 @@ from streams.errors import RetryLater
 from streams.log import Append, Log
 from streams.metrics import Metrics
 from streams.patience import Patience, Polled
-from streams.records import BODY, Batch, Record, to_batch
+from streams.records import BODY, Batch, Record, read_body, to_batch
 from streams.words import Position
 
 ROWS_AT_ONCE_MAX = 4_096
@@ -58,6 +61,17 @@ class _Snapshot(msgspec.Struct, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """The muster, box by box: as of `at_ms` (the watch's own time, UTC ms; 0: nothing heard yet), its lines, and what each box is to the
+    watch (`states`; a box never heard of is in none). `summary`: the body of an X_MUSTER event."""
+
+    at_ms: int
+    lines: tuple[Roll, ...]
+    states: Mapping[str, State]
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class _Step:
     """What one step read and made."""
 
@@ -72,7 +86,7 @@ class Watching:
     below the floor is passed over. Both are told in `exceptions`, in the commit that goes past them.
 
     `told_by`: streams with the registry entries this watch hears of (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
-    knows without being told, such as the ports of the settings.
+    knows without being told, such as the ports of the settings. `decided_in`: the stream of what people aboard say of boxes, or None.
     """
 
     def __init__(
@@ -84,8 +98,10 @@ class Watching:
         report: Report,
         told_by: Sequence[str] = (),
         known: Sequence[Entry] = (),
+        decided_in: str | None = None,
     ) -> None:
         self._settings, self._known, self._told_by = settings, tuple(known), tuple(told_by)
+        self._decided_in = (decided_in,) if decided_in else ()
         self._file = folder / "watch.snapshot"
         self._clock, self._metrics, self._report = clock, metrics, report
         self.patience_s: Callable[[str], float | None] = _for_ever
@@ -100,7 +116,7 @@ class Watching:
         """Take up the memory, then step whenever the log grows, until cancelled."""
         loop = asyncio.get_running_loop()
         grown = asyncio.Event()
-        heard = frozenset((*self._told_by, *STREAMS))
+        heard = frozenset((*self._told_by, *self._decided_in, *STREAMS))
 
         def changed(streams: frozenset[str]) -> None:
             if streams & heard:
@@ -126,6 +142,17 @@ class Watching:
         """The muster as of now (the watch's own time): the body of an X_MUSTER event."""
         async with self._stepping:
             return muster_event(self._state, self._state.memory.settled_at_ms, "asked").body
+
+    async def call_roll(self) -> Called:
+        """The muster as of now, box by box: some 0.1 s of work at 24,000 boxes."""
+        async with self._stepping:
+            return await asyncio.to_thread(self._called)
+
+    def _called(self) -> Called:
+        memory = self._state.memory
+        lines = tuple(muster(self._state, memory.settled_at_ms))
+        states = {line.container: memory.boxes[line.container].state for line in lines if line.container in memory.boxes}
+        return Called(memory.settled_at_ms, lines, states, muster_event(self._state, memory.settled_at_ms, "asked").body)
 
     def _new_state(self) -> WatchState:
         state = WatchState(self._settings)
@@ -154,7 +181,7 @@ class Watching:
 
     def _read_and_judge(self, log: Log) -> _Step | None:
         standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
-        polled = {stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in self._told_by}
+        polled = {stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in (*self._told_by, *self._decided_in)}
         own = self._own = self._own or OwnReadings(log, log.node, self._clock, lambda stream: self.patience_s(stream))
         readings, passed = own.poll({stream: standing[stream] for stream in STREAMS}, ROWS_AT_ONCE_MAX)
         polled |= readings
@@ -183,7 +210,8 @@ class Watching:
         return [Append(EXCEPTIONS, to_batch(records))] if records else []
 
     def _judge(self, batches: Mapping[str, Sequence[Batch]]) -> Outcome:
-        """Registry entries first, then all readings this node took in itself, in order of time, whichever stream they are in."""
+        """Registry entries first, then all readings this node took in itself, in order of time, whichever stream they are in; then what
+        people said."""
         outcome = Outcome()
         for stream in self._told_by:
             _add(outcome, learn(self._state, self._entries(batches.get(stream, ()))))
@@ -191,7 +219,18 @@ class Watching:
         heard = [row for batch in own for row in _heard(batch)]
         heard.sort(key=lambda row: row.order_at_ms)
         _add(outcome, step(self._state, heard))
+        for stream in self._decided_in:
+            for batch in batches.get(stream, ()):
+                for body in batch.records.column(BODY).to_pylist():
+                    _add(outcome, self._decided(body))
         return outcome
+
+    def _decided(self, body: str | None) -> Outcome:
+        try:
+            return take_said(self._state, read_said(read_body(body)))
+        except ValueError as problem:
+            self._report("what a person says of a box is not so any more", "left out by the watch", problem=str(problem))
+            return Outcome()
 
     def _entries(self, batches: Sequence[Batch]) -> Iterator[Entry]:
         for batch in batches:
@@ -220,7 +259,8 @@ class Watching:
 
     def _take_up(self, log: Log) -> None:
         self._consumers = {
-            stream: Consumer(log, f"watch/{stream}", stream, patience=self._patience_of(stream)) for stream in (*self._told_by, *STREAMS)
+            stream: Consumer(log, f"watch/{stream}", stream, patience=self._patience_of(stream))
+            for stream in (*self._told_by, *self._decided_in, *STREAMS)
         }
         reached = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         at = self._restore_snapshot(reached) or {stream: _floor(log, stream) for stream in reached}
@@ -302,7 +342,8 @@ def _between(log: Log, stream: str, since: Position, until: Position) -> Iterato
 
 
 def _cuts(log: Log, reached: Positions, committed: Position) -> Iterator[Positions]:
-    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order."""
+    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order. A stream that an earlier version of this
+    program did not read stood at its beginning then."""
     names = {f"watch/{stream}": stream for stream in reached}
     told: dict[str, list[Position]] = {stream: [] for stream in reached}
     newest = max((origin.generation for origin in committed), default=0)
@@ -312,5 +353,7 @@ def _cuts(log: Log, reached: Positions, committed: Position) -> Iterator[Positio
                 for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
                     if topic in names:
                         told[names[topic]].append(Position.from_json(json.loads(body)["position"]))
+    steps = max(len(positions) for positions in told.values())
+    told = {stream: [Position()] * (steps - len(positions)) + positions for stream, positions in told.items()}
     for positions in zip(*told.values(), strict=True):
         yield dict(zip(told, positions, strict=True))

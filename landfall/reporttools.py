@@ -166,7 +166,7 @@ def _as_file(report: Report, ending: str) -> bytes:
     if ending == ".json":
         return (json.dumps(report.to_json(), ensure_ascii=False, indent=1) + "\n").encode()
     if ending == ".pdf":
-        from landfall.reportpdf import report_pdf
+        from cargo.losspdf import report_pdf
 
         return report_pdf(report)
     if ending == ".txt":

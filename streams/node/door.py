@@ -35,6 +35,8 @@ ROWS_MAX = 100_000
 ROWS = 10_000
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
 """What /healthz tells without the node's token."""
+OPEN_PATHS = web.AppKey("open_paths", frozenset[str])
+"""Paths that the door shows to anybody, beside its own: pages that hold nothing of the node's."""
 WAIT_MS_MAX = 30_000
 """How long an answer of /read with no rows is held back for some to come."""
 
@@ -80,13 +82,14 @@ class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Door:
-    """The routes of one node. All but /healthz and /sync want the node's own token; /sync wants the peer's."""
+    """The routes of one node. All but /healthz, /sync and `app[OPEN_PATHS]` want the node's own token; /sync wants the peer's."""
 
     def __init__(self, node: Served) -> None:
         self._node = node
 
     def mount(self, app: web.Application) -> None:
         """Add the routes, and the check of tokens and errors that all routes of `app` share."""
+        app[OPEN_PATHS] = frozenset()
         app.middlewares.append(self._guard)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/sync", self._sync)
@@ -102,7 +105,8 @@ class Door:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
         try:
-            if request.path not in ("/healthz", "/sync") and not self._has_token(request):
+            free = request.path in ("/healthz", "/sync") or request.path in request.app[OPEN_PATHS]
+            if not free and not self._has_token(request):
                 return _problem(401, "this door wants the node's token: Authorization: Bearer …")
             return await handler(request)
         except NotAllowed as problem:

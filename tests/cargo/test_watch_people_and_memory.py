@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from cargo.byhand import decide_by_hand
 from cargo.heard import Heard, Value
 from cargo.muster import muster
 from cargo.outcome import Outcome
 from cargo.registry import BookedContainer, Booking, Entry
 from cargo.state import WatchState
-from cargo.watch import advance, decide_by_hand, learn, step
+from cargo.watch import advance, learn, step
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, join, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 4 * HOUR_MS

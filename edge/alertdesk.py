@@ -1,0 +1,83 @@
+"""The alerts as the crew sees them: the fold of what the ship raised, who took note of it aboard, and who ashore."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from cargo.alertbody import read_alert
+from cargo.alerts import AlertBook, Standing, acknowledged
+from streams.bodies import Bodies
+from streams.log import Append
+from streams.node.node import Node
+from streams.records import Record, to_batch
+
+ALERTS = "alerts"
+ACKNOWLEDGEMENT = "acknowledgement/"
+BY_CHARS_MAX = 200
+PROBLEM_CHARS_MAX = 2_000
+
+
+class AlertDesk:
+    """A ship's alerts. What headquarters acknowledged comes as `aboard/<imo>`, what the crew does goes to `alerts`: one fold of both."""
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._told_by = node, f"aboard/{node.settings.identity}"
+        self._news: dict[str, Bodies] = {}
+        self._book = AlertBook()
+        self._one = asyncio.Lock()
+        self.ship_name: str | None = None
+        """As headquarters' registry has it; None before the ship was told."""
+
+    async def standing(self) -> list[Standing]:
+        """Every alert as it stands, the last raised first. Raises RetryLater, as the log does."""
+        async with self._one:
+            await asyncio.to_thread(self._catch_up)
+        return sorted(self._book.standing(), key=lambda one: (-one.raised_at_ms, one.body["alert_id"]))
+
+    async def acknowledge(self, alert_id: str, by: str) -> Standing:
+        """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
+        ValueError for an alert there is not, and for nobody's name."""
+        by = by.strip()
+        if not 0 < len(by) <= BY_CHARS_MAX or not by.isprintable():
+            raise ValueError(f"whoever takes note of an alert says who it is, in 1 to {BY_CHARS_MAX} printable characters")
+        async with self._one:
+            await asyncio.to_thread(self._catch_up)
+            standing = self._book.get(alert_id)
+            if standing is None:
+                raise ValueError(f"there is no alert {alert_id!r}")
+            if standing.acknowledged_by is None:
+                made = acknowledged(standing, by, max(self._node.clock.now_ms(), standing.body["at_ms"]))
+                await self._node.append([Append(ALERTS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
+                await asyncio.to_thread(self._catch_up)
+            return self._book.get(alert_id) or standing
+
+    def _catch_up(self) -> None:
+        for topic, body in self._bodies(ALERTS).news():
+            self._learn(ALERTS, topic, body)
+        for topic, body in self._bodies(self._told_by).news():
+            if topic.startswith(ACKNOWLEDGEMENT):
+                known = self._book.get(topic.removeprefix(ACKNOWLEDGEMENT))
+                self._learn(self._told_by, known.topic if known else "", body)
+            elif topic == f"ship/{self._node.settings.identity}":
+                value = body.get("value")
+                self.ship_name = str(value["name"]) if isinstance(value, dict) and "name" in value else None
+
+    def _learn(self, stream: str, topic: str, body: Mapping[str, Any]) -> None:
+        try:
+            self._book.learn(topic, msgspec.to_builtins(read_alert(body)))
+        except ValueError as problem:
+            self._unread(stream, topic, problem)
+
+    def _bodies(self, stream: str) -> Bodies:
+        if stream not in self._news:
+            self._news[stream] = Bodies(self._node.log, stream, unread=partial(self._unread, stream))
+        return self._news[stream]
+
+    def _unread(self, stream: str, which: object, problem: ValueError) -> None:
+        what = f"a record of `{stream}` does not read"
+        self._node.report(what, "left out of the crew's alerts", which=str(which), problem=str(problem)[:PROBLEM_CHARS_MAX])

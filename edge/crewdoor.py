@@ -1,0 +1,243 @@
+"""The crew's console: its page, which holds nothing of the ship's, and behind the node's token what the page shows and does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from cargo.alerts import Standing
+from cargo.byhand import Word, may_say, read_said
+from cargo.identifiers import compact_container
+from cargo.lossform import LINES
+from cargo.lossreport import Report
+from cargo.losstext import report_text
+from cargo.muster import ACCOUNTED, Roll
+from cargo.slots import Slot
+from edge.alertdesk import AlertDesk
+from edge.linking import LinkChoice
+from edge.reporting import LossReports
+from intake.watching import Called, Watching
+from streams.log import Append
+from streams.node.door import OPEN_PATHS
+from streams.node.node import Node
+from streams.records import Record, to_batch
+
+DECISIONS = "decisions"
+PAGES: Mapping[str, tuple[str, str]] = {
+    "/console": ("console.html", "text/html"),
+    "/console/console.css": ("console.css", "text/css"),
+    "/console/console.js": ("console.js", "text/javascript"),
+    "/console/pages.js": ("pages.js", "text/javascript"),
+}
+STATIC = Path(__file__).with_name("static")
+SECURITY = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+CALL_EVERY_S = 1.0
+"""However many look, the roll is called once in so long."""
+CLOSED_MAX = 50
+"""Alerts that ask for nothing any more, shown beside all that do."""
+NO_SLOT = "none"
+"""The bay of boxes on no list, in an address."""
+
+
+class Acknowledging(msgspec.Struct, forbid_unknown_fields=True):
+    """Take note of the alert with this id; `by`: who does."""
+
+    alert: str
+    by: str
+
+
+class Saying(msgspec.Struct, forbid_unknown_fields=True):
+    """What a person aboard says of a silent or lost box: `seen`, `collapsed`, `gone` or `ashore` (`cargo.byhand`); `by`: who."""
+
+    container: str
+    said: Word
+    by: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """What of the ship the console shows: her muster, alerts, loss reports and links."""
+
+    watching: Watching
+    alerts: AlertDesk
+    reports: LossReports
+    links: LinkChoice
+
+
+class CrewDoor:
+    """`GET /console` and its files for anybody; with the node's token:
+
+    `GET /ship/board`: muster by bay, alerts, reports, links, all as of now; `GET /ship/bays/<BBB>` (or `none`): each box of a bay;
+    `POST /ship/acknowledge` `{"alert", "by"}`; `POST /ship/decide` `{"container", "said", "by", "note"}`, which answers once it is kept;
+    `GET /ship/reports/<id>.<json|txt|pdf>`.
+    """
+
+    def __init__(self, node: Node, crew: Crew) -> None:
+        self._node, self._crew = node, crew
+        self._called: tuple[float, Called] | None = None
+        self._calling = asyncio.Lock()
+        router = node.app.router
+        node.app[OPEN_PATHS] = frozenset(PAGES)
+        for path in PAGES:
+            router.add_get(path, self._page)
+        router.add_get("/ship/board", self._board)
+        router.add_get("/ship/bays/{bay}", self._bay)
+        router.add_post("/ship/acknowledge", self._acknowledge)
+        router.add_post("/ship/decide", self._decide)
+        router.add_get("/ship/reports/{report}.{kind}", self._report)
+
+    async def _page(self, request: web.Request) -> web.Response:
+        name, kind = PAGES[request.path]
+        text = await asyncio.to_thread((STATIC / name).read_text, encoding="utf-8")
+        return web.Response(text=text, content_type=kind, headers=SECURITY)
+
+    async def _board(self, request: web.Request) -> web.Response:
+        called, alerts, links = await self._roll(), await self._crew.alerts.standing(), self._crew.links
+        reports = await self._crew.reports.standing()
+        told: dict[str, Any] = {
+            "ship": self._node.settings.identity,
+            "name": self._crew.alerts.ship_name,
+            "node": self._node.settings.node,
+            "now_at_ms": self._node.clock.now_ms(),
+            "position": links.where and msgspec.to_builtins(links.where),
+            "port": links.port,
+            "peers": sorted(self._node.links.status()),
+            "muster": {**called.summary, "at_ms": called.at_ms, "bays": bays(called.lines)},
+            "alerts": [alert_told(one) for one in (*_open(alerts), *_closed(alerts)[:CLOSED_MAX])],
+            "open_alerts": len(_open(alerts)),
+            "reports": [report_head(one) for one in reports],
+        }
+        return web.json_response(told)
+
+    async def _bay(self, request: web.Request) -> web.Response:
+        called, bay = await self._roll(), request.match_info["bay"]
+        lines = [line for line in called.lines if (line.slot[:3] if line.slot else NO_SLOT) == bay]
+        if not lines:
+            raise ValueError(f"there is no box in bay {bay!r} on the list in force")
+        boxes = [box_told(line, called) for line in lines]
+        return web.json_response({"bay": bay, "at_ms": called.at_ms, "now_at_ms": self._node.clock.now_ms(), "boxes": boxes})
+
+    async def _acknowledge(self, request: web.Request) -> web.Response:
+        wish = msgspec.json.decode(await request.read(), type=Acknowledging)
+        return web.json_response(alert_told(await self._crew.alerts.acknowledge(wish.alert, wish.by)))
+
+    async def _decide(self, request: web.Request) -> web.Response:
+        wish = msgspec.json.decode(await request.read(), type=Saying)
+        called = await self._crew.watching.call_roll()
+        number = compact_container(wish.container)
+        can = may_say(called.states.get(number))
+        if wish.said not in can:
+            about = " or ".join(repr(word) for word in can) or "nothing: it is neither silent nor lost"
+            raise ValueError(f"of {number} you can say {about}")
+        body = {"container": number, "ship": self._node.settings.identity, "said": wish.said, "by": wish.by.strip(), "note": wish.note}
+        made = read_said({**body, "at_ms": self._node.clock.now_ms()}).made()
+        await self._node.append([Append(DECISIONS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
+        return web.json_response(made.body)
+
+    async def _report(self, request: web.Request) -> web.Response:
+        which, kind = request.match_info["report"], request.match_info["kind"]
+        report = next((one for one in await self._crew.reports.standing() if one.id == which), None)
+        if report is None:
+            raise ValueError(f"there is no loss report {which!r}")
+        if kind == "txt":
+            return web.Response(text=report_text(report))
+        if kind == "pdf":
+            return web.Response(body=await asyncio.to_thread(_pdf, report), content_type="application/pdf")
+        if kind == "json":
+            return web.json_response(report.to_json() | {"form": FORM, "text": report_text(report)}, dumps=_dumps)
+        raise ValueError(f"a report is given as json, txt or pdf, not as {kind!r}")
+
+    async def _roll(self) -> Called:
+        async with self._calling:
+            now_s = self._node.clock.monotonic_s()
+            if self._called is None or now_s - self._called[0] >= CALL_EVERY_S:
+                self._called = (now_s, await self._crew.watching.call_roll())
+            return self._called[1]
+
+
+FORM = [{"name": line.name, "title": line.title, "holds": line.holds, "words": line.words, "voluntary": line.voluntary} for line in LINES]
+"""The lines of a loss report, for who fills them in."""
+
+
+def bays(lines: Sequence[Roll]) -> list[dict[str, Any]]:
+    """Each bay from the bow on: its boxes by reason, how many carry a tracker, and how many of these are accounted for. Boxes on no list
+    come last, as bay `none`."""
+    found: dict[str, Counter[str]] = {}
+    for line in lines:
+        found.setdefault(line.slot[:3] if line.slot else NO_SLOT, Counter())[line.reason] += 1
+    return [
+        {
+            "bay": bay,
+            "reasons": dict(counts),
+            "instrumented": counts.total() - counts["not_instrumented"],
+            "accounted": sum(counts[reason] for reason in ACCOUNTED),
+        }
+        for bay, counts in sorted(found.items())
+    ]
+
+
+def box_told(line: Roll, called: Called) -> dict[str, Any]:
+    """One box of a bay: where it stands (row and tier None outside every slot), how it is accounted for, when and by whom it was heard."""
+    slot = Slot.parse(line.slot) if line.slot else None
+    return {
+        "container": line.container,
+        "slot": line.slot,
+        "row": slot and slot.row,
+        "tier": slot and slot.tier,
+        "reason": line.reason,
+        "state": called.states.get(line.container),
+        "may_say": may_say(called.states.get(line.container)),
+        "last_heard_at_ms": line.last_heard_at_ms or None,
+        "gateway": line.gateway or None,
+    }
+
+
+def alert_told(one: Standing) -> dict[str, Any]:
+    """One alert as it stands: its body, and what became of it."""
+    return {
+        **one.body,
+        "topic": one.topic,
+        "open": one.open,
+        "raised_at_ms": one.raised_at_ms,
+        "acknowledged_by": one.acknowledged_by,
+        "acknowledged_at_ms": one.acknowledged_at_ms,
+    }
+
+
+def report_head(report: Report) -> dict[str, Any]:
+    """Which report it is and how far it has come, without what it says."""
+    told = report.to_json()
+    boxes = {name: len(told[name]) for name in ("lost", "at_risk", "found")}
+    return {name: value for name, value in told.items() if name != "lines"} | boxes
+
+
+def _open(alerts: Sequence[Standing]) -> list[Standing]:
+    return [one for one in alerts if one.open]
+
+
+def _closed(alerts: Sequence[Standing]) -> list[Standing]:
+    return [one for one in alerts if not one.open]
+
+
+def _pdf(report: Report) -> bytes:
+    from cargo.losspdf import report_pdf  # it takes a quarter of a second and some MiB to load, and few ever need it
+
+    return report_pdf(report)
+
+
+def _dumps(told: object) -> str:
+    return json.dumps(told, ensure_ascii=False)

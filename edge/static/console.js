@@ -1,0 +1,215 @@
+// The crew's console: who is logged in, what the node was asked last, and which page is shown. Everything shown is text, never markup.
+
+import { alertsPage, bayPanel, linkPage, lossPage, musterPage } from "/console/pages.js";
+
+const POLL_MS = 2000;
+const ANSWER_MS_MAX = 10000;
+const TOKEN = "landfall.token";
+const NAME = "landfall.name";
+const PAGES = { muster: "Muster", alerts: "Alerts", loss: "Loss", link: "Link & backlog" };
+
+export const seen = { page: "muster", board: null, bay: null, box: null, ship: null, report: null, bayBoxes: null, said: null, wrong: null };
+let shown = "";
+let answeredAt = 0;
+let trouble = null;
+let polling = false;
+
+/** An element; `on…` are listeners, `key` finds it again after the page is drawn anew, null children are left out. */
+export function h(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "key") made.dataset.key = value;
+    else if (name === "at") made.dataset.at = value;
+    else if (name === "value") made.value = value;
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat(9)) if (child !== null && child !== undefined && child !== false) made.append(child);
+  return made;
+}
+
+/** One of the shapes of console.html. */
+export function shape(reason) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("class", `shape ${reason}`);
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `#s-${reason}`);
+  svg.append(use);
+  return svg;
+}
+
+export const count = (number) => Number(number).toLocaleString("en-GB");
+
+/** `14:03:11 UTC`, with the day where it is not today's by the fleet's clock. */
+export function moment(atMs) {
+  const text = new Date(atMs).toISOString();
+  const today = seen.board ? new Date(seen.board.now_at_ms).toISOString().slice(0, 10) : "";
+  return (text.slice(0, 10) === today ? "" : `${text.slice(0, 10)} `) + `${text.slice(11, 19)} UTC`;
+}
+
+/** How long ago by the fleet's clock. */
+export function ago(atMs) {
+  const seconds = (seen.board.now_at_ms - atMs) / 1000;
+  if (seconds < -5) return "ahead of the clock";
+  if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s ago`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
+  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h ago` : `${(seconds / 86400).toFixed(1)} d ago`;
+}
+
+/** A moment and its age, which goes on while the page stands. */
+export function when(atMs) {
+  if (!atMs) return h("span", { class: "muted" }, "never");
+  return h("span", { class: "num" }, `${moment(atMs)} · `, h("span", { at: atMs }, ago(atMs)));
+}
+
+export const myName = () => sessionStorage.getItem(NAME) || "";
+
+/** What the node answers. Throws an Error with its own sentence where it refuses. */
+export async function ask(path, body = null) {
+  const how = { headers: { Authorization: `Bearer ${sessionStorage.getItem(TOKEN) || ""}` }, signal: AbortSignal.timeout(ANSWER_MS_MAX), cache: "no-store" };
+  if (body) Object.assign(how, { method: "POST", body: JSON.stringify(body) });
+  const answer = await fetch(path, how);
+  if (answer.ok) return answer;
+  const told = await answer.json().catch(() => ({}));
+  if (answer.status === 401) {
+    leave("The token is not this node's: log in with the one of its settings.");
+  }
+  throw new Error(told.problem || `the node answered ${answer.status}`);
+}
+
+/** Does something and says how it ended; the page is drawn with the news. */
+export async function act(done, work) {
+  seen.wrong = seen.said = null;
+  try {
+    await work();
+    seen.said = done;
+  } catch (problem) {
+    seen.wrong = problem.name === "TimeoutError" ? "The node did not answer in time: look whether it was done before doing it again." : `Not done: ${problem.message}.`;
+  }
+  document.getElementById("spoken").textContent = seen.wrong || seen.said || "";
+  await poll();
+  draw(true);
+}
+
+/** Saves what the node answers as a file. */
+export async function save(path, name) {
+  const answer = await ask(path);
+  const url = URL.createObjectURL(await answer.blob());
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+/** Shows another page, or another part of one. */
+export function show(what) {
+  Object.assign(seen, { said: null, wrong: null }, what);
+  location.hash = seen.page;
+  draw(true);
+  poll();
+}
+
+async function poll() {
+  if (polling || !sessionStorage.getItem(TOKEN)) return;
+  polling = true;
+  try {
+    const board = await (await ask("/ship/board")).json();
+    const bay = seen.page === "muster" && seen.bay ? await bayOf(seen.bay, board) : null;
+    const ship = seen.page === "link" ? await (await ask("/ship")).json() : null;
+    const head = board.reports.find((one) => one.report_id === seen.report);
+    const whole = seen.page === "loss" && head && !sameReport(head, seen.whole) ? await (await ask(`/ship/reports/${head.report_id}.json`)).json() : seen.whole;
+    Object.assign(seen, { board, bayBoxes: bay, ship, whole });
+    answeredAt = Date.now();
+    trouble = null;
+  } catch (problem) {
+    trouble = problem.name === "TypeError" ? "can not be reached" : problem.name === "TimeoutError" ? "does not answer in time" : `says: ${problem.message}`;
+  } finally {
+    polling = false;
+  }
+  draw(false);
+}
+
+const sameReport = (head, whole) => whole && ["report_id", "digest", "state"].every((name) => head[name] === whole[name]) && head.sendings.length === whole.sendings.length;
+
+async function bayOf(bay, board) {
+  if (!board.muster.bays.some((one) => one.bay === bay)) return null;
+  return (await ask(`/ship/bays/${bay}`)).json();
+}
+
+function leave(why = null) {
+  sessionStorage.removeItem(TOKEN);
+  Object.assign(seen, { board: null, wrong: why, said: null, whole: null });
+  draw(true);
+}
+
+function draw(always) {
+  const app = document.getElementById("app");
+  const { now_at_ms: _, ...standing } = seen.board || {};
+  const news = JSON.stringify([seen.page, seen.bay, seen.box, seen.report, standing, seen.page === "muster" ? seen.bayBoxes?.boxes : null, seen.page === "link" ? seen.ship : null, seen.whole?.digest, seen.wrong, seen.said]);
+  if (always || news !== shown) {
+    if (!always && writing()) return banner();
+    shown = news;
+    const key = document.activeElement?.dataset?.key;
+    const unfolded = [...app.querySelectorAll("details[open] > summary")].map((one) => one.dataset.key);
+    app.replaceChildren(...(sessionStorage.getItem(TOKEN) ? frame() : [login()]));
+    for (const one of unfolded) app.querySelector(`summary[data-key="${CSS.escape(one || "")}"]`)?.parentElement.setAttribute("open", "");
+    if (key) app.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  }
+  if (seen.board) for (const one of app.querySelectorAll("[data-at]")) one.textContent = ago(Number(one.dataset.at));
+  const clock = document.getElementById("clock");
+  if (clock && seen.board) clock.textContent = `${new Date(seen.board.now_at_ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  banner();
+}
+
+/** Whether somebody is writing into a form: then it stays as it is. */
+function writing() {
+  return document.activeElement?.matches?.("input, select") || [...document.querySelectorAll("form[data-keep] input")].some((one) => one.value !== one.defaultValue);
+}
+
+function banner() {
+  const place = document.getElementById("old");
+  if (!place) return;
+  const age = Math.round((Date.now() - answeredAt) / 1000);
+  place.textContent = trouble ? `The node ${trouble}. ${answeredAt ? `What you see is ${age} s old.` : ""} It is asked again every ${POLL_MS / 1000} s.` : "";
+  place.hidden = !trouble;
+}
+
+function login() {
+  const name = h("input", { name: "name", required: true, maxlength: 200, autocomplete: "name", value: myName(), key: "name" });
+  const token = h("input", { name: "token", required: true, type: "password", autocomplete: "current-password", key: "token" });
+  const enter = async (event) => {
+    event.preventDefault();
+    sessionStorage.setItem(NAME, name.value.trim());
+    sessionStorage.setItem(TOKEN, token.value.trim());
+    seen.wrong = null;
+    await poll();
+    draw(true);
+  };
+  return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by this ship's own node. Nothing leaves the ship but what her links carry."),
+    seen.wrong && h("p", { class: "wrong", role: "alert" }, seen.wrong),
+    h("label", {}, h("span", {}, "Your name: it is written down with what you do"), name), h("label", {}, h("span", {}, "The node's token"), token), h("button", { class: "main" }, "Log in"));
+}
+
+function frame() {
+  const board = seen.board;
+  if (!board) return [h("div", { id: "old", class: "old", role: "alert", hidden: true }), h("p", { class: "page muted" }, "The node is asked …")];
+  const tabs = Object.entries(PAGES).map(([page, title]) =>
+    h("button", { key: `page-${page}`, "aria-current": seen.page === page ? "page" : null, onclick: () => show({ page }) }, title, page === "alerts" && open().length ? h("span", { class: "count" }, count(open().length)) : null));
+  const page = { muster: musterPage, alerts: alertsPage, loss: lossPage, link: linkPage }[seen.page];
+  return [
+    h("header", { class: "top" }, h("div", {}, h("div", { class: "who" }, board.name || board.node), h("div", { class: "small muted" }, `IMO ${board.ship} · ${board.port ? `in ${board.port}` : "at sea"}`)), h("nav", { "aria-label": "Pages" }, tabs),
+      h("div", { class: "clock" }, h("div", { class: "num", id: "clock" }), h("div", { class: "small muted" }, `${myName()} · `, h("a", { href: "#", role: "button", onclick: (event) => { event.preventDefault(); leave(); } }, "log out")))),
+    h("div", { id: "old", class: "old", role: "alert", hidden: true }),
+    h("div", { class: "page" }, seen.wrong && h("p", { class: "wrong", role: "alert" }, seen.wrong), seen.said && h("p", { class: "done" }, seen.said), page(board)),
+  ];
+}
+
+/** Alerts nobody has taken note of. */
+export const open = () => seen.board.alerts.filter((one) => one.open && !one.acknowledged_by);
+
+export { bayPanel };
+if (PAGES[location.hash.slice(1)]) seen.page = location.hash.slice(1);
+draw(true);
+poll();
+setInterval(poll, POLL_MS);
+setInterval(banner, 1000);

@@ -1,0 +1,253 @@
+// The pages: muster, alerts, losses with their reports, link and backlog. Each is a function of what the node told last.
+
+import { act, ago, ask, count, h, moment, myName, open, save, seen, shape, show, when } from "/console/console.js";
+
+const REASONS = {
+  heard: "heard", below_deck_not_due: "below deck, not due", not_due: "not due yet", collapsed: "fallen, still aboard", not_heard: "not heard yet",
+  late: "late", gateway_silent: "its gateway is silent", missing: "missing", gone: "gone", not_instrumented: "no tracker",
+};
+const WORST = ["gone", "missing", "collapsed", "gateway_silent", "late", "not_heard", "heard"];
+const ACCOUNTED = ["heard", "below_deck_not_due", "not_due", "collapsed"];
+const SAID = { seen: "Seen on board", collapsed: "Stack collapsed, still aboard", gone: "Count taken: gone", ashore: "Was put ashore" };
+const STATES = {
+  ONBOARD: "on board", LATE: "late", MISSING: "missing", PROBABLE_OVERBOARD: "probably overboard", CONFIRMED_LOST: "lost: confirmed by a count", REPORTED_INITIAL: "lost: reported",
+  REPORTED_FINAL: "lost: final report sent", FOUND: "seen or heard again", DEVICE_FAULT: "its tracker fails", GATEWAY_OUTAGE: "its gateway is silent", DISCHARGED: "discharged", COLLAPSED_ON_BOARD: "fallen, still aboard",
+};
+const RECIPIENTS = { SHIPS_IN_VICINITY: "Ships in the vicinity", COASTAL_STATE: "Nearest coastal State", FLAG_STATE: "Flag State", COMPANY: "Company", OTHER: "Other" };
+const BASES = { MEASURED: "measured", RECKONED: "reckoned", PAPER: "paper", GIVEN: "given", UNKNOWN: "not known" };
+const LINKS = { auto: "by her position", none: "none", satellite: "satellite" };
+
+const containers = (number) => `${count(number)} container${number === 1 ? "" : "s"}`;
+
+// Muster
+
+export function musterPage(board) {
+  const muster = board.muster;
+  const without = muster.reasons.not_instrumented || 0;
+  const all = muster.accounted === muster.instrumented;
+  if (!muster.total && !muster.bays.length) return h("section", { class: "panel" }, h("h2", {}, "No load list in force"), h("p", { class: "muted" }, "The muster begins when headquarters has told this ship what is aboard, or a box is heard."));
+  return [
+    h("section", { class: "panel" },
+      h("h1", { class: `sum num ${all ? "heard" : "missing"}` }, shape(all ? "heard" : "missing"), ` ${count(muster.accounted)} of ${count(muster.instrumented)} accounted for`),
+      h("p", {}, "containers with a tracker · as of ", when(muster.at_ms)),
+      without ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` ${containers(without)} ${without === 1 ? "carries" : "carry"} no tracker: nothing is known of ${without === 1 ? "it" : "them"}, and ${without === 1 ? "it is" : "they are"} in no count above.`) : null,
+      muster.not_on_list.length ? h("p", { class: "late" }, `${containers(muster.not_on_list.length)} heard aboard on no list: see bay “no list”.`) : null,
+      h("div", { class: "legend" }, Object.entries(REASONS).filter(([reason]) => muster.reasons[reason]).map(([reason, title]) => h("span", { class: reason }, shape(reason), " ", h("b", { class: "num" }, count(muster.reasons[reason])), ` ${title}`)))),
+    h("section", { class: "panel" }, h("h2", {}, "Bays, from the bow"), h("div", { class: "bays", role: "group", "aria-label": "Bays" }, muster.bays.map(bayButton))),
+    seen.bay && seen.bayBoxes ? h("div", { class: "split" }, bayPanel(seen.bayBoxes), boxPanel(seen.bayBoxes)) : h("p", { class: "muted" }, "Choose a bay to see each of its boxes."),
+  ];
+}
+
+function bayButton(one) {
+  const worst = WORST.find((reason) => one.reasons[reason]) || Object.keys(one.reasons)[0];
+  const name = one.bay === "none" ? "no list" : one.bay;
+  const title = `Bay ${name}: ${count(one.accounted)} of ${count(one.instrumented)} accounted for; ${Object.entries(one.reasons).map(([reason, number]) => `${number} ${REASONS[reason]}`).join(", ")}`;
+  const grave = one.reasons.gone || one.reasons.missing;
+  return h("button", { key: `bay-${one.bay}`, class: grave ? "wrongbay" : "", "aria-pressed": String(seen.bay === one.bay), "aria-label": title, title, onclick: () => show({ bay: one.bay, box: null, bayBoxes: seen.bay === one.bay ? seen.bayBoxes : null }) },
+    h("span", { class: "n" }, name, shape(worst)), h("span", { class: "small num muted" }, one.instrumented ? `${count(one.accounted)} / ${count(one.instrumented)}` : "no tracker"));
+}
+
+const across = (row) => (row % 2 ? (row + 1) / 2 : -row / 2);
+
+/** The bay as one looks forward from aft: port at the left, hatch cover between deck and hold. */
+export function bayPanel(told) {
+  const placed = told.boxes.filter((box) => box.slot);
+  const rows = [...new Set(placed.map((box) => box.row))].sort((one, other) => across(one) - across(other));
+  const tiers = [...new Set(placed.map((box) => box.tier))].sort((one, other) => other - one);
+  const at = new Map(placed.map((box) => [`${box.row}/${box.tier}`, box]));
+  const lines = [];
+  tiers.forEach((tier, index) => {
+    if (tier < 80 && (index === 0 || tiers[index - 1] >= 80)) lines.push(h("tr", {}, h("th", {}, ""), h("td", { class: "hatch", colspan: rows.length, title: "hatch cover" })));
+    lines.push(h("tr", {}, h("th", { scope: "row" }, String(tier).padStart(2, "0")), rows.map((row) => h("td", {}, at.has(`${row}/${tier}`) ? cell(at.get(`${row}/${tier}`)) : null))));
+  });
+  const loose = told.boxes.filter((box) => !box.slot);
+  return h("section", { class: "panel" },
+    h("h2", {}, told.bay === "none" ? "Heard aboard, on no list" : `Bay ${told.bay}`), h("p", { class: "small muted" }, "seen from aft: port left, starboard right · as of ", when(told.at_ms)),
+    placed.length ? h("div", { class: "hold" }, h("table", { class: "bay" }, h("thead", {}, h("tr", {}, h("th", {}, "tier"), rows.map((row) => h("th", { scope: "col" }, String(row).padStart(2, "0"))))), h("tbody", {}, lines))) : null,
+    loose.length ? h("div", { class: "bays" }, loose.map(cell)) : null);
+}
+
+function cell(box) {
+  const name = `${box.container}, ${box.slot ? `slot ${box.slot}` : "on no list"}: ${REASONS[box.reason]}`;
+  return h("button", { key: `box-${box.container}`, class: `cell ${box.reason}`, "aria-pressed": String(seen.box === box.container), "aria-label": name, title: name, onclick: () => show({ box: box.container }) }, shape(box.reason), h("span", { class: "tail mono" }, box.container.slice(4)));
+}
+
+function boxPanel(told) {
+  const box = told.boxes.find((one) => one.container === seen.box);
+  if (!box) return h("section", { class: "panel" }, h("h2", {}, "A box"), h("p", { class: "muted" }, "Choose a box: when and by which gateway it was heard, and what you can say of it."));
+  return h("section", { class: "panel", "aria-label": `Box ${box.container}` },
+    h("h2", { class: "mono" }, box.container), h("p", { class: box.reason }, shape(box.reason), ` ${REASONS[box.reason]}`),
+    h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, box.slot || "on no list"), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never heard of")),
+    box.may_say.length ? sayForm(box) : h("p", { class: "small muted" }, "Neither silent nor lost: there is nothing to say of it."));
+}
+
+function sayForm(box) {
+  const note = h("input", { maxlength: 200, key: `note-${box.container}`, placeholder: "what was seen, from where" });
+  const say = (said) => () => {
+    if (said === "gone" && !confirm(`${box.container}: a count was taken and it is not aboard?`)) return;
+    act(`${box.container}: “${SAID[said]}” is written down, by ${myName()}.`, () => ask("/ship/decide", { container: box.container, said, by: myName(), note: note.value }));
+  };
+  return h("div", { class: "stackv" }, h("h3", {}, "What you know of it"), h("label", {}, h("span", {}, "Note (may be empty)"), note),
+    box.may_say.map((said) => h("button", { key: `say-${said}`, class: said === "gone" ? "grave" : "", onclick: say(said) }, SAID[said])), h("p", { class: "small muted" }, `Written down as said by ${myName()}, and told ashore.`));
+}
+
+// Alerts
+
+export function alertsPage(board) {
+  const waiting = open();
+  const single = (one) => !one.incident_id;
+  const standing = board.alerts.filter((one) => one.open);
+  const closed = board.alerts.filter((one) => !one.open);
+  return [
+    h("div", { class: "row" }, h("h2", { class: "grow" }, `${count(standing.length)} open, ${count(waiting.length)} nobody has taken note of`), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(waiting.length)}`) : null),
+    standing.length ? null : h("section", { class: "panel heard" }, shape("heard"), " No alert is open."),
+    standing.filter((one) => one.incident).map((one) => incidentCard(one, board)),
+    standing.filter(single).map(alertCard),
+    closed.length ? h("details", { class: "panel" }, h("summary", { key: "closed" }, `${count(closed.length)} that ask for nothing any more`), h("div", { class: "stackv" }, closed.map(alertCard))) : null,
+  ];
+}
+
+const acknowledge = (alerts) => act(`Acknowledged by ${myName()}: ${count(alerts.length)} alert${alerts.length === 1 ? "" : "s"}.`, async () => {
+  for (const one of alerts) await ask("/ship/acknowledge", { alert: one.alert_id, by: myName() });
+});
+
+function noted(one) {
+  if (one.acknowledged_by) return h("span", { class: "pill heard" }, `✓ ${one.acknowledged_by}, ${moment(one.acknowledged_at_ms)}`);
+  return one.open ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge([one]) }, "Acknowledge") : null;
+}
+
+function alertCard(one) {
+  return h("section", { class: `panel alert ${one.open ? one.severity : "closed"}` },
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${one.severity.toLowerCase()} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", " · raised ", when(one.raised_at_ms), one.open ? "" : ` · ${one.state}`)), noted(one)),
+    one.detail ? h("p", {}, one.detail) : null, evidence(one));
+}
+
+function evidence(one) {
+  if (!one.evidence.length) return null;
+  const rows = one.evidence.map((piece) => h("tr", {}, h("td", {}, piece.family), h("td", {}, piece.detail || piece.signal), h("td", { class: "r num" }, piece.weight === null ? "" : (piece.weight > 0 ? "+" : "") + piece.weight.toFixed(1)), h("td", { class: "num" }, moment(piece.at_ms))));
+  return h("details", {}, h("summary", { key: `why-${one.alert_id}` }, `Evidence${one.posterior === null ? "" : ` · probability of a loss ${(one.posterior * 100).toFixed(one.posterior > 0.99 ? 2 : 0)} %`}`), h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "family"), h("th", {}, "what"), h("th", { class: "r" }, "weight, log10"), h("th", {}, "when"))), h("tbody", {}, rows)));
+}
+
+function position(where) {
+  if (!where) return "position not known";
+  const text = (degrees, ends) => `${Math.floor(Math.abs(degrees))}°${((Math.abs(degrees) % 1) * 60).toFixed(1).padStart(4, "0")}′ ${ends[degrees < 0 ? 1 : 0]}`;
+  return `${text(where.latitude_deg, "NS")} ${text(where.longitude_deg, "EW")}`;
+}
+
+function incidentCard(one, board) {
+  const boxes = board.alerts.filter((other) => other.incident_id === one.incident_id && !other.incident);
+  const waiting = [one, ...boxes].filter((other) => other.open && !other.acknowledged_by);
+  const rows = boxes.map((box) => h("tr", {}, h("td", { class: box.open ? "gone" : "heard" }, shape(box.open ? "gone" : "heard"), " ", h("span", { class: "mono" }, box.topic)), h("td", { class: "mono" }, box.slot || ""), h("td", {}, box.open ? STATES[box.status] || box.status : "taken back", evidence(box)), h("td", {}, box.acknowledged_by ? `✓ ${box.acknowledged_by}` : "")));
+  return h("section", { class: `panel alert ${one.open ? one.severity : "closed"}` },
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: one.open ? "gone" : "" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms))),
+      waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(waiting.length)}`) : noted(one),
+      seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),
+    one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk beside them, without a tracker: ${one.incident.at_risk.join(", ")}`) : null,
+    h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["container", "slot", "", "noted by"].map((title) => h("th", {}, title)))), h("tbody", {}, rows)));
+}
+
+// Losses and their reports
+
+export function lossPage(board) {
+  const incidents = board.alerts.filter((one) => one.incident);
+  if (!incidents.length) return h("section", { class: "panel heard" }, shape("heard"), " Nothing was lost that this ship knows of.");
+  return incidents.map((one) => [incidentCard(one, board), reportsPanel(one, board)]);
+}
+
+function reportsPanel(incident, board) {
+  const reports = board.reports.filter((one) => one.incident_id === incident.incident_id);
+  const sent = reports.some((one) => one.state === "sent");
+  const chosen = reports.find((one) => one.report_id === seen.report);
+  return h("section", { class: "panel stackv" },
+    h("div", { class: "row" }, h("h2", { class: "grow" }, "Loss report"), sent ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
+    h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then writes down to whom. Nothing sends itself."),
+    reports.length ? h("div", { class: "row" }, reports.map((one) => h("button", { key: `report-${one.report_id}`, "aria-pressed": String(one === chosen), class: one === chosen ? "main" : "", onclick: () => show({ report: one.report_id }) }, `${one.number}. ${one.kind} · ${one.state}`))) : h("p", { class: "late" }, "It is being drafted."),
+    chosen && seen.whole?.report_id === chosen.report_id ? reportPanel(seen.whole) : null);
+}
+
+function reportPanel(report) {
+  const name = `loss-report-${report.report_id.slice(0, 8)}-${report.number}`;
+  const files = ["txt", "pdf", "json"].map((kind) => h("button", { key: `save-${kind}`, onclick: () => save(`/ship/reports/${report.report_id}.${kind}`, `${name}.${kind}`).catch((problem) => show({ wrong: `Not saved: ${problem.message}.` })) }, kind === "txt" ? "Text" : kind.toUpperCase()));
+  return h("div", { class: "stackv" },
+    h("p", {}, `${report.kind}, number ${report.number} · ${report.lost.length} lost, ${report.at_risk.length} at risk, ${report.found.length} heard again · ${report.state} · written by ${report.written_by} `, when(report.written_at_ms), report.approved_by ? ` · approved by ${report.approved_by}, ${moment(report.approved_at_ms)}` : ""),
+    h("div", { class: "row" }, h("span", { class: "muted" }, "Save as"), files),
+    linesForm(report),
+    h("details", {}, h("summary", { key: "as-text" }, "As text to transcribe"), h("pre", { class: "hold small" }, report.text)),
+    report.state === "draft" || report.state === "edited" ? h("button", { class: "main", key: "approve", onclick: () => approve(report) }, `Approve as ${myName()}`) : null,
+    report.state === "approved" || report.state === "sent" ? sentForm(report) : null,
+    report.sendings.length ? h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["sent", "to", "by what", "written down by"].map((title) => h("th", {}, title)))), h("tbody", {}, report.sendings.map((one) => h("tr", {}, h("td", {}, when(one.sent_at_ms)), h("td", {}, `${RECIPIENTS[one.to] || one.to} ${one.name}`), h("td", {}, one.means), h("td", {}, one.by))))) : null);
+}
+
+const approve = (report) => act(`Approved by ${myName()}. Nothing is sent by that.`, () => ask("/ship/report", { do: "approve", report: report.report_id, by: myName(), digest: report.digest }));
+
+function linesForm(report) {
+  const fixed = report.state === "sent";
+  const inputs = [];
+  const rows = report.form.map((line) => {
+    const filled = report.lines[line.name];
+    const text = filled.value === null ? "" : String(filled.value);
+    let field = h("span", {}, text || "not known");
+    if (!fixed) {
+      field = line.words.length ? h("select", {}, ["", ...line.words].map((word) => h("option", { value: word, selected: word === text }, word || "not known"))) : h("input", { value: text, maxlength: 2000, placeholder: "not known" });
+      field.defaultValue = text;
+      field.dataset.key = `line-${line.name}`;
+      field.setAttribute("aria-label", line.title);
+      inputs.push([line.name, text, field]);
+    }
+    return h("tr", {}, h("td", {}, line.title, line.voluntary ? h("span", { class: "small muted" }, " (voluntary)") : null), h("td", {}, field), h("td", {}, h("span", { class: `basis ${filled.basis}` }, BASES[filled.basis]), " ", h("span", { class: "small muted" }, filled.source)));
+  });
+  const keep = (event) => {
+    event.preventDefault();
+    const given = Object.fromEntries(inputs.filter(([, before, field]) => field.value !== before).map(([name, , field]) => [name, field.value]));
+    if (!Object.keys(given).length) return show({ wrong: "Nothing was changed: change a line, then keep it." });
+    document.activeElement.blur();
+    act(`Kept as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, by: myName(), given }));
+  };
+  return h("form", { onsubmit: keep, "data-keep": true }, h("table", { class: "list form" }, h("thead", {}, h("tr", {}, h("th", {}, "line"), h("th", {}, "value"), h("th", {}, "from what"))), h("tbody", {}, rows)), fixed ? null : h("button", { key: "keep" }, "Keep what I changed"));
+}
+
+function sentForm(report) {
+  const to = h("select", { key: "to" }, Object.entries(RECIPIENTS).map(([value, title]) => h("option", { value }, title)));
+  const name = h("input", { key: "to-name", maxlength: 200, placeholder: "RCC Australia" });
+  const means = h("input", { key: "means", maxlength: 200, required: true, placeholder: "Inmarsat-C, VHF 16, e-mail" });
+  const keep = (event) => {
+    event.preventDefault();
+    document.activeElement.blur();
+    act(`Written down: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", { do: "sent", report: report.report_id, by: myName(), to: to.value, name: name.value, means: means.value }));
+  };
+  return h("form", { class: "row", onsubmit: keep, "aria-label": "Write down that it was sent" }, h("label", { class: "grow" }, h("span", {}, "It went to"), to), h("label", { class: "grow" }, h("span", {}, "who that is"), name), h("label", { class: "grow" }, h("span", {}, "by what means"), means), h("button", { class: "main", key: "sent" }, "Write down as sent now"));
+}
+
+// Link and backlog
+
+const bytes = (number) => (number < 10000 ? `${count(number)} B` : number < 1e7 ? `${count(Math.round(number / 1000))} kB` : `${count(Math.round(number / 1e6))} MB`);
+
+export function linkPage(board) {
+  const ship = seen.ship;
+  if (!ship) return h("p", { class: "muted" }, "The node is asked …");
+  const waits = Object.entries(ship.waiting);
+  const total = waits.reduce((sum, [, one]) => sum + one.records, 0);
+  return [
+    h("section", { class: "panel stackv" }, h("h2", {}, board.peers.length ? `In session with ${board.peers.join(", ")}` : "No link now"),
+      h("div", { class: "row" }, h("span", { class: "muted" }, "Keep the link:"), ["auto", "satellite", "none"].map((wish) => h("button", { key: `wish-${wish}`, "aria-pressed": String(ship.link.wish === wish), class: ship.link.wish === wish ? "main" : "", onclick: () => act(`The ship keeps: ${LINKS[wish]}.`, () => ask("/ship/link", { link: wish })) }, LINKS[wish])), LINKS[ship.link.wish] ? null : h("span", {}, `now ${ship.link.wish}`)),
+      h("p", {}, `Position ${position(ship.position)} · `, when(ship.position?.at_ms)),
+      peersTable(Object.entries(ship.link.peers))),
+    h("section", { class: "panel stackv" }, h("h2", {}, total ? `${count(total)} records wait to go ashore` : "Nothing waits: all is ashore"),
+      waits.length ? h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "stream"), h("th", { class: "r" }, "records"), h("th", {}, "since"))), h("tbody", {}, waits.map(([stream, one]) => h("tr", {}, h("td", { class: "mono" }, stream), h("td", { class: "r num" }, count(one.records)), h("td", {}, when(one.since_at_ms)))))) : null,
+      h("p", { class: "small muted" }, digests(ship.digests))),
+    Object.entries(ship.link.budgets).map(([name, one]) => h("section", { class: "panel" }, h("h2", {}, `Budget of the ${name} link, ${one.day} UTC`),
+      h("p", { class: "num" }, `${bytes(one.spent_bytes)} of ${bytes(one.bytes_per_day + one.granted_bytes)} spent · ${bytes(one.reserve_bytes)} of it kept for alerts · cost ${one.cost.toFixed(2)} today`),
+      h("p", { class: one.state === "open" ? "heard" : "late" }, { open: "Open.", alerts: "Spent: for alerts alone until midnight UTC.", overdrawn: "Overdrawn by alerts." }[one.state] || one.state))),
+  ];
+}
+
+function digests(told) {
+  const last = told.last ? `the last of ${moment(told.last.from_at_ms)} to ${moment(told.last.until_at_ms)}, ${containers(told.last.boxes)}` : "none yet";
+  return `Digests every ${told.every_h} h: ${told.wait ? `the next at ${moment(told.next_at_ms)}` : "none while readings need not wait"}; ${last}.`;
+}
+
+function peersTable(peers) {
+  if (!peers.length) return h("p", { class: "late" }, "What is raised now waits aboard until there is a link.");
+  const rows = peers.map(([name, one]) => h("tr", {}, h("td", {}, name), h("td", {}, one.link), h("td", { class: "r num" }, bytes(one.sent_bytes)), h("td", { class: "r num" }, bytes(one.received_bytes)), h("td", { class: "r num" }, count(one.sent_records)), h("td", { class: "r num" }, count(one.backlog_records))));
+  return h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "link to"), h("th", {}, "class"), ["sent", "received", "records sent", "still lacks"].map((title) => h("th", { class: "r" }, title)))), h("tbody", {}, rows));
+}

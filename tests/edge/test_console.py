@@ -1,0 +1,236 @@
+"""Goal: the crew sees on her own ship's console, in a real browser and with no way to the internet, who is accounted for and who is not,
+takes note of alerts, says what was seen, and brings the loss report to its sending; all of it is in the ship's log."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from cargo.registry import entry_body
+from streams.log import Append
+from streams.records import Record, to_batch
+from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
+from tests.dashboards.tab import Tab, Windows, browser
+from tests.edge.aboard import TOKEN, ShipProcess, fleet_clock, message, publish_all, ship
+from tests.node.process import wait
+
+UNTIL_MS = LOST_AT_MS + HOUR_MS
+MASTER = "Master Moe"
+BOXES, UNTRACKED = 160, frozenset({3, 7, 30, 31, 101})
+
+
+@dataclass
+class Bridge:
+    """A ship three minutes after a stack fell, and her console in a browser."""
+
+    process: ShipProcess
+    folder: Path
+    windows: Windows
+
+    def enter(self, who: str = MASTER, token: str = TOKEN) -> Tab:
+        """A new tab, logged in with this token."""
+        tab = self.windows.tab()
+        tab.page.goto(f"{self.process.url}/console")
+        tab.page.get_by_label("Your name").fill(who)
+        tab.page.get_by_label("The node's token").fill(token)
+        tab.page.get_by_role("button", name="Log in").click()
+        return tab
+
+    def alerts(self) -> list[dict[str, Any]]:
+        return [row["body"] for row in self.process.rows("alerts")]
+
+
+@pytest.fixture(scope="module")
+def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
+    folder = tmp_path_factory.mktemp("bridge")
+    storm = (LOST_AT_MS - 12 * MINUTE_MS, LOST_AT_MS + 8 * MINUTE_MS)
+    silent = {at: [(LOST_AT_MS, UNTIL_MS + HOUR_MS)] for at in STACK}
+    sea = Sea(
+        boxes=BOXES,
+        rows=10,
+        tiers=4,
+        untracked=UNTRACKED,
+        hold=frozenset(at for at in range(BOXES) if at % 4 < 2 and at // 4 % 10 in range(3, 7)),
+        storms=[storm],
+        silent=silent,
+    )
+    said = [heard for at in STACK for heard in fall(sea, at, LOST_AT_MS - (10 - at) * 1_000)]
+    with fleet_clock(UNTIL_MS) as clock, ship(folder, clock=clock) as process:
+        process.start()
+        process.wait_ready()
+        told = [Record(topic=one.topic, body=entry_body(one)) for one in [*sea.entries(), *papers(sea)]]
+        process.append.append([Append(f"aboard/{SHIP}", to_batch(told))])
+        publish_all(process.mqtt_port, [message(heard) for heard in sea.readings(UNTIL_MS, said)], process.tail)
+        with browser(process.url) as windows:
+            yield Bridge(process, folder, windows)
+
+
+def test_the_muster_by_bay_says_who_is_gone_and_what_can_not_be_known(bridge: Bridge, tmp_path: Path) -> None:
+    """The counts, with their time and age; each box of a bay by shape and word, when and by which gateway it was heard; and by keyboard
+    alone."""
+    tab = bridge.enter()
+    page = tab.page
+    tracked = BOXES - len(UNTRACKED)
+    expect(page.get_by_role("heading", name=f"{tracked - len(STACK)} of {tracked} accounted for")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"as of \d\d:\d\d:\d\d UTC · \d+ s ago")).first).to_be_visible()
+    expect(page.get_by_text(f"{len(UNTRACKED)} containers carry no tracker")).to_be_visible()
+    bay = page.get_by_role("button", name=re.compile(r"^Bay 002: 33 of 36 accounted for; .*3 gone"))
+    bay.focus()
+    bay.press("Enter")
+    lost = page.get_by_role("button", name=re.compile(rf"^{number(0)}, slot \d{{7}}: gone$"))
+    expect(lost.locator("use")).to_have_attribute("href", "#s-gone")
+    untracked = page.get_by_role("button", name=re.compile(rf"^{number(3)}, slot \d{{7}}: no tracker$"))
+    expect(untracked.locator("use")).to_have_attribute("href", "#s-not_instrumented")
+    lost.focus()
+    lost.press("Enter")
+    box = page.get_by_label(f"Box {number(0)}")
+    expect(box).to_contain_text("probably overboard")
+    expect(box).to_contain_text(re.compile(r"07:59:5\d UTC · 60 min ago"))
+    expect(box).to_contain_text("GW-0")
+    pictures(tab, "console", tmp_path)
+    page.set_viewport_size({"width": 400, "height": 850})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "a phone has to scroll sideways"
+    bridge.windows.close()
+
+
+def pictures(tab: Tab, name: str, folder: Path) -> None:
+    """Keep what a bridge screen shows."""
+    tab.page.set_viewport_size({"width": 1400, "height": 1130})
+    tab.picture(name, folder)
+
+
+def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_path: Path) -> None:
+    """The crew's acknowledgement is in the ship's own log with the name; headquarters', told by `aboard/<imo>`, shows on the console."""
+    one = next(body for body in bridge.alerts() if body["rule"] == "shock")
+    ashore = {**one, "state": "acknowledged", "at_ms": one["at_ms"] + MINUTE_MS, "by": "Mira Okafor"}
+    record = Record(f"acknowledgement/{one['alert_id']}", device_at_ms=ashore["at_ms"], body=ashore)
+    bridge.process.append.append([Append(f"aboard/{SHIP}", to_batch([record]))])
+    tab = bridge.enter("Mate <b>Meyer</b>")
+    page = tab.page
+    page.get_by_role("button", name=re.compile("^Alerts")).click()
+    expect(page.get_by_text(re.compile(r"✓ Mira Okafor, \d\d:\d\d:\d\d UTC"))).to_be_visible()
+    expect(page.get_by_text("3 containers probably overboard")).to_be_visible()
+    page.get_by_text(re.compile("^Evidence · probability of a loss")).first.click()
+    expect(page.get_by_text(re.compile("free fall of")).first).to_be_visible()
+    pictures(tab, "console-alerts", tmp_path)
+    page.get_by_role("button", name="Acknowledge 4").click()
+    expect(page.get_by_text("Acknowledged by Mate <b>Meyer</b>: 4 alerts.").first).to_be_visible()
+    noted = [body for body in bridge.alerts() if body["state"] == "acknowledged"]
+    assert [body["by"] for body in noted] == ["Mate <b>Meyer</b>"] * 4
+    assert {body["rule"] for body in noted} == {"incident", "lost_container"}
+    bridge.windows.close()
+
+
+def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tmp_path: Path) -> None:
+    """What a line may not hold is refused in a sentence; the rest is kept with who gave it; the files are what the log says."""
+    tab = bridge.enter()
+    page = tab.page
+    page.get_by_role("button", name="Loss", exact=True).click()
+    page.get_by_role("button", name=re.compile("^1. INITIAL")).click()
+    afloat = page.get_by_label("Seen afloat")
+    afloat.fill("many")
+    page.get_by_role("button", name="Keep what I changed").click()
+    expect(page.get_by_role("alert").get_by_text("afloat is a whole number up to 30,000, not 'many'")).to_be_visible()
+    page.get_by_label("Seen afloat").fill("2")
+    page.get_by_role("button", name="Keep what I changed").click()
+    expect(page.get_by_text(f"Kept as given by {MASTER}: 1 line.").first).to_be_visible()
+    expect(page.get_by_label("Seen afloat")).to_have_value("2")
+    expect(page.get_by_role("row", name=re.compile("Seen afloat"))).to_contain_text(f"given {MASTER}")
+    pictures(tab, "console-report", tmp_path)
+    page.get_by_role("button", name=f"Approve as {MASTER}").click()
+    page.get_by_label("who that is").fill("RCC Japan")
+    page.get_by_label("It went to").select_option("COASTAL_STATE")
+    page.get_by_label("by what means").fill("Inmarsat-C")
+    page.get_by_role("button", name="Write down as sent now").click()
+    expect(page.get_by_role("cell", name="Nearest coastal State RCC Japan")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="PDF").click()
+    assert saved.value.path().read_bytes().startswith(b"%PDF-")
+    assert saved.value.suggested_filename.endswith("-1.pdf")
+    states = [row["body"]["state"] for row in bridge.process.rows("reports")]
+    assert states[-3:] == ["edited", "approved", "sent"]
+    bridge.windows.close()
+
+
+def test_what_was_seen_on_board_is_kept_takes_the_alert_back_and_outlives_a_kill(bridge: Bridge, tmp_path: Path) -> None:
+    """Who said what when is a record of `decisions`; the muster and the alert follow, also after kill -9."""
+    tab = bridge.enter()
+    page = tab.page
+    page.get_by_role("button", name=re.compile("^Bay 002")).click()
+    page.get_by_role("button", name=re.compile(f"^{number(2)}")).click()
+    page.get_by_label("Note").fill("lies on the hatch")
+    page.get_by_role("button", name="Stack collapsed, still aboard").click()
+    expect(page.get_by_role("button", name=re.compile(f"^{number(2)}.*: fallen, still aboard$"))).to_be_visible()
+    [kept] = [row["body"] for row in bridge.process.rows("decisions")]
+    assert {name: kept[name] for name in ("container", "said", "by", "note")} == {
+        "container": number(2),
+        "said": "collapsed",
+        "by": MASTER,
+        "note": "lies on the hatch",
+    }
+    wait(lambda: any(body["state"] == "retracted" for body in bridge.alerts()), bridge.process.tail)
+    back = next(body for body in bridge.alerts() if body["state"] == "retracted")
+    assert (back["by"], back["detail"]) == (MASTER, f"seen on board, its stack collapsed, says {MASTER}: lies on the hatch")
+    (bridge.folder / "ship" / "watch.snapshot").unlink(missing_ok=True)
+    bridge.process.kill()
+    expect(page.get_by_role("alert").get_by_text(re.compile(r"The node can not be reached\. What you see is \d+ s old"))).to_be_visible()
+    bridge.process.start()
+    bridge.process.wait_ready()
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(page.get_by_role("button", name=re.compile(f"^{number(2)}.*: fallen, still aboard$"))).to_be_visible()
+    assert len([body for body in bridge.alerts() if body["state"] == "retracted"]) == 1
+    bridge.windows.close()
+
+
+def test_link_and_backlog_say_what_waits_and_since_when(bridge: Bridge, tmp_path: Path) -> None:
+    """The backlog by stream with its age, and the crew's own choice of link."""
+    tab = bridge.enter()
+    page = tab.page
+    page.get_by_role("button", name="Link & backlog").click()
+    expect(page.get_by_role("heading", name="No link now")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile(r"^containers [\d,]+ \d\d:\d\d:\d\d UTC · \d+\.\d h ago$"))).to_be_visible()
+    page.get_by_role("button", name="none").click()
+    expect(page.get_by_text("The ship keeps: none.").first).to_be_visible()
+    pictures(tab, "console-link", tmp_path)
+    bridge.windows.close()
+
+
+def test_a_wrong_token_gets_a_sentence_and_nothing_of_the_ship(bridge: Bridge) -> None:
+    """The page is for anybody and holds nothing; all else is behind the token, and what is refused says why."""
+    tab = bridge.enter(token="not-hers")
+    expect(tab.page.get_by_role("alert")).to_contain_text("The token is not this node's")
+    expect(tab.page.get_by_text("accounted for")).to_have_count(0)
+    bridge.windows.close()
+    url = bridge.process.url
+    with urllib.request.urlopen(f"{url}/console") as page:
+        assert "default-src 'self'" in page.headers["Content-Security-Policy"]
+        assert SHIP not in page.read().decode()
+    for path in ("/ship/board", "/ship/bays/002", "/ship/reports/x.pdf"):
+        assert refused(f"{url}{path}")[0] == 401
+    assert refused(f"{url}/ship/bays/999", TOKEN) == (400, "there is no box in bay '999' on the list in force")
+    assert refused(f"{url}/ship/reports/x.pdf", TOKEN) == (400, "there is no loss report 'x'")
+    for body, why in (
+        ({"alert": "none", "by": "Mate"}, "there is no alert 'none'"),
+        ({"alert": "none", "by": " "}, "whoever takes note of an alert says who it is, in 1 to 200 printable characters"),
+    ):
+        assert refused(f"{url}/ship/acknowledge", TOKEN, body) == (400, why)
+    healthy = {"container": number(20), "said": "gone", "by": "Mate"}
+    assert refused(f"{url}/ship/decide", TOKEN, healthy) == (400, f"of {number(20)} you can say nothing: it is neither silent nor lost")
+
+
+def refused(url: str, token: str = "", body: dict[str, Any] | None = None) -> tuple[int, str]:
+    """The status and the sentence with which the node refuses."""
+    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, {"Authorization": f"Bearer {token}"})
+    with pytest.raises(urllib.error.HTTPError) as told:
+        urllib.request.urlopen(request)
+    return told.value.code, json.load(told.value)["problem"]
