@@ -190,7 +190,7 @@ async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path:
 
 
 async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each stands on disk for good. Over all its sessions a peer may begin so many; what is here it may go on with, and others begin theirs."""
+    """Each stands on disk for good. In all its sessions a peer may begin so many; what is here it may go on with, others may begin theirs."""
     monkeypatch.setattr("streams.session.exchange.BEGUN_MAX", 3)
     async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
 
@@ -198,9 +198,8 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
             source = Origin(f"y{number}", 1)
             block = BlockCodec().encode("containers", source, stamped(rows(5, first), first))
             data = block.to_bytes()
-            await liar.say(
-                track(number, "containers", source), m.Begin(transfer, number, first, first + 5, len(data), digest(data), 0, data)
-            )
+            begin = m.Begin(transfer, number, first, first + 5, len(data), digest(data), 0, data)
+            await liar.say(track(number, "containers", source), begin)
 
         for _ in range(2):
             async with lying(hq) as liar:
@@ -208,7 +207,7 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
                     await bring(liar, number, 0, number + 1)
                 await liar.say(m.Ping(7))
                 await until(lambda: m.Pong(7) in liar.heard and len(hq.log.ledger("containers")) == 3)
-        await until(lambda: named(hq, "tokyo", "too many streams and origins"))
+        await until(lambda: named(hq, "tokyo", "too many origins"))
         async with lying(hq) as liar:
             await bring(liar, 0, 5, 1)
             await until(lambda: held(hq, "containers", Origin("y0", 1)) == 10)
