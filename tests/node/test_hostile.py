@@ -190,7 +190,7 @@ async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path:
 
 
 async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each stands on disk for good. In all its sessions a peer may begin so many; what is here it may go on with, others may begin theirs."""
+    """Each stands on disk for good. In all its sessions a peer may begin so many; what is here it may go on with, others begin theirs."""
     monkeypatch.setattr("streams.session.exchange.BEGUN_MAX", 3)
     async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
 
