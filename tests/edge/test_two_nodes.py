@@ -1,0 +1,181 @@
+"""Goal: with `ack = two_nodes`, whichever of a ship's two nodes is killed at any instant, and whichever disk is taken away, every reading a
+sensor was told is received is there; and what was not told so comes again through the other.
+
+`-m torture` does it again and again: `LANDFALL_KILLS` says how often (50).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.reasoncodes import ReasonCode
+
+from tests.cargo.sea import SHIP
+from tests.edge.aboard import TOKEN
+from tests.node.process import DEADLINE_S, NodeProcess, free_port, wait
+
+TOPIC = "landfall/containers/MSKU1234565/reading"
+AT_MS = 1_777_593_600_000
+ONE_KILL = 60
+"""Readings that are acknowledged, at least, between two kills."""
+
+
+class ShipNode(NodeProcess):
+    """One of two `landfall ship` processes of one ship, which answers sensors from two disks."""
+
+    def __init__(self, folder: Path, name: str, door_port: int, other: str, other_port: int) -> None:
+        self.mqtt_port, self.folder = free_port(), folder / name
+        settings = (
+            f'[node]\nnode = "{name}"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{self.folder}"\nport = {{port}}\ntoken = "{TOKEN}"\n'
+            f'[[node.known]]\nnode = "{other}"\nrole = "ship"\nidentity = "{SHIP}"\ntoken = "of-{other}"\n'
+            f'[[node.peers]]\nnode = "{other}"\nurl = "http://127.0.0.1:{other_port}"\ntoken = "of-{name}"\n'
+            f'[intake]\nack = "two_nodes"\n'
+            f'[intake.endpoint]\nport = {self.mqtt_port}\nanonymous_publish = ["landfall/#"]\n'
+        )
+        super().__init__(folder / f"{name}-settings", "ship", name, TOKEN, settings, door_port)
+
+    def lose_disk(self) -> None:
+        """All that it has is gone."""
+        shutil.rmtree(self.folder)
+
+    def held(self) -> list[int]:
+        """The numbers of the readings it has, by whoever took them in."""
+        return [int(row["device_at_ms"] - AT_MS) // 1000 for row in self.rows("containers")]
+
+
+@contextmanager
+def pair(folder: Path) -> Iterator[list[ShipNode]]:
+    """Both, started; killed at the end whatever happens."""
+    ports = free_port(), free_port()
+    nodes = [ShipNode(folder, "bridge", ports[0], "engine", ports[1]), ShipNode(folder, "engine", ports[1], "bridge", ports[0])]
+    try:
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.wait_ready()
+        yield nodes
+    finally:
+        for node in nodes:
+            node.kill()
+
+
+class Sensors:
+    """They publish all the time to the first node that answers them, and what it did not acknowledge to the next."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[int, set[int]] = {}
+        self._sent: dict[tuple[int, int], int] = {}
+        self.acknowledged: set[int] = set()
+        self.published = 0
+        self._clients = [self._client(at, port) for at, port in enumerate(ports)]
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._publish)
+
+    def __enter__(self) -> Sensors:
+        for client in self._clients:
+            client.loop_start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        for client in self._clients:
+            client.disconnect()
+            client.loop_stop()
+
+    def finish(self) -> None:
+        """Nothing new from now on; returns once all is acknowledged."""
+        self._ending.set()
+        wait(lambda: len(self.acknowledged) == self.published, lambda: f"{self.published - len(self.acknowledged)} wait", 2 * DEADLINE_S)
+
+    def _client(self, at: int, port: int) -> mqtt.Client:
+        client = mqtt.Client(CallbackAPIVersion.VERSION2, f"sensors-{at}", clean_session=False, protocol=mqtt.MQTTv311)
+        client.reconnect_delay_set(1, 1)
+
+        def published(_: mqtt.Client, __: Any, mid: int, ___: ReasonCode, ____: Any) -> None:
+            with self._lock:
+                if (number := self._sent.get((at, mid))) is not None:
+                    self.acknowledged.add(number)
+                    self._waiting.pop(number, None)
+
+        client.on_publish = published
+        client.connect_async("127.0.0.1", port)
+        return client
+
+    def _publish(self) -> None:
+        while not self._ending.is_set() or self._waiting:
+            at = next((at for at, client in enumerate(self._clients) if client.is_connected()), None)
+            if at is not None:
+                with self._lock:
+                    for number in [number for number, tried in self._waiting.items() if at not in tried]:
+                        self._send(at, number)
+                    if not self._ending.is_set() and len(self._waiting) < ONE_KILL:
+                        self._waiting[self.published] = set()
+                        self._send(at, self.published)
+                        self.published += 1
+            time.sleep(0.002)
+
+    def _send(self, at: int, number: int) -> None:
+        payload = json.dumps({"device": "TRK-1", "at": AT_MS + 1000 * number, "return_c": number / 10}).encode()
+        self._waiting[number].add(at)
+        self._sent[at, self._clients[at].publish(TOPIC, payload, 1).mid] = number
+
+
+def strike(chance: random.Random, nodes: list[ShipNode], sensors: Sensors) -> None:
+    """Kill one or both after some more readings; take one disk away now and then; and start again."""
+    before = len(sensors.acknowledged)
+    wait(lambda: len(sensors.acknowledged) >= before + chance.randrange(1, ONE_KILL), nodes[0].tail, 2 * DEADLINE_S)
+    struck = chance.choice([nodes[:1], nodes[1:], nodes])
+    for node in struck:
+        node.kill()
+    if chance.random() < 0.5:
+        chance.choice(struck).lose_disk()
+    for node in struck:
+        node.start()
+    for node in struck:
+        node.wait_ready()
+
+
+def check(chance: random.Random, nodes: list[ShipNode], sensors: Sensors) -> None:
+    """All that was acknowledged is on either disk. Twice is a reading there only if a node took it in before the other's came to it, or
+    before its own came back to it: histories leave one of them."""
+    sensors.finish()
+    wait(lambda: all(len(set(node.held())) == sensors.published for node in nodes), nodes[0].tail)
+    lost, left = chance.sample(nodes, 2)
+    lost.kill()
+    lost.lose_disk()
+    assert set(left.held()) == sensors.acknowledged == set(range(sensors.published))
+    by_origin = [(row["origin"], row["device_at_ms"]) for row in left.rows("containers")]
+    assert len(set(by_origin)) == len(by_origin)
+
+
+def through(folder: Path, seed: int, kills: int) -> None:
+    chance = random.Random(seed)
+    with pair(folder) as nodes, Sensors([node.mqtt_port for node in nodes]) as sensors:
+        for _ in range(kills):
+            strike(chance, nodes, sensors)
+        check(chance, nodes, sensors)
+
+
+def test_killed_and_robbed_of_a_disk_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    through(tmp_path, seed=2, kills=3)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_and_robbed_again_and_again(tmp_path: Path, seed: int) -> None:
+    through(tmp_path, seed, int(os.environ.get("LANDFALL_KILLS", "50")) // 5)
