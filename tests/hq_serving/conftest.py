@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
@@ -87,9 +89,8 @@ def table_rows(url: str) -> dict[str, list[str]]:
 
 def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", database_url: str = "") -> ApiSettings:
     """An API's settings over the log and the store in `folder`, with everyone's account made."""
-    accounts = Accounts(folder / "accounts.db")
-    for account in ACCOUNTS:
-        accounts.add(account, PASSWORD)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "accounts.db").write_bytes(_everyone())
     return ApiSettings.model_validate(
         {
             "database_url": database_url or sqlite_url(folder),
@@ -101,6 +102,16 @@ def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", data
             "metrics_every_s": 3600,
         }
     )
+
+
+@cache
+def _everyone() -> bytes:
+    """A file of all accounts: hashing their passwords takes long on purpose, and once is enough."""
+    with TemporaryDirectory() as folder:
+        accounts = Accounts(Path(folder) / "accounts.db")
+        for account in ACCOUNTS:
+            accounts.add(account, PASSWORD)
+        return (Path(folder) / "accounts.db").read_bytes()
 
 
 def still_clock(now_ms: int = NOW_MS) -> FleetClock:

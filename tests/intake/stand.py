@@ -30,7 +30,7 @@ from streams.metrics import Metrics
 from streams.records import StoredRecord
 from streams.words import Position
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 AT = 1_777_593_600_000
 BOX = "MSKU1234565"
 OPEN = EndpointSettings(port=0, anonymous_publish=("landfall/#",))
@@ -131,6 +131,10 @@ class Publisher:
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int:
         """Publish; the packet identifier."""
         return self.client.publish(topic, payload, qos).mid
+
+    async def welcomed(self) -> None:
+        """Returns once the endpoint has answered: what paho is given before and while it connects it sends in an order of its own."""
+        await asyncio.to_thread(self.wait, lambda p: bool(p.connects))
 
     def wait(self, done: Callable[[Publisher], bool]) -> None:
         """Returns once `done(self)`; fails after the deadline."""

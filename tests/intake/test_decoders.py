@@ -73,6 +73,7 @@ async def test_dcsa_events_become_readings_at_the_endpoint(tmp_path: Path) -> No
     """A reefer's measurement, and in one body a door, the same again and a milestone: each reading once; what is none is told."""
     async with stand(tmp_path, OTHERS, DCSA, StillClock(AT + 7_200_000)) as here:
         with Publisher(here.endpoint.port) as publisher:
+            await publisher.welcomed()
             publisher.publish("dcsa/bigblue/events", json.dumps(REEFER).encode())
             publisher.publish("dcsa/bigblue/events", json.dumps({"events": [DOOR, DOOR, LOADED]}).encode())
             publisher.publish("dcsa/bigblue/events", json.dumps(REEFER).encode())
@@ -122,6 +123,7 @@ async def test_a_decoder_of_ones_own_is_named_in_the_settings(tmp_path: Path) ->
     mine = settings(("text/#", f"{__name__}:backwards"), ("odd/#", f"{__name__}:elsewhere"), ("#", f"{__name__}:elsewhere"))
     async with stand(tmp_path, OTHERS, mine, StillClock(AT + 7_200_000)) as here:
         with Publisher(here.endpoint.port) as publisher:
+            await publisher.welcomed()
             publisher.publish("text/1", f"{BOX} T-1 4.5".encode())
             publisher.publish("text/2", f"{BOX} T-1 999".encode())
             publisher.publish("text/3", b"MSKU1234566 T-1 4.5")

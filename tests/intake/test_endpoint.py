@@ -37,6 +37,7 @@ CONNECT_311 = packet(0x10, b"\0\4MQTT\4\2\0\x3c\0\2it")
 async def test_what_paho_hears_acknowledged_is_in_the_log(tmp_path: Path, protocol: MQTTProtocolVersion) -> None:
     async with stand(tmp_path) as one:
         with Publisher(one.endpoint.port, protocol) as publisher:
+            await publisher.welcomed()
             mids = {publisher.publish(TOPIC, payload(n)) for n in range(READINGS)}
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
             rows = one.rows("containers")
@@ -60,6 +61,7 @@ async def test_the_same_reading_twice_is_stored_once_and_acknowledged_each_time(
     for _ in range(2):  # the second time after a restart: the window is rebuilt from the log
         async with stand(tmp_path) as one:
             with Publisher(one.endpoint.port) as publisher:
+                await publisher.welcomed()
                 for n in range(50):
                     publisher.publish(TOPIC, payload(n))
                     publisher.publish(TOPIC, payload(n, gateway="GW-2"))
@@ -72,6 +74,7 @@ async def test_the_same_reading_twice_is_stored_once_and_acknowledged_each_time(
 async def test_a_device_whose_clock_stands_still_is_no_repeat(tmp_path: Path) -> None:
     async with stand(tmp_path) as one:
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             mids = {publisher.publish(TOPIC, payload(0, return_c=float(n))) for n in range(10)}
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
         assert [row.record.signals["return_c"] for row in one.rows("containers")] == [float(n) for n in range(10)]
@@ -81,6 +84,7 @@ async def test_ten_megabytes_are_described_acknowledged_and_the_node_goes_on(tmp
     big = bytes(range(256)) * 40_000
     async with stand(tmp_path) as one:
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             mids = {publisher.publish(TOPIC, one_payload) for one_payload in (payload(0), big, payload(1), payload(2, pad="x" * 65_000))}
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
             assert publisher.disconnects == []
@@ -108,6 +112,7 @@ async def test_a_bad_message_lands_in_exceptions_and_costs_its_neighbours_nothin
 ) -> None:
     async with stand(tmp_path) as one:
         with Publisher(one.endpoint.port, protocol) as publisher:
+            await publisher.welcomed()
             good = {publisher.publish(TOPIC, payload(n)) for n in range(3)}
             bad = publisher.publish(topic, sent)
             good |= {publisher.publish(TOPIC, payload(n)) for n in range(3, 6)}
@@ -127,6 +132,7 @@ async def test_a_bad_message_lands_in_exceptions_and_costs_its_neighbours_nothin
 async def test_a_wrong_check_digit_and_a_future_clock_are_flagged_never_dropped(tmp_path: Path) -> None:
     async with stand(tmp_path) as one:
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             mids = {
                 publisher.publish("landfall/containers/MSKU1234560/reading", payload(0)),
                 publisher.publish("landfall/ships/9321484/location", payload(0, latitude_deg=1.0, longitude_deg=103.0)),
@@ -153,6 +159,7 @@ async def test_a_node_that_is_behind_the_fleets_time_asks_before_it_calls_a_devi
 
     async with stand(tmp_path, clock=FleetClock(FleetTime(wall_ms, AT, 0.0), ask)) as one:
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             mids = {publisher.publish(TOPIC, payload(0))}
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
             assert not asked
@@ -291,6 +298,7 @@ async def test_half_packets_and_a_client_that_does_not_read_cost_the_others_noth
         with pytest.raises(TimeoutError):  # the node stops reading from it: its own buffers fill
             await asyncio.to_thread(deaf.sendall, CONNECT_311.replace(b"it", b"de") + b"\xc0\0" * 4_000_000)
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             mids = {publisher.publish(TOPIC, payload(n)) for n in range(READINGS)}
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
         half.sendall(publish_packet(0)[40:])
@@ -306,6 +314,7 @@ async def test_more_in_flight_than_allowed_ends_a_v5_client_and_slows_a_311_one(
         heard = await ask(one.endpoint.port, connect_5 + b"".join(publish_packet(n, v5=True) for n in range(50)))
         assert heard[-4:] == b"\xe0\2\x93\0"
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             mids = {publisher.publish(TOPIC, payload(n)) for n in range(READINGS)}
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
             assert publisher.disconnects == []
@@ -332,6 +341,7 @@ async def test_over_a_full_disk_nothing_is_acknowledged_and_nothing_forgotten(tm
     async with stand(tmp_path, pipeline_settings=small, options=FileLogOptions(disk=disk)) as one:
         disk.writes_left = 0
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             for n in range(READINGS):
                 publisher.publish(TOPIC, payload(n))
             await eventually(lambda: one.counts().get("intake_append_retries", 0) >= 3)

@@ -20,6 +20,7 @@ async def test_the_longest_payload_that_can_be_taken_is_kept_whole_when_nothing_
     settings = EndpointSettings(port=0, anonymous_publish=("landfall/#",), packet_bytes_max=TAKEN_BYTES_MAX)
     async with stand(tmp_path, settings) as one:
         with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
             mids = {publisher.publish(TOPIC, sent) for sent in (payload(0), noise, payload(1))}
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
         assert len(one.rows("containers")) == 2

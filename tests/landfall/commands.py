@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from subprocess import CompletedProcess
+
 import pytest
 
 from landfall.cli import main
@@ -16,3 +20,19 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
         code = int(ended.code or 0)
     printed = capsys.readouterr()
     return code, printed.out, " ".join(printed.err.split())
+
+
+def called(*words: object) -> CompletedProcess[str]:
+    """The same for a test that captures nothing, as of a process: the start of a real one takes most of a second of processor time."""
+    out, err = (TextIOWrapper(BytesIO(), encoding="utf-8") for _ in range(2))
+    code = 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main([str(word) for word in words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    printed = []
+    for one in (out, err):
+        one.seek(0)
+        printed.append(one.read())
+    return CompletedProcess(words, code, *printed)

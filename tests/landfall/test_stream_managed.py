@@ -21,7 +21,7 @@ from streams.node.node import Node
 from streams.retention.runs import RUN
 from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
-from tests.landfall.commands import run
+from tests.landfall.commands import called, run
 from tests.landfall.test_log_shown import landfall
 from tests.node.fleet import Calendar, address, readings, settings, until
 from tests.node.test_definitions import bodies
@@ -38,25 +38,25 @@ def at(tmp_path: Path) -> Iterator[tuple[str, ...]]:
 
 
 def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], tmp_path: Path) -> None:
-    done = landfall("stream", "create", NAME, "age_days=365", "access=role:claims", *at)
+    done = called("stream", "create", NAME, "age_days=365", "access=role:claims", *at)
     assert (done.returncode, done.stdout) == (0, f"{NAME} is set, version 1\n"), done.stderr
-    assert "has settings of its own already" in landfall("stream", "create", NAME, "age_days=1", *at).stderr
-    done = landfall("stream", "set", NAME, "bytes=1000000", "patience_s=5", *at)
+    assert "has settings of its own already" in called("stream", "create", NAME, "age_days=1", *at).stderr
+    done = called("stream", "set", NAME, "bytes=1000000", "patience_s=5", *at)
     assert done.stdout == f"{NAME} is set, version 2\n", done.stderr
     for where in (at, ("--folder", tmp_path)):
-        shown = json.loads(landfall("stream", "show", NAME, "--json", *where).stdout)
+        shown = json.loads(called("stream", "show", NAME, "--json", *where).stdout)
         value = shown["value"]
         assert (shown["version"], value["retention"]) == (2, {"age_days": 365, "bytes": 1_000_000}), "what is not named stays as it was"
         assert (value["patience_s"], value["access"], value["replicate"]) == (5, "role:claims", ["customer/duckworks"])
-    versions = [json.loads(line) for line in landfall("stream", "versions", NAME, "--folder", tmp_path, "--json").stdout.splitlines()]
+    versions = [json.loads(line) for line in called("stream", "versions", NAME, "--folder", tmp_path, "--json").stdout.splitlines()]
     assert [(one["version"], one["by"]) for one in versions] == [(1, "Cleo"), (2, "Cleo")]
     assert [one["value"]["access"] for one in versions] == ["role:claims"] * 2
     assert [one["value"]["retention"] for one in versions] == [{"age_days": 365}, {"age_days": 365, "bytes": 1_000_000}]
-    assert "role:claims" in landfall("stream", "versions", NAME, "--folder", tmp_path).stdout
-    told = landfall("stream", "show", NAME, "--folder", tmp_path).stdout
+    assert "role:claims" in called("stream", "versions", NAME, "--folder", tmp_path).stdout
+    told = called("stream", "show", NAME, "--folder", tmp_path).stdout
     assert "365 days" in told
     assert "1,000,000 B" in told
-    listed = landfall("stream", "ls", *at).stdout
+    listed = called("stream", "ls", *at).stdout
     assert [line.split()[0] for line in listed.splitlines() if "365 days" in line] == [NAME]
 
 
@@ -86,31 +86,31 @@ def test_two_who_change_one_stream_at_once_lose_neither_change(
 
 
 def test_every_mistake_is_told_at_once_and_nothing_is_set(at: tuple[str, ...]) -> None:
-    done = landfall("stream", "create", "containers", "age_days=-3", "replicate=hq,customer/duckworks", "lane=fast", *at)
+    done = called("stream", "create", "containers", "age_days=-3", "replicate=hq,customer/duckworks", "lane=fast", *at)
     told = " ".join(done.stderr.split())
     assert done.returncode == 2
     assert all(problem in told for problem in ("age_days is a number above 0", "customers/duckworks and no other", "lane: it is one of"))
-    assert "has no settings of its own" in " ".join(landfall("stream", "set", "containers", "age_days=3", *at).stderr.split())
-    assert "is no setting" in landfall("stream", "create", "containers", "forever", *at).stderr
+    assert "has no settings of its own" in " ".join(called("stream", "set", "containers", "age_days=3", *at).stderr.split())
+    assert "is no setting" in called("stream", "create", "containers", "forever", *at).stderr
 
 
 def test_what_is_unset_goes_by_the_patterns_again(at: tuple[str, ...]) -> None:
     def shown() -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(landfall("stream", "show", NAME, "--json", *at).stdout)
+        told: dict[str, Any] = json.loads(called("stream", "show", NAME, "--json", *at).stdout)
         return told
 
-    assert landfall("stream", "create", "customers/*", "age_days=90", "lane=events", *at).returncode == 0
-    assert landfall("stream", "create", NAME, "age_days=365", "bytes=1000000", "lane=alerts", *at).returncode == 0
-    done = landfall("stream", "unset", NAME, "age_days", "lane", *at)
+    assert called("stream", "create", "customers/*", "age_days=90", "lane=events", *at).returncode == 0
+    assert called("stream", "create", NAME, "age_days=365", "bytes=1000000", "lane=alerts", *at).returncode == 0
+    done = called("stream", "unset", NAME, "age_days", "lane", *at)
     assert (done.returncode, done.stdout) == (0, f"{NAME} is set, version 2\n"), done.stderr
     assert (shown()["value"]["retention"], shown()["value"]["lane"]) == ({"age_days": 90, "bytes": 1_000_000}, "events")
-    done = landfall("stream", "unset", NAME, "lane", "color", *at)
+    done = called("stream", "unset", NAME, "lane", "color", *at)
     assert (done.returncode, "has no lane and no color of its own" in done.stderr, "it has bytes" in done.stderr) == (2, True, True)
-    assert landfall("stream", "unset", NAME, *at).returncode == 0
+    assert called("stream", "unset", NAME, *at).returncode == 0
     assert (shown()["version"], shown()["value"]["retention"]) == (3, {"age_days": 90, "bytes": None})
-    assert "has no settings of its own" in landfall("stream", "unset", NAME, *at).stderr
-    assert "has no settings of its own" in landfall("stream", "set", NAME, "bytes=1", *at).stderr
-    assert landfall("stream", "create", NAME, "bytes=7", *at).stdout == f"{NAME} is set, version 4\n"
+    assert "has no settings of its own" in called("stream", "unset", NAME, *at).stderr
+    assert "has no settings of its own" in called("stream", "set", NAME, "bytes=1", *at).stderr
+    assert called("stream", "create", NAME, "bytes=7", *at).stdout == f"{NAME} is set, version 4\n"
 
 
 async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp
         at = ("--api", str(client.base_url).rstrip("/"), "--username", "cleo", "--password", PASSWORD)
 
         async def done(*words: str) -> subprocess.CompletedProcess[str]:
-            return await asyncio.to_thread(landfall, "stream", *words, *at)
+            return await asyncio.to_thread(called, "stream", *words, *at)
 
         await until(lambda: tokyo.log.position("containers") == hq.log.position("containers"))
         assert NAME not in tokyo.log.streams(), "by default a customer's stream stays where it was made"

@@ -82,7 +82,7 @@ def readings(first: int, count: int, topic: str = "MSKU1234565") -> Append:
     return Append("containers", to_batch(rows))
 
 
-async def until(condition: Callable[[], bool], deadline_s: float = 20.0) -> float:
+async def until(condition: Callable[[], bool], deadline_s: float = 60.0) -> float:
     """Wait until the condition holds; returns the seconds that took. Raises AssertionError at the deadline."""
     began_s = time.monotonic()
     while not condition():
@@ -106,8 +106,8 @@ class Station:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: Popen[bytes] | None = None
-        self.writer = AppendDoor(self.url, f"door-of-{name}", timeout_s=10)
-        self.reader = ReadDoor(self.url, f"door-of-{name}", timeout_s=10)
+        self.writer = AppendDoor(self.url, f"door-of-{name}", timeout_s=30)
+        self.reader = ReadDoor(self.url, f"door-of-{name}", timeout_s=30)
 
     def start(self, crash_at: str | None = None) -> None:
         folder = self.folder / self.name
@@ -130,7 +130,7 @@ class Station:
         self.process.terminate()
         return self.wait()
 
-    def wait(self, timeout_s: float = 20.0) -> int:
+    def wait(self, timeout_s: float = 60.0) -> int:
         assert self.process is not None
         return self.process.wait(timeout_s)
 
