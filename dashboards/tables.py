@@ -32,6 +32,20 @@ LOST = (
     Column("chance", "Lost", right=True),
     Column("state", "State", markup=True),
 )
+SENDINGS = (
+    Column("sent", "Sent", right=True),
+    Column("to", "To whom"),
+    Column("means", "By what means"),
+    Column("by", "Written down by"),
+)
+NOTICED = (
+    Column("container", "Container", mono=True),
+    Column("became", "What became of it"),
+    Column("booking", "Booking", mono=True),
+    Column("cargo", "Cargo"),
+    Column("between", "Between, UTC", right=True),
+    Column("position", "Where the ship was"),
+)
 EVIDENCE = (
     Column("family", "Evidence"),
     Column("detail", "What was seen"),
@@ -226,6 +240,36 @@ def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Tex
             "boxes": words.number(due["boxes"]["count"]),
         }
         for due in due_in
+    ]
+
+
+def sending_rows(report: Row, now_at_ms: int) -> list[Texts]:
+    """Rows of SENDINGS: to whom a loss report went, when and how."""
+    return [
+        {
+            "sent": f"{words.moment(one['sent_at_ms'])}, {words.age(one['sent_at_ms'], now_at_ms)}",
+            "to": f"{words.recipient(one['to'])} {one['name']}".strip(),
+            "means": one["means"],
+            "by": one["by"],
+        }
+        for one in report["sendings"]
+    ]
+
+
+def notice_rows(notice: Row) -> list[Texts]:
+    """Rows of NOTICED: an owner's own boxes in one notice."""
+    return [
+        {
+            "container": box["container"],
+            "became": words.became(box["became"]),
+            "booking": box["booking"],
+            "cargo": box["cargo"],
+            "between": words.NOTHING
+            if box["lost_at_ms"] is None
+            else f"{words.stamp(box['lost_at_ms'])} and {words.stamp(box['lost_until_ms'])}",
+            "position": words.position(box if box["latitude_deg"] is not None else None),
+        }
+        for box in notice["boxes"]
     ]
 
 

@@ -50,6 +50,7 @@ FAMILIES: dict[str, str] = {
     "position": "Its position",
     "contra": "Against a loss",
     "incident": "The incident",
+    "person": "A person's word",
 }
 SIGNALS: dict[str, str] = {
     "silence": "silent for longer than expected",
@@ -68,6 +69,27 @@ SIGNALS: dict[str, str] = {
     "discharge": "being loaded or discharged",
     "in_port": "the ship lies in port",
     "heard_again": "heard again",
+    "seen": "seen on board",
+    "collapsed": "seen on board, its stack collapsed",
+    "gone": "a count was taken: gone",
+}
+RECIPIENTS: dict[str, str] = {
+    "SHIPS_IN_VICINITY": "Ships in the vicinity",
+    "COASTAL_STATE": "Nearest coastal State",
+    "FLAG_STATE": "Flag State",
+    "COMPANY": "Company",
+    "OTHER": "",
+}
+BECAME: dict[str, str] = {
+    "PROBABLY_LOST": "Probably lost overboard",
+    "AT_RISK": "Being looked for: it has no tracker",
+    "HEARD_AGAIN": "Aboard: heard again",
+}
+REPORT_STATES: dict[str, tuple[str, str]] = {
+    "draft": ("draft", "warning"),
+    "edited": ("draft, edited", "warning"),
+    "approved": ("approved, not sent yet", "accent"),
+    "sent": ("sent", "good"),
 }
 BASES: dict[str, str] = {"ACTUAL": "measured", "ESTIMATED": "estimated from the ship's track", "DISCOVERED": "where it was discovered"}
 
@@ -214,6 +236,16 @@ def event(code: str) -> str:
 def status(code: str | None) -> str:
     """What a box's status means."""
     return NOTHING if not code else STATUSES.get(code, code.replace("_", " ").capitalize())
+
+
+def recipient(code: str) -> str:
+    """To whom a loss report went."""
+    return RECIPIENTS.get(code, code)
+
+
+def became(code: str) -> str:
+    """What an owner's notice says became of a box."""
+    return BECAME.get(code, code)
 
 
 def rule(code: str) -> str:

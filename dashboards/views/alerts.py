@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboards import markup, tables, theme, words
 from dashboards.client import NotThere, address
-from dashboards.views import parts, session
+from dashboards.views import lossreports, parts, session
 
 Answer = Mapping[str, Any]
 BOXES_ASKED_MAX = 60
@@ -60,6 +60,8 @@ def _incident(incident: Answer, alerts: Sequence[Answer], names: Mapping[str, st
             names_at_risk = ", ".join(incident["at_risk"])
             st.html(markup.paragraph(f"At risk beside them, without a tracker of their own: {names_at_risk}"))
         _evidence(incident, boxes)
+        if session.logged_in().sees_fleet:
+            lossreports.show(incident["incident_id"], now_at_ms)
 
 
 def _incident_head(incident: Answer, names: Mapping[str, str], tone: str, now_at_ms: int) -> str:

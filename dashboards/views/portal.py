@@ -44,6 +44,7 @@ def _map_and_alerts() -> None:
 
 def _bookings() -> None:
     with session.telling_trouble():
+        _notices()
         papers = session.ask_all("/bookings")
         bookings = papers["items"]
         boxes = session.ask_all("/containers")
@@ -55,6 +56,21 @@ def _bookings() -> None:
         chosen = st.selectbox("Booking", [ALL_BOOKINGS, *references], key="portal-booking", label_visibility="collapsed")
         shown = boxes if chosen == ALL_BOOKINGS else session.ask_all("/containers", booking=chosen)
         parts.container_list(shown["items"], told, tables.names_of(told, shown), "portal-boxes")
+
+
+def _notices() -> None:
+    """What the carrier tells this owner of its boxes in loss reports, from when its policy lets owners know."""
+    told = session.ask("/notices")
+    for notice in told["items"]:
+        with st.container(border=True, key=f"notice-{notice['notice_id']}"):
+            ship = f"{notice['ship_name'] or 'Ship'} (IMO {notice['ship']})"
+            parts.heading("Notice of loss", f"{ship} · {words.counted(len(notice['boxes']), 'container')} of yours")
+            st.html(markup.table(tables.NOTICED, tables.notice_rows(notice), ""))
+            file = f"notice-{notice['notice_id'][:8]}.txt"
+            key = f"save-{notice['notice_id']}"
+            st.download_button(
+                "Save the notice", notice["text"], file, "text/plain", key=key, icon=":material/download:", on_click="ignore"
+            )
 
 
 COLUMNS = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,8 +14,13 @@ from numpy.typing import NDArray
 from playwright.sync_api import Page, expect
 
 from cargo.identifiers import make_container
+from cargo.lossform import Filled
+from cargo.lossreport import Box, Content, Head, ReportBook, Sending, approve, drafted, mark_sent
 from dashboards import theme, words
-from tests.dashboards.stage import Stage, staged, until
+from streams.link.door import AppendDoor
+from streams.log import Append
+from streams.records import Record, to_batch
+from tests.dashboards.stage import TOKEN, Stage, staged, until
 from tests.dashboards.tab import LAND, PASSWORD, Tab, Windows, browser
 
 SEA, DUCK = (0x0B, 0x1D, 0x2E), (255, 205, 40)
@@ -195,6 +201,56 @@ def test_an_incident_shows_its_evidence_and_is_acknowledged(stage: Stage, tab: T
     expect(page.get_by_text("on deck").first).to_be_visible()
     page.get_by_role("button", name=re.compile(r"^Acknowledge \d")).click()
     expect(page.get_by_text("acknowledged by Mira Okafor").first).to_be_visible()
+
+
+def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxes_alone(
+    stage: Stage, tab: Tab, new_tab: Callable[[], Tab], tmp_path: Path
+) -> None:
+    """The desk shows how far the ship's report came and to whom it went, its text, and the PDF; an owner its own boxes, and no total."""
+    [incident] = asked(stage, "mira", "incidents")["items"]
+    report(stage, incident)
+    tab.enter(stage.url, "mira", "/alerts")
+    page = tab.page
+    expect(page.get_by_text("Loss report 1, INITIAL")).to_be_visible()
+    history = re.compile(f"{len(stage.fallen())} lost, 1 at risk, .* approved by Master Moe, .* sent 1 time")
+    expect(page.get_by_text(history)).to_be_visible()
+    expect(page.get_by_role("cell", name="Nearest coastal State RCC Australia")).to_be_visible()
+    page.get_by_text("As text to transcribe").click()
+    expect(page.get_by_text("LOSS OF FREIGHT CONTAINER(S) FROM A SHIP").first).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="PDF").click()
+    assert saved.value.path().read_bytes().startswith(b"%PDF-")
+    page.get_by_text("Loss report 1, INITIAL").scroll_into_view_if_needed()
+    tab.picture("desk-report", tmp_path)
+    owner = new_tab()
+    owner.enter(stage.url, "ducks")
+    own = sorted(set(stage.fallen()) & set(stage.numbers("duckworks")))
+    other = stage.numbers("merlion")[0]
+    notice = owner.page.locator("[class*='st-key-notice-']")
+    boxes = words.counted(len(own), "container")
+    expect(notice.get_by_text(re.compile(f"Notice of loss.*{boxes} of yours"))).to_be_visible()
+    for number in own:
+        expect(notice.get_by_role("cell", name=number)).to_be_visible()
+    expect(notice.get_by_role("cell", name="Probably lost overboard").first).to_be_visible()
+    notice.scroll_into_view_if_needed()
+    owner.picture("portal-notice", tmp_path)
+    assert not owner.was_told(other)
+
+
+def report(stage: Stage, incident: Mapping[str, Any]) -> None:
+    """The ship's report of the incident, approved, and sent to the coastal State, comes to headquarters' log."""
+    at_ms = incident["raised_at_ms"]
+    fell = {"latitude_deg": -33.9, "longitude_deg": 151.9, "lost_at_ms": at_ms - 90_000, "lost_until_ms": at_ms - 80_000}
+    lost = tuple(Box(container=number, at_ms=at_ms, cargo="goods", **fell) for number in stage.fallen())
+    beside = (Box(container=stage.numbers("merlion")[0], at_ms=at_ms),)
+    lines = {"number_lost": Filled(len(lost), "RECKONED", "boxes with trackers"), "number_is": Filled("ESTIMATED", "RECKONED")}
+    head = Head(incident["incident_id"], incident["ship"], "INITIAL", 1)
+    made = [drafted(head, Content(lines, lost, beside, ()), "news", 0, f"ship-{incident['ship']}", at_ms)]
+    made.append(approve(ReportBook([made[0].body]).reports()[0], "Master Moe", at_ms + 60_000))
+    sending = Sending(at_ms + 120_000, "COASTAL_STATE", "RCC Australia", "Inmarsat-C", "Master Moe")
+    made.append(mark_sent(ReportBook([one.body for one in made]).reports()[0], sending, at_ms + 120_000))
+    records = [Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made]
+    AppendDoor(stage.door, TOKEN).append([Append("reports", to_batch(records))])
 
 
 def test_ports_and_health_say_what_is_known_and_how_old(stage: Stage, tab: Tab) -> None:
