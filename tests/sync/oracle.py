@@ -31,6 +31,7 @@ OVER_SATELLITE = ("alerts", "ships", "aboard")
 SETTABLE = "quays"
 """The stream whose rights headquarters sets otherwise while the fleet is under way."""
 UNPROVEN = "records from a peer are not what their origin signed"
+REFUTED = "a peer said that records are gone, and their origin has brought them"
 SAID_WITHIN_S = 3.0
 """After so long a node has told its peers what it has got: nothing but a fragment is ever before that on the line."""
 _BEGIN, _FRAGMENT = 10, 11
@@ -75,6 +76,7 @@ class Oracle:
         self._held: dict[tuple[str, Key], RangeSet] = {}
         self._since: dict[tuple[str, Key], list[tuple[float, RangeSet]]] = {}
         self._alone: dict[Wired, float] = {}
+        self._poisoned: set[tuple[str, Key]] = set()
         self._radios: dict[str, Radio] = {}
         self._tracks: dict[Wired, list[Key]] = {}
         self._begun: dict[Wired, dict[int, tuple[Key, int, int]]] = {}
@@ -113,6 +115,7 @@ class Oracle:
     def set_aside(self, node: Node, key: Key, first: int, end: int) -> None:
         """A node has found these not to be what was signed: it lets go of them."""
         self._held[node.me.node, key].remove(first, end)
+        self._poisoned.add((node.me.node, key))
         self._since.pop((node.me.node, key), None)
 
     def committed(self, node: Node, stream: str) -> None:
@@ -157,15 +160,18 @@ class Oracle:
     def reported(self, node: Node, report: Report) -> None:
         """A node accuses a peer: it must be one that is at fault."""
         peer = report.details.get("peer")
-        if report.reason == UNPROVEN and self._excused(report):
+        if report.reason == UNPROVEN and self._excused(node, report):
             return
+        if report.reason == REFUTED and self.liars:
+            return  # it passed on what it had heard
         honest = peer not in self.suspects and node.me.node not in self.suspects and report.reason not in self.expected_reports
         assert not honest, f"{node.me.node} reports '{report.reason}' without cause: {report.details}"
 
-    def _excused(self, report: Report) -> bool:
-        """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more."""
+    def _excused(self, node: Node, report: Report) -> bool:
+        """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more, or a forged
+        statement stood here in its place."""
         key = (str(report.details["stream"]), Origin.parse(str(report.details["origin"])))
-        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key)
+        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key) or self._poisoned_at(node, key)
 
     def said(self, end: Wired, data: bytes) -> None:
         """A node says something: no name that the other may not know, no data that it may not have, no acknowledgement too early."""
@@ -216,8 +222,8 @@ class Oracle:
 
     def _known_there(self, end: Wired, key: Key, begin: m.Begin) -> bool:
         """Whether the peer has had all of it for a while, and has been heard since: it has said so before."""
-        if end.session.peer.node in self.liars:
-            return False
+        if end.session.peer.node in self.liars or (key[0] == SETTABLE and not self.proven()):
+            return False  # in the latter case not all can ever hear the same of who may have it
         lacks = RangeSet([(begin.first, begin.end)])
         for at_s, gained in self._since.get((end.session.peer.node, key), []):
             if max(at_s, end.connection.since_s, self.late_until_s) + SAID_WITHIN_S < end.heard_s:
@@ -268,6 +274,8 @@ class Oracle:
 
     def _comes(self, source: Node, target: Node, key: Key) -> bool:
         honest = key[1].node not in self.liars and not self._unprovable(key)
+        if honest and signed_at_once(key[0]) and self._poisoned_at(target, key):
+            return False  # brought again just so, a forged statement stays where the true one would stand
         return honest and self.flows(source, target.me, key) and may_hold(target.me, key, _set_of(target))
 
     def _lacks(self, source: Node, target: Node, key: Key) -> RangeSet:
@@ -278,6 +286,14 @@ class Oracle:
         lacks = one.held.within(0, len(self.truth[key]))
         lacks.update(gone.common(self.gone.get(key, ())))
         return lacks.without(settled)
+
+    def _poisoned_at(self, node: Node, key: Key) -> bool:
+        """Whether a forged statement stands in the way of a true one there, or did."""
+        heads = (key[0] + HEADS, key[1])
+        if not self.liars or (node.me.node, heads) in self._poisoned:
+            return bool(self.liars)
+        said = node.log.blocks(heads, 0, node.log.of(heads).held.end())
+        return any(rows_of(block) != self.truth.get(heads, [])[block.first : block.end] for block in said)
 
     def proven(self) -> bool:
         """Whether all that is acted upon can be believed by everybody, for all that disks have lost."""
@@ -301,7 +317,7 @@ class Oracle:
     def unheard(self, ship: Node) -> Iterator[str]:
         """Alerts of a ship that nobody ashore has, nor any that has lost them since."""
         for key in ship.log.lines():
-            if key[0] == "alerts" and key[1].node == ship.me.node:
+            if key[0] == "alerts" and key[1].node == ship.me.node and not self._unprovable(key):
                 left = ship.log.of(key).held.without(self.disaster.get(key, ()))
                 for node in self._honest():
                     left = left.without(node.log.of(key).settled() if node.me.role in ("port", "hq") else ())
