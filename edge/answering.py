@@ -110,7 +110,7 @@ class Answering:
     def _answers_before(self) -> list[Answer]:
         """Every answer of this node, of whatever generation; what was sent with them is remembered."""
         answers = []
-        for topic, body in Bodies(self._node.log, CARRIER, own=self._node.log.node).news():
+        for topic, body in Bodies(self._node.log, CARRIER, own={self._node.log.node}).news():
             try:
                 if "block" in body:
                     self._remember(body)

@@ -45,7 +45,7 @@ class LossReports:
 
     def __init__(self, node: Node, watching: Watching) -> None:
         self._node, self._watching = node, watching
-        self._imo = node.settings.identity
+        self._imo, self._hers = node.settings.identity, {node.settings.node, *node.settings.companions()}
         self._news: dict[str, Bodies] = {}
         self._alerts, self._reports = AlertBook(), ReportBook()
         self._one = asyncio.Lock()
@@ -116,7 +116,7 @@ class LossReports:
         return self._reports.find(made.body["report_id"])
 
     def _catch_up(self) -> None:
-        """Takes in what this node has appended to `alerts` and `reports` since the last time."""
+        """Takes in what this ship's nodes have appended to `alerts` and `reports` since the last time."""
         for topic, body in self._own_news(ALERTS):
             try:
                 alert = _reportable(read_alert(body))
@@ -138,7 +138,7 @@ class LossReports:
     def _own_news(self, stream: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if stream not in self._news:
             unread = partial(self._unread, stream)
-            self._news[stream] = Bodies(self._node.log, stream, own=self._node.log.node, unread=unread)
+            self._news[stream] = Bodies(self._node.log, stream, own=self._hers, unread=unread)
         return self._news[stream].news()
 
     def _incidents(self) -> list[Standing]:

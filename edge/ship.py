@@ -35,6 +35,7 @@ async def run_ship(settings: ShipSettings) -> None:
         (aboard,),
         settings.port_entries(),
         decided_in=DECISIONS,
+        companions=companions,
     )
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)

@@ -36,7 +36,7 @@ class PassedOver:
 
 
 class OwnReadings:
-    """The readings that `node` took in itself, of whatever generation. What other nodes appended is left to them. For one thread.
+    """The readings that `node` took in, of whatever generation. What other nodes appended is left to them. For one thread.
 
     `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most.
     """

@@ -1,10 +1,11 @@
 """The watch over a node's own log: cargo's pure rules run on what has been appended, their alerts and events appended exactly once.
 
-The watch is a consumer of the streams it hears; of readings it takes only those its own node took in. What a step made and the Positions it
-was made from are committed together, so after a crash it is neither lost nor made twice. Its memory is kept in a snapshot file now and
-then, never in the log; at start the steps since the snapshot are taken again, cut exactly as the `consumers` stream says they were cut, and
-what they make is known to be in the log already. A snapshot that is missing, damaged or ahead of the log costs time only: then every step
-the log still holds is taken again.
+The watch is a consumer of the streams it hears; of readings it takes only those that its own node took in, or another of the same ship or
+port: each of them watches it all, and what two of them say has the same id. What a step made and the Positions it was made from are
+committed together, so after a crash it is neither lost nor made twice. Its memory is kept in a snapshot file now and then, never in the
+log; at start the steps since the snapshot are taken again, cut exactly as the `consumers` stream says they were cut, and what they make is
+known to be in the log already. A snapshot that is missing, damaged or ahead of the log costs time only: then every step the log still
+holds is taken again.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class Watching:
 
     `told_by`: streams with the registry entries this watch hears of (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
     knows without being told, such as the ports of the settings. `decided_in`: the stream of what people aboard say of boxes, or None.
+    `companions`: the other nodes of the same ship or port, whose readings are watched too.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Watching:
         told_by: Sequence[str] = (),
         known: Sequence[Entry] = (),
         decided_in: str | None = None,
+        companions: Sequence[str] = (),
     ) -> None:
         self._settings, self._known, self._told_by = settings, tuple(known), tuple(told_by)
         self._decided_in = (decided_in,) if decided_in else ()
@@ -106,7 +109,8 @@ class Watching:
         self._clock, self._metrics, self._report = clock, metrics, report
         self.patience_s: Callable[[str], float | None] = _for_ever
         self._consumers: dict[str, Consumer] = {}
-        self._own: OwnReadings | None = None
+        self._nodes = (settings.place.node, *companions)
+        self._taken_in: list[OwnReadings] = []
         self._state = self._new_state()
         self._stepping = asyncio.Lock()
         self._snapshot_at_s = 0.0
@@ -182,8 +186,7 @@ class Watching:
     def _read_and_judge(self, log: Log) -> _Step | None:
         standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         polled = {stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in (*self._told_by, *self._decided_in)}
-        own = self._own = self._own or OwnReadings(log, log.node, self._clock, lambda stream: self.patience_s(stream))
-        readings, passed = own.poll({stream: standing[stream] for stream in STREAMS}, ROWS_AT_ONCE_MAX)
+        readings, passed = self._taken_in_since(log, {stream: standing[stream] for stream in STREAMS})
         polled |= readings
         if all(polled[stream].position == position for stream, position in standing.items()):
             return None
@@ -195,6 +198,19 @@ class Watching:
         self._metrics.count("watch_events", len(outcome.events))
         appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
         return _Step(polled, [*appends, *self._told_of(passed)])
+
+    def _taken_in_since(self, log: Log, standing: Positions) -> tuple[dict[str, Polled], list[PassedOver]]:
+        """What each node took in: one that is behind, or has a hole, holds up no other."""
+        if not self._taken_in:
+            self._taken_in = [OwnReadings(log, node, self._clock, lambda stream: self.patience_s(stream)) for node in self._nodes]
+        found = {stream: Polled((), position) for stream, position in standing.items()}
+        passed: list[PassedOver] = []
+        for own in self._taken_in:
+            polled, over = own.poll(standing, ROWS_AT_ONCE_MAX)
+            passed += over
+            for stream, one in polled.items():
+                found[stream] = Polled((*found[stream].batches, *one.batches), found[stream].position.merged(one.position))
+        return found, passed
 
     def _told_of(self, passed: Sequence[PassedOver]) -> list[Append]:
         """That the watch goes on without these."""
@@ -210,12 +226,12 @@ class Watching:
         return [Append(EXCEPTIONS, to_batch(records))] if records else []
 
     def _judge(self, batches: Mapping[str, Sequence[Batch]]) -> Outcome:
-        """Registry entries first, then all readings this node took in itself, in order of time, whichever stream they are in; then what
+        """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then what
         people said."""
         outcome = Outcome()
         for stream in self._told_by:
             _add(outcome, learn(self._state, self._entries(batches.get(stream, ()))))
-        own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node == self._settings.place.node]
+        own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node in self._nodes]
         heard = [row for batch in own for row in _heard(batch)]
         heard.sort(key=lambda row: row.order_at_ms)
         _add(outcome, step(self._state, heard))

@@ -28,7 +28,13 @@ class PortNode:
         self.intake = Intake(taken, self.node.clock, self.node.metrics, others, companions)
         if settings.node.role == "port":
             self._watching = Watching(
-                settings.watch_settings(), settings.node.folder, self.node.clock, self.node.metrics, self.node.report, ("registry",)
+                settings.watch_settings(),
+                settings.node.folder,
+                self.node.clock,
+                self.node.metrics,
+                self.node.report,
+                ("registry",),
+                companions=companions,
             )
             self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s
             self.node.add_background("intake", self._take_in)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from streams.log import LogReader
@@ -16,8 +16,8 @@ Unread = Callable[[Coordinates, ValueError], None]
 class Bodies:
     """What is new in one stream of `log`; a hole that has filled since is new too. Not for several threads at once."""
 
-    def __init__(self, log: LogReader, stream: str, own: str | None = None, unread: Unread = lambda at, problem: None) -> None:
-        """`own`: the name of the node whose records alone are read, of whatever generation; None: everyone's. `unread` hears of each
+    def __init__(self, log: LogReader, stream: str, own: Collection[str] | None = None, unread: Unread = lambda at, problem: None) -> None:
+        """`own`: the names of the nodes whose records alone are read, of whatever generation; None: everyone's. `unread` hears of each
         record whose body does not read (`streams.records.read_body`)."""
         self._log, self._stream, self._own, self._unread = log, stream, own, unread
         self._read: dict[Origin, RangeSet] = {}
@@ -27,7 +27,7 @@ class Bodies:
         with one that does not read, are left out. Raises as `LogReader.run`; what was not given to its end is given again.
         """
         for origin, one in sorted(self._log.ledger(self._stream).items()):
-            if self._own not in (None, origin.node):
+            if self._own is not None and origin.node not in self._own:
                 continue
             read = self._read.setdefault(origin, RangeSet())
             for first, end in one.held.without(read):

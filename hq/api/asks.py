@@ -81,7 +81,7 @@ class AskDesk:
                     self._learn(stream, text)
             self._positions[stream] = self._positions.get(stream, Position()).merged(end)
         for node in sorted({origin.node for origin in self.reader.ledger(CARRIER)}):
-            bodies = self._answers.setdefault(node, Bodies(self.reader, CARRIER, own=node))
+            bodies = self._answers.setdefault(node, Bodies(self.reader, CARRIER, own={node}))
             for topic, body in bodies.news():
                 self._hear(node, topic.removeprefix(TOPIC), body)
 

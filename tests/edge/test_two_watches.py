@@ -1,0 +1,116 @@
+"""Goal: each of a ship's two nodes watches over all of her boxes, whichever took a reading in; what both say is one; and one alone goes
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cargo.alerts import AlertBook
+from cargo.heard import Heard
+from cargo.outcome import Place
+from cargo.registry import entry_body
+from cargo.state import WatchSettings
+from intake.watching import Watching
+from streams.clock import StillClock
+from streams.log import Append
+from streams.node.node import Node
+from streams.records import Record, to_batch
+from tests.cargo.sea import SHIP, Sea
+from tests.intake.stand import stored
+from tests.intake.test_watching import FALLS_MS, UNTIL_MS, voyage
+from tests.node.fleet import Calendar, address, until
+from tests.node.test_companions import IMO, alike, settings
+
+LOST = 3
+PARTS = 12
+
+
+@asynccontextmanager
+async def watched(name: str, folder: Path, clock: StillClock, peers: Sequence[Any] = ()) -> AsyncIterator[Node]:
+    """A node of the ship with a watch, which knows her load list."""
+    own = settings(name, folder)
+    node = Node(own.model_copy(update={"peers": tuple(peers)}), clock, process="ship")
+    watching = Watching(
+        WatchSettings(Place(name, ship=IMO)), own.folder, clock, node.metrics, node.report, (f"aboard/{IMO}",), companions=own.companions()
+    )
+
+    async def watch() -> None:
+        await watching.run(node.log, node)
+
+    node.add_background("watch", watch)
+    await node.start()
+    told = [Record(one.topic, body=entry_body(one)) for one in Sea(boxes=24).entries()]
+    await node.append([Append(f"aboard/{IMO}", to_batch(told))])
+    try:
+        yield node
+    finally:
+        await node.stop()
+
+
+@asynccontextmanager
+async def pair(folder: Path, clock: StillClock) -> AsyncIterator[tuple[Node, Node]]:
+    """Both nodes, in session."""
+    async with (
+        watched("bridge", folder, clock) as bridge,
+        watched("engine", folder, clock, [address("engine", "bridge", bridge.url)]) as engine,
+    ):
+        await until(lambda: "bridge" in engine.links.status())
+        yield bridge, engine
+
+
+async def hear(node: Node, readings: Sequence[Heard]) -> None:
+    """Its sensors say so, all in one commit."""
+    said = {stream: [one for one in readings if ("." in one.topic) == (stream == "ships")] for stream in ("ships", "containers")}
+    rows = {stream: [Record(one.topic, one.device, one.device_at_ms, one.signals) for one in some] for stream, some in said.items() if some}
+    if rows:
+        await node.append([Append(stream, to_batch(some)) for stream, some in rows.items()])
+
+
+def told(node: Node, by: str) -> list[tuple[str, str, str]]:
+    """Alerts and events in the log of `node` that `by` appended: id, state or code, topic; sorted."""
+    bodies = [(row, dict(row.record.body or {})) for stream in ("alerts", "events") for row in stored(node.log, stream)]
+    own = [(row.record.topic, body) for row, body in bodies if row.coordinates.origin.node == by]
+    return sorted((body.get("alert_id") or body["event_id"], body.get("state") or body["event"], topic) for topic, body in own)
+
+
+def lost(node: Node) -> int:
+    """How many boxes are lost, by the fold of all alerts there."""
+    book = AlertBook((row.record.topic, dict(row.record.body or {})) for row in stored(node.log, "alerts"))
+    return sum(one.body["rule"] == "lost_container" and one.body["state"] != "retracted" for one in book.standing())
+
+
+def parts(readings: list[Heard]) -> list[list[Heard]]:
+    return [readings[n * len(readings) // PARTS : (n + 1) * len(readings) // PARTS] for n in range(PARTS)]
+
+
+async def test_both_say_the_same_of_what_either_heard(tmp_path: Path) -> None:
+    assert SHIP == IMO
+    clock = Calendar(UNTIL_MS)
+    async with pair(tmp_path, clock) as (bridge, engine):
+        for part in parts(voyage()):
+            of_engine = [one for one in part if "." not in one.topic and sum(one.topic.encode()) % 2]
+            await hear(bridge, [one for one in part if one not in of_engine])
+            await hear(engine, of_engine)
+            await until(lambda: alike("containers", bridge, engine) and alike("ships", bridge, engine))
+        await until(lambda: lost(bridge) == lost(engine) == LOST)
+        await until(lambda: alike("alerts", bridge, engine) and alike("events", bridge, engine))
+        await until(lambda: told(bridge, "bridge") == told(bridge, "engine") != [])
+
+
+async def test_one_alone_goes_on(tmp_path: Path) -> None:
+    """Killed before the boxes fall: whoever is left raises the alerts, once, from what both had heard."""
+    clock = Calendar(UNTIL_MS)
+    before = [one for one in voyage() if one.order_at_ms < FALLS_MS - 120_000]
+    after = [one for one in voyage() if one.order_at_ms >= FALLS_MS - 120_000]
+    async with pair(tmp_path, clock) as (bridge, engine):
+        await hear(bridge, before)
+        await until(lambda: alike("containers", bridge, engine) and alike("ships", bridge, engine))
+        await bridge.stop()
+        await hear(engine, after)
+        await until(lambda: lost(engine) == LOST)
+        ids = [id_ for id_, state, _ in told(engine, "engine") if state == "raised"]
+        assert len(ids) == len(set(ids))
