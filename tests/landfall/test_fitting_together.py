@@ -77,12 +77,13 @@ MISTAKES = [
     (
         'username = "ship-a"',
         'username = "Ship A"',
-        "node.log.username is 'Ship A' and should be of another form; write one like \"tokyo\"",
+        "node.log.username: 'Ship A' can not be written where a Kafka names a login; write letters and digits of ASCII, and after the first "
+        "of them also . _ @ + -",
     ),
     (
         "min_insync = 2",
         "min_insync = 4",
-        "node.log.min_insync: 4 of 3 copies can not have a block; write 3 or less, or raise replication",
+        "node.log.min_insync: 4 of 3 copies can not have a record; write 3 or less, or raise replication",
     ),
     (
         'username = "bay-2"',
