@@ -19,6 +19,7 @@ from streams.logs.files import FileLogReader
 from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
+from tests.landfall.commands import called
 from tests.landfall.test_log_shown import landfall
 
 NOW_MS = 1_777_593_600_000
@@ -56,11 +57,11 @@ def test_a_ship_is_started_and_followed_from_her_bay_plans(at: tuple[str, ...], 
     plan, after = tmp_path / "tokyo.edi", tmp_path / "singapore.edi"
     plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
     after.write_bytes(write_bayplan(AFTER, "3", NOW_MS))
-    done = landfall("bayplan", "import", plan, *at)
+    done = called("bayplan", "import", plan, *at)
     assert done.returncode == 0, done.stderr
     assert f"load list {IMO}/1 is written, version 1: 2 loaded, what is discharged is not known" in done.stdout
-    assert "stood like this already, version 1" in landfall("bayplan", "import", plan, *at).stdout
-    done = landfall("bayplan", "import", after, "--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00", *at)
+    assert "stood like this already, version 1" in called("bayplan", "import", plan, *at).stdout
+    done = called("bayplan", "import", after, "--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00", *at)
     assert done.returncode == 0, done.stderr
     assert f"load list {IMO}/2 is written, version 1: 1 loaded, 1 discharged" in done.stdout
     first, second = load_lists(tmp_path)
@@ -73,30 +74,30 @@ def test_a_ship_is_started_and_followed_from_her_bay_plans(at: tuple[str, ...], 
 def test_what_is_exported_is_imported_the_same(at: tuple[str, ...], tmp_path: Path, dialect: str) -> None:
     plan, out = tmp_path / "plan.edi", tmp_path / "out.edi"
     plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
-    assert landfall("bayplan", "import", plan, *at).returncode == 0
-    done = landfall("bayplan", "export", IMO, out, "--dialect", dialect, *at)
+    assert called("bayplan", "import", plan, *at).returncode == 0
+    done = called("bayplan", "export", IMO, out, "--dialect", dialect, *at)
     assert done.stdout == f"{out}: 3 boxes of load list {IMO}/1\n", done.stderr
     assert read_bayplan(out.read_bytes()).plan.boxes == BOXES
-    assert "stood like this already, version 1" in landfall("bayplan", "import", out, *at).stdout
-    assert "no load list of ship 9999999" in landfall("bayplan", "export", "9999999", out, *at).stderr
+    assert "stood like this already, version 1" in called("bayplan", "import", out, *at).stdout
+    assert "no load list of ship 9999999" in called("bayplan", "export", "9999999", out, *at).stderr
 
 
 def test_every_problem_is_told_at_once_and_nothing_is_written(at: tuple[str, ...], tmp_path: Path) -> None:
     plan = tmp_path / "bad.edi"
     content = write_bayplan(AFTER, "2", NOW_MS).replace(b"0330106", b"03301xx").replace(NUMBERS[3].encode(), b"MSKU0000000")
     plan.write_bytes(content.replace(b"22G1", b"22", 1))
-    done = landfall("bayplan", "import", plan, *at)
+    done = called("bayplan", "import", plan, *at)
     told = " ".join(done.stderr.split())
     assert done.returncode == 2
     assert all(word in told for word in ("3 problems in", "segment 7 (LOC+147+03301xx::5)", "'22' is no size/type code", "MSKU0000000"))
     assert "--leave-out-bad" in told
-    done = landfall("bayplan", "import", plan, "--leave-out-bad", *at)
+    done = called("bayplan", "import", plan, "--leave-out-bad", *at)
     told = " ".join(done.stderr.split())
     assert done.returncode == 2
     assert all(word in told for word in ("--ship", "--port", "--departs")), "all that is missing is asked for at once"
     assert load_lists(tmp_path) == []
     where = ("--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00")
-    done = landfall("bayplan", "import", plan, "--leave-out-bad", *where, *at)
+    done = called("bayplan", "import", plan, "--leave-out-bad", *where, *at)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("left out:") == 3
     assert [box.container for box in load_lists(tmp_path)[0].aboard] == [NUMBERS[2]]
@@ -112,7 +113,7 @@ def test_who_carries_a_tracker_is_said_beside_the_plan(
     plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
     (tmp_path / "list.txt").write_text(f"{NUMBERS[1]}\n\n{NUMBERS[3]}\n")
     said = ("--trackers", tmp_path / trackers if trackers.endswith(".txt") else trackers) if trackers else ()
-    done = landfall("bayplan", "import", plan, *said, *at)
+    done = called("bayplan", "import", plan, *said, *at)
     assert done.returncode == 0, done.stderr
     assert tuple(box.container for box in load_lists(tmp_path)[0].aboard if box.tracker) == carrying
 

@@ -18,7 +18,7 @@ from streams.logs.backup import backup, restore
 from streams.logs.checking import Tally, check
 from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.segments import file_path, segment_numbers
-from tests.landfall.commands import run
+from tests.landfall.commands import called, run
 from tests.landfall.test_log_shown import landfall
 from tests.node.process import ROOT
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
@@ -30,7 +30,7 @@ def test_a_whole_log_checks_while_it_is_written(tmp_path: Path) -> None:
     log = open_log(tmp_path, options=SMALL)
     for start in range(0, 200, 10):
         append_rows(log, rows(10, start=start))
-    done = landfall("log", "check", "-f", tmp_path)
+    done = called("log", "check", "-f", tmp_path)
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("all is well: ")
     assert " 200 records" in done.stdout
@@ -49,7 +49,7 @@ def test_a_flipped_bit_is_found_and_named(tmp_path: Path, seed: int) -> None:
     data = bytearray(path.read_bytes())
     data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     path.write_bytes(data)
-    done = landfall("log", "check", "-f", tmp_path)
+    done = called("log", "check", "-f", tmp_path)
     assert done.returncode == 1, done.stdout
     assert f"damaged: {path.name} bytes " in done.stdout
 
@@ -62,7 +62,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
     data = bytearray(index.read_bytes())
     data[8192:12_000] = bytes(12_000 - 8192)
     index.write_bytes(data)
-    done = landfall("log", "check", "-f", tmp_path)
+    done = called("log", "check", "-f", tmp_path)
     assert done.returncode == 1
     assert "the index" in done.stdout
 
@@ -222,5 +222,5 @@ def test_what_can_not_be_is_told(tmp_path: Path) -> None:
         (("restore", tmp_path / "there", "-f", tmp_path), "is no backup of a log"),
         (("check", "-f", tmp_path / "there"), "there is no log in"),
     ):
-        done = landfall("log", *words)
+        done = called("log", *words)
         assert (done.returncode, told in " ".join((done.stderr + done.stdout).split())) == (2, True), done

@@ -22,7 +22,7 @@ from streams.log import Append
 from streams.logs.files import FileLog
 from streams.records import Record, Value, to_batch
 from streams.retention.thinning import Thinning
-from tests.landfall.commands import run
+from tests.landfall.commands import called, run
 from tests.node.process import ROOT
 from tests.proof.kit import SigningNode
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
@@ -64,7 +64,7 @@ def test_a_digest_says_that_it_is_one(log: FileLog, tmp_path: Path) -> None:
     """In a container's history, beside the readings that came later, with its window in UTC."""
     window = {"from_at_ms": AT_MS - 3_600_000, "until_at_ms": AT_MS, "readings": 2, "return_min_c": 4.25}
     log.append([Append("digests", to_batch([Record(NUMBER, None, AT_MS - 20_000, window)]))])
-    lines = landfall("log", "history", NUMBER, "--folder", tmp_path).stdout.splitlines()
+    lines = called("log", "history", NUMBER, "--folder", tmp_path).stdout.splitlines()
     assert [line.split("  ")[1].partition(":")[0] for line in lines] == ["digests", "containers", "containers"]
     told = "from_at_ms=2026-04-30 22:58:20Z  readings=2  return_min_c=4.25  until_at_ms=2026-04-30 23:58:20Z"
     assert lines[0].endswith(f"{told}  received 2026-05-01 00:00:00Z  (a digest: of readings that waited on board)  (not proven yet)")
@@ -74,7 +74,7 @@ def test_a_body_is_told_in_words(log: FileLog, tmp_path: Path) -> None:
     """Times as times, texts as they are, nothing of what is null; and nothing that a hostile payload could do to a terminal."""
     body = {"at_ms": AT_MS, "title": "Box overboard", "by": None, "lost": [1.5, True], "slot": {"from_at_ms": AT_MS, "x\x1b": "\x1b[2J"}}
     log.append([Append("alerts", to_batch([Record(NUMBER, body=body)]))])
-    told = landfall("log", "cat", "alerts", "--folder", tmp_path).stdout
+    told = called("log", "cat", "alerts", "--folder", tmp_path).stdout
     at = "2026-04-30 23:58:20Z"
     assert told.endswith(f'{{at_ms: {at}, lost: [1.5, yes], slot: {{from_at_ms: {at}, "x\\u001b": "\\u001b[2J"}}, title: Box overboard}}\n')
 
@@ -84,7 +84,7 @@ def test_a_text_is_one_text_and_does_nothing_to_the_terminal(log: FileLog, tmp_p
     evil = "x\x1b[2J\n2026-05-01 00:00:00Z  containers:forged:0"
     log.append([Append("containers", to_batch([Record("MSKU7654321", evil, AT_MS, {"gateway": evil, "place": "quay  return_c=99"})]))])
     for words in (("cat", "containers"), ("tail", "containers"), ("history", "MSKU7654321")):
-        told = landfall("log", *words, "-f", tmp_path).stdout
+        told = called("log", *words, "-f", tmp_path).stdout
         assert "\x1b" not in told
         [line] = [line for line in told.splitlines() if "forged" in line]
         assert f"device={json.dumps(evil)}  gateway={json.dumps(evil)}" in line
@@ -239,7 +239,7 @@ def test_a_history_says_what_is_not_proven_yet(tmp_path: Path, capsys: pytest.Ca
 def test_a_history_says_what_was_kept_of_what_is_gone(tmp_path: Path) -> None:
     log = ship_log(tmp_path, 1)
     assert Thinning(log, "containers", none_ashore, no_excursions).step(1 << 62)
-    out = landfall("log", "history", box(1), "-f", tmp_path, "-n", "1").stdout
+    out = called("log", "history", box(1), "-f", tmp_path, "-n", "1").stdout
     assert "containers.kept:" in out
     assert f"(kept of containers:{log.origin}:" in out
     assert ": the rest of its 1 h is thinned)" in out
