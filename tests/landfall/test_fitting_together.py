@@ -77,8 +77,8 @@ MISTAKES = [
     (
         'username = "ship-a"',
         'username = "Ship A"',
-        "node.log.username: 'Ship A' can not be written where a Kafka names a login; write letters and digits of ASCII, and after the first "
-        "of them also . _ @ + -",
+        "node.log.username: 'Ship A' can not be written where a Kafka names a login; write letters and digits of ASCII, and after "
+        "the first of them also . _ @ + -",
     ),
     (
         "min_insync = 2",
