@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-READY_S_MAX = 30
+READY_S_MAX = 90
 _MADE = ("-U", "landfall", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
 _QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "listen_addresses=")
 

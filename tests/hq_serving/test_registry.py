@@ -49,11 +49,11 @@ def running_node(folder: Path, port: int = 0) -> Iterator[str]:
         await node.start()
         return node
 
-    node = asyncio.run_coroutine_threadsafe(make(), loop).result(30)
+    node = asyncio.run_coroutine_threadsafe(make(), loop).result(90)
     try:
         yield node.url
     finally:
-        asyncio.run_coroutine_threadsafe(node.stop(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(node.stop(), loop).result(90)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -73,13 +73,13 @@ def headquarters(folder: Path, log: FileLogSettings | KafkaLogSettings = FileLog
 
     thread = threading.Thread(target=lambda: asyncio.run(live()), name="headquarters")
     thread.start()
-    assert begun.wait(30), "headquarters did not start"
+    assert begun.wait(90), "headquarters did not start"
     node, loop, stop = ready[0]
     try:
         yield node
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+        thread.join(90)
 
 
 def reading(box: str, at_ms: int, **signals: Any) -> Record:

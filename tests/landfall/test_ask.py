@@ -51,12 +51,12 @@ def at_sea(folder: Path, since_ms: int) -> Iterator[Node]:
         vessel.link([address("ship-a", "hq", hq.url, "satellite")])
         return hq, vessel
 
-    hq, vessel = asyncio.run_coroutine_threadsafe(start(), loop).result(30)
+    hq, vessel = asyncio.run_coroutine_threadsafe(start(), loop).result(90)
     try:
         yield hq
     finally:
         for node in (vessel, hq):
-            asyncio.run_coroutine_threadsafe(node.stop(), loop).result(30)
+            asyncio.run_coroutine_threadsafe(node.stop(), loop).result(90)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

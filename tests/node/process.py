@@ -17,7 +17,7 @@ from streams.errors import LandfallError
 from streams.link.door import AppendDoor, ReadDoor
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 
 
 class NodeProcess:

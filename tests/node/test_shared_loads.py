@@ -27,7 +27,7 @@ class SlowLog:
 
     def blocks(self, *what: Any) -> Iterator[Block]:
         self.asked += 1
-        self.free.wait(10)
+        self.free.wait(60)
         if self.problem:
             raise self.problem
         return self._log.blocks(*what)
