@@ -63,10 +63,14 @@ class Transfer:
         return self.at >= len(self.loaded.data)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Slot:
+    """One transfer at a time, and the next one read ahead. `heads`: of what alerts are believed by, read beside them and sent right beside
+    them."""
+
     lane: Lane
     live: bool
+    heads: bool = False
     todo: dict[Key, None] = field(default_factory=dict)
     loading: Load | None = None
     ready: Transfer | None = None
@@ -81,7 +85,9 @@ class Sender:
         self._lane_of = lane_of
         self._track_number = track_number
         self._tracks: dict[Key, PeerTrack] = {}
-        self._slots = [_Slot(lane, live) for lane in Lane for live in (True, False)]
+        self._turns = {lane: [_Slot(lane, live) for live in (True, False)] for lane in Lane}
+        self._turns[Lane.ALERTS] = [*(_Slot(Lane.ALERTS, live, heads=True) for live in (True, False)), *self._turns[Lane.ALERTS]]
+        self._slots = [slot for slots in self._turns.values() for slot in slots]
         self._unacknowledged: dict[int, Transfer] = {}
         self._in_flight_bytes = {True: 0, False: 0}  # alerts, all else
         self._resumable: dict[Key, list[PartialBlock]] = {}
@@ -114,9 +120,8 @@ class Sender:
     def work(self, key: Key) -> None:
         """There may be something of `key` to send."""
         self.track(key)
-        for slot in self._slots:
-            if slot.lane == self._lane_of(key[0]):
-                slot.todo[key] = None
+        for slot in self._slots_of(key[0]):
+            slot.todo[key] = None
 
     def settle(self, key: Key, ranges: RangeSet) -> None:
         """The peer has these: what is on its way of them is cut short."""
@@ -170,12 +175,11 @@ class Sender:
         """The next message of data; None when there is nothing to send, or the window is full."""
         if self._cancels:
             return self._cancels.popleft()
-        for lane in Lane:
-            live, backlog = self._slots[2 * lane], self._slots[2 * lane + 1]
-            for slot in (live, backlog):
+        for turns in self._turns.values():
+            for slot in turns:
                 if (slot.current or slot.ready) and (message := self._fragment(slot, now_s)):
-                    # The other of the two goes first next time.
-                    self._slots[2 * lane], self._slots[2 * lane + 1] = (backlog, live) if slot is live else (live, backlog)
+                    turns.remove(slot)
+                    turns.append(slot)  # the others go first next time
                     return message
         return None
 
@@ -227,6 +231,11 @@ class Sender:
     def backlog_records(self, now_s: float) -> int:
         """How many records the peer still lacks, as far as known here; for metrics."""
         return sum(self._tracks[key].wanted(self._held(key), now_s).count() for key in self._todo())
+
+    def _slots_of(self, stream: str) -> list[_Slot]:
+        lane = self._lane_of(stream)
+        heads = lane is Lane.ALERTS and stream.endswith(HEADS)
+        return [slot for slot in self._turns[lane] if slot.heads == heads]
 
     def _todo(self) -> set[Key]:
         return {key for slot in self._slots for key in slot.todo}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import pytest
+
 from streams.definitions import Definitions
 from streams.policy import Lane
 from streams.ranges import RangeSet
@@ -66,6 +68,23 @@ def test_an_alert_overtakes_a_backlog_by_all_but_one_fragment() -> None:
     fragment_s = (FRAGMENT_BYTES_MIN + 200) / RATE_BYTES_S
     assert world.clock.at_s - raised_s <= LATENCY_S + fragment_s + 0.05
     assert not world.complete("tokyo")
+
+
+def test_what_an_alert_is_believed_by_goes_right_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long reading takes, nothing of the backlog comes between: where the origin's key is known, the one waits for the other."""
+    monkeypatch.setattr("tests.sync.world.READ_S", 0.1)
+    world, tap = _ship_and_port(20_000)
+    world.connect("ship-a", "tokyo", latency_s=LATENCY_S, rate_bytes_s=RATE_BYTES_S)
+    world.run(10.0)
+    for _ in range(3):
+        tap.said.clear()
+        for stream in ("alerts", "alerts.heads"):
+            world.stations["ship-a"].append(stream, [b"overboard"])
+        world.run_until(lambda: {"alerts", "alerts.heads"} <= set(tap.streams()))
+        world.run(1.0)
+        streams = tap.streams()
+        assert abs(streams.index("alerts") - streams.index("alerts.heads")) == 1
+        assert streams.count("containers") > 2, "the backlog is under way"
 
 
 def test_lanes_leave_in_their_order() -> None:
