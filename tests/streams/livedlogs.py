@@ -1,4 +1,4 @@
-"""Two nodes' logs with all that lives on them: producers who retry, consumers, thinning, backups that come back."""
+"""Two nodes' logs, whatever their kind, with all that lives on them: producers who retry, consumers, thinning; backups that come back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from streams.consumers import Consumer
+from streams.errors import Trimmed
 from streams.log import Append, Appended
 from streams.logs.backup import backup, restore
 from streams.ranges import RangeSet
@@ -41,19 +42,23 @@ class LivedLogs(TwoLogs):
     def __init__(self) -> None:
         super().__init__()
         self.memories = {node: Memory() for node in ("ship-a", "port-b")}
-        self.backups: dict[str, tuple[Path, Memory]] = {}
 
     @rule(node=NODES, stream=st.sampled_from(STREAMS), producer=PRODUCERS, count=st.integers(1, 5))
     def produce(self, node: str, stream: str, producer: str, count: int) -> None:
         """A producer with an outbox: its sequences go up."""
         log, sent = self.logs[node], self.memories[node].sent
-        before = sent[stream, producer][0].sequence if (stream, producer) in sent else None
-        append = Append(stream, rows(count, start=self.appended, topics=5), producer, (before or 0) + 1)
+        append = self.next_of(node, stream, producer, count)
         [answer] = log.append([append])
         assert (answer.origin, answer.count, answer.repeated) == (log.origin, count, False)
         self.note(append, answer.origin, answer.first)
         sent[stream, producer] = append, answer
         self.appended += count
+
+    def next_of(self, node: str, stream: str, producer: str, count: int) -> Append:
+        """What the producer at that node appends next."""
+        sent = self.memories[node].sent
+        before = sent[stream, producer][0].sequence if (stream, producer) in sent else None
+        return Append(stream, rows(count, start=self.appended, topics=5), producer, (before or 0) + 1)
 
     @rule(node=NODES, stream=st.sampled_from(STREAMS), commits=st.integers(3, 8))
     def fill(self, node: str, stream: str, commits: int) -> None:
@@ -91,6 +96,45 @@ class LivedLogs(TwoLogs):
             assert len(lost & kept.keys()) == thinned.kept > 0
             assert all(kept[key]["number"] == before[key]["number"] for key in lost & kept.keys())
 
+    @rule(node=NODES, stream=st.sampled_from(STREAMS), rows_max=st.integers(1, 30))
+    def read_on_at_the_other(self, node: str, stream: str, rows_max: int) -> None:
+        """A consumer takes its Position to the other copy. Of what that copy is behind in, it gets nothing, nor of what stands after a
+        hole; and it is told where that copy has dropped more than it has read.
+        """
+        [other] = {"ship-a", "port-b"} - {node}
+        position = Consumer(self.logs[node], f"reader/{stream}", stream).position()
+        traveller = Consumer(self.logs[other], f"traveller/{stream}", stream)
+        traveller.commit(traveller.position().merged(position))
+        at, ledgers = traveller.position(), self.logs[other].ledger(stream)
+        assert at.reaches(position)
+        if any(at[origin] < ledger.floor for origin, ledger in ledgers.items()):
+            with pytest.raises(Trimmed):
+                traveller.poll(rows_max)
+            return
+        polled = traveller.poll(rows_max)
+        found = {row.coordinates for batch in polled.batches for row in batch.rows()}
+        for origin, ledger in ledgers.items():
+            assert polled.position[origin] <= max(at[origin], ledger.next_offset())
+            due = ledger.held.within(at[origin], polled.position[origin])
+            assert {one.offset for one in found if one.origin == origin} == {offset for first, end in due for offset in range(first, end)}
+
+    @invariant()
+    def who_retries_is_told_where_its_records_are(self) -> None:
+        """Every producer's answer may have been lost: each sends its last again. Nothing is appended."""
+        for node, log in self.logs.items():
+            before = {stream: log.ledger(stream) for stream in STREAMS}
+            for append, answer in self.memories[node].sent.values():
+                assert log.append([append]) == [replace(answer, count=0, repeated=True)]
+            assert {stream: log.ledger(stream) for stream in STREAMS} == before
+
+
+class BackedUpLogs(LivedLogs):
+    """As `LivedLogs`, of logs that are backed up: what a node remembers comes back with its log as it was then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backups: dict[str, tuple[Path, Memory]] = {}
+
     @rule(node=NODES)
     def back_up(self, node: str) -> None:
         """While it runs."""
@@ -113,15 +157,6 @@ class LivedLogs(TwoLogs):
         assert self.logs[node].origin != before
         for stream in STREAMS:
             self.positions.pop((node, stream), None)
-
-    @invariant()
-    def who_retries_is_told_where_its_records_are(self) -> None:
-        """Every producer's answer may have been lost: each sends its last again. Nothing is appended."""
-        for node, log in self.logs.items():
-            before = {stream: log.ledger(stream) for stream in STREAMS}
-            for append, answer in self.memories[node].sent.values():
-                assert log.append([append]) == [replace(answer, count=0, repeated=True)]
-            assert {stream: log.ledger(stream) for stream in STREAMS} == before
 
 
 def _source(row: dict[str, object]) -> Coordinates:

@@ -10,7 +10,7 @@ from functools import partial
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 ERROR, NONE = slice(9, 11), b"\0\0"
 """Where InitProducerId's answer has its error, behind number, tags and throttle; and that there is none."""
-HELD_S = 0.5
+HELD_S = 3.0
 HELD_S_MAX = 60.0
 
 
@@ -100,6 +100,11 @@ class LateWay(Way):
         self._through = threading.Event()
         self._done = threading.Event()
         super().__init__(broker)
+
+    @property
+    def holds(self) -> bool:
+        """Whether there was one, which waits until it is let through."""
+        return self._first.locked()
 
     def let_through(self) -> None:
         """Returns once the broker has answered it."""

@@ -16,7 +16,7 @@ from streams.logs.disk import Disk
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
-from tests.streams.livedlogs import PRODUCERS, LivedLogs
+from tests.streams.livedlogs import PRODUCERS, BackedUpLogs
 from tests.streams.logkit import open_log, rows
 from tests.streams.twologs import NODES, STREAMS
 
@@ -47,7 +47,7 @@ DISK = BusyDisk()
 OPTIONS = FileLogOptions(WriteLimits(segment_bytes=1500, marker_commits=5), disk=DISK, levels=(Level(20, 3, 60), Level(60, 3, 200)))
 
 
-class TwoNodes(LivedLogs):
+class TwoNodes(BackedUpLogs):
     """Logs in files: beside all else they are merged, moved and copied, and their processes are killed with half a frame written."""
 
     def __init__(self) -> None:
