@@ -74,7 +74,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "consumers": {"lane": Lane.METRICS, **_FOR_EVER},
     "homes": {"lane": Lane.METRICS, **_FOR_EVER},
     "events": {"lane": Lane.EVENTS},
-    "reports": {"lane": Lane.EVENTS, "originate": ("ship",)},
+    "reports": {"lane": Lane.EVENTS, "originate": ("ship", "hq")},
     "decisions": {"lane": Lane.EVENTS, "originate": ("ship",)},
     "ships": {"lane": Lane.SHIPS},
     "answers": {"lane": Lane.SHIPS, "originate": ("ship",)},

@@ -40,6 +40,7 @@ class Right(StrEnum):
     SEE_PROCESSES = "see how the processes fare"
     SEE_SEARCH_AREAS = "see where to search for lost boxes"
     SEE_REPORTS = "see loss reports"
+    REPORT_LOSSES = "report losses in the company's name"
     SEE_NOTICES = "see what owners are told of losses"
     ASK_SHIPS = "ask ships for what they have on board"
 

@@ -124,7 +124,7 @@ def read_from_the_folder(folder: Path, first: dict[str, Any], capsys: pytest.Cap
     assert boxes == {"duckworks": [number(0), number(2)], "merlion": [number(1)]}
 
 
-async def test_a_report_crosses_the_satellite_and_none_but_a_ship_writes_one(tmp_path: Path) -> None:
+async def test_a_report_crosses_the_satellite_and_none_but_ship_and_company_write_one(tmp_path: Path) -> None:
     """Readings wait for port meanwhile; headquarters has the report as the ship wrote it, and takes no other's."""
     hq, vessel = await started("hq", tmp_path), await started("ship-a", tmp_path)
     vessel.link([address("ship-a", "hq", hq.url, "satellite")])
@@ -134,6 +134,6 @@ async def test_a_report_crosses_the_satellite_and_none_but_a_ship_writes_one(tmp
     assert [found for _, found in Bodies(hq.log, "reports").news()] == [body]
     assert not hq.log.position("containers")
     definition = hq.definitions.of("reports")
-    assert [role for role in get_args(Role) if may_originate(definition, role, f"{role}-x")] == ["ship"]
+    assert [role for role in get_args(Role) if may_originate(definition, role, f"{role}-x")] == ["ship", "hq"]
     for node in (vessel, hq):
         await node.stop()

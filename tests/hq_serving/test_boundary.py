@@ -76,6 +76,9 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/incidents"): Probe(("", "?limit=1", f"?cursor={CURSORS[2]}")),
     ("GET", "/api/incidents/{incident_id}/search-area"): Probe(("", "?wind_speed_ms=9&wind_from_deg=1"), ("i-2", "i-1"), "i-none"),
     ("GET", "/api/incidents/{incident_id}/reports"): Probe(foreign=("i-2", "i-1"), unknown="i-none"),
+    ("POST", "/api/incidents/{incident_id}/reports"): Probe(
+        foreign=("i-2", "i-1"), unknown="i-none", json={"do": "edit", "report": "<>-1", "given": {"afloat": "1"}}
+    ),
     ("GET", "/api/notices"): Probe(),
     ("GET", "/api/asks"): Probe(("", "?limit=1", "?cursor=rubbish")),
     ("GET", "/api/asks/{ask_id}"): Probe(foreign=("q1",), unknown="q2"),

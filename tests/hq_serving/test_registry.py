@@ -15,6 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from cargo.lossform import Filled
+from cargo.lossreport import Box, Content, Head, drafted
 from hq.api.accounts import Account, Accounts
 from hq.api.registrar import ATTEMPTS_MAX, Registrar, Wanted, Written
 from hq.api.registrar import Overtaken as Overruled
@@ -286,6 +288,33 @@ def test_an_alert_is_acknowledged_by_name_once(hq: Headquarters) -> None:
     assert hq.client.get("/api/alerts", headers=crew).json()["items"][0]["acknowledged_by"] == "Crew of One"
     assert hq.client.post("/api/alerts/a-1/acknowledge", headers=log_in(hq.client, "donald")).status_code == 403
     assert hq.client.post("/api/alerts/a-2/acknowledge", headers=crew).status_code == 404
+
+
+def test_the_company_reports_in_the_masters_place_in_its_own_name(hq: Headquarters) -> None:
+    """The ship's draft, edited, approved and written down as sent by operations; nothing in the master's name, and by nobody else."""
+    lost = (Box(container=DUCKS[0], at_ms=NOW_MS),)
+    content = Content({"reported_by": Filled("MASTER", "RECKONED"), "number_lost": Filled(1, "RECKONED")}, lost, (), ())
+    made = drafted(Head("i-7", SHIP, "INITIAL", 1), content, "news", 0, "ship-one", NOW_MS)
+    AppendDoor(hq.door, "door").append([Append("reports", to_batch([Record(made.topic, body=made.body)]))])
+    mira = log_in(hq.client, "mira")
+
+    def do(headers: dict[str, str] = mira, **what: Any) -> httpx.Response:
+        return hq.client.post("/api/incidents/i-7/reports", json={"report": "i-7-1", **what}, headers=headers)
+
+    early = do(do="approve", digest=made.body["digest"])
+    assert (early.status_code, "says that the master reports" in early.json()["error"]) == (422, True)
+    assert "afloat is a whole number" in do(do="edit", given={"afloat": "many"}).json()["error"]
+    edited = do(do="edit", given={"reported_by": "company"}).json()["report"]
+    assert edited["lines"]["reported_by"] == {"value": "COMPANY", "basis": "GIVEN", "source": "Mira"}
+    assert "has changed since it was read" in do(do="approve", digest=made.body["digest"]).json()["error"]
+    assert "is not approved" in do(do="sent", to="FLAG_STATE", means="e-mail").json()["error"]
+    assert do(do="approve", digest=edited["digest"]).json()["report"]["approved_by"] == "Mira"
+    sent = do(do="sent", to="FLAG_STATE", means="e-mail", name="MPA Singapore").json()["report"]
+    assert [(one["to"], one["name"], one["by"]) for one in sent["sendings"]] == [("FLAG_STATE", "MPA Singapore", "Mira")]
+    assert [one["state"] for one in hq.bodies("reports")] == ["draft", "edited", "approved", "sent"]
+    assert [do(log_in(hq.client, who), do="edit", given={}).status_code for who in ("cleo", "crew", "donald")] == [403] * 3
+    assert do(do="edit", given={"afloat": "1"}, report="i-7-2").json()["error"] == "Not done: there is no report 'i-7-2' of this incident."
+    assert do(do="burn").status_code == 422
 
 
 def test_accounts_check_themselves(tmp_path: Path) -> None:

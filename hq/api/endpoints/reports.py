@@ -1,15 +1,20 @@
-"""Loss reports as ships wrote them, for staff; and the notice to each owner, for its owner."""
+"""Loss reports as ships wrote them, and what the company does with them, for staff; and the notice to each owner, for its owner."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
+from cargo.lossreport import To
+from cargo.lossreporting import Change
 from cargo.losstext import report_text
+from cargo.registry import AT_MS_MAX
 from hq.api.access import Right
-from hq.api.errors import not_found
+from hq.api.errors import ApiError, not_found
 from hq.api.services import Asking, framed_clock
 
 router = APIRouter()
@@ -26,6 +31,38 @@ def reports(ask: Asking, incident_id: str) -> dict[str, Any]:
             raise not_found("incident")
     items = [{**one.to_json(), "text": report_text(one)} for one in found]
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "items": items}
+
+
+class Doing(BaseModel):
+    """What the company does with a report, by who has logged in: `edit` with `given` (lines and their texts), `approve` with the
+    `digest` that was read, `sent` with `to`, `means`, and as far as known `name` and `sent_at_ms` (UTC ms; else now)."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"do": "edit", "report": "77aa-1", "given": {"reported_by": "COMPANY"}}]},
+    )
+
+    do: Literal["edit", "approve", "sent"]
+    report: str
+    given: dict[str, str] | None = None
+    digest: str | None = None
+    to: To | None = None
+    means: str | None = None
+    name: str | None = None
+    sent_at_ms: Annotated[int, Field(ge=0, le=AT_MS_MAX)] | None = None
+
+
+@router.post("/incidents/{incident_id}/reports")
+def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
+    """Edit, approve, or write down the sending of a loss report in the company's name, where the master can not. Nothing sends itself."""
+    ask.need(Right.REPORT_LOSSES)
+    try:
+        change = msgspec.convert({**doing.model_dump(exclude_none=True), "by": ask.viewer.name}, Change)
+        done = ask.services.reports.change(incident_id, change)
+    except ValueError as problem:
+        raise ApiError(422, f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
+    told = {**done.to_json(), "text": report_text(done)}
+    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "report": told}
 
 
 @router.get("/notices")
