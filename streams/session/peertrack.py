@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streams.errors import Corrupt
-from streams.ranges import RangeSet
+from streams.ranges import Range, RangeSet
 
 PEER_RANGES_MAX = 10_000
 """Ranges a peer can make us remember of one (stream, origin)."""
+
+
+APART_RECORDS = 32
+"""A range of fewer records is not shared among those that could bring it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,8 @@ class PeerTrack:
 
     `settled`: what the peer needs no more, by its own word. `busy`: being read here or on its way, not yet acknowledged. `unreadable`: what
     our own log could not give. `live_from`: offsets from here on are the newest, the others backlog.
-    `lingering`: a few new records wait for more of their kind, until `linger_until_s`; else that is when such last went.
+    `backlog_at`: one past what was read last of the backlog. `lingering`: a few new records wait for more of their kind, until
+    `linger_until_s`; else that is when such last went.
     """
 
     settled: RangeSet = field(default_factory=RangeSet)
@@ -35,6 +40,7 @@ class PeerTrack:
     unreadable: RangeSet = field(default_factory=RangeSet)
     waits: list[Wait] = field(default_factory=list)
     live_from: int = 0
+    backlog_at: int = 0
     lingering: bool = False
     linger_until_s: float = 0.0
 
@@ -82,6 +88,17 @@ class PeerTrack:
             self.waits = [w for w in self.waits if w.until_s > now_s and not self.settled.covers(w.first, w.end)]
             wanted = wanted.without((w.first, w.end) for w in self.waits)
         return wanted
+
+    def next_of(self, wanted: RangeSet, own: bool) -> Range:
+        """What of the backlog comes next: what follows the last, else the first. Where another brings what is before that, and nothing
+        between is wanted, from the middle of the range on: the two would else run side by side. Who wrote it itself (`own`) goes on.
+        """
+        following = [(self.backlog_at, end) for first, end in wanted if first <= self.backlog_at < end]
+        first, end = following[0] if following else next(iter(wanted))
+        behind = max((w.end for w in self.waits if w.claimed and w.end <= first), default=None)
+        if own or behind is None or end - first < 2 * APART_RECORDS or wanted.within(behind, first):
+            return first, end
+        return (first + end) // 2, end
 
     def waited(self, first: int, end: int) -> bool:
         """Whether some of these are to be left alone."""

@@ -10,7 +10,7 @@ from streams.block import BLOCK_RECORDS_MAX
 from streams.derived import HEADS
 from streams.errors import Corrupt
 from streams.policy import Lane
-from streams.ranges import RangeSet
+from streams.ranges import Range, RangeSet
 from streams.session.effects import Load, Loaded
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
 from streams.session.peertrack import PeerTrack
@@ -80,8 +80,11 @@ class _Slot:
 class Sender:
     """What goes out to one peer. Gives one message at a time, when there is room for it on the link, the most urgent first."""
 
-    def __init__(self, held: Callable[[Key], RangeSet], track_number: Callable[[Key], int], lane_of: Callable[[str], Lane]) -> None:
-        self._held = held
+    def __init__(
+        self, node: str, held: Callable[[Key], RangeSet], track_number: Callable[[Key], int], lane_of: Callable[[str], Lane]
+    ) -> None:
+        """`node`: whose sender this is."""
+        self._node, self._held = node, held
         self._lane_of = lane_of
         self._track_number = track_number
         self._tracks: dict[Key, PeerTrack] = {}
@@ -168,6 +171,8 @@ class Sender:
         track.unreadable.update(unread.common(self._held(key)))
         if loaded and not track.settled.covers(loaded.first, loaded.end):
             track.busy.add(loaded.first, loaded.end)
+            if not slot.live:
+                track.backlog_at = loaded.end
             slot.ready = Transfer(key, loaded.first, loaded.end, loaded, slot.lane)
         return load if unread else None
 
@@ -255,16 +260,17 @@ class Sender:
                 slot.todo[key] = None  # at the end: each takes its turn
                 if slot.live:
                     track.depart(now_s)
-                return self._load(key, mine)
+                    return self._load(key, mine, next(iter(mine)))
+                return self._load(key, mine, track.next_of(mine, own=key[1].node == self._node))
             if track.waits:
                 slot.todo[key] = None
         return None
 
-    def _load(self, key: Key, wanted: RangeSet) -> Load:
+    def _load(self, key: Key, wanted: RangeSet, offsets: Range) -> Load:
         for partial in self._resumable.get(key, []):
             if wanted.covers(partial.first, partial.end):
                 return Load(self._next_number(), *key, partial.first, partial.end, exact=True)
-        first, end = next(iter(wanted))
+        first, end = offsets
         return Load(self._next_number(), *key, first, min(end, first + LOAD_RECORDS_MAX))
 
     def _fragment(self, slot: _Slot, now_s: float) -> Begin | Fragment | None:

@@ -50,7 +50,7 @@ class Session:
         self._now_s = now_s
         self._effects: deque[Effect] = deque()
         self._announcer = Announcer()
-        self._sender = Sender(exchange.held, self._announcer.number, terms.lane)
+        self._sender = Sender(terms.me.node, exchange.held, self._announcer.number, terms.lane)
         self._liveness = Liveness(terms.link.pace, now_s())
         self._meeting = Meeting(exchange, terms)
         self._hearsay = Hearsay(exchange, terms.other, self._effects.append)

@@ -118,7 +118,7 @@ def test_the_newest_readings_go_beside_the_backlog() -> None:
 def test_the_newest_may_be_dropped_before_they_are_sent() -> None:
     key = ("containers", Origin("ship-a", 1))
     held = RangeSet([(0, LIVE_RECORDS + 100)])
-    sender = Sender(lambda _: held, lambda _: 0, lambda _: Lane.READINGS)
+    sender = Sender("tokyo", lambda _: held, lambda _: 0, lambda _: Lane.READINGS)
     sender.work(key)
     held.remove(50, LIVE_RECORDS + 100)
     assert [(load.first, load.end) for load in sender.loads(0.0)] == [(0, 50)]

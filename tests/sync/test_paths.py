@@ -7,8 +7,10 @@ import random
 import pytest
 
 from streams.policy import LAN, SATELLITE, Peer
+from streams.ranges import RangeSet
 from streams.session import Report, Session, Terms
 from streams.session.messages import PROTOCOL, Begin, Digests, Fragment, Have, Hello, Message, Ping, Track, decode, encode
+from streams.session.peertrack import PeerTrack
 from streams.words import Origin
 from tests.sync.world import World, rows
 
@@ -184,3 +186,15 @@ def test_who_brings_a_block_byte_by_byte_holds_it_for_a_while_alone_and_is_named
         say(Fragment(1, b"x"), Ping(turn))
     assert world.complete("hq")
     assert [effect.details["peer"] for effect in liar.effects() if isinstance(effect, Report)] == ["tokyo"]
+
+
+def test_who_is_put_off_because_another_brings_what_is_before_goes_on_from_the_middle() -> None:
+    """Else the two run side by side, and what the second begins is never taken (with real nodes: `tests/node/test_patterns.py`)."""
+    track = PeerTrack()
+    track.wait(1_000, 4_000, 9.0, claimed=True)
+    wanted = RangeSet([(5_000, 9_000)])
+    assert track.next_of(wanted, own=False) == (7_000, 9_000)
+    assert track.next_of(wanted, own=True) == (5_000, 9_000), "who wrote it has it for certain"
+    track.backlog_at = 7_500
+    assert track.next_of(RangeSet([(5_000, 7_000), (7_500, 9_000)]), own=False) == (7_500, 9_000), "and on from there"
+    assert track.next_of(RangeSet([(5_000, 5_010)]), own=False) == (5_000, 5_010), "what is little is not shared"

@@ -1,0 +1,297 @@
+"""Goal: whatever the pattern of data centres and links, each node has all records once under their first offsets, and nothing goes to a
+node that has it; who joins late, or comes back after weeks, has the rest, and learns where each origin starts and why.
+
+The patterns are those of fig. 5-2 in the book on Kafka that the design names: both ways between two, overlapping pairs, one way in from
+two with different retention. Torture: `pytest -n 0 -m torture tests/node/test_patterns.py`, a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bench.proxy import Proxy, Shape
+from streams.clock import Clock, WallClock
+from streams.errors import RetryLater
+from streams.ledger import OriginLedger
+from streams.log import Append
+from streams.node.node import Node
+from streams.retention.runs import RUN
+from streams.words import Origin
+from tests.landfall.commands import run
+from tests.node.fleet import SINCE_AT_MS, Calendar, Station, address, readings, settings, stations, until
+from tests.node.test_definitions import define
+from tests.node.test_kill import Voyage
+from tests.streams.logkit import content
+
+STREAMS = ("containers", "events", "alerts")
+DAY_MS = 86_400_000
+Pairs = Sequence[tuple[str, str]]
+Rows = dict[tuple[str, Origin, int], dict[str, Any]]
+OVERLAPPING: Pairs = (("tokyo", "singapore"), ("singapore", "sydney"), ("tokyo", "sydney"), ("sydney", "hq"))
+
+
+async def node(name: str, folder: Path, clock: Clock | None = None, **more: Any) -> Node:
+    one = Node(settings(name, folder).model_copy(update={"retention_every_s": 0.05, **more}), clock or WallClock())
+    await one.start()
+    return one
+
+
+@asynccontextmanager
+async def fleet(folder: Path, names: Sequence[str], pairs: Pairs = (), clock: Clock | None = None) -> AsyncIterator[dict[str, Node]]:
+    """Nodes in this process, each first of a pair dialling the second, over real sockets; all pairs are in session."""
+    async with AsyncExitStack() as ending:
+        nodes: dict[str, Node] = {}
+        for name in names:
+            nodes[name] = await node(name, folder, clock)
+            ending.push_async_callback(nodes[name].stop)
+        for name in names:
+            nodes[name].link([address(name, to, nodes[to].url) for dialler, to in pairs if dialler == name])
+        await until(lambda: all(in_session(nodes[a], b) and in_session(nodes[b], a) for a, b in pairs))
+        yield nodes
+
+
+def in_session(one: Node, peer: str) -> bool:
+    return bool(one.links.status().get(peer, {}).get("open"))
+
+
+def rows(first: int, count: int) -> pa.RecordBatch:
+    """Readings a second apart whose values do not compress."""
+    given = readings(first, 1).records
+    times = pa.array(SINCE_AT_MS + 1000 * np.arange(first, first + count))
+    values = pa.array(np.random.default_rng(first).normal(4, 9, count))
+    same = given.take(pa.array(np.zeros(count, np.int64)))
+    for name, column in (("device_at_ms", times), ("return_c", values)):
+        at = same.schema.get_field_index(name)
+        same = same.set_column(at, same.schema.field(at), column)
+    return same
+
+
+async def write(one: Node, number: int, count: int) -> None:
+    """A commit of readings, an event and an alert."""
+    body = f'{{"event_id": "{one.settings.node} {number}", "alert_id": "{one.settings.node} {number}"}}'
+    told = (
+        readings(number, 1)
+        .records.select(["topic", "device", "device_at_ms"])
+        .append_column(pa.field("body", pa.string()), pa.array([body]))
+    )
+    await one.append([Append("containers", rows(number, count)), Append("events", told), Append("alerts", told)])
+
+
+def alike(nodes: Sequence[Node]) -> bool:
+    """Whether all have the same of STREAMS, by their Positions."""
+    return all(a.log.position(stream) == b.log.position(stream) for a, b in combinations(nodes, 2) for stream in STREAMS)
+
+
+def received(one: Node) -> dict[str, int]:
+    """Per peer in session, the records that came from it, new or not."""
+    return {peer: status["received_records"] for peer, status in one.links.status().items()}
+
+
+def twice(one: Node) -> int:
+    """Records that came to this node though it had them, in the sessions there are."""
+    return sum(received(one).values()) - int(one.metrics.body(0, 0)["counts"].get("records_admitted", 0))
+
+
+async def writes_in_turn(nodes: dict[str, Node], rounds: int, count: int) -> Rows:
+    """Every node writes, again and again, all at once; then all are alike. What each had written, as its own log has it."""
+    for round_ in range(rounds):
+        await asyncio.gather(*(write(one, 10_000 * round_, count) for one in nodes.values()))
+    await until(lambda: alike(list(nodes.values())), 60)
+    return content(next(iter(nodes.values())).log, STREAMS)
+
+
+@pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        (("tokyo", "hq"), (("tokyo", "hq"), ("hq", "tokyo"))),
+        (("tokyo", "singapore", "sydney", "hq"), OVERLAPPING),
+    ],
+    ids=["both-ways-between-two", "overlapping-pairs"],
+)
+async def test_all_have_all_once_under_its_first_offset(tmp_path: Path, names: Sequence[str], pairs: Pairs) -> None:
+    async with fleet(tmp_path, names, pairs) as nodes:
+        own = {name: one.log.origin for name, one in nodes.items()}
+        truth = await writes_in_turn(nodes, 4, 500)
+        for one in nodes.values():
+            assert content(one.log, STREAMS) == truth
+            assert {stream: dict(one.log.position(stream)) for stream in STREAMS} == {
+                "containers": dict.fromkeys(own.values(), 2_000),
+                "events": dict.fromkeys(own.values(), 4),
+                "alerts": dict.fromkeys(own.values(), 4),
+            }
+            assert one.log.history("MSKU1234565").rows == next(iter(nodes.values())).log.history("MSKU1234565").rows
+        needed = sum(int(one.metrics.body(0, 0)["counts"]["records_admitted"]) for one in nodes.values())
+        assert sum(twice(one) for one in nodes.values()) < needed * 0.25, "only what raced"
+
+
+async def test_one_way_in_from_two_with_different_retention(tmp_path: Path) -> None:
+    """Each writes a stream of its own that headquarters has too, and nobody else; the one is kept for 60 days, the other for ever."""
+    clock = Calendar(WallClock().now_ms())
+    async with fleet(tmp_path, ("tokyo", "singapore", "hq"), (("tokyo", "hq"), ("singapore", "hq")), clock) as nodes:
+        hq, tokyo, singapore = nodes["hq"], nodes["tokyo"], nodes["singapore"]
+        await define(hq, "quays.tokyo", 1, replicate=["hq"], retention={"age_days": 60})
+        await define(hq, "quays.singapore", 1, replicate=["hq"])
+        for one in (tokyo, singapore):
+            await until(lambda one=one: one.definitions.of("quays.singapore").replicate == ("hq",))  # type: ignore[misc]
+            await one.append([Append(f"quays.{one.settings.node}", rows(0, 2 * RUN + 100))])
+        both = ("quays.tokyo", "quays.singapore")
+        written = content(tokyo.log, both) | content(singapore.log, both)
+        await until(lambda: sum(sum(hq.log.position(stream).values()) for stream in both) == 4 * RUN + 200, 60)
+        assert content(hq.log, both) == written
+        clock.at_ms += 100 * DAY_MS
+        await until(lambda: all(ledger(one, both[0], tokyo.log.origin).floor == 2 * RUN for one in (hq, tokyo)), 60)
+        left = {at: row for at, row in written.items() if at[0] != both[0] or at[2] >= 2 * RUN}
+        assert content(hq.log, both) == content(tokyo.log, both) | content(singapore.log, both) == left
+        assert [one.log.ledger(stream) for one, stream in ((tokyo, both[1]), (singapore, both[0]))] == [{}, {}], (
+            "nothing goes on from there"
+        )
+
+
+def ledger(one: Node, stream: str, origin: Origin) -> OriginLedger:
+    return one.log.ledger(stream).get(origin) or OriginLedger()
+
+
+async def test_who_joins_late_learns_where_each_origin_starts_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Headquarters has dropped what is old of Tokyo's and of its own; Sydney was never there before: its door and `log gaps` say so."""
+    clock = Calendar(WallClock().now_ms())
+    async with fleet(tmp_path, ("hq", "tokyo"), (("hq", "tokyo"),), clock) as nodes:
+        hq, tokyo = nodes["hq"], nodes["tokyo"]
+        await hq.append([Append("containers", rows(0, RUN + 50))])
+        await tokyo.append([Append("containers", rows(0, 2 * RUN + 50))])
+        starts = {hq.log.origin: RUN, tokyo.log.origin: 2 * RUN}
+        await until(lambda: alike([hq, tokyo]), 60)
+        await define(hq, "containers", 1, retention={"age_days": 60})
+        clock.at_ms += 100 * DAY_MS
+        await until(lambda: all(ledger(one, "containers", origin).floor == starts[origin] for one in (hq, tokyo) for origin in starts), 60)
+        sydney = await node("sydney", tmp_path, clock)
+        try:
+            for name in ("hq", "tokyo"):
+                nodes[name].link([address(name, "sydney", sydney.url)])
+            await until(lambda: sydney.log.position("containers") == hq.log.position("containers"), 60)
+            assert content(sydney.log, ["containers"]) == content(hq.log, ["containers"]), "what is left, under its first offsets"
+            told = await ledger_of(sydney, "containers")
+            assert {origin: one["floor"] for origin, one in told.items()} == {str(origin): first for origin, first in starts.items()}
+        finally:
+            await sydney.stop()
+    code, printed, _ = await asyncio.to_thread(run, capsys, "log", "gaps", "containers", "-f", tmp_path / "sydney", "--format", "json")
+    gaps = [json.loads(line) for line in printed.splitlines()]
+    assert code == 0
+    assert {(gap["origin"], gap["first"], gap["end"], gap["why"]) for gap in gaps} == {
+        (str(origin), 0, first, "below_floor") for origin, first in starts.items()
+    }
+
+
+async def test_who_comes_back_after_weeks_has_the_rest_and_brings_its_own(tmp_path: Path) -> None:
+    """Both have written all the while; what was old meanwhile is dropped where nobody lacks it, and not before."""
+    clock = Calendar(WallClock().now_ms())
+    async with fleet(tmp_path, ("hq", "tokyo"), (("tokyo", "hq"),), clock) as nodes:
+        hq, tokyo = nodes["hq"], nodes["tokyo"]
+        await define(hq, "containers", 1, retention={"age_days": 50})
+        await until(lambda: tokyo.definitions.of("containers").retention.age_days == 50)
+        tokyo.link([])
+        await until(lambda: not hq.links.status() and not tokyo.links.status())
+        for week in range(3):
+            for one in nodes.values():
+                await write(one, 14 * 86_400 * week, RUN)
+            clock.at_ms += 14 * DAY_MS
+        rounds = _rounds(tokyo)
+        await until(lambda: _rounds(tokyo) > rounds + 1)
+        assert ledger(tokyo, "containers", tokyo.log.origin).held.count() == 3 * RUN, "its home has none of it"
+        own = {one.log.origin: content(one.log, STREAMS) for one in nodes.values()}
+        floor = ledger(hq, "containers", hq.log.origin).floor
+        assert floor > 0, "what headquarters wrote is old there"
+        tokyo.link([address("tokyo", "hq", hq.url)])
+        await until(lambda: alike([hq, tokyo]), 60)
+        await until(lambda: ledger(tokyo, "containers", tokyo.log.origin).floor > 0, 60)
+        for one in nodes.values():
+            for (stream, origin, offset), row in content(one.log, STREAMS).items():
+                assert own[origin][stream, origin, offset] == row
+            assert dict(one.log.position("containers")) == dict.fromkeys(own, 3 * RUN)
+            assert ledger(one, "containers", hq.log.origin).floor >= floor
+
+
+def _rounds(one: Node) -> int:
+    return int(one.metrics.body(0, 0)["counts"].get("retention_rounds", 0))
+
+
+async def test_who_lacks_much_fetches_disjoint_ranges_from_two_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a third wrote, over two links of 1 Mbit/s: each brings a fair part, and little begins twice."""
+    monkeypatch.setattr("streams.node.storing.JOINED_RECORDS", 1)  # blocks as they were appended, not joined
+    pairs = (("sydney", "tokyo"), ("sydney", "singapore"))
+    async with fleet(tmp_path, ("tokyo", "singapore", "sydney", "hq"), pairs) as nodes:
+        tokyo, singapore, sydney, hq = nodes.values()
+        for number in range(20):
+            await sydney.append([Append("containers", rows(4_000 * number, 4_000))])
+        await until(lambda: alike([tokyo, singapore, sydney]), 60)
+        sydney.link([])
+        await until(lambda: not sydney.links.status())
+        slow = Shape(rate_bit_s=1_000_000)
+        proxies = [Proxy(int(one.url.rpartition(":")[2]), slow) for one in (tokyo, singapore)]
+        hq.link([address("hq", to, await proxy.start()) for to, proxy in zip(("tokyo", "singapore"), proxies, strict=True)])
+        await until(lambda: hq.log.position("containers") == tokyo.log.position("containers"), 120)
+        came = received(hq)
+        assert min(came.values()) > 0.2 * 80_000, came
+        assert twice(hq) < 0.1 * 80_000, came
+        stored = sum(span.stored_bytes for span in tokyo.log.spans("containers", sydney.log.origin))
+        assert sum(proxy.back.given_bytes for proxy in proxies) < 1.3 * stored
+        assert sum(proxy.out.given_bytes for proxy in proxies) < 0.1 * stored, "nothing of it goes back"
+        hq.link([])
+        for proxy in proxies:
+            await proxy.stop()
+
+
+@pytest.mark.torture
+async def test_overlapping_pairs_killed_in_the_midst(tmp_path: Path) -> None:
+    """As processes: one after another is killed while all write, 24 times; one that was never there joins in the midst."""
+    chance = random.Random(5)
+    all_ = {name: Station(name, tmp_path, {}) for name in ("tokyo", "singapore", "sydney", "hq")}
+    for dialler, to in OVERLAPPING:
+        all_[dialler].links[to] = all_[to].url
+    first, late = [all_[name] for name in ("tokyo", "singapore", "sydney")], all_["hq"]
+    with stations(*first):
+        voyage = Voyage(tuple(first))
+        for turn in range(24):
+            if turn == 12:
+                late.start()
+                voyage.cycle = (*first, late)
+            for station in voyage.cycle:
+                await voyage.write(station, 200)
+            await asyncio.to_thread(chance.choice(voyage.cycle).kill)
+            await voyage.revive()
+        try:
+            await _converge(voyage)
+        finally:
+            late.kill()
+
+
+async def _converge(voyage: Voyage) -> None:
+    def counts(station: Station) -> dict[str, int] | None:
+        try:
+            return {stream: sum(station.reader.position(stream).values()) for stream in STREAMS}
+        except RetryLater:
+            return None
+
+    await until(lambda: all(counts(station) == voyage.written for station in voyage.cycle), 120)
+    for stream in STREAMS:
+        copies = [await asyncio.to_thread(station.rows, stream) for station in voyage.cycle]
+        assert all(copy == copies[0] for copy in copies), stream
+
+
+async def ledger_of(one: Node, stream: str) -> dict[str, Any]:
+    """What its door says of the origins of the stream."""
+    headers = {"Authorization": f"Bearer door-of-{one.settings.node}"}
+    async with aiohttp.ClientSession(headers=headers) as web, web.get(f"{one.url}/ledger/{stream}") as answer:
+        told: dict[str, Any] = (await answer.json())["origins"]
+        return told
