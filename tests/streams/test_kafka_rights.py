@@ -18,8 +18,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from streams.errors import NotAllowed
+from streams.errors import NotAllowed, RetryLater
 from streams.logs.kafka.client import client_settings
+from streams.logs.kafka.transactions import Transactions
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import append_rows, rows
@@ -49,7 +50,9 @@ def documented(prefix: str, username: str) -> list[AclBinding]:
 
 
 def test_the_documented_rights_suffice_and_are_needed(kafka: Kafka, tmp_path: Path) -> None:
-    """Without any, opening says where to look; with them, all a log does works, trimming and reading in another process included."""
+    """Without any, opening says where to look; with them, all a log does works: trimming, reading in another process, and going on when
+    it was fenced within its own turn.
+    """
     where = place(kafka, tmp_path, username="harbour", answer_s=10)
     admin = AdminClient(client_settings(kafka.access))
     login = UserScramCredentialUpsertion("harbour", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8_192), PASSWORD.encode())
@@ -61,6 +64,9 @@ def test_the_documented_rights_suffice_and_are_needed(kafka: Kafka, tmp_path: Pa
         allowed.result()
     log = open_kafka_log(where)
     append_rows(log, rows(10))
+    Transactions(where.settings).connect()
+    with pytest.raises(RetryLater, match="Kafka did not take it"):  # asks the group whose turn it is
+        append_rows(log, rows(10, start=100))
     append_rows(log, rows(10, start=10))
     log.trim("containers", log.origin, 10)
     (where.folder / "index.sqlite").unlink()
