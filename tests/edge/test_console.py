@@ -22,6 +22,7 @@ from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 from tests.dashboards.tab import Tab, Windows, browser
 from tests.edge.aboard import TOKEN, ShipProcess, fleet_clock, message, publish_all, ship
+from tests.landfall.commands import run
 from tests.node.process import wait
 
 UNTIL_MS = LOST_AT_MS + HOUR_MS
@@ -162,8 +163,8 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     bridge.windows.close()
 
 
-def test_what_was_seen_on_board_is_kept_takes_the_alert_back_and_outlives_a_kill(bridge: Bridge, tmp_path: Path) -> None:
-    """Who said what when is a record of `decisions`; the muster and the alert follow, also after kill -9."""
+def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge: Bridge, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who said what is a record of `decisions`, from the console or by command; muster and alert follow, also after kill -9."""
     tab = bridge.enter()
     page = tab.page
     page.get_by_role("button", name=re.compile("^Bay 002")).click()
@@ -181,6 +182,14 @@ def test_what_was_seen_on_board_is_kept_takes_the_alert_back_and_outlives_a_kill
     wait(lambda: any(body["state"] == "retracted" for body in bridge.alerts()), bridge.process.tail)
     back = next(body for body in bridge.alerts() if body["state"] == "retracted")
     assert (back["by"], back["detail"]) == (MASTER, f"seen on board, its stack collapsed, says {MASTER}: lies on the hatch")
+    config = ("-c", bridge.process.config)
+    told = run(capsys, "ship", "decide", number(1), "gone", "--by", "Mate Meyer", *config)
+    assert told[:2] == (0, f"{number(1)}: count taken: gone, says Mate Meyer\n"), told
+    expect(page.get_by_role("button", name=re.compile(f"^{number(1)}"))).to_be_visible()
+    page.get_by_role("button", name=re.compile(f"^{number(1)}")).click()
+    expect(page.get_by_label(f"Box {number(1)}")).to_contain_text("lost: confirmed by a count")
+    code, _, err = run(capsys, "ship", "decide", number(20), "seen", "--by", "Mate Meyer", *config)
+    assert (code, f"of {number(20)} you can say nothing" in err) == (2, True), err
     (bridge.folder / "ship" / "watch.snapshot").unlink(missing_ok=True)
     bridge.process.kill()
     expect(page.get_by_role("alert").get_by_text(re.compile(r"The node can not be reached\. What you see is \d+ s old"))).to_be_visible()
