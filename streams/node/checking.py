@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from streams.derived import HEADS
@@ -31,7 +32,7 @@ ASKED_AGAIN = "not believed; set aside, and asked for again from another peer"
 class Checking:
     """What checking works on: the log, it as a copy, and the watch over it.
 
-    `distrust`: see `streams.session.Exchange`; called on the event loop. `report`: as a node's.
+    `distrust`: see `streams.session.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by who can not wait.
     """
 
     log: Log
@@ -39,11 +40,12 @@ class Checking:
     watch: Watch
     distrust: Callable[[Key, int, int], list[str]]
     report: Callable[..., None]
+    sooner: asyncio.Event
 
 
 async def keep_checking(checking: Checking) -> None:
     """Every CHECKED_EVERY_S of wall time, more seldom when it is much work, hold what came in against what its origins signed; what is not
-    so is reported. Until cancelled.
+    so is reported. Until cancelled. Where a forged statement may stand in the way of a true one that an alert waits for, at once.
 
     Records of others that are not what was signed, and statements of theirs that are not to be believed, are set aside and asked for again,
     from another peer than brought them. Where the origin signed two contents, what is held stays: who wrote the other appends it again
@@ -68,7 +70,11 @@ async def keep_checking(checking: Checking) -> None:
             if str(problem) != told:
                 report("records could not be held against what their origins signed", "tried again", problem=str(problem))
             told = str(problem)
-        await asyncio.sleep(max(CHECKED_EVERY_S, RESTS * (time.monotonic() - began_s)))
+        await asyncio.sleep(RESTS * (time.monotonic() - began_s))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, began_s + CHECKED_EVERY_S - time.monotonic())):
+                await checking.sooner.wait()
+        checking.sooner.clear()
 
 
 def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:

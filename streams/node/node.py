@@ -202,7 +202,8 @@ class Node:
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         self._watch = Watch(copy, lambda: self.log.origin, given)
-        self._begin("checking", partial(keep_checking, Checking(self._log, copy, self._watch, self.links.distrust, self.report)))
+        checking = Checking(self._log, copy, self._watch, self.links.distrust, self.report, store.still_doubted)
+        self._begin("checking", partial(keep_checking, checking))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():

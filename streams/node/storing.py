@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from streams.block import Block, BlockTooLarge, Codec, digest
 from streams.crash import commit_point
+from streams.derived import HEADS
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.log import Log, LogReader, NotProven
 from streams.metrics import Metrics
@@ -42,7 +43,10 @@ class _Waiting:
 
 
 class Store:
-    """Reads and admits blocks for all sessions of a node. Call it from the node's event loop."""
+    """Reads and admits blocks for all sessions of a node. Call it from the node's event loop.
+
+    `still_doubted` is set when statements have come and a block goes on waiting to be believed: time to look at what is signed.
+    """
 
     def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None], believing: Believing | None = None) -> None:
         """`believing`: who judges what is not to be taken before it is proven; None: all is taken."""
@@ -53,6 +57,7 @@ class Store:
         self._loading: dict[Load, asyncio.Task[Loaded | None]] = {}
         self._waiting: list[_Waiting] = []
         self._doubted: list[_Waiting] = []
+        self.still_doubted = asyncio.Event()
         self._more = asyncio.Event()
 
     async def load(self, load: Load) -> Loaded | None:
@@ -127,6 +132,8 @@ class Store:
                 await self._commit(batch)
             if self._doubted and (proven := await self._proven()):
                 await self._commit(proven)
+            if self._doubted and any(one.block.stream.endswith(HEADS) for one in batch):
+                self.still_doubted.set()  # what was signed may stand where a forged statement stands now
 
     async def take(self, blocks: Sequence[Block]) -> int:
         """Make these durable, brought otherwise than by a session; returns how many records were new. Raises as `Log.admit`, NotProven

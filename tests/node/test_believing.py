@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from streams.node.node import Node
 from streams.node.proving import KEY_NAME, load_or_make_key
 from streams.node.settings import KnownPeer
 from streams.proof.keys import SigningKey, key_text
+from streams.proof.statements import last_statement
 from streams.ranges import RangeSet
-from streams.records import Record, to_batch
+from streams.records import Record, body_text, to_batch
 from streams.retention.known import AtHome
 from streams.session import messages as m
 from streams.words import Position
@@ -169,6 +171,28 @@ async def test_an_alert_that_its_ship_did_not_sign_is_not_there(tmp_path: Path, 
     sydney.link([address("sydney", "hq", hq.url)])
     await until(lambda: hq.log.position("alerts")[origin] == 3)
     assert content(hq.log, ["alerts"]) == truth
+    for one in (hq, tokyo, sydney):
+        await one.stop()
+
+
+async def test_a_forged_statement_is_out_of_an_alerts_way_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands where the true one belongs. While something waits to be believed, nobody waits for the next round of checking."""
+    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 3600.0)
+    hq = await node("hq", tmp_path, {"ship-a": KEY})
+    tokyo, sydney = await node("tokyo", tmp_path), await node("sydney", tmp_path)
+    ship = SigningNode(tmp_path / "ship")
+    ship.append(alert(0).records, "alerts")
+    origin, heads = ship.log.origin, all_blocks(ship.log, "alerts.heads", ship.log.origin)
+    said = last_statement(ship.log, "alerts", origin)
+    assert said is not None
+    tokyo.log.admit(all_blocks(ship.log, "alerts", origin))
+    tokyo.log.admit(forged(heads, 0, "body", body_text(replace(said, key=STRANGER.public).by(STRANGER).body())))
+    relay(sydney, ship.log, ["alerts"])
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await until(lambda: "a signature is not what it should be" in str(bodies(hq, "exceptions")))
+    sydney.link([address("sydney", "hq", hq.url)])
+    await until(lambda: hq.log.position("alerts")[origin] == 1)
+    ship.log.close()
     for one in (hq, tokyo, sydney):
         await one.stop()
 
