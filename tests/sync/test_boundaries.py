@@ -11,7 +11,6 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from streams.definitions import Definitions
 from streams.node.purses import for_alerts
 from streams.policy import LAN, SATELLITE, Peer, Role
 from streams.session import OldCopy, Report, Session, Terms, announcing, receiving, sending
@@ -144,7 +143,8 @@ class Liar:
         return refusals[0]
 
 
-def _begin(liar: Liar, stream: str, node: str, first: int = 0, n: int = 2, size: int | None = None) -> m.Begin:
+def begin_of(liar: Liar, stream: str, node: str, first: int = 0, n: int = 2, size: int | None = None) -> m.Begin:
+    """The begin of a block of forged records, its track named."""
     data = block_of((stream, Origin(node, 1)), first, [b"forged"] * n).to_bytes()
     liar.say(m.Track(0, stream, node, 1))
     return m.Begin(1, 0, first, first + n, len(data) if size is None else size, bytes(16), 0, data[: m.FRAGMENT_BYTES_MAX])
@@ -191,9 +191,9 @@ def _damaged_blocks(liar: Liar) -> None:
         (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "HQ!", 1))), "node's name"),
         (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "hq", 1), m.Have(0, [(9, 3)]))), "range"),
         (lambda liar: (liar.greet(), liar.say(m.Fragment(4, b"x"))), "never began"),
-        (lambda liar: (liar.greet(), liar.say(_begin(liar, "registry", "liar"))), "written by hq alone"),
-        (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1))), "other bytes"),
-        (lambda liar: (liar.greet(), liar.say(_begin(liar, "alerts", "hq", size=1 << 40))), "can not begin"),
+        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "registry", "liar"))), "written by hq alone"),
+        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1))), "other bytes"),
+        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1 << 40))), "can not begin"),
         (lambda liar: (liar.greet(), liar.greet()), "says it is"),
         (_many_ranges, "separate ranges"),
         (_many_begun, "under way"),
@@ -212,7 +212,7 @@ def test_a_peer_that_breaks_the_rules_is_refused_and_named(what: Callable[[Liar]
 def test_a_ship_may_not_bring_what_another_wrote() -> None:
     liar = Liar("ship", "9999993")
     liar.greet()
-    liar.say(_begin(liar, "alerts", "ship-a"))
+    liar.say(begin_of(liar, "alerts", "ship-a"))
     assert "may not bring what 'ship-a' wrote" in liar.refusal()
 
 
@@ -238,7 +238,7 @@ def test_silence_ends_a_session() -> None:
 def test_a_block_of_other_bytes_than_announced_is_not_taken() -> None:
     liar = Liar()
     liar.greet()
-    liar.say(_begin(liar, "containers", "hq"))
+    liar.say(begin_of(liar, "containers", "hq"))
     assert [message.code for message in liar.answers() if isinstance(message, m.Reject)] == ["damaged"]
     reports = [effect for effect in liar.session.effects() if isinstance(effect, Report)]
     assert [report.details["peer"] for report in reports] == ["liar"]
@@ -263,9 +263,9 @@ def _customer(carried: tuple[str, ...] = ("*",)) -> Liar:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda liar: liar.say(_begin(liar, "customers/ducks", "hq")),
-        lambda liar: liar.say(_begin(liar, "customers/ducks", "liar")),
-        lambda liar: liar.say(_begin(liar, "terms/ducks", "hq")),
+        lambda liar: liar.say(begin_of(liar, "customers/ducks", "hq")),
+        lambda liar: liar.say(begin_of(liar, "customers/ducks", "liar")),
+        lambda liar: liar.say(begin_of(liar, "terms/ducks", "hq")),
         lambda liar: liar.say(m.Track(0, "customers/cogs", "hq", 1), m.Want(0, [(0, 9)])),
         lambda liar: liar.say(m.Track(0, "containers", "hq", 1), m.Have(0, [(0, 9)])),
         lambda liar: liar.say(m.Track(0, "no-such-stream", "no-such-node", 1), m.Have(0, [(0, 9)])),
@@ -374,60 +374,3 @@ def test_who_has_not_heard_yet_what_a_link_carries_is_not_accused() -> None:
     assert "events" not in liar.honest.log.streams()
     liar.say(m.Begin(1, 0, 0, 2, 5, bytes(16), 0, b"x"))
     assert "does not travel over a lan link" in liar.refusal(), "but data comes after the Hello"
-
-
-@pytest.mark.parametrize("stream", ["customers/ducks", "customers/ducks.heads", "registry", "terms/ducks", "aboard/9839430"])
-def test_what_no_setting_gives_a_ship_is_refused_and_its_bringer_named(stream: str) -> None:
-    """She has heard of no settings at all: it can not be that they are under way."""
-    liar = Liar("hq")
-    ship = Peer("ship-a", "ship", "9321483")
-    terms = Terms(ship, Peer("liar", "hq"), LAN, {"liar": "hq"})
-    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
-    liar.greet()
-    liar.say(_begin(liar, stream, "liar"))
-    assert f"ship 'ship-a' may not have stream '{stream}'" in liar.refusal()
-
-
-def test_who_has_heard_of_a_streams_settings_first_is_put_off_and_not_refused() -> None:
-    """Headquarters has set that Tokyo gets a customer's stream, and Tokyo has heard of no settings of it: that is under way behind what
-    goes by it. What headquarters has said meanwhile to be gone it will say again when they meet anew."""
-    liar = Liar("hq")
-    definitions = Definitions()
-    terms = Terms(Peer("tokyo", "port", "JPTYO"), Peer("liar", "hq"), LAN, {"liar": "hq"}, definitions=definitions)
-    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
-    stream = "customers/ducks"
-    liar.say(liar.hello, m.Digests([(stream, bytes(8))], last=True))
-    liar.say(m.Summary(stream, [m.OriginSummary("liar", 1, 9, 0, [], [])], last=True))
-    begin = _begin(liar, stream, "liar")
-    liar.say(begin, m.Fragment(1, b"late"), m.Have(0, [(5, 9)]))
-    assert [answer for answer in liar.answers() if isinstance(answer, m.Reject)] == [m.Reject(begin.transfer, "later")]
-    assert not liar.session.closed
-    definitions.take(stream, 1, {"replicate": ("customer/{}", "port/JPTYO")})
-    assert not liar.session.missed(), "what it has it brings again of itself"
-    definitions.take(stream, 2, {"replicate": ("customer/{}",)})
-    liar.say(m.Gone(0, "lost", [(9, 12)]))
-    assert not liar.session.missed(), "it is not shared yet"
-    definitions.take(stream, 3, {"replicate": ("customer/{}", "port/JPTYO")})
-    assert liar.session.missed()
-    assert stream not in liar.honest.log.streams()
-
-
-def test_who_has_heard_more_of_a_streams_settings_is_put_off_and_not_refused() -> None:
-    """The port knows that quays go to Singapore alone; its peer has heard since that they go to Tokyo too."""
-    liar = Liar()
-    definitions = Definitions()
-    definitions.take("quays", 1, {"replicate": ("hq", "port/SGSIN")})
-    terms = Terms(Peer("tokyo", "port", "JPTYO"), Peer("liar", "port"), LAN, {}, definitions=definitions)
-    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
-    liar.greet()
-    begin = _begin(liar, "quays", "liar")
-    liar.say(begin, m.Fragment(1, b"late"), m.Have(0, [(5, 9)]), m.Gone(0, "lost", [(9, 12)]))
-    rejects = [answer for answer in liar.answers() if isinstance(answer, m.Reject)]
-    assert rejects == [m.Reject(begin.transfer, "later")]
-    assert not liar.session.closed
-    assert "quays" not in liar.honest.log.streams()
-    definitions.take("quays", 2, {"replicate": ("hq", "port/SGSIN", "port/JPTYO")})
-    liar.say(m.Have(0, [(5, 9)]))
-    assert not liar.session.closed
-    liar.say(m.Track(1, "registry", "liar", 1), m.Have(1, [(5, 9)]))
-    assert "written by hq alone" in liar.refusal(), "of what nobody may set otherwise there is no doubt"
