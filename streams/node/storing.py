@@ -45,7 +45,8 @@ class _Waiting:
 class Store:
     """Reads and admits blocks for all sessions of a node. Call it from the node's event loop.
 
-    `still_doubted` is set when statements have come and a block goes on waiting to be believed: time to look at what is signed.
+    `still_doubted` is set when something has come that is to be believed, or statements, and something goes on waiting for its own: time to
+    look at what is signed.
     """
 
     def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None], believing: Believing | None = None) -> None:
@@ -127,13 +128,16 @@ class Store:
                 bytes_ += len(batch[-1].block.payload)
             if not self._waiting:
                 self._more.clear()
+            heads_came = any(waiting.block.stream.endswith(HEADS) for waiting in batch)
+            doubted_before = len(self._doubted)
             batch = await self._without_doubted(batch)
+            look_now = heads_came or len(self._doubted) > doubted_before
             if batch:
                 await self._commit(batch)
             if self._doubted and (proven := await self._proven()):
                 await self._commit(proven)
-            if self._doubted and any(one.block.stream.endswith(HEADS) for one in batch):
-                self.still_doubted.set()  # what was signed may stand where a forged statement stands now
+            if self._doubted and look_now:
+                self.still_doubted.set()  # a forged statement may stand where the true one belongs
 
     async def take(self, blocks: Sequence[Block]) -> int:
         """Make these durable, brought otherwise than by a session; returns how many records were new. Raises as `Log.admit`, NotProven
