@@ -34,6 +34,7 @@ SHORT = {
     "spark": ("2000", "250"),
     "sim": ("500",),
     "drift": ("500", "24"),
+    "watchtable": ("40", "2"),
     "voyage": (),
     "firstrun": (),
 }

@@ -1,8 +1,8 @@
 """What time it is among the readings a node hears: one trusted clock, and each device's own clock put right.
 
 The trusted clock follows the ship's own location and environment readings, and the middle of what the last devices said, so that no single
-wrong clock moves it. Order times never run more than 5 minutes ahead of the node's own clock (`streams.records.order_at_ms`), which
-bounds both.
+wrong clock moves it, and that never beyond the arrival of the reading that moves it. Order times never run more than 5 minutes ahead of
+the node's own clock (`streams.records.order_at_ms`), which bounds both.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class EventClock(msgspec.Struct):
         if len(recent) > QUORUM:
             del recent[next(iter(recent))]
         if heard.order_at_ms > self.now_at_ms:
-            self.now_at_ms = max(self.now_at_ms, sorted(recent.values())[(len(recent) - 1) // 2])
+            middle = sorted(recent.values())[(len(recent) - 1) // 2]
+            self.now_at_ms = max(self.now_at_ms, min(middle, heard.received_at_ms))
 
     def _put_right(self, heard: Heard) -> int:
         clock = self.devices.get(heard.device)

@@ -29,7 +29,7 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
     coordinates: str = ""
 
     def __lt__(self, other: Heard) -> bool:
-        return self.key() < other.key()
+        return (self.key(), self.received_at_ms) < (other.key(), other.received_at_ms)
 
     def key(self) -> tuple[str, str, int, str]:
         """The reading's identity, which also orders readings of one instant."""

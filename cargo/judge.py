@@ -7,7 +7,17 @@ import msgspec
 from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box, in_time
 from cargo.incidents import found_again, probably_lost
-from cargo.lost import GONE_STATES, GROUP_WINDOW_MS, ROLL_WINDOW_MS, Case, Decision, decide, shortcut_armed, shortcut_silence_ms
+from cargo.lost import (
+    GONE_STATES,
+    GROUP_WINDOW_MS,
+    KINEMATIC_WINDOW_MS,
+    ROLL_WINDOW_MS,
+    Case,
+    Decision,
+    decide,
+    shortcut_armed,
+    shortcut_silence_ms,
+)
 from cargo.outcome import event
 from cargo.state import WatchState
 
@@ -128,8 +138,8 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     return msgspec.structs.replace(
         bare,
         gateway_alive=alive,
-        heard_share=heard_share(state, box, now, bare.interval_ms, group) if alive and not never else None,
-        gateway_restarted=not never and bare.silent_ms < now - heard,
+        heard_share=heard_share(state, box, now, bare.interval_ms) if alive and not never else None,
+        gateway_restarted=not never and (box.state == "GATEWAY_OUTAGE" or bare.silent_ms < now - heard),
         exposed=state.stowage.exposed(box.number),
         tilt=box.tilt,
         tilt_lasts_ms=box.tilt[1] - box.tilt_from_ms if box.tilt is not None else 0,
@@ -144,34 +154,68 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     )
 
 
-def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int, group: tuple[str, ...]) -> float | None:
+def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> float | None:
     """Of the gateway's other boxes that speak as often as this one, the share that has missed nothing. None for fewer than 5 of them.
 
-    Boxes already known as lost, and those that fell silent with it as its neighbours, are left out: an outage would silence others too.
+    Boxes already known as lost are left out, and so is the cluster of neighbours on deck that fell silent with this one (`cluster`), while
+    it is no more than half of them, or one of it was struck: an outage would silence others too, and strikes nobody.
     """
-    due = heard = 0
+    silent, heard = set(), 0
     for number in state.on_gateway.get(box.gateway, ()):
         other = state.memory.boxes[number]
-        if other is box or not other.aboard or other.state in GONE_STATES or number in group:
+        if other is box or not other.aboard or other.state in GONE_STATES:
             continue
         habit = state.interval_ms(other, at_ms)
         if habit <= interval_ms * LIKE_INTERVAL:
-            due += 1
-            heard += in_time(state.silent_ms(other, at_ms), habit)
-    return heard / due if due >= PEERS_MIN else None
+            if in_time(state.silent_ms(other, at_ms), habit):
+                heard += 1
+            else:
+                silent.add(number)
+    if heard + len(silent) < PEERS_MIN:
+        return None
+    together = cluster(state, box, silent)
+    struck = any(_struck(state, state.memory.boxes[number]) for number in (box.number, *together))
+    if struck or 2 * len(together) <= heard + len(silent):
+        silent -= together
+    return heard / (heard + len(silent)) if heard + len(silent) >= PEERS_MIN else None
+
+
+def cluster(state: WatchState, box: Box, silent: set[str]) -> set[str]:
+    """Those of `silent` that stand on deck in one neighbourhood with the box, each beside one that fell silent within 2 minutes of it."""
+    found: set[str] = set()
+    edge = [box]
+    while edge:
+        one = edge.pop()
+        for number in state.stowage.near(one.number):
+            other = state.memory.boxes.get(number)
+            if number not in silent or number in found or other is None or not state.stowage.on_deck(number):
+                continue
+            if abs(other.heard_at_ms - one.heard_at_ms) <= GROUP_WINDOW_MS:
+                found.add(number)
+                edge.append(other)
+    return found
+
+
+def _struck(state: WatchState, box: Box) -> bool:
+    """Whether it told of a blow above 4 g at sea with its last message."""
+    return box.shock is not None and _since_sailing(state, box.shock[1]) and abs(box.newest_at_ms - box.shock[1]) <= KINEMATIC_WINDOW_MS
 
 
 def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
-    """The boxes of its stack and beside it, itself included, that fell silent within 2 minutes of it.
-
-    Each for longer than its gateway's losses on the air explain.
-    """
+    """The boxes of its stack and beside it, itself included, that fell silent within 2 minutes of it, each for longer than its gateway's
+    losses on the air explain; and those that were lost in the time in which it must have fallen silent."""
     found = []
+    first_missed_ms = box.heard_at_ms + state.interval_ms(box, at_ms)
     for number in state.stowage.near(box.number):
         other = state.memory.boxes.get(number)
-        if other is None or not other.heard_at_ms or abs(other.heard_at_ms - box.heard_at_ms) > GROUP_WINDOW_MS:
+        if other is None or not other.heard_at_ms:
             continue
-        if other.state in GONE_STATES or at_ms >= state.missed_at_ms(other, at_ms, state.patience(other)):
+        if (
+            other.state in GONE_STATES and other is not box and box.heard_at_ms - GROUP_WINDOW_MS <= other.lost_at_ms <= first_missed_ms
+        ) or (
+            abs(other.heard_at_ms - box.heard_at_ms) <= GROUP_WINDOW_MS
+            and (other.state in GONE_STATES or at_ms >= state.missed_at_ms(other, at_ms, state.patience(other)))
+        ):
             found.append(number)
     return tuple(found)
 

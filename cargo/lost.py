@@ -101,9 +101,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `silent_ms`: since it was last heard, or could have been. `shock`, `free_fall`, `tilt`: value and time, by the box's own clock as is
     `newest_at_ms`, the time of its last message; `tilt_lasts_ms`: how long the tilt was above 30°, the ship's roll taken off.
     `heard_share`: of the gateway's other boxes that were due in the silence, how many were heard (None: too few were due).
-    `gateway_restarted`: its gateway, or the node itself, was out since the last message. `fixes_nm`: the last positions' distances from
-    the ship's track, in order. `patience`: how many missed intervals make it missing, two or more where the radio loses much.
-    `deck_fall_ms`: how long a fall from its place can last that ends aboard (None: its place is not known).
+    `gateway_restarted`: its gateway, or the node itself, was out since the last message, or most of its boxes fell silent with it.
+    `fixes_nm`: the last positions' distances from the ship's track, in order. `patience`: how many missed intervals make it missing, two or
+    more where the radio loses much. `deck_fall_ms`: how long a fall from its place can last that ends aboard (None: its place is unknown).
     """
 
     now_at_ms: int
@@ -147,8 +147,8 @@ def decide(case: Case, weights: Weights = WEIGHTS) -> Decision:
     """The decision on one case. Same case, same decision; nothing is remembered here.
 
     PROBABLE_OVERBOARD needs an open case (two expected intervals missed, the gateway alive and 80 % of its boxes heard), a second family,
-    and a posterior of 0.9; or the shortcut: free fall and more than 4 g within two minutes of the last message, then 60 s of silence (30 s
-    when the fall was too deep to end aboard).
+    and a posterior of 0.9; or the shortcut: free fall and more than 4 g within two minutes of the last message, then silence
+    (`shortcut_silence_ms`).
     """
     evidence = tuple(_counted(_families(case, weights)))
     posterior = probability(PRIOR + sum(piece.weight for piece in evidence))
@@ -170,11 +170,16 @@ def shortcut_armed(case: Case) -> bool:
 
 
 def shortcut_silence_ms(case: Case) -> int:
-    """How long a box must be silent for the shortcut. A stack that is down aboard falls as well, and speaks within the minute of a storm's
-    interval; a fall that lasted longer than one onto the deck can last, with no word after it, did not end aboard."""
-    if case.free_fall is None or case.deck_fall_ms is None or case.free_fall[0] <= case.deck_fall_ms:
+    """How long a box must be silent for the shortcut: 60 s.
+
+    Where its place is known, less or more: a fall that lasted longer than one onto the deck can, with no word after it, did not end aboard,
+    which half a minute shows. A shorter one is what a stack does that is down aboard: its boxes may wait for their next report, and do.
+    """
+    if case.free_fall is None or case.deck_fall_ms is None:
         return SHORTCUT_SILENCE_MS
-    return DEEP_FALL_SILENCE_MS if case.newest_at_ms - case.free_fall[1] <= LAST_WORDS_MS else SHORTCUT_SILENCE_MS
+    if case.free_fall[0] > case.deck_fall_ms and case.newest_at_ms - case.free_fall[1] <= LAST_WORDS_MS:
+        return DEEP_FALL_SILENCE_MS
+    return max(SHORTCUT_SILENCE_MS, case.interval_ms + case.grace_ms)
 
 
 def missed(case: Case) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
+from cargo.climate import Climate
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_imo, is_locode
 from cargo.slots import Slot
@@ -59,7 +60,8 @@ class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A customer's order: its reference, parties, cargo, places, set temperature (°C) and boxes with their spans."""
+    """A customer's order: its reference, parties, cargo, places, set temperature (°C) and boxes with their spans, and what it asks of the
+    watch over them (`limits`)."""
 
     reference: str
     shipper: str
@@ -70,6 +72,7 @@ class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setpoint_c: float | None = None
     un_number: str | None = None
     containers: tuple[BookedContainer, ...] = ()
+    limits: Climate | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _need(bool(self.reference and self.shipper), "a booking has a reference and a shipper")

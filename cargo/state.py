@@ -9,6 +9,7 @@ import msgspec
 
 from cargo.beats import grace_ms
 from cargo.boxes import Box, Gateway
+from cargo.climate import Climate
 from cargo.errors import Unreadable
 from cargo.event_time import EventClock
 from cargo.heard import Heard
@@ -62,6 +63,13 @@ class Incident(msgspec.Struct):
     raised: bool = False
 
 
+class Terms(msgspec.Struct, frozen=True):
+    """What a booking asks: the setpoint (°C, None: none), and limits of its own."""
+
+    setpoint_c: float | None = None
+    limits: Climate | None = None
+
+
 class Memory(msgspec.Struct):
     """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
     `deaf_until_ms`: when the node heard again after being deaf; `listed`: the load list in force; `call`: the one of the port she lies
@@ -81,6 +89,7 @@ class Memory(msgspec.Struct):
     lists: dict[str, LoadList] = {}
     ports: dict[str, Port] = {}
     bookings: dict[str, tuple[BookedContainer, ...]] = {}
+    terms: dict[str, Terms] = {}
     incidents: dict[str, Incident] = {}
     pending: list[tuple[int, Heard]] = []
 
@@ -108,6 +117,7 @@ class WatchState:
         self._loads: dict[str, frozenset[str]] = {}
         self._discharges: dict[str, frozenset[str]] = {}
         self._booked: dict[str, dict[str, list[BookedContainer]]] = {}
+        self._limits: dict[str, Limits] = {}
         self.restow()
         for id_, boxes in self.memory.bookings.items():
             self._index(id_, boxes)
@@ -146,8 +156,12 @@ class WatchState:
         self.stowage = Stowage(aboard.values())
         self._reefers = frozenset(number for number, box in aboard.items() if box.is_reefer)
 
-    def book(self, id_: str, boxes: tuple[BookedContainer, ...]) -> None:
-        """The booking is now of these boxes and spans."""
+    def book(self, id_: str, boxes: tuple[BookedContainer, ...], terms: Terms | None = None) -> None:
+        """The booking is now of these boxes and spans, on these terms."""
+        self.memory.terms.pop(id_, None)
+        self._limits.pop(id_, None)
+        if terms is not None and terms != Terms():
+            self.memory.terms[id_] = terms
         for box in self.memory.bookings.get(id_, ()):
             self._booked[box.container].pop(id_, None)
         self.memory.bookings[id_] = boxes
@@ -157,6 +171,19 @@ class WatchState:
         """Whether a booking covers the box then; True when no booking of it was ever known."""
         booked = self._booked.get(number)
         return not booked or any(span.covers(at_ms) for spans in booked.values() for span in spans)
+
+    def terms_of(self, number: str, at_ms: int) -> tuple[float | None, Limits]:
+        """What the box is to be set to then (°C; None: nobody said), and the limits its readings are put to: its booking's, else the bay
+        plan's setpoint and the limits of all."""
+        for id_, spans in sorted(self._booked.get(number, {}).items()) if self.memory.terms else ():
+            terms = self.memory.terms.get(id_)
+            if terms is not None and any(span.covers(at_ms) for span in spans):
+                if id_ not in self._limits:
+                    self._limits[id_] = self.settings.limits.asked(terms.limits) if terms.limits else self.settings.limits
+                return terms.setpoint_c, self._limits[id_]
+        stowed = self.stowage.boxes.get(number)
+        planned = None if stowed is None or stowed.setpoint_c is msgspec.UNSET else stowed.setpoint_c
+        return planned, self.settings.limits
 
     def current_list(self) -> LoadList | None:
         """The load list of the call she is at, else of the last one."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 
+import msgspec
+
 from cargo.alerts import Alert
 from cargo.beats import GRACE_MS_MIN
 from cargo.boxes import Box, Gateway
@@ -23,8 +25,8 @@ from cargo.muster import muster_event
 from cargo.outcome import Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
 from cargo.registry import Booking, Entry, LoadList, Port
-from cargo.rules import Where, judge_reading
-from cargo.state import PENDING_MAX, WatchState
+from cargo.rules import Where, correct_reading, judge_reading
+from cargo.state import PENDING_MAX, Terms, WatchState
 
 FOREVER = 1 << 62
 OUTAGE_READINGS = 10
@@ -65,7 +67,8 @@ def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
         if isinstance(entry.value, Port):
             memory.ports[entry.value.locode] = entry.value
         elif isinstance(entry.value, Booking):
-            state.book(entry.id, entry.value.containers)
+            asked = None if entry.value.limits is msgspec.UNSET else entry.value.limits
+            state.book(entry.id, entry.value.containers, Terms(entry.value.setpoint_c, asked))
         elif isinstance(entry.value, LoadList) and (entry.value.ship == place.ship or entry.value.port == place.port):
             memory.lists[entry.value.id] = entry.value
             state.restow()
@@ -194,14 +197,14 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     box = state.box(row.topic)
     before = box.newest_at_ms
     box.fold(at_ms, row.signals, state.memory.voyage)
-    if at_ms < before:
-        return
     settled = state.memory.settled_at_ms
-    if not late or settled - at_ms <= state.settings.historical_ms:
-        _judge_now(state, box, at_ms, row.signals)
+    if at_ms < before:
+        _correct(state, box, at_ms, settled, row.signals)
+        return
+    _judge_now(state, box, at_ms, row.signals, historical=late and settled - at_ms > state.settings.historical_ms)
     if at_ms == before:
         return
-    heard_at = max(at_ms, settled) if late and settled - at_ms <= SOUND_MS else at_ms
+    heard_at = _heard_at(state, at_ms, row, late=late)
     _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)))
     _note_gap(state, box, before, at_ms)
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
@@ -212,6 +215,17 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     else:
         heard_on_quay(state, box, heard_at)
         state.wake(box, state.missed_at_ms(box, heard_at, 2))
+
+
+def _heard_at(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> int:
+    """When the node heard it: silence is measured from there. A device's clock is believed as far as the arrival bears it out: not beyond
+    it, nor more than the lateness before it. What comes more than 20 minutes late keeps its own time."""
+    lateness, settled = state.settings.lateness_ms, state.memory.settled_at_ms
+    if 0 <= row.received_at_ms - at_ms <= SOUND_MS:
+        at_ms = max(at_ms, row.received_at_ms - lateness)
+    elif -SOUND_MS <= row.received_at_ms - at_ms < 0:
+        at_ms = row.received_at_ms
+    return max(at_ms, settled) if late and settled - at_ms <= SOUND_MS else at_ms
 
 
 def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int) -> None:
@@ -256,13 +270,33 @@ def _were_due(state: WatchState, gateway: str, since_ms: int, until_ms: int) -> 
     return due
 
 
-def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value]) -> None:
-    """The rules on one reading, and the blows that are events."""
+def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapping[str, Value]) -> None:
+    """A reading older than the box's newest: it corrects what was told, and alarms nobody."""
+    if box.rules.episodes and not signals.keys().isdisjoint(("supply_c", "return_c")):
+        where = Where(box.number, state.settings.place.ship, state.slot_text(box.number), at_sea=False, historical=True)
+        changes = correct_reading(box.rules, where, at_ms, max(now_ms, at_ms), signals)
+        state.outcome.alerts += [change.made() for change in changes]
+
+
+def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value], *, historical: bool) -> None:
+    """The rules on one reading, and the blows that are events unless it is historical."""
     place = state.settings.place
     at_sea = place.ship is not None and state.memory.voyage.at_sea
-    where = Where(box.number, place.ship, state.slot_text(box.number), at_sea, state.laden(box.number, at_ms))
-    changes: list[Alert] = judge_reading(state.settings.limits, box.rules, where, at_ms, signals)
+    booked_c, limits = state.terms_of(box.number, at_ms)
+    where = Where(
+        container=box.number,
+        ship=place.ship,
+        slot=state.slot_text(box.number),
+        at_sea=at_sea,
+        laden=state.laden(box.number, at_ms),
+        booked_c=booked_c,
+        tilted=box.tilt is not None if "tilt_deg" in signals and not at_sea else None,
+        historical=historical,
+    )
+    changes: list[Alert] = judge_reading(limits, box.rules, where, at_ms, signals)
     state.outcome.alerts += [change.made() for change in changes]
+    if historical:
+        return
     blows = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
     for code, signal, least in blows:
         value = signals.get(signal)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cargo.alerts import Alert
+from cargo.climate import Climate
 from cargo.heard import Value
-from cargo.rules import Limits, RuleMemory, Where, control_air, judge_reading
+from cargo.rules import Limits, RuleMemory, Where, control_air, correct_reading, judge_reading
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 AT_SEA = Where(number(1), "9321483", "0020182", at_sea=True)
@@ -16,12 +18,14 @@ ASHORE = Where(number(1), None, None, at_sea=False)
 EMPTY = Where(number(1), None, None, at_sea=False, laden=False)
 
 
-def run(readings: list[tuple[int, dict[str, Value]]], where: Where = AT_SEA, memory: RuleMemory | None = None) -> list[Alert]:
+def run(
+    readings: list[tuple[int, dict[str, Value]]], where: Where = AT_SEA, memory: RuleMemory | None = None, limits: Limits | None = None
+) -> list[Alert]:
     """The changes of alerts over readings at these minutes."""
     memory = memory or RuleMemory()
     changes: list[Alert] = []
     for minute, signals in readings:
-        changes += judge_reading(Limits(), memory, where, START_MS + minute * MINUTE_MS, signals)
+        changes += judge_reading(limits or Limits(), memory, where, START_MS + minute * MINUTE_MS, signals)
     return changes
 
 
@@ -123,6 +127,81 @@ def test_shocks() -> None:
     assert states(run([(0, {"shock_g": 12.1})], ASHORE)) == [("shock", "raised")]
     changes = run([(0, {"shock_g": 5.0}), (1, {"shock_g": 4.5}), (2, {"shock_g": 9.0}), (60, {"shock_g": 5.0}), (1_501, {"shock_g": 0.1})])
     assert states(changes) == [("shock", "raised"), ("shock", "updated"), ("shock", "raised"), ("shock", "cleared")]
+
+
+def test_warm_and_cold_have_limits_of_their_own() -> None:
+    """Goal: a booking's limits, one direction each, its own duration; what it does not name stays."""
+    limits = Limits().asked(Climate(below_c=0.5, band_lasts_ms=10 * MINUTE_MS))
+    assert (limits.above_c, limits.power_off_ms) == (Limits().above_c, Limits().power_off_ms)
+    cold: list[tuple[int, dict[str, Value]]] = [(0, chilled(3.4)), (10, chilled(3.4))]
+    assert states(run(cold, limits=limits)) == [("temperature", "raised")]
+    assert not run([(0, chilled(6.9)), (60, chilled(6.9))], limits=limits)
+    assert not run(cold)
+
+
+def test_an_excursion_says_where_it_was_and_whether_there_was_power() -> None:
+    """Goal: the phase of the journey and the power stand beside the peak."""
+    for where, phase in ((AT_SEA, "at sea"), (ASHORE, "ashore"), (replace(AT_SEA, at_sea=False), "aboard in port")):
+        (raised,) = run([(0, chilled(9.0, power_on=False)), (60, chilled(9.0, power_on=False))], where)
+        assert raised.detail.endswith(f"{phase}, power off")
+    (raised,) = run([(0, chilled(9.0)), (60, chilled(9.0))])
+    assert raised.detail.endswith("at sea")
+
+
+def test_a_setpoint_that_is_not_the_booking_s() -> None:
+    """Goal: after an hour it is told, with both; set right it is cleared; where nobody booked a temperature none is wrong."""
+    wrong: list[tuple[int, dict[str, Value]]] = [(0, chilled(4.0)), (59, chilled(4.0)), (60, chilled(4.0)), (90, frozen(-18.0))]
+    changes = run(wrong, replace(AT_SEA, booked_c=-18.0))
+    assert states(changes) == [("setpoint", "raised"), ("setpoint", "cleared")]
+    assert "set to 4.0 °C, booked at -18.0 °C" in changes[0].detail
+    assert not run(wrong[:3], replace(AT_SEA, booked_c=4.4))
+    assert not run(wrong)
+
+
+def test_humidity_is_an_alarm_where_a_booking_says_so() -> None:
+    """Goal: outside its range for its hour; nobody else's air is too damp."""
+    damp: list[tuple[int, dict[str, Value]]] = [(0, {"humidity_pct": 91.0}), (60, {"humidity_pct": 92.0}), (70, {"humidity_pct": 80.0})]
+    limits = Limits().asked(Climate(humidity_pct=(50, 90)))
+    assert states(run(damp, limits=limits)) == [("humidity", "raised"), ("humidity", "cleared")]
+    assert not run(damp)
+    with pytest.raises(ValueError, match="lower and a higher"):
+        Climate(humidity_pct=(90, 50))
+
+
+def test_a_box_that_lies_tilted_ashore() -> None:
+    """Goal: for two minutes, and until it stands."""
+    lies, stands = replace(ASHORE, tilted=True), replace(ASHORE, tilted=False)
+    memory = RuleMemory()
+    changes = [*run([(0, {}), (1, {}), (2, {})], lies, memory), *run([(9, {})], stands, memory)]
+    assert states(changes) == [("tilt", "raised"), ("tilt", "cleared")]
+
+
+def test_what_comes_late_is_kept_and_alarms_nobody() -> None:
+    """Goal: an excursion that began and ended in history raises nothing; one that lasts into the present is raised then, from its start."""
+    history, memory = replace(AT_SEA, historical=True), RuleMemory()
+    past: list[tuple[int, dict[str, Value]]] = [(0, chilled(9.0)), (60, chilled(11.0)), (120, chilled(9.0))]
+    assert not run([*past, (180, chilled(4.0, shock_g=9.0)), (300, chilled(4.0))], history)
+    assert not run(past, history, memory)
+    (raised,) = run([(130, chilled(9.0))], AT_SEA, memory)
+    assert (raised.state, raised.evidence[0].at_ms) == ("raised", START_MS)
+    assert "peak +7.0" in raised.detail
+
+
+def test_a_late_reading_corrects_the_peak_and_nothing_else() -> None:
+    """Goal: an update of the same alert, of now; a lower one, an older one or one of a box that is well says nothing."""
+    memory = RuleMemory()
+    (raised,) = run([(0, chilled(9.0)), (60, chilled(9.0))], AT_SEA, memory)
+
+    def late(minute: int, supply_c: float) -> list[Alert]:
+        at_ms = START_MS + minute * MINUTE_MS
+        return correct_reading(memory, AT_SEA, at_ms, START_MS + 70 * MINUTE_MS, {"supply_c": supply_c, "return_c": 30.0})
+
+    assert not late(30, 8.0)
+    assert not late(-1, 20.0)
+    (corrected,) = late(30, 12.0)
+    assert (corrected.state, corrected.alert_id, corrected.at_ms) == ("updated", raised.alert_id, START_MS + 70 * MINUTE_MS)
+    assert "peak +8.0" in corrected.detail
+    assert not correct_reading(RuleMemory(), AT_SEA, START_MS, START_MS, {"supply_c": 99.0})
 
 
 def test_a_repeat_changes_nothing() -> None:

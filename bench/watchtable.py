@@ -1,0 +1,307 @@
+"""`python -m bench.watchtable [quiet] [lossy] [--part PART] [--real FILE]`: the watch put to the proof, as the table of docs/watch.md.
+
+`quiet` voyages with every fault and no loss, and `lossy` voyages for each cause of losses: how many losses are found, how soon on the
+bridge, and how often the watch cries wolf; then the same cases under other weights. Voyages that judge and voyages that calibrate are of
+different seeds; readings of real devices (`--real`) are a table of their own. Prints Markdown; one core, no time limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import get_args
+
+import msgspec
+import numpy as np
+
+from bench.machine import machine
+from bench.watchreal import real_rows
+from cargo.heard import Heard
+from cargo.judge import case_of
+from cargo.lost import WEIGHTS, Case, Weights, decide
+from cargo.outcome import Outcome, Place
+from cargo.state import WatchSettings, WatchState
+from cargo.watch import advance, learn, step
+from sim.mishaps import batteries_die, devices_fail, discharged_unlisted, gateway_dies, lose, radio_shadow, sockets_trip, stack_falls_aboard
+from sim.trial import SHIP, STORM_MODE_DEG, Trial, Weather
+
+JUDGING, CALIBRATING = 1_000_000, 0
+"""Where the seeds of the voyages that judge and of those that calibrate begin."""
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+WATCHED_MS = 12 * MINUTE_MS
+CONSIDERED = {"MISSING", "PROBABLE_OVERBOARD", "DEVICE_FAULT", "GATEWAY_OUTAGE"}
+CASES_MAX = 6
+PARTS = ("causes", "sizes", "quiet", "weights")
+WEATHERS: tuple[Weather, ...] = get_args(Weather)
+
+
+@dataclass
+class Seen:
+    """What the watch made of one voyage: its losses (container → UTC ms), when the bridge was told of which container, the intervals that
+    were expected of the lost, and the cases it had to decide."""
+
+    lost: dict[str, int]
+    told: dict[str, int] = field(default_factory=dict)
+    retracted: set[str] = field(default_factory=set)
+    interval_ms: dict[str, int] = field(default_factory=dict)
+    cases: dict[str, list[Case]] = field(default_factory=lambda: defaultdict(list))
+    readings: int = 0
+
+    @property
+    def false(self) -> set[str]:
+        """Boxes told as probably overboard that were not."""
+        return self.told.keys() - self.lost.keys()
+
+
+def watched(trial: Trial) -> Seen:
+    """The voyage before the watch of the ship, its readings taken in as they arrive: by the second around a loss, else by the minute."""
+    ship = trial.ship
+    seen = Seen({ship.numbers[box]: at_ms for box, at_ms in trial.lost.items() if ship.tracker[box]})
+    for box in trial.lost:
+        stormy = trial.roll_deg > STORM_MODE_DEG and ship.on_deck[box] and ship.storm_mode[box]
+        seen.interval_ms[ship.numbers[box]] = MINUTE_MS if stormy else int(ship.habit_ms[box])
+    state = WatchState(WatchSettings(Place(f"ship-{SHIP}", ship=SHIP)))
+    learn(state, trial.entries())
+    losses = sorted(seen.lost.values())
+    sampled_ms = 0
+    for part in _by_arrival(trial.heard(), (losses[0], losses[-1] + WATCHED_MS) if losses else (0, 0)):
+        seen.readings += len(part)
+        now_ms = part[-1].received_at_ms
+        _note(seen, step(state, part), now_ms)
+        if now_ms - sampled_ms >= (MINUTE_MS if trial.storm_ms <= now_ms < trial.storm_ends_ms else 20 * MINUTE_MS):
+            sampled_ms = now_ms
+            _sample(seen, state)
+    _note(seen, advance(state, trial.ends_ms), trial.ends_ms)
+    return seen
+
+
+def _by_arrival(rows: list[Heard], closely: tuple[int, int]) -> Iterator[list[Heard]]:
+    part: list[Heard] = []
+    until_ms = 0
+    for row in rows:
+        if part and row.received_at_ms >= until_ms:
+            yield part
+            part = []
+        if not part:
+            until_ms = row.received_at_ms + (1_000 if closely[0] <= row.received_at_ms < closely[1] else MINUTE_MS)
+        part.append(row)
+    if part:
+        yield part
+
+
+def _note(seen: Seen, made: Outcome, now_ms: int) -> None:
+    for alert in made.alerts:
+        if alert.body["rule"] == "lost_container":
+            if alert.body["state"] == "raised":
+                seen.told.setdefault(alert.topic, now_ms)
+            elif alert.body["state"] == "retracted":
+                seen.retracted.add(alert.topic)
+
+
+def _sample(seen: Seen, state: WatchState) -> None:
+    """Keeps the cases of the boxes that are silent, as they stand now: what other weights are held against."""
+    for box in state.memory.boxes.values():
+        if box.state in CONSIDERED and len(seen.cases[box.number]) < CASES_MAX:
+            seen.cases[box.number].append(case_of(state, box, state.memory.settled_at_ms))
+
+
+def quiet(seed: int) -> Trial:
+    """A voyage with every fault of devices, and much that looks like a loss and is none."""
+    trial = Trial(seed, WEATHERS[seed % 4])
+    devices_fail(trial)
+    for mishap in (gateway_dies, batteries_die, discharged_unlisted, stack_falls_aboard, sockets_trip):
+        if trial.chance.random() < 0.15:
+            mishap(trial)
+    return trial
+
+
+LOOK_ALIKES: dict[str, Callable[[Trial], None]] = {
+    "a gateway dies in the storm": gateway_dies,
+    "batteries die on deck": batteries_die,
+    "a stack discharged, on no list": discharged_unlisted,
+    "a stack falls and stays aboard": stack_falls_aboard,
+    "the breakers of the reefers trip": sockets_trip,
+    "a stack falls aboard, half its trackers crushed": lambda trial: stack_falls_aboard(trial, crushed=0.5),
+    "two stacks in a radio shadow for half an hour": radio_shadow,
+}
+"""The last two are no faults of devices: nothing a ship's node hears tells them from a loss before the boxes speak again."""
+SIZES = (1, 2, 4, 8, 16, 40)
+
+
+def alike(name: str, seed: int) -> Trial:
+    """A severe or extreme voyage in which this happens, and nothing is lost."""
+    trial = Trial(seed, WEATHERS[2 + seed % 2])
+    devices_fail(trial, 0.01, 0.0)
+    LOOK_ALIKES[name](trial)
+    return trial
+
+
+def lossy(seed: int, weather: Weather, felt: str, boxes: int = 0) -> Trial:
+    """A voyage with a loss of `boxes` (0: of any size up to 40), a hundredth of the devices failing, and now and then an outage."""
+    many = boxes or int(np.random.default_rng(seed).choice(SIZES))
+    trial = Trial(seed, weather, boxes=max(200, 4 * many), ends_h=24.0)
+    devices_fail(trial, 0.01, 0.1)
+    lose(trial, many, felt)  # type: ignore[arg-type]
+    return trial
+
+
+def wilson(hits: float, of: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927)."""
+    if not of:
+        return 0.0, 1.0
+    z2, share = 1.96**2, hits / of
+    middle = (share + z2 / (2 * of)) / (1 + z2 / of)
+    half = 1.96 / (1 + z2 / of) * math.sqrt(share * (1 - share) / of + z2 / (4 * of * of))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def recall_row(name: str, voyages: list[Seen]) -> str:
+    """One line of the table of losses. The interval takes each voyage for one observation: boxes of one loss are not independent."""
+    lost = sum(len(seen.lost) for seen in voyages)
+    found = sum(len(seen.told.keys() & seen.lost.keys()) for seen in voyages)
+    low, high = wilson(found / max(1, lost) * len(voyages), len(voyages))
+    late_ms = sorted(seen.told[box] - at for seen in voyages for box, at in seen.lost.items() if box in seen.told)
+    within = [seen.told[box] - at <= 3 * seen.interval_ms[box] for seen in voyages for box, at in seen.lost.items() if box in seen.told]
+    minute = sum(ms <= MINUTE_MS for ms in late_ms)
+    wolf = sum(len(seen.false) for seen in voyages)
+    spread = f"{late_ms[len(late_ms) // 2] / 1000:.0f} / {late_ms[int(len(late_ms) * 0.95)] / 1000:.0f} s" if late_ms else "–"
+    timely = f"{minute / len(late_ms):.0%} | {sum(within) / len(within):.0%}" if late_ms else "– | –"
+    return f"| {name} | {len(voyages)} | {lost} | **{found / max(1, lost):.1%}** ({low:.0%}–{high:.0%}) | {spread} | {timely} | {wolf} |"
+
+
+def quiet_row(name: str, voyages: list[Seen]) -> str:
+    """One line of the table of false alarms, by voyage."""
+    crying = sum(bool(seen.false) for seen in voyages)
+    boxes = sum(len(seen.false) for seen in voyages)
+    back = sum(len(seen.false & seen.retracted) for seen in voyages)
+    low, high = wilson(crying, len(voyages))
+    return (
+        f"| {name} | {len(voyages)} | {sum(seen.readings for seen in voyages):,} | **{crying}** ({low:.1%}–{high:.1%}) | {boxes} | {back} |"
+    )
+
+
+def under(weights: Weights, voyages: Iterable[Seen]) -> tuple[int, int, int]:
+    """(found, lost, falsely told) boxes, had the cases of these voyages been decided with these weights."""
+    found = lost = wolf = 0
+    for seen in voyages:
+        told = {box for box, cases in seen.cases.items() if any(decide(case, weights).state == "PROBABLE_OVERBOARD" for case in cases)}
+        found, lost, wolf = found + len(told & seen.lost.keys()), lost + len(seen.lost), wolf + len(told - seen.lost.keys())
+    return found, lost, wolf
+
+
+def curve(losses: list[Seen], quiets: list[Seen]) -> Iterator[str]:
+    """What is bought with what: the threshold, then each weight taken away and halved again as much."""
+    asked = [(f"threshold {at}", Weights(probable_min=at)) for at in (0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999)]
+    for name in ("shock", "free_fall", "tilt", "group", "motion", "exposed", "power", "hold", "battery", "gateway", "restarted"):
+        for factor in (0.0, 0.5, 1.5):
+            asked.append((f"{name} × {factor}", msgspec.structs.replace(WEIGHTS, **{name: getattr(WEIGHTS, name) * factor})))
+    for name, weights in asked:
+        found, lost, wolf = under(weights, losses)
+        mark = "**" if weights == WEIGHTS else ""
+        yield f"| {mark}{name}{mark} | {found / max(1, lost):.1%} | {wolf} | {under(weights, quiets)[2]} |"
+
+
+def likelihoods(voyages: list[Seen]) -> Iterator[str]:
+    """How often each signal stands in the case of a lost box, and of a silent one that is aboard; the log10 ratio of the two, a half added
+    to each count (Jeffreys), and the weight in use."""
+    told: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    cases = Counter[bool]()
+    for seen in voyages:
+        for box, several in seen.cases.items():
+            gone = box in seen.lost
+            cases[gone] += 1
+            told[gone].update({piece.signal for piece in decide(several[-1]).evidence if piece.weight})
+    names = {"silent_together": "group", "roll": "motion", "sockets": "power", "fix": "position", "rssi": "battery", "restart": "restarted"}
+    for signal in sorted(told[True] | told[False]):
+        weight = getattr(WEIGHTS, names.get(signal, signal), WEIGHTS.discharge)
+        rates = [(told[gone][signal] + 0.5) / (cases[gone] + 1) for gone in (True, False)]
+        counts = " | ".join(f"{told[gone][signal]} of {cases[gone]}" for gone in (True, False))
+        yield f"| {signal} | {counts} | {math.log10(rates[0] / rates[1]):+.1f} | {weight:+.1f} |"
+
+
+def table(head: str, rows: Iterable[str]) -> None:
+    """Prints a table as it is made."""
+    columns = head.count("|") - 1
+    print(f"\n{head}\n|{'---|' * columns}", flush=True)
+    for row in rows:
+        print(row, flush=True)
+
+
+LOSS_HEAD = (
+    "| loss | voyages | boxes lost, with tracker | told (95 % by voyage) | delay on the bridge, median / 95 % "
+    "| within 60 s | within 3 intervals | false alarms |"
+)
+QUIET_HEAD = "| no loss | voyages | readings | with a false alarm (95 %) | boxes falsely told | of them taken back |"
+
+
+def by_cause(count: int, severe: list[Seen]) -> Iterator[str]:
+    """The lines of the table by cause and weather; `severe` takes the voyages of severe and extreme weather."""
+    for felt in ("shock and fall", "shock", "nothing", "mixed"):
+        for weather in WEATHERS:
+            seen = [watched(lossy(JUDGING + n, weather, felt)) for n in range(count)]
+            if weather in ("severe", "extreme"):
+                severe.extend(seen)
+            yield recall_row(f"{felt}, {weather}", seen)
+    yield recall_row("**all in severe and extreme weather**", severe)
+
+
+def by_size(count: int) -> Iterator[str]:
+    """The lines of the table by size; of the largest a tenth as many, but two at least."""
+    for boxes in (1, 3, 10, 50, 500):
+        few = max(2, count // 10) if boxes == 500 else count
+        yield recall_row(
+            f"mixed, severe, {boxes} boxes", [watched(lossy(JUDGING + 500_000 + n, "severe", "mixed", boxes)) for n in range(few)]
+        )
+
+
+def by_look(count: int, alikes: int, quiets: list[Seen]) -> Iterator[str]:
+    """The lines of the table without a loss; `quiets` takes the voyages with every fault."""
+    quiets.extend(watched(quiet(JUDGING + n)) for n in range(count))
+    for at, weather in enumerate(WEATHERS):
+        yield quiet_row(f"every fault of devices, {weather}", [seen for n, seen in enumerate(quiets) if (JUDGING + n) % 4 == at])
+    yield quiet_row("**every fault of devices, all**", quiets)
+    for name in LOOK_ALIKES:
+        yield quiet_row(name, [watched(alike(name, JUDGING + 600_000 + n)) for n in range(alikes)])
+
+
+def main() -> None:
+    """Runs what was asked for and prints. The other weights are held against the voyages of the parts that were run."""
+    parser = argparse.ArgumentParser(prog="python -m bench.watchtable", description=__doc__)
+    parser.add_argument("quiet", type=int, nargs="?", default=1_000)
+    parser.add_argument("lossy", type=int, nargs="?", default=30)
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part, or these")
+    parser.add_argument("--real", metavar="FILE")
+    given = parser.parse_args()
+    parts, began_s = given.part or PARTS, time.process_time()
+    losses: list[Seen] = []
+    quiets: list[Seen] = []
+    if "causes" in parts:
+        print("### Losses, by what was felt of them and by weather")
+        table(LOSS_HEAD, by_cause(given.lossy, losses))
+    if "sizes" in parts:
+        print("\n### Losses, by how many boxes")
+        table(LOSS_HEAD, by_size(given.lossy))
+    if "quiet" in parts:
+        print("\n### No loss")
+        table(QUIET_HEAD, by_look(given.quiet, given.lossy, quiets))
+    if "weights" in parts:
+        losses = losses or [watched(lossy(JUDGING + n, WEATHERS[2 + n % 2], "mixed")) for n in range(given.lossy)]
+        print("\n### Other weights: severe and extreme losses, and the voyages with every fault")
+        table("| weights | losses told | false alarms in voyages with a loss | false alarms in voyages without |", curve(losses, quiets))
+        print("\n### Calibration, on voyages of other seeds")
+        own = [watched(quiet(CALIBRATING + n)) for n in range(given.quiet // 10)]
+        own += [watched(lossy(CALIBRATING + n, WEATHERS[2 + n % 2], "mixed")) for n in range(2 * given.lossy)]
+        table("| signal | lost boxes whose case has it | silent boxes aboard | log10 ratio | weight |", likelihoods(own))
+    if given.real:
+        print("\n### Readings of real devices (not simulated)")
+        table("| readings | rows | PROBABLE |", real_rows(given.real))
+    print(f"\nCPU {time.process_time() - began_s:.0f} s; {json.dumps(machine())}")
+
+
+if __name__ == "__main__":
+    main()

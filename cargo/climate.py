@@ -1,0 +1,34 @@
+"""What a booking may ask of the watch over its boxes: limits of its own, as the registry holds them; what is left out stays as it is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Degrees = Annotated[float, Meta(gt=0, le=50)]
+Share = Annotated[float, Meta(ge=0, le=100)]
+LastsMs = Annotated[int, Meta(ge=0, le=30 * 86_400_000)]
+Blow = Annotated[float, Meta(gt=0, le=500)]
+
+
+class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Limits of one booking. `above_c`, `below_c`: how far the air may be from the setpoint, and how long (`band_lasts_ms`) before it is an
+    alarm; `clear_after_ms`: back within for so long clears it. `humidity_pct`: lowest and highest, % RH, for `humidity_lasts_ms`.
+    """
+
+    above_c: Degrees | msgspec.UnsetType = msgspec.UNSET
+    below_c: Degrees | msgspec.UnsetType = msgspec.UNSET
+    band_lasts_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    clear_after_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    after_defrost_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    power_off_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    setpoint_within_c: Degrees | msgspec.UnsetType = msgspec.UNSET
+    humidity_pct: tuple[Share, Share] | msgspec.UnsetType = msgspec.UNSET
+    humidity_lasts_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    shock_at_sea_g: Blow | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        if self.humidity_pct is not msgspec.UNSET and self.humidity_pct[0] >= self.humidity_pct[1]:
+            raise ValueError(f"humidity is between a lower and a higher share, not {self.humidity_pct}")

@@ -1,0 +1,141 @@
+"""What befalls a trial's boxes: losses by cause, and all that looks like one and is none. Each is drawn from the trial's own seed."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from cargo.slots import Slot
+from cargo.stowage import TIER_M
+from sim.arrays import HOUR_MS, MINUTE_MS, SECOND_MS
+from sim.trial import BEGINS_MS, SAILS_H, Trial
+
+Felt = Literal["shock and fall", "shock", "nothing", "mixed"]
+FREEBOARD_M = (10.0, 15.0)
+"""From the water to the main deck beside the hatches of a container ship [A]."""
+COVER_M = 3.0
+
+
+def lose(trial: Trial, boxes: int, felt: Felt) -> None:
+    """`boxes` of neighbouring outer deck stacks go over the side within a minute or two, some time into the worst hours.
+
+    `felt`: what their trackers tell of it: they slide and strike (over 4 g), fall and hit the water; only the first; or nothing.
+    """
+    chance = trial.chance
+    begins = trial.storm_ms + int(chance.uniform(20, 35) * MINUTE_MS)
+    for order, box in enumerate(_from_the_side(trial, boxes)):
+        at_ms = begins + int(order * min(1_500, 90_000 / boxes) + chance.integers(0, 800))
+        says = felt if felt != "mixed" else str(chance.choice(["shock and fall", "shock", "nothing"], p=[0.6, 0.2, 0.2]))
+        trial.lost[box] = at_ms
+        if not trial.ship.tracker[box] or says == "nothing":
+            continue
+        slide_g = round(float(chance.uniform(4.2, 7.0)), 1)
+        trial.said.add(box, at_ms, shock_g=slide_g, tilt_deg=round(float(chance.uniform(32, 60)), 1))
+        if says == "shock and fall":
+            fell_ms = _fall_ms(_height_m(trial.ship.slots[box]) + float(chance.uniform(*FREEBOARD_M)))
+            trial.said.add(box, at_ms + fell_ms, free_fall_ms=fell_ms, tilt_deg=95.0)
+            trial.said.add(box, at_ms + fell_ms + 400, shock_g=round(float(chance.uniform(7.5, 12.0)), 1))
+            trial.lost[box] = at_ms + fell_ms + SECOND_MS
+
+
+def devices_fail(trial: Trial, share: float = 0.03, outages: float = 1.0) -> None:
+    """Every fault of devices and gateways at once: deaths (half of them of the battery, some in the worst hours), fading signals, blows in
+    port, and with the chance `outages` each an outage of a gateway and one that keeps its readings and sends them later.
+
+    Repeats, wrong clocks and losses on the air are in every trial.
+    """
+    chance = trial.chance
+    for box in np.flatnonzero(chance.random(trial.boxes) < share).tolist():
+        begins, ends = (trial.storm_ms, trial.storm_ends_ms) if chance.random() < 0.4 else (BEGINS_MS, trial.ends_ms)
+        trial.dies_ms[box] = int(chance.uniform(begins, ends))
+        if chance.random() < 0.5:
+            trial.battery_falls_ms[box] = int(trial.dies_ms[box])
+    trial.fades.update(np.flatnonzero(chance.random(trial.boxes) < 0.02).tolist())
+    for gaps in (trial.mute, trial.heaps):
+        if chance.random() >= outages:
+            continue
+        stormy = chance.random() < 0.5
+        since = int(chance.uniform(trial.storm_ms - HOUR_MS, trial.storm_ends_ms) if stormy else chance.uniform(BEGINS_MS, trial.ends_ms))
+        gaps.append((int(chance.integers(trial.gateways)), since, since + int(chance.uniform(5, 120) * MINUTE_MS)))
+    for box in np.flatnonzero(chance.random(trial.boxes) < 0.3).tolist():
+        handled_ms = BEGINS_MS + int(chance.uniform(0, SAILS_H) * HOUR_MS)
+        trial.said.add(box, handled_ms, shock_g=round(2.0 + 9.0 * float(chance.random()) ** 3, 1))
+
+
+def gateway_dies(trial: Trial) -> None:
+    """A gateway dies in the worst hours and stays dead."""
+    since = trial.storm_ms + int(trial.chance.uniform(5, 60) * MINUTE_MS)
+    trial.mute.append((int(trial.chance.integers(trial.gateways)), since, trial.ends_ms))
+
+
+def batteries_die(trial: Trial) -> None:
+    """Batteries of a tenth of the boxes on deck run out through the worst hours, of some without a word of it."""
+    deck = np.flatnonzero(trial.ship.on_deck & trial.ship.tracker & ~trial.ship.reefer)
+    for box in trial.chance.choice(deck, max(1, len(deck) // 10), replace=False).tolist():
+        trial.dies_ms[box] = int(trial.chance.uniform(trial.storm_ms, trial.storm_ends_ms))
+        if trial.chance.random() < 0.7:
+            trial.battery_falls_ms[box] = int(trial.dies_ms[box])
+
+
+def discharged_unlisted(trial: Trial) -> None:
+    """At the call boxes go ashore as listed, and a stack more that is on no list; the storm comes hours later."""
+    deck = [box for box in range(trial.boxes) if trial.ship.on_deck[box]]
+    at = int(trial.chance.integers(0, len(deck) - 12))
+    trial.listed_ashore = deck[at : at + 6]
+    trial.ashore = deck[at : at + 12]
+
+
+def stack_falls_aboard(trial: Trial, crushed: float = 0.0) -> None:
+    """A stack goes down and stays aboard: struck, fallen onto the deck, tilted, speaking on, but for the share `crushed` of trackers."""
+    chance = trial.chance
+    at_ms = trial.storm_ms + int(chance.uniform(15, 45) * MINUTE_MS)
+    for box in _from_the_side(trial, int(chance.integers(2, 11))):
+        if not trial.ship.tracker[box]:
+            continue
+        fell_ms = int(_fall_ms(_height_m(trial.ship.slots[box])) * chance.uniform(0.4, 0.95))
+        lies_deg = round(float(chance.uniform(35, 95)), 1)
+        trial.tilted[box] = (at_ms, lies_deg)
+        trial.said.add(box, at_ms, shock_g=round(float(chance.uniform(4.2, 9.0)), 1), tilt_deg=lies_deg)
+        trial.said.add(box, at_ms + fell_ms, free_fall_ms=fell_ms, tilt_deg=lies_deg)
+        trial.said.add(box, at_ms + fell_ms + 300, shock_g=round(float(chance.uniform(4.2, 9.0)), 1), tilt_deg=lies_deg)
+        if chance.random() < crushed:
+            trial.dies_ms[box] = at_ms + fell_ms + SECOND_MS
+
+
+def sockets_trip(trial: Trial) -> None:
+    """A breaker trips in the worst hours: the reefers of some bays lose power together, and go on telling so."""
+    since = trial.storm_ms + int(trial.chance.uniform(5, 60) * MINUTE_MS)
+    for box in np.flatnonzero(trial.ship.reefer & trial.ship.tracker).tolist():
+        trial.power_off[box] = (since, since + int(trial.chance.uniform(20, 90) * MINUTE_MS))
+        trial.said.add(box, since + 200, power_on=False)
+
+
+def radio_shadow(trial: Trial) -> None:
+    """For half an hour of the worst hours a gateway that goes on hearing the others does not reach two stacks beside each other."""
+    since = trial.storm_ms + int(trial.chance.uniform(15, 45) * MINUTE_MS)
+    trial.shadow.append((_from_the_side(trial, 10), since, since + 30 * MINUTE_MS))
+
+
+def _from_the_side(trial: Trial, boxes: int) -> list[int]:
+    """So many boxes of neighbouring deck stacks, the outermost stacks of one side and bay first, each from the top."""
+    slots = trial.ship.slots
+    bays = sorted({slot.bay for slot in slots})
+    first = int(trial.chance.choice(bays))
+    side = 1 if trial.chance.random() < 0.5 else -1
+
+    def order(box: int) -> tuple[int, int, int]:
+        slot = slots[box]
+        return (abs(slot.bay - first) // 4 * 2 + (max(s.across for s in slots) - side * slot.across), abs(slot.bay - first), -slot.tier)
+
+    return sorted((box for box in range(trial.boxes) if slots[box].on_deck), key=order)[:boxes]
+
+
+def _height_m(slot: Slot) -> float:
+    """From the main deck to the box."""
+    return (slot.tier - 82) / 2 * TIER_M + COVER_M
+
+
+def _fall_ms(height_m: float) -> int:
+    return int(1000 * math.sqrt(2 * height_m / 9.81))

@@ -1,0 +1,289 @@
+"""One seeded voyage to try the watch on: a ship, two berths, weather, devices with every fault, and what befalls her boxes.
+
+Smaller and harder than the demo's story (`sim.world`): many of them, each a few seconds of work, with the truth beside the readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from cargo.heard import Heard, Value
+from cargo.identifiers import make_imo
+from cargo.registry import Entry, LoadList, Port, Stowed
+from cargo.slots import Slot
+from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
+from sim.identity import container_numbers
+from streams.records import order_at_ms
+
+Weather = Literal["calm", "rough", "severe", "extreme"]
+ROLL_DEG: dict[Weather, tuple[float, float]] = {"calm": (2.0, 5.0), "rough": (5.0, 9.5), "severe": (20.5, 30.0), "extreme": (26.0, 41.0)}
+"""The largest roll in the worst hours (DOMAIN 6). `extreme` grows to it from 4° within a minute: a parametric roll."""
+STORM_MODE_DEG = 10.0
+"""From this roll on boxes on deck report every minute (storm mode)."""
+SHIP = make_imo(932148)
+BEGINS_MS = 1_777_593_600_000
+HOME = Port("JPTYO", "Tokyo", 35.6, 139.8, 5.0)
+AWAY = Port("JPHAK", "Hakodate", 38.1, 139.8, 5.0)
+KNOTS = 15.0
+ROWS, TIERS, HOLD_TIERS = 10, 5, 3
+SAILS_H, CALLS_H, SAILS_AGAIN_H, STORM_H = 2.0, 12.0, 14.0, 20.0
+IN_PORT_MS = [
+    (BEGINS_MS + int(since_h * HOUR_MS), BEGINS_MS + int(until_h * HOUR_MS))
+    for since_h, until_h in ((0, SAILS_H), (CALLS_H, SAILS_AGAIN_H))
+]
+QUARTER_MS = 15 * MINUTE_MS
+LOSSY, REPEATED, HOURS_OFF, KNOCKED = 0.005, 0.006, 0.01, 0.0003
+ON_THE_WAY_MS = 5_000
+
+
+@dataclass(frozen=True)
+class Ship:
+    """Who stands where; arrays of one length, one element a box. `habit_ms`: how often it reports at sea out of storms."""
+
+    numbers: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    gateway: Ints
+    tracker: Flags
+    reefer: Flags
+    habit_ms: Ints
+    storm_mode: Flags
+
+    @cached_property
+    def on_deck(self) -> Flags:
+        """Which of them stand on deck."""
+        return np.array([slot.on_deck for slot in self.slots])
+
+
+@dataclass
+class Said:
+    """Messages being gathered: when each is made (UTC ms), of which box, and what it carries beside the regular signals."""
+
+    at_ms: list[Ints] = field(default_factory=list)
+    box: list[Ints] = field(default_factory=list)
+    signals: list[dict[str, Value]] = field(default_factory=list)
+
+    def add(self, box: int, at_ms: float, **signals: Value) -> None:
+        """One message of `box`."""
+        self.at_ms.append(np.array([int(at_ms)], dtype=np.int64))
+        self.box.append(np.array([box], dtype=np.int64))
+        self.signals.append(signals)
+
+
+@dataclass
+class Trial:
+    """One voyage. What happens is written into `dies_ms` (a device's end), `said`, `power_off` (box → span) and `truth`.
+
+    `lost`: box → when it went overboard (UTC ms). `mute`: (gateway, since, until) of outages; `heaps` of gateways that kept their readings
+    and sent them at the end. `ashore`: boxes taken ashore at the call. `shadow`: (boxes, since, until) that a gateway does not reach.
+    """
+
+    seed: int
+    weather: Weather = "severe"
+    boxes: int = 140
+    storm_lasts_h: float = 0.8
+    ends_h: float = 26.0
+    lost: dict[int, int] = field(default_factory=dict)
+    mute: list[tuple[int, int, int]] = field(default_factory=list)
+    heaps: list[tuple[int, int, int]] = field(default_factory=list)
+    shadow: list[tuple[list[int], int, int]] = field(default_factory=list)
+    ashore: list[int] = field(default_factory=list)
+    listed_ashore: list[int] = field(default_factory=list)
+    power_off: dict[int, tuple[int, int]] = field(default_factory=dict)
+    tilted: dict[int, tuple[int, float]] = field(default_factory=dict)
+    battery_falls_ms: dict[int, int] = field(default_factory=dict)
+    fades: set[int] = field(default_factory=set)
+    said: Said = field(default_factory=Said)
+
+    def __post_init__(self) -> None:
+        self.chance = np.random.default_rng((20261122, self.seed))
+        self.ship = _ship(self.boxes, self.chance)
+        self.dies_ms = np.full(self.boxes, NEVER_MS, dtype=np.int64)
+        self.storm_ms = BEGINS_MS + int(STORM_H * HOUR_MS)
+        self.storm_ends_ms = self.storm_ms + int(self.storm_lasts_h * HOUR_MS)
+        self.ends_ms = BEGINS_MS + int(self.ends_h * HOUR_MS)
+        low, high = ROLL_DEG[self.weather]
+        self.roll_deg = float(self.chance.uniform(low, high))
+
+    @property
+    def gateways(self) -> int:
+        """How many gateways hear her boxes."""
+        return int(self.ship.gateway.max()) + 1
+
+    def entries(self) -> Iterator[Entry]:
+        """What headquarters tells the ship: two ports, the list she sails with and the one of the call."""
+        first = tuple(self._stowed(box) for box in range(self.boxes))
+        off = set(self.listed_ashore)
+        second = tuple(stowed for box, stowed in enumerate(first) if box not in off)
+        everything = tuple(stowed.container for stowed in first)
+        gone = tuple(self.ship.numbers[box] for box in sorted(off))
+        yield Entry("port", HOME.locode, 1, BEGINS_MS, "clerk", HOME)
+        yield Entry("port", AWAY.locode, 1, BEGINS_MS, "clerk", AWAY)
+        for call, (port, aboard, load, discharge, departs_h) in enumerate(
+            ((HOME, first, everything, (), SAILS_H), (AWAY, second, (), gone, SAILS_AGAIN_H)), 1
+        ):
+            listed = LoadList(SHIP, port.locode, call, aboard, load, discharge, BEGINS_MS + int(departs_h * HOUR_MS))
+            yield Entry("load_list", listed.id, 1, BEGINS_MS, "clerk", listed)
+
+    def heard(self) -> list[Heard]:
+        """All that the ship's node hears, in order of arrival: repeats, wrong clocks, losses on the air and late heaps as they come."""
+        at_ms, box, signals = self._made()
+        kept = at_ms < self.dies_ms[box]
+        for one, fell_ms in self.lost.items():
+            kept &= (box != one) | (at_ms <= fell_ms)
+        if self.ashore:
+            lifted = BEGINS_MS + int((CALLS_H + 1) * HOUR_MS)
+            kept &= ~np.isin(box, self.ashore) | (at_ms < lifted)
+        kept &= self.chance.random(len(at_ms)) >= LOSSY * (self.chance.random() < 0.5)
+        gateway = self.ship.gateway[box]
+        for muted, since, until in self.mute:
+            kept &= ~((gateway == muted) & (since <= at_ms) & (at_ms < until))
+        for dark, since, until in self.shadow:
+            kept &= ~(np.isin(box, dark) & (since <= at_ms) & (at_ms < until))
+        arrives_ms = at_ms + self.chance.integers(0, ON_THE_WAY_MS, len(at_ms))
+        for kept_back, since, until in self.heaps:
+            late = (gateway == kept_back) & (since <= at_ms) & (at_ms < until)
+            arrives_ms = np.where(late, until + self.chance.integers(0, 2 * MINUTE_MS, len(at_ms)), arrives_ms)
+        device_ms = at_ms + self._clock_offset_ms()[box]
+        rows = [
+            (int(arrives_ms[at]), self._reading(int(box[at]), int(device_ms[at]), int(arrives_ms[at]), signals[at]))
+            for at in np.flatnonzero(kept).tolist()
+        ]
+        again = self.chance.random(len(rows)) < REPEATED
+        for at in np.flatnonzero(again).tolist():
+            later = rows[at][0] + int(self.chance.integers(1_000, 20_000))
+            first = rows[at][1]
+            rows.append((later, Heard(first.topic, first.device, first.device_at_ms, first.order_at_ms, later, first.signals)))
+        rows += [(row.received_at_ms, row) for row in self._bridge()]
+        return [row for _, row in sorted(rows, key=lambda one: (one[0], one[1].topic))]
+
+    def storms(self, at_ms: Ints) -> Flags:
+        """Whether boxes on deck are in storm mode then."""
+        return self.roll_at(at_ms) >= STORM_MODE_DEG
+
+    def roll_at(self, at_ms: Ints) -> Floats:
+        """The largest roll in the minute around each instant, degrees."""
+        minutes = (at_ms - self.storm_ms) / MINUTE_MS
+        last = (self.storm_ends_ms - self.storm_ms) / MINUTE_MS
+        rise = 1.0 if self.weather == "extreme" else 60.0
+        worst = np.interp(minutes, [-rise, 0.0, last, last + 60.0], [4.0, self.roll_deg, self.roll_deg, 4.0])
+        return np.asarray(np.maximum(np.minimum(4.0, self.roll_deg), worst), dtype=np.float64)
+
+    def _made(self) -> tuple[Ints, Ints, list[dict[str, Value]]]:
+        """Every message made: regular ones, those of storm mode, and what boxes say at once."""
+        ship, chance = self.ship, self.chance
+        phase = chance.random(self.boxes)
+        parts: list[tuple[Ints, Ints]] = []
+        minutes = np.arange(self.storm_ms - HOUR_MS, self.storm_ends_ms + HOUR_MS, MINUTE_MS, dtype=np.int64)
+        minutes = minutes[self.storms(minutes)]
+        for box in np.flatnonzero(ship.tracker).tolist():
+            habit = int(ship.habit_ms[box])
+            regular = np.arange(BEGINS_MS + int(phase[box] * habit), self.ends_ms, habit, dtype=np.int64)
+            if len(minutes) and ship.on_deck[box] and ship.storm_mode[box]:
+                regular = np.concatenate([regular[~self.storms(regular)], minutes + int(phase[box] * MINUTE_MS)])
+            berthed = [np.arange(since + int(phase[box] * QUARTER_MS), until, QUARTER_MS, dtype=np.int64) for since, until in IN_PORT_MS]
+            if not ship.reefer[box]:
+                regular = np.concatenate([regular, *berthed])
+            parts.append((regular, np.full(len(regular), box)))
+        at_ms = np.concatenate([at for at, _ in parts])
+        box_of = np.concatenate([box for _, box in parts])
+        signals = self._regular(at_ms, box_of)
+        extra_at = np.concatenate([*self.said.at_ms, np.array([], dtype=np.int64)])
+        extra_box = np.concatenate([*self.said.box, np.array([], dtype=np.int64)])
+        extra = [{**said, "gateway": self._gateway(int(box))} for said, box in zip(self.said.signals, extra_box, strict=True)]
+        return np.concatenate([at_ms, extra_at]), np.concatenate([box_of, extra_box]), [*signals, *extra]
+
+    def _regular(self, at_ms: Ints, box: Ints) -> list[dict[str, Value]]:
+        chance = self.chance
+        air = np.round(chance.normal(0.0, 0.2, len(at_ms)), 1).tolist()
+        rssi = np.round(-72 + chance.normal(0, 2, len(at_ms)) - np.isin(box, list(self.fades)) * (at_ms - BEGINS_MS) / HOUR_MS).tolist()
+        charge_mv = (3_500 + 200 * chance.random(self.boxes))[box]
+        for one, falls_ms in self.battery_falls_ms.items():
+            charge_mv = np.where(box == one, np.interp(at_ms, [falls_ms - 12 * HOUR_MS, falls_ms], [3_500, 3_000]), charge_mv)
+        reefer, mv, told = self.ship.reefer[box].tolist(), charge_mv.astype(int).tolist(), []
+        knocks = np.where(chance.random(len(at_ms)) < KNOCKED, np.round(2.0 + 1.5 * chance.random(len(at_ms)) ** 2, 1), 0.0).tolist()
+        for at, one in enumerate(box.tolist()):
+            gateway = self._gateway(one)
+            if reefer[at]:
+                off = self.power_off.get(one)
+                dead = off is not None and off[0] <= at_ms[at] < off[1]
+                signals: dict[str, Value] = {"setpoint_c": 4.0, "supply_c": 4.0 + air[at], "power_on": not dead, "gateway": gateway}
+            else:
+                signals = {"ambient_c": 20.0 + air[at], "battery_mv": mv[at], "rssi_dbm": int(rssi[at]), "gateway": gateway}
+            if knocks[at]:
+                signals["shock_g"] = knocks[at]
+            if one in self.tilted:
+                since, degrees = self.tilted[one]
+                signals["tilt_deg"] = degrees if at_ms[at] >= since else 1.0
+            told.append(signals)
+        return told
+
+    def _bridge(self) -> Iterator[Heard]:
+        """The ship's own readings: position every 15 min, motion every 10 min, in the worst hours every minute."""
+        for at_ms in range(BEGINS_MS, self.ends_ms + 1, 15 * MINUTE_MS):
+            hours = (at_ms - BEGINS_MS) / HOUR_MS
+            run_h = max(0.0, min(hours, CALLS_H) - SAILS_H) + max(0.0, hours - SAILS_AGAIN_H)
+            moving = SAILS_H <= hours < CALLS_H or hours >= SAILS_AGAIN_H
+            where: dict[str, Value] = {
+                "latitude_deg": HOME.latitude_deg + run_h * KNOTS / 60,
+                "longitude_deg": HOME.longitude_deg,
+                "speed_kn": KNOTS if moving else 0.0,
+                "course_deg": 0.0,
+            }
+            yield Heard(f"{SHIP}.location", "NAV", at_ms, at_ms, at_ms, where)
+        calm = np.arange(BEGINS_MS, self.ends_ms, 10 * MINUTE_MS)
+        minutes = np.arange(self.storm_ms - HOUR_MS, self.storm_ends_ms + HOUR_MS, MINUTE_MS)
+        hard = minutes[self.roll_at(minutes) >= STORM_MODE_DEG]
+        times = np.unique(np.concatenate([calm, hard]))
+        side = np.where(self.chance.random(len(times)) < 0.5, -1.0, 1.0)
+        felt = np.round(self.roll_at(times) * side * self.chance.uniform(0.95, 1.0, len(times)), 1)
+        for at, roll in zip(times.tolist(), felt.tolist(), strict=True):
+            yield Heard(f"{SHIP}.environment", "MET", at, at, at, {"roll_deg": roll, "wind_speed_ms": min(35.0, 5.0 + abs(roll))})
+
+    def _reading(self, box: int, device_ms: int, arrives_ms: int, signals: dict[str, Value]) -> Heard:
+        return Heard(self.ship.numbers[box], f"TRK-{box:05d}", device_ms, order_at_ms(device_ms, arrives_ms), arrives_ms, signals)
+
+    def _clock_offset_ms(self) -> Ints:
+        """Every clock up to 30 s off, one of a hundred by hours."""
+        small = self.chance.integers(-30_000, 30_000, self.boxes)
+        far = self.chance.random(self.boxes) < HOURS_OFF
+        hours = self.chance.integers(1, 6, self.boxes) * self.chance.choice([-1, 1], self.boxes) * HOUR_MS
+        return np.asarray(np.where(far, hours, small), dtype=np.int64)
+
+    def _gateway(self, box: int) -> str:
+        return f"GW-{int(self.ship.gateway[box])}"
+
+    def _stowed(self, box: int) -> Stowed:
+        ship = self.ship
+        kind = "45R1" if ship.reefer[box] else "45G1"
+        return Stowed(ship.numbers[box], str(ship.slots[box]), kind, "JPTYO", "SGSIN", "B1", tracker=bool(ship.tracker[box]))
+
+
+def _ship(boxes: int, chance: np.random.Generator) -> Ship:
+    """Bays of 40 feet from bow to stern, two thirds on deck; a tenth without tracker, a fifth reefers, one in twelve without storm mode."""
+    slots: list[Slot] = []
+    bay = 2
+    while len(slots) < boxes:
+        rows = [2 * n - 1 for n in range(ROWS // 2, 0, -1)] + [2 * n for n in range(1, ROWS // 2 + 1)]
+        slots += [Slot(bay, row, 82 + 2 * tier) for row in rows for tier in range(TIERS)]
+        slots += [Slot(bay, row, 2 + 2 * tier) for row in rows[1:-1] for tier in range(HOLD_TIERS)]
+        bay += 4
+    slots = slots[:boxes]
+    deck = np.array([slot.on_deck for slot in slots])
+    zone = np.array([(slot.bay // 4) for slot in slots])
+    reefer = (chance.random(boxes) < 0.2) & deck
+    tracker = chance.random(boxes) < 0.9
+    daily = ~reefer & (~deck | (chance.random(boxes) < 0.25))
+    return Ship(
+        numbers=tuple(container_numbers("BBLU", boxes)),
+        slots=tuple(slots),
+        gateway=zone * max(3, boxes // 150) // (int(zone.max()) + 1),
+        tracker=tracker,
+        reefer=reefer,
+        habit_ms=np.where(daily, 24 * HOUR_MS, HOUR_MS),
+        storm_mode=chance.random(boxes) >= 1 / 12,
+    )

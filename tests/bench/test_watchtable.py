@@ -1,0 +1,86 @@
+"""Goal: the proof of the watch is a proof: seeded, repeatable, its losses and look-alikes what they say; a slice of it holds by default."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.watchtable import LOOK_ALIKES, Seen, alike, lossy, quiet, recall_row, under, watched, wilson
+from cargo.lost import WEIGHTS, Weights
+from sim.trial import Trial
+
+FAULTS_OF_DEVICES = [name for name in LOOK_ALIKES if "crushed" not in name and "shadow" not in name]
+
+
+@pytest.fixture(scope="module")
+def felt() -> Seen:
+    """A loss of ten boxes in severe weather, slide, fall and water felt."""
+    return watched(lossy(77, "severe", "shock and fall", boxes=10))
+
+
+def test_the_same_seed_is_the_same_voyage() -> None:
+    one, other = (lossy(5, "extreme", "mixed", boxes=4) for _ in range(2))
+    assert one.heard() == other.heard()
+    assert one.lost == other.lost
+    assert lossy(6, "extreme", "mixed", boxes=4).heard() != one.heard()
+
+
+def test_the_lost_are_silent_and_stood_on_deck() -> None:
+    trial = lossy(9, "severe", "mixed", boxes=12)
+    assert len(trial.lost) == 12
+    assert all(trial.ship.on_deck[box] for box in trial.lost)
+    fell = {trial.ship.numbers[box]: at_ms for box, at_ms in trial.lost.items()}
+    late_ms = [row.received_at_ms - fell[row.topic] for row in trial.heard() if row.topic in fell]
+    assert max(late_ms) < 30_000, "on its way, or said again"
+
+
+def test_a_felt_loss_is_on_the_bridge_in_time_and_a_hundred_boxes_beside_it_are_not(felt: Seen) -> None:
+    found = felt.told.keys() & felt.lost.keys()
+    assert len(felt.lost) >= 8
+    assert len(found) == len(felt.lost)
+    assert not felt.false
+    assert max(felt.told[box] - felt.lost[box] for box in found) <= 120_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_fault_of_devices_cries_wolf(seed: int) -> None:
+    assert not watched(quiet(1_000_000 + seed)).told
+
+
+@pytest.mark.parametrize("name", FAULTS_OF_DEVICES)
+def test_what_looks_like_a_loss_and_is_none(name: str) -> None:
+    assert not watched(alike(name, 1_600_000)).told
+
+
+def test_a_loss_that_nobody_felt_is_told_by_what_fell_silent_together() -> None:
+    seen = watched(lossy(78, "severe", "nothing", boxes=12))
+    assert len(seen.told) >= 0.8 * len(seen.lost)
+    assert not seen.false
+
+
+def test_the_curve_is_of_the_cases_as_they_were(felt: Seen) -> None:
+    """Weights that can not be reached find nobody but those of the shortcut; those in use find whom the watch told of."""
+    found, lost, wolf = under(WEIGHTS, [felt])
+    assert (found, lost, wolf) == (len(felt.lost), len(felt.lost), 0)
+    unfelt = watched(lossy(78, "severe", "nothing", boxes=12))
+    assert under(Weights(probable_min=1.1), [unfelt])[0] == 0
+    assert f"**{1:.1%}**" in recall_row("all", [felt])
+
+
+def test_the_interval_of_a_share() -> None:
+    """Wilson's interval, against the values of a table."""
+    assert wilson(0, 1000) == pytest.approx((0.0, 0.00383), abs=1e-4)
+    assert wilson(95, 100) == pytest.approx((0.8882, 0.9785), abs=1e-4)
+
+
+def test_roll_grows_within_a_minute_in_extreme_weather() -> None:
+    trial = Trial(3, "extreme")
+    before, worst = trial.roll_at(np.array([trial.storm_ms - 60_000, trial.storm_ms]))
+    assert before == pytest.approx(4.0)
+    assert worst >= 26.0
+
+
+@pytest.mark.torture
+def test_two_hundred_voyages_of_every_fault_and_no_false_alarm() -> None:
+    """`pytest -m torture tests/bench/test_watchtable.py`; the whole: `python -m bench.watchtable`."""
+    assert not [seed for seed in range(2_000_000, 2_000_200) if watched(quiet(seed)).told]
