@@ -60,7 +60,7 @@ def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str 
         away_nm = distance_nm(where.latitude_deg, where.longitude_deg, port.latitude_deg, port.longitude_deg)
         if away_nm <= port.radius_nm * (LEAVE_FACTOR if port.locode == before else 1):
             inside.append((away_nm, port.locode, port))
-    return min(inside)[2] if inside else None
+    return min(inside, key=lambda one: one[:2])[2] if inside else None
 
 
 class LinkChoice:
@@ -106,7 +106,7 @@ class LinkChoice:
         settings = self._node.settings
         if self._headquarters is None or not settings.policy("satellite").carries("digests"):
             return False
-        answering = self._kept[1:] if len(self._kept) > 1 else self._kept
+        answering = [one for one in self._kept if one.link == "satellite"] or self._kept
         return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *answering))
 
     async def run(self) -> None:
@@ -147,16 +147,17 @@ class LinkChoice:
         if port is None or self.wish in (NONE, SATELLITE):
             self._awaited = ""
             return [] if self.wish == NONE else satellite
-        away = self._is_away(port) and self.wish == AUTO
-        return [port.address("port"), *(satellite if away else [])]
+        nodes = [one for one in self._ports if one.locode == port.locode]
+        away = self._is_away(port.locode, nodes) and self.wish == AUTO
+        return [*(one.address("port") for one in nodes), *(satellite if away else [])]
 
     def _is_to_dial(self) -> bool:
         """Whether the satellite's link is this node's to keep: of several nodes of a ship one has it, unless her crew asks for it here."""
         return not self._turn.shared or self.wish == SATELLITE or self._turn.ours()
 
-    def _is_away(self, port: PortOfCall) -> bool:
-        """Whether she has waited in vain, for as long as she does, to be in session with this port."""
-        now_s = self._node.clock.monotonic_s()
-        if port.node != self._awaited or self._node.links.status().get(port.node, {}).get("open"):
-            self._awaited, self._awaited_since_s = port.node, now_s
+    def _is_away(self, locode: str, nodes: Sequence[PortOfCall]) -> bool:
+        """Whether she has waited in vain, for as long as she does, to be in session with any node of this port."""
+        now_s, sessions = self._node.clock.monotonic_s(), self._node.links.status()
+        if locode != self._awaited or any(sessions.get(one.node, {}).get("open") for one in nodes):
+            self._awaited, self._awaited_since_s = locode, now_s
         return now_s - self._awaited_since_s >= self._port_patience_s

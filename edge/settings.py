@@ -56,7 +56,8 @@ class ShoreNode(SettingsTable):
 
 
 class PortOfCall(ShoreNode):
-    """A port where the ship may lie: its UN/LOCODE, name, centre and radius (nautical miles), and its node."""
+    """A port where the ship may lie: its UN/LOCODE, name, centre and radius (nautical miles), and its node; a table for each if it has
+    several, which she then links to all."""
 
     locode: Annotated[str, AfterValidator(_locode)]
     name: str
@@ -124,8 +125,8 @@ class ShipSettings(SettingsTable):
 
     @between
     def _tells_ports_apart(self) -> Iterator[Problem]:
-        for number, locode in repeated(self.ports, "locode"):
-            yield Problem(("ports", number, "locode"), f"there is a port {locode!r} already", "leave one table of each port")
+        for number, node in repeated(self.ports, "node"):
+            yield Problem(("ports", number, "node"), f"{node!r} is a port's node already", "leave one table of each node")
 
     @between
     def _has_two_disks_if_it_says_so(self) -> Iterator[Problem]:

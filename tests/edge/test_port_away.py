@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -34,15 +34,17 @@ def alerts(node: Node) -> int:
 
 
 @asynccontextmanager
-async def lying_in_tokyo(folder: Path, hq: Node, door: int, patience_s: float, rate_bit_s: int | None = None) -> AsyncIterator[LinkChoice]:
+async def lying_in_tokyo(
+    folder: Path, hq: Node, doors: Mapping[str, int], patience_s: float, rate_bit_s: int | None = None
+) -> AsyncIterator[LinkChoice]:
     own = settings("ship-a", folder).model_copy(update={"links": {"satellite": LinkSettings(rate_bit_s=rate_bit_s)}})
     ship = Node(own, WallClock())
     await ship.start()
     at = {"latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1], "speed_kn": 0.0}
     await ship.append([Append("ships", to_batch([Record(f"{IMO}.location", "GPS-1", SINCE_AT_MS, at)])), readings(0, 10)])
     where = {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1]}
-    port = PortOfCall.model_validate({"node": "tokyo", "url": f"http://127.0.0.1:{door}", "token": TOKEN, **where})
-    choice = LinkChoice(ship, [port], ShoreNode(node="hq", url=hq.url, token=TOKEN), patience_s)
+    ports = [PortOfCall.model_validate({"node": n, "url": f"http://127.0.0.1:{at}", "token": TOKEN, **where}) for n, at in doors.items()]
+    choice = LinkChoice(ship, ports, ShoreNode(node="hq", url=hq.url, token=TOKEN), patience_s)
     choosing = asyncio.create_task(choice.run())
     try:
         yield choice
@@ -54,7 +56,7 @@ async def lying_in_tokyo(folder: Path, hq: Node, door: int, patience_s: float, r
 
 async def test_alerts_go_over_the_satellite_until_the_port_answers(tmp_path: Path) -> None:
     hq, door = await started("hq", tmp_path), free_port()
-    async with lying_in_tokyo(tmp_path, hq, door, patience_s=0.5) as choice:
+    async with lying_in_tokyo(tmp_path, hq, {"tokyo": door}, patience_s=0.5) as choice:
         ship = choice._node
         await raise_alert(ship, 1)
         await until(lambda: alerts(hq) == 1)
@@ -76,7 +78,7 @@ async def test_alerts_go_over_the_satellite_until_the_port_answers(tmp_path: Pat
 
 async def test_a_port_is_waited_for_before_the_satellite_is_paid_for_and_a_crews_word_stands(tmp_path: Path) -> None:
     hq, door = await started("hq", tmp_path), free_port()
-    async with lying_in_tokyo(tmp_path, hq, door, patience_s=3_600.0) as choice:
+    async with lying_in_tokyo(tmp_path, hq, {"tokyo": door}, patience_s=3_600.0) as choice:
         counts = choice._node.metrics
         await until(lambda: counts.body(0, 0)["counts"].get("link.tokyo.dial_failed", 0) >= 3)
         assert [one.node for one in choice._kept or ()] == ["tokyo"]
@@ -97,7 +99,24 @@ async def test_a_satellites_link_without_a_rate_is_told_of(
 ) -> None:
     hq = await started("hq", tmp_path)
     with caplog.at_level(logging.WARNING, "edge.linking"):
-        async with lying_in_tokyo(tmp_path, hq, free_port(), 60.0, rate_bit_s) as choice:
+        async with lying_in_tokyo(tmp_path, hq, {"tokyo": free_port()}, 60.0, rate_bit_s) as choice:
             await until(lambda: choice.port == "JPTYO")
     assert ("keeps below no rate" in caplog.text) == (rate_bit_s is None)
+    await hq.stop()
+
+
+async def test_of_a_ports_two_nodes_the_one_that_is_left_takes_the_ship_over(tmp_path: Path) -> None:
+    """She is in session with both, so nothing waits for a redial; and the satellite is not paid for."""
+    hq, tokyo, other = [await started(name, tmp_path) for name in ("hq", "tokyo", "singapore")]
+    doors = {node.settings.node: int(node.url.rpartition(":")[2]) for node in (tokyo, other)}
+    async with lying_in_tokyo(tmp_path, hq, doors, patience_s=3_600.0) as choice:
+        ship = choice._node
+        await until(lambda: set(ship.links.status()) == {"tokyo", "singapore"})
+        await until(lambda: sum(sum(node.log.position("containers").values()) for node in (tokyo, other)) >= 10)
+        await tokyo.stop()
+        await raise_alert(ship, 1)
+        await until(lambda: alerts(other) == 1)
+        await until(lambda: sum(other.log.position("containers").values()) == 10)
+        assert set(ship.links.status()) == {"singapore"}
+    await other.stop()
     await hq.stop()

@@ -65,13 +65,14 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
     ),
     (
         ShipSettings,
-        SHIP.replace('"t"\nport', '" "\nport') + 'host = "not a host"\n' + CALL.format(n=1) + CALL.format(n=2),
+        SHIP.replace('"t"\nport', '" "\nport') + 'host = "not a host"\n' + CALL.format(n=1) + CALL.format(n=2) * 2,
         [
             f"node.token: {EMPTY}the node's token",
             'node.host is \'not a host\' and should be of another form; write one like "127.0.0.1" or "localhost"',
             "ports[0].node: 'tokyo-1' is to be dialled, but",
             "ports[1].node: 'tokyo-2' is to be dialled, but",
-            "ports[1].locode: there is a port 'JPTYO' already; leave one table of each port",
+            "ports[2].node: 'tokyo-2' is to be dialled, but",
+            "ports[2].node: 'tokyo-2' is a port's node already; leave one table of each node",
         ],
     ),
     (
