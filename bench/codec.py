@@ -32,6 +32,7 @@ from streams.codec.columns import known_rows
 from streams.codec.decimals import as_decimals
 from streams.codec.isonumbers import NUMBERS, unpacked
 from streams.codec.numbers import PcoTables, pco_pages
+from streams.logs.levels import LEVELS
 from streams.records import DEVICE, STAMPED, TOPIC
 from streams.words import Origin
 
@@ -42,12 +43,13 @@ TEXTS = 10_000
 LIVE_BLOCKS = 200
 REPEATS = 3
 LOOKUPS = 50
+MERGED_ROWS = LEVELS[-1].rows
 
 
 def sizes(readings: pa.RecordBatch, live: pa.RecordBatch) -> dict[str, Any]:
-    """Bytes a reading: of `readings` in one block or as few as take them, of `live` in blocks of one second."""
+    """Bytes a reading: of `readings` in blocks as large as merging makes them, of `live` in blocks of one second."""
     count = readings.num_rows
-    blocks = [encoded(readings.slice(at, BLOCK_RECORDS_MAX)) for at in range(0, count, BLOCK_RECORDS_MAX)]
+    blocks = [encoded(readings.slice(at, MERGED_ROWS)) for at in range(0, count, MERGED_ROWS)]
     seconds = [encoded(live.slice(at, LIVE_PER_S)) for at in range(0, live.num_rows - LIVE_PER_S + 1, LIVE_PER_S)[:LIVE_BLOCKS]]
     given = readings.select([name for name in readings.schema.names if name not in STAMPED.names])
     texts = as_json(given.slice(0, TEXTS))
@@ -172,7 +174,7 @@ def main() -> None:
             "simulator": sizes(sims, sims),
             **({} if real is None else {"real": sizes(real, real)}),
         },
-        "rates": rates(readings),
+        "rates": rates(readings.slice(0, MERGED_ROWS)),
         "one_topic_of": {str(count): lookups(readings, count) for count in topics},
     }
     print(json.dumps(figures, indent=2))

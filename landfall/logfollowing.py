@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from landfall.lognumbers import utc
 from landfall.logshowing import table_of
+from landfall.logunread import NEWER, unread_of, unread_words
 from landfall.writingout import Tables
 from streams.clock import Clock
 from streams.ledger import Ledger, OriginLedger
@@ -21,7 +22,7 @@ from streams.words import Origin
 @dataclass(frozen=True, slots=True)
 class News:
     """What there is since the last look: `tables` of records not shown yet, and what is to be said of holes: which are filled by them, or
-    will never be, and before which it waits now.
+    will never be, and before which it waits now; and of what came and can not be read here.
     """
 
     ended: list[str]
@@ -41,7 +42,8 @@ class Following:
     """Follows `stream` of `log` from where it stands now, as `ledger` has it: what is held already is not shown.
 
     In offset order within each origin, up to its first hole; with `past_holes` beyond it, and what comes of a hole later is shown then.
-    Offsets that are gone or below the floor are no holes. `clock` says since when a hole is waited for. One look at a time.
+    Offsets that are gone or below the floor are no holes, nor are those that this version can not read: they are told, and passed over.
+    `clock` says since when a hole is waited for. One look at a time.
     """
 
     def __init__(self, log: LogReader, stream: str, clock: Clock, *, past_holes: bool = False) -> None:
@@ -58,8 +60,11 @@ class Following:
         for origin, one in sorted(ledger.items()):
             line = self._lines.setdefault(origin, _Line())
             reached = one.held if self._past_holes else one.held.within(0, one.next_offset())
-            new[origin] = reached.without(line.shown)
-            line.shown.update(new[origin])
+            fresh = reached.without(line.shown)
+            line.shown.update(fresh)
+            unread = unread_of(self._log, self._stream, origin, fresh.first()).common(fresh) if fresh else fresh
+            new[origin] = fresh.without(unread)
+            found += [f"{words}: {NEWER}" for words in unread_words(self._stream, origin, unread)]
             ended += self._ended(line, one)
             found += self._found(line, origin, one)
         return News(ended, lambda: self._rows(new), found)

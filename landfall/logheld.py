@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.logshowing import table_of
-from streams.ledger import Ledger, position_of
+from landfall.logunread import unread_of, unread_words
+from streams.ledger import Ledger
 from streams.log import LogReader
 from streams.logs.tables import merged
-from streams.records import OFFSET, TOPIC, Batch
-from streams.words import Position
+from streams.ranges import RangeSet
+from streams.records import TOPIC
+from streams.words import Origin
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Stream `stream` of `log`, as `ledger` says. `past_holes`: all that is held; else up to each origin's first hole."""
+    """Stream `stream` of `log`, as `ledger` says: of each origin the offsets `rows_of`, and `unread_of` that this version can not read.
+
+    `past_holes`: all that is held; else up to each origin's first hole.
+    """
 
     log: LogReader
     stream: str
     ledger: Ledger
-    past_holes: bool = False
+    past_holes: bool
+    rows_of: Mapping[Origin, RangeSet]
+    unread_of: Mapping[Origin, RangeSet]
 
     @classmethod
     def now(cls, log: LogReader, stream: str, *, past_holes: bool = False) -> Held:
         """As this copy stands now."""
-        return cls(log, stream, log.ledger(stream), past_holes)
+        ledger = log.ledger(stream)
+        reached = {origin: one.held if past_holes else one.held.within(0, one.next_offset()) for origin, one in sorted(ledger.items())}
+        unread = {origin: unread_of(log, stream, origin).common(held) for origin, held in reached.items()}
+        read = {origin: held.without(unread[origin]) for origin, held in reached.items()}
+        return cls(log, stream, ledger, past_holes, read, unread)
 
     def rows(self, topics: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The same rows each time, however the log grows meanwhile, in offset order within each origin; only of `topics`, if given.
@@ -36,13 +47,19 @@ class Held:
         Where there is none, its columns.
         """
         yield merged([])
-        for batch in self._all() if self.past_holes else self._up_to_holes(topics):
-            table = table_of(batch)
-            yield table if topics is None else table.filter(pc.is_in(table.column(TOPIC), pa.array(topics, pa.string())))
+        for origin, ranges in self.rows_of.items():
+            for first, end in ranges:
+                for batch in self.log.run(self.stream, origin, first, end):
+                    table = table_of(batch)
+                    yield table if topics is None else table.filter(pc.is_in(table.column(TOPIC), pa.array(topics, pa.string())))
 
     def count(self) -> int:
         """How many rows that is, of all topics."""
-        return sum(one.held.within(0, one.held.end() if self.past_holes else one.next_offset()).count() for one in self.ledger.values())
+        return sum(ranges.count() for ranges in self.rows_of.values())
+
+    def unread(self) -> list[str]:
+        """A sentence for each range that is left out because it can not be read here."""
+        return [words for origin, ranges in self.unread_of.items() for words in unread_words(self.stream, origin, ranges)]
 
     def left_out(self) -> list[str]:
         """A sentence for each origin of which something is held behind a hole: that it was left out, or which hole was passed over."""
@@ -57,14 +74,3 @@ class Held:
             elif lacking:
                 sentences.append(f"{place}: ends before offset {hole:,}, which is not held here; {behind:,} records behind it are")
         return sentences
-
-    def _up_to_holes(self, topics: Sequence[str] | None) -> Iterator[Batch]:
-        end = position_of(self.ledger)
-        for batch in self.log.read(self.stream, Position({origin: one.floor for origin, one in self.ledger.items()}), topics):
-            records = batch.records
-            yield Batch(batch.stream, batch.origin, records.filter(pc.less(records.column(OFFSET), end[batch.origin])))
-
-    def _all(self) -> Iterator[Batch]:
-        for origin, one in sorted(self.ledger.items()):
-            for first, end in one.held:
-                yield from self.log.run(self.stream, origin, first, end)

@@ -17,6 +17,7 @@ from landfall.loglists import Column, List
 from landfall.lognumbers import counts, read_at_ms
 from landfall.logopening import known_stream, opened
 from landfall.logshowing import RECORDS, limited, with_proven
+from landfall.logunread import NEWER, end_of_unread, unread_of, unread_of_topic, unread_words
 from landfall.writingout import Format, Row, say, tell, write
 from streams.clock import WallClock
 from streams.codec import BlockCodec
@@ -29,6 +30,7 @@ from streams.proof.trust import registry_trust
 from streams.proof.until import SignedUntil
 from streams.ranges import Range, RangeSet
 from streams.records import ORDER_AT
+from streams.words import Origin
 
 FOLLOW_EVERY_S = 0.5
 
@@ -87,13 +89,13 @@ def cat(
 ) -> None:
     """The records of a stream, in offset order within each origin, from the first this copy holds up to the first hole.
 
-    Ends with 1 when records behind a hole were left out.
+    Ends with 1 when records were left out, behind a hole or of a version that this one does not read; it says which.
     """
     log = opened(folder)
     held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
-    if write(lambda: limited(held.rows(), limit), RECORDS, format_, output) < limit:
-        _tell_holes(held)
+    whole = write(lambda: limited(held.rows(), limit), RECORDS, format_, output) < limit
     _tell_more(limit, held.count())
+    _tell_left_out(held, holes=whole)
 
 
 @log_app.command("tail")
@@ -111,6 +113,7 @@ def tail(
     """The last records of a stream, in order of time; with --follow also those to come.
 
     It waits before offsets that are not here yet, and says so on standard error, once: which, how many, of when; and when it goes on.
+    What is of a version that this one does not read is told, and passed over; without --follow it then ends with 1.
     """
     if follow and (output is not None or format_ in (Format.CSV, Format.PARQUET)):
         raise Misuse("what is followed is written as text or JSON, to standard output", hint="`landfall log export` writes files")
@@ -118,7 +121,11 @@ def tail(
         raise Misuse("without --follow tail shows the last that is held, behind holes too", hint="leave --past-holes out")
     log = opened(folder)
     following = Following(log, known_stream(log, stream), WallClock(), past_holes=past_holes)
-    write(lambda: iter([_last(log, stream, following.ledger, limit)]), RECORDS, format_, output)
+    last, unread = _last(log, stream, following.ledger, limit)
+    write(lambda: iter([last]), RECORDS, format_, output)
+    if not follow:
+        end_of_unread(unread)
+    tell([*unread, *([NEWER] if unread else [])])
     while follow:
         news = following.look()
         tell(news.ended)
@@ -139,7 +146,8 @@ def history(
 ) -> None:
     """All that is known of one topic, over all streams, in one order; where thinning has left nothing else, what was kept, and of what.
 
-    What its origin has not signed yet is said to be not proven yet; `landfall log ls` says since when.
+    What its origin has not signed yet is said to be not proven yet; `landfall log ls` says since when. Ends with 1 when there is anything
+    of that time that this version does not read, and says which: it may hold more of the topic.
     """
     log = opened(folder)
     found = log.history(topic, at_ms(since), at_ms(until))
@@ -148,6 +156,7 @@ def history(
     _tell_more(limit, found.rows.num_rows)
     if not found.rows.num_rows:
         tell([f"nothing is known of {topic!r} in this log in that time"])
+    end_of_unread(unread_of_topic(log, log.streams(), at_ms(since), at_ms(until)))
 
 
 @log_app.command("export")
@@ -165,7 +174,7 @@ def export(
 ) -> None:
     """Write a stream's records to a file, all that this copy holds up to the first hole, with every column as it is stored.
 
-    Ends with 1 when records behind a hole were left out.
+    Ends with 1 when records were left out, behind a hole or of a version that this one does not read; it says which.
     """
     log = opened(folder)
     held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
@@ -174,7 +183,7 @@ def export(
         raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
     rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held.rows(topics)), RECORDS, chosen, output)
     say(f"{output}: {rows:,} records")
-    _tell_holes(held)
+    _tell_left_out(held, holes=True)
 
 
 def at_ms(text: str | None) -> int | None:
@@ -187,12 +196,16 @@ def _tell_more(limit: int, there_are: int) -> None:
         tell([f"these are the first {limit:,} of {there_are:,} records; --limit shows more"])
 
 
-def _tell_holes(held: Held) -> None:
-    """What is held behind holes is told, on standard error; the command ends with 1 when that was left out."""
-    sentences = held.left_out()
+def _tell_left_out(held: Held, *, holes: bool) -> None:
+    """What can not be read here is told, on standard error, and with `holes` what is held behind them; the command ends with 1 when any
+    of that was left out.
+    """
+    sentences = held.left_out() if holes else []
     if sentences:
         hint = f"`landfall log gaps {held.stream}` lists what is missing" + ("" if held.past_holes else "; --past-holes writes the rest")
         tell([*sentences, hint])
+    end_of_unread(held.unread())
+    if sentences:
         raise typer.Exit(0 if held.past_holes else 1)
 
 
@@ -225,11 +238,17 @@ def _signed(log: LogReader) -> SignedUntil:
     return SignedUntil(Copy(log, BlockCodec()), lambda node: trust)
 
 
-def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> pa.Table:
-    """The last `limit` records that are held, whatever their origin, by order time."""
-    last = [(origin, first, end) for origin, one in ledger.items() for first, end in _last_ranges(one.held, limit)]
+def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> tuple[pa.Table, list[str]]:
+    """The last `limit` records that are held, whatever their origin, by order time; and which of each origin's last can not be read."""
+    last: list[tuple[Origin, int, int]] = []
+    told: list[str] = []
+    for origin, one in sorted(ledger.items()):
+        unread = unread_of(log, stream, origin).common(one.held)
+        ranges = _last_ranges(one.held.without(unread), limit)
+        last += [(origin, first, end) for first, end in ranges]
+        told += unread_words(stream, origin, unread.common(_last_ranges(one.held, limit)))
     rows = merged([batch for origin, first, end in last for batch in log.run(stream, origin, first, end)])
-    return rows.slice(max(0, rows.num_rows - limit))
+    return rows.slice(max(0, rows.num_rows - limit)), told
 
 
 def _last_ranges(held: RangeSet, limit: int) -> list[Range]:

@@ -72,7 +72,8 @@ class History:
 class Span:
     """Held offsets `first .. end - 1`, as this copy stores them. Order times (UTC ms, both inclusive) bound those inside, not tightly.
 
-    `stored_bytes`: what they take here. Bytes that several spans share are counted at the first of them.
+    `stored_bytes`: what they take here. Bytes that several spans share are counted at the first of them. `readable`: False in a block of a
+    codec version that is unknown here: kept and served, not decoded.
     """
 
     first: int
@@ -80,6 +81,7 @@ class Span:
     order_first_ms: int
     order_last_ms: int
     stored_bytes: int
+    readable: bool = True
 
 
 class LogReader(Protocol):
@@ -161,7 +163,7 @@ class LogReader(Protocol):
 
         Called for one container or ship. Holes are no hindrance, and what is missing is not told: `positions` of the answer says how far
         each stream is whole. Where thinning has left nothing else, the rows it kept: their `stream` ends in `.kept`, `source_…` says which
-        record each was. Rows of blocks of an unknown codec version are left out.
+        record each was. Rows of blocks of an unknown codec version are left out without a word: `spans` tells which those are.
         """
         ...
 
@@ -169,7 +171,7 @@ class LogReader(Protocol):
         """Every held row of `topic` in one stream with since <= order time < until (UTC ms), ascending at each origin, as it was appended.
 
         Called by who hands records on: unlike `history`, nothing is merged, and a signal that is of different types in different rows stays
-        so, each batch having one. Holes are no hindrance. Rows of blocks of an unknown codec version are left out.
+        so, each batch having one. Holes are no hindrance. Rows of blocks of an unknown codec version are left out, as of `history`.
         """
         ...
 
@@ -177,6 +179,7 @@ class LogReader(Protocol):
         """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end.
 
         Called for states, settings and consumers' Positions, where the newest counts. The last by offset, not by time; beyond a hole too.
+        Blocks of an unknown codec version are passed over: where `spans` tells of one behind the row, that may not be the last held.
         """
         ...
 
@@ -237,23 +240,31 @@ class Log(LogReader, Protocol):
         ...
 
     def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
-        """As `declare_gone`, of all `ranges` in one commit. Called with what a peer says at once."""
+        """As `declare_gone`, of all `ranges` in one commit, or of none of them. Called with what a peer says at once.
+
+        No ranges, and such as are gone already, change nothing. Raises as `declare_gone`; a RangeSet has no range that begins below 0.
+        """
         ...
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
         """Drop everything of (stream, origin) below `floor` from this copy, and remember that. Durable. Never moves a floor back.
 
-        Called by retention; other copies are not touched. Does not ask whether anybody else has the records, and does not wait for
-        consumers: one below the floor is told. Raises Misuse beyond what this log's own origin has given, RetryLater.
+        Called by retention, with the first offset that is kept. From then on nothing below is held or wanted, nor admitted again; what was
+        declared gone there stays so. A floor that is not above the present one changes nothing. The stream stays known, its offsets go on.
+        Other copies are not touched. Does not ask whether anybody else has the records, does not wait for consumers (one below the floor is
+        told), and does not promise when the disk has room for it: upkeep frees files later, a Kafka its segments. Raises Misuse for a floor
+        below 0 or beyond what this log's own origin has given, and as every writing method.
         """
         ...
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
         """What is held of `first .. end - 1` is not what its origin signed: its bytes are kept aside, and it is wanted again.
 
-        Called by the watch over signatures. Returns how many offsets that is. The copy's Position may go back. Does not keep the very same
-        from being admitted again: who asks for it asks another peer. Raises Misuse for records of this node's own, which nobody else may
-        have, RetryLater (what was set aside before stays so).
+        Called by the watch over signatures, with `why` for `exceptions`. Returns how many offsets that is: 0 where none is held, which
+        changes nothing. All of it is durable then, also through an index built anew, and told as damage, block by block. The copy's
+        Position may go back. Unlike the other writing methods it is no single commit: where it raises, what was set aside before stays so,
+        and the same call does the rest. Does not keep the very same from being admitted again: who asks for it asks another peer. Raises
+        Misuse for records of this node's own, which nobody else may have, and for what is no range; else as every writing method.
         """
         ...
 
@@ -267,8 +278,12 @@ class Log(LogReader, Protocol):
     def open_generation(self, why: str) -> Origin:
         """From now on appends go to a new origin, which names this one as its predecessor; returns it. Durable.
 
-        Called after PeerKnowsMore, or a restore: when the log can not prove to be the latest. What the old one gave stays as it is, and its
-        producers are still known. Does not fetch what was lost: sync does. Raises RetryLater; then the old one goes on.
+        Called after PeerKnowsMore, or a restore: when the log can not prove to be the latest; the log itself does so at opening, and when
+        an index built anew leaves doubt. `why` is kept with it, for people. Each stream's offsets begin at 0 under the new one, which is
+        above every earlier generation of this log; what the old ones gave stays as it is, `own_end` still tells how much that was, and
+        their producers are still known, so a retry is answered with the old origin. The marker names it when this returns. Does not fetch
+        what was lost: sync does. Does not promise that two copies of one log can not both open one: they get different ones, by chance of
+        20 bits and the clock. Raises as every writing method; then the old one goes on.
         """
         ...
 

@@ -14,7 +14,7 @@ from streams.codec.directory import Directories
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.picked import PickedRows, records_of
 from streams.codec.reading import read_rows, read_topic_rows, read_topics
-from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, COLUMNS_MAX, TEXT_BYTES_MAX
+from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse
 from streams.records import OFFSET, ORDER_AT, RESERVED, STAMPED, check_signal
@@ -24,6 +24,10 @@ CODEC = 2
 """The number of the encoding that BlockCodec writes; it reads this one alone."""
 
 
+DECODE_BYTES_MAX = 384 << 20
+"""What reading one block takes at most, by CELLS_MAX and TEXT_BYTES_MAX: measured with the worst that could be made, 230 MiB for all its
+rows, 340 for one topic that is all of them. Two threads may read at a time.
+"""
 _TEXT_COPIES = 3
 _CELLS_A_ROW, _CELLS_A_BLOCK = 1, 1 << 12
 """Where device times are known; fences and lengths of groups."""
@@ -49,7 +53,7 @@ class BlockCodec:
         return Block(stream, origin, first, records.num_rows, order["min"].as_py(), order["max"].as_py(), CODEC, payload)
 
     def decode(self, block: Block) -> pa.RecordBatch:
-        """The block's rows in offset order. Allocates no more than the limits of streams.codec.wire, whatever the bytes say.
+        """The block's rows in offset order. Whatever the bytes say, it takes at most DECODE_BYTES_MAX of memory, the rows included.
 
         Raises Corrupt for bytes that no encoder wrote or a header that does not match them; Misuse for another codec's block.
         """
@@ -96,7 +100,7 @@ def cells_of(records: pa.RecordBatch) -> int:
     cells: int = _CELLS_A_ROW * records.num_rows + _CELLS_A_BLOCK
     for column in records.columns:
         known, nulls = len(column) - column.null_count, bool(column.null_count)
-        cells += (2 if pa.types.is_string(column.type) else 1) * known + (len(column) // BITS_OF_A_CELL + 1) * nulls
+        cells += (1 + CELLS_OF_A_TEXT * pa.types.is_string(column.type)) * known + (len(column) // BITS_OF_A_CELL + 1) * nulls
     return cells
 
 

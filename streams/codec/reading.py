@@ -22,7 +22,7 @@ from streams.codec.picked import PickedRows
 from streams.codec.texts import Owners, read_texts, take
 from streams.codec.times import BEHIND_RECEIVED, EXACT, RECEIVED, Stamps
 from streams.codec.topics import GroupTopics, groups_of, joined, read_group
-from streams.codec.wire import BITS_OF_A_CELL, Bools, Budget, Ints, Reader, Values
+from streams.codec.wire import BITS_OF_A_CELL, CELLS_OF_A_TEXT, Bools, Budget, Ints, Reader, Values
 from streams.errors import Corrupt
 from streams.records import TOPIC
 
@@ -273,6 +273,7 @@ def _text_values(pages: Sequence[Reader], known: Known, owners: Sequence[Owners]
     """The texts of one column in all groups: the different ones, and the place among them of each known row that is read."""
     dictionaries, size, at = [], 0, 0
     total = sum(known.counts if known.rows is None else map(len, known.rows))
+    pages[0].budget.pay_cells(CELLS_OF_A_TEXT * total)
     codes = pages[0].budget.room.empty(total, np.int64)
     of_groups: Sequence[Ints | None] = [None] * len(pages) if known.rows is None else known.rows
     for page, count, of, wanted in zip(pages, known.counts, owners, of_groups, strict=True):

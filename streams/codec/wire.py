@@ -19,12 +19,16 @@ Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
 """Any of the three."""
 
-CELLS_MAX = 3 << 24
-"""Values of one block: what decoding it may allocate, times 8 bytes, some of it twice over."""
+CELLS_MAX = 1 << 24
+"""Values of one block: what decoding it may allocate, times 8 bytes, some of it twice over: 180 MiB at most. A merged block of 393,216
+readings of 14 signals has 10 million.
+"""
 BITS_OF_A_CELL = 4
 """How many values of a column of yes and no count as one: they pass through two bytes each."""
-TEXT_BYTES_MAX = 1 << 28
-"""UTF-8 bytes of all texts of one block, repeats counted."""
+CELLS_OF_A_TEXT = 2
+"""What a text counts beside its bytes and its packed numbers: the place of it, and where it ends."""
+TEXT_BYTES_MAX = 1 << 26
+"""UTF-8 bytes of all texts of one block, repeats counted; some of it is there twice while it is unpacked."""
 COLUMNS_MAX = 1000
 
 _RAW, _ZSTD = 0, 1

@@ -23,7 +23,9 @@ from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
 SCHEMA_VERSION = 4
-"""Another one whenever the tables, or the filters of topics in them, are made otherwise: with older filters rows would not be found."""
+"""Another one whenever the tables, or the filters of topics in them, are made otherwise, or another codec is read: with older filters, or
+none for blocks that could not be read, rows would not be found.
+"""
 PIECES_PAGE = 512
 BUSY_S = 30.0
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)

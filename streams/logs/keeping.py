@@ -124,33 +124,23 @@ class KeptLog(IndexedReader):
         if reason not in GONE_REASONS:
             raise Misuse(f"records are gone because they are {', '.join(GONE_REASONS)}, not {reason!r}")
         with self._write_lock:
-            self._keeper.ready()
-            self._check_own(stream, origin, ranges.end())
-            ledger = self._keeper.book.line((stream, origin)).ledger
-            news = ranges.without(ledger.all_gone())
-            if origin.node != self._node:
-                news = news.without(ledger.held)
-            if news:
-                gone = tuple(Gone(stream, origin.node, origin.generation, first, end, reason) for first, end in news)
-                self._with_index(lambda: self._keeper.commit(FrameHeader(gone=gone)))
+            news = self._with_index(lambda: self._declare_gone(stream, origin, ranges, reason))
         self._tell({stream} if news else ())
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
         """Drop everything below `floor` from this copy, and remember that. Never moves a floor back."""
         with self._write_lock:
-            self._keeper.ready()
-            self._check_own(stream, origin, floor)
-            raised = floor > self._keeper.book.line((stream, origin)).ledger.floor
-            if raised:
-                raising = FrameHeader(floors=(Floor(stream, origin.node, origin.generation, floor),))
-                self._with_index(lambda: self._keeper.commit(raising))
+            raised = self._with_index(lambda: self._raise_floor(stream, origin, floor))
         self._tell({stream} if raised else ())
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
         """What is held of `first .. end - 1` is wanted again, its bytes aside; no index built anew takes it from where these still lie.
 
-        Raises Misuse for records of this node's own, RetryLater when the disk is full or Kafka does not answer.
+        Raises Misuse for records of this node's own and for what is no range, RetryLater when the disk is full or Kafka does not answer.
         """
+        if not 0 <= first <= end:
+            raise Misuse(f"{first}..{end} is no range of offsets")
+        self._check_own(stream, origin, end)
         if origin.node == self._node:
             raise Misuse(f"{stream}:{origin} is this node's own", hint="what others hold of it may be another's, under the same name")
         with self._write_lock:
@@ -231,6 +221,28 @@ class KeptLog(IndexedReader):
         if stored:
             self._keeper.commit(FrameHeader(), stored)
         return wanted
+
+    def _declare_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> RangeSet:
+        """Which of the ranges were not known to be gone."""
+        self._keeper.ready()
+        self._check_own(stream, origin, ranges.end())
+        ledger = self._keeper.book.line((stream, origin)).ledger
+        news = ranges.without(ledger.all_gone())
+        if origin.node != self._node:
+            news = news.without(ledger.held)
+        if news:
+            gone = tuple(Gone(stream, origin.node, origin.generation, first, end, reason) for first, end in news)
+            self._keeper.commit(FrameHeader(gone=gone))
+        return news
+
+    def _raise_floor(self, stream: str, origin: Origin, floor: int) -> bool:
+        """Whether it was lower before."""
+        self._keeper.ready()
+        self._check_own(stream, origin, floor)
+        raised = floor > self._keeper.book.line((stream, origin)).ledger.floor
+        if raised:
+            self._keeper.commit(FrameHeader(floors=(Floor(stream, origin.node, origin.generation, floor),)))
+        return raised
 
     def _open_generation(self, why: str) -> None:
         self._keeper.ready()

@@ -117,7 +117,8 @@ class IndexedReader(ABC):
         last = None
         for piece in self._pieces((stream, origin), first, INT64_MAX):
             stored_bytes = 0 if piece.location == last else piece.location.length
-            yield Span(max(first, piece.first), piece.end, piece.order_first_ms, piece.order_last_ms, stored_bytes)
+            times = piece.order_first_ms, piece.order_last_ms
+            yield Span(max(first, piece.first), piece.end, *times, stored_bytes, readable=piece.topics is not None)
             last = piece.location
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:

@@ -26,7 +26,7 @@ from streams.codec import BlockCodec, groups
 from streams.codec import numbers as packing
 from streams.codec.wire import Ints
 from streams.errors import Corrupt
-from streams.records import Record, to_batch
+from streams.records import Record, Value, to_batch
 from tests.streams.logkit import SHIP, rows, stamped
 from tests.streams.test_codec_golden import few, many
 
@@ -70,6 +70,15 @@ def samples() -> dict[str, pa.RecordBatch]:
 def constant(columns: int) -> Block:
     """A few bytes a column; claimed to have many rows, it unpacks to 8 bytes for each of them."""
     return CODEC.encode("containers", SHIP, stamped(to_batch([Record("x", signals={f"s{number}": number for number in range(columns)})])))
+
+
+def constant_texts(columns: int, length: int, numbers: int) -> Block:
+    """The same of texts, each of `length` bytes, beside columns of numbers."""
+    signals: dict[str, Value] = {
+        **{f"t{number}": "y" * length for number in range(columns)},
+        **{f"s{number}": number for number in range(numbers)},
+    }
+    return CODEC.encode("containers", SHIP, stamped(to_batch([Record("x", signals=signals)])))
 
 
 def spoiled(payload: bytes, chance: random.Random) -> bytes:
@@ -137,8 +146,8 @@ def main() -> None:
     topics = {name: records.column("topic").unique().to_pylist() for name, records in samples().items()}
     groups._verify = lambda data, checksum, what: None  # whoever makes such bytes makes their checksums, too
     before_mib = peak_mib()
-    for columns in (22, 900):
-        tally.take(replace(constant(columns), count=BLOCK_RECORDS_MAX), ["x"])
+    for block in (*map(constant, (14, 22, 900)), *(constant_texts(*shape) for shape in ((4, 15, 1), (1, 50, 9), (1, 4000, 0)))):
+        tally.take(replace(block, count=BLOCK_RECORDS_MAX), ["x"])
     for name, records in samples().items():
         for block in lying(records, chance, len(EXTREMES) if count > 50_000 else LIES_EACH):
             tally.take(block, topics[name][:2])

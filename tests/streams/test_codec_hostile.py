@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from streams.block import BLOCK_RECORDS_MAX, HEAD_BYTES_MAX, Block, BlockHead
 from streams.codec import BlockCodec
+from streams.codec.block import DECODE_BYTES_MAX
 from streams.codec.wire import CELLS_MAX, TEXT_BYTES_MAX, Budget, Reader, Writer
 from streams.errors import Corrupt
 from tests.streams.logkit import SHIP, stamped
@@ -23,8 +24,9 @@ CODEC = BlockCodec()
 BLOCK = CODEC.encode("containers", SHIP, stamped(few()))
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS_MAX = 10.0
-MEMORY_MIB_MAX = 1500
-"""Of the processor, and above what the process took before: a small part of what the bytes claim."""
+"""Of the processor."""
+MEMORY_MIB_MAX = DECODE_BYTES_MAX >> 20
+"""Above what the process took before, of all the blocks it tried, one after another."""
 
 
 def tried(seed: int, count: int, timeout_s: float) -> dict[str, float]:
