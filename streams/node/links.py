@@ -19,10 +19,11 @@ from streams.link.dialling import Dialler
 from streams.link.wire import Wire
 from streams.metrics import Metrics
 from streams.node.driving import Drive, Ears
+from streams.node.live import Live
 from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
-from streams.node.traffic import Passed, Traffic
+from streams.node.traffic import Traffic
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
@@ -54,18 +55,6 @@ class _Kept:
     task: asyncio.Task[None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Live:
-    drive: Drive
-    policy: LinkPolicy
-    dialled_here: bool
-    wire: Wire
-
-    @property
-    def link(self) -> LinkClass:
-        return self.policy.link_class
-
-
 class Links:
     """Keeps sessions with the peers it is told to dial, and accepts those that come. Call it from the node's event loop."""
 
@@ -95,9 +84,9 @@ class Links:
         self._known = {peer.node: peer for peer in settings.known}
         self._of_one_ship = {settings.node, *settings.companions()}
         tariffs = {link: one.tariff() for link, one in settings.links.items()}
-        self._traffic, self._served = Traffic(tariffs, WallClock().now_ms()), list[_Live]()
+        self._traffic, self._served = Traffic(tariffs, WallClock().now_ms()), list[Live]()
         self._kept: dict[str, _Kept] = {}
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, Live] = {}
         self._ashore: dict[str, dict[Origin, RangeSet]] = {}
         self._again = asyncio.Event()
         self._companion_spoke = asyncio.Event()
@@ -193,7 +182,7 @@ class Links:
 
     def traffic(self) -> dict[str, dict[str, Any]]:
         """Per class of link that was up since this node started: bytes each way, and what they cost."""
-        return self._traffic.status(map(_passed, self._served))
+        return self._traffic.status(one.passed() for one in self._served)
 
     def who(self, node: str, certified: str | None, token: str) -> KnownPeer:
         """The known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`.
@@ -220,7 +209,7 @@ class Links:
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Per peer in session: class of link, round trip in ms, bytes and records each way, records it still lacks."""
-        return {name: _status(live, self._clock) for name, live in sorted(self._live.items())}
+        return {name: live.status(self._clock.monotonic_s()) for name, live in sorted(self._live.items())}
 
     async def run(self) -> None:
         """Measure, as long as the node runs: gauges `link.<peer>.<class>.<what>` of the sessions there are, and of no others."""
@@ -320,7 +309,7 @@ class Links:
 
         heard = self._heard_companion if companions(terms.me, terms.other) else _heard_another
         drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, self._report, heard))
-        live = self._live[name] = _Live(drive, policy, dialled_here, wire)
+        live = self._live[name] = Live(drive, policy, dialled_here, wire)
         self._metrics.count("sessions_opened")
         await self._serve(name, live)
 
@@ -328,7 +317,7 @@ class Links:
         self._companion_spoke.set()
         self._companion_spoke = asyncio.Event()
 
-    async def _serve(self, name: str, live: _Live) -> None:
+    async def _serve(self, name: str, live: Live) -> None:
         running = asyncio.create_task(live.drive.run(), name=f"session with {name}")
         self._running.add(running)
         self._served.append(live)
@@ -345,7 +334,7 @@ class Links:
             if self._live.get(name) is live:
                 del self._live[name]
             self._served.remove(live)
-            self._traffic.ended(_passed(live))
+            self._traffic.ended(live.passed())
             self._tell_left(name, live, running)
 
     def _note_ashore(self, session: Session) -> None:
@@ -354,7 +343,7 @@ class Links:
                 if origin.node in self._of_one_ship:
                     self._ashore.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
 
-    def _tell_left(self, name: str, live: _Live, running: asyncio.Task[str]) -> None:
+    def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):
             self._report("a session failed on this side", "session ended", peer=name, problem=repr(problem))
         session, wire = live.drive.session, live.wire
@@ -391,23 +380,3 @@ class Links:
 
 def _heard_another() -> None:
     """Nobody waits for what peers elsewhere say."""
-
-
-def _passed(live: _Live) -> Passed:
-    return live.link, live.wire.sent_bytes, live.wire.received_bytes, live.dialled_here
-
-
-def _status(live: _Live, clock: Clock) -> dict[str, Any]:
-    session, wire = live.drive.session, live.wire
-    return {
-        "link": live.link,
-        "open": session.open,
-        "rtt_ms": None if session.rtt_s is None else round(session.rtt_s * 1000, 1),
-        "sent_bytes": wire.sent_bytes,
-        "received_bytes": wire.received_bytes,
-        "sent_records": session.sender.sent_records,
-        "received_records": session.receiver.received_records,
-        "resumed_bytes": session.sender.resumed_bytes,
-        "unacknowledged_records": session.sender.unacknowledged_records(),
-        "backlog_records": session.sender.backlog_records(clock.monotonic_s()),
-    }

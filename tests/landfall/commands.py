@@ -35,4 +35,4 @@ def called(*words: object) -> CompletedProcess[str]:
     for one in (out, err):
         one.seek(0)
         printed.append(one.read())
-    return CompletedProcess(words, code, *printed)
+    return CompletedProcess([*map(str, words)], code, *printed)
