@@ -69,6 +69,11 @@ class Viewer:
         """Whether the viewer may take note of alerts."""
         return self.role in ("operations", "crew")
 
+    @property
+    def reports_losses(self) -> bool:
+        """Whether the viewer may report a loss in the company's name."""
+        return self.role == "operations"
+
 
 @dataclass(frozen=True, slots=True)
 class ClockHeard:

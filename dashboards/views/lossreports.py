@@ -1,4 +1,4 @@
-"""An incident's loss reports: how far each has come, its text to transcribe, files of it, and to whom it went."""
+"""An incident's loss reports: how far each has come, its text to transcribe, files of it, to whom it went; and the company's own hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import streamlit as st
 
+from cargo.lossform import LINES
 from cargo.losspdf import report_pdf
-from cargo.lossreport import report_of
+from cargo.lossreport import RECIPIENTS, report_of
 from dashboards import markup, tables, words
 from dashboards.client import address
 from dashboards.views import session
@@ -41,6 +42,38 @@ def _report(report: Answer, now_at_ms: int) -> None:
         st.code(report["text"], language=None, wrap_lines=True)
     if report["sendings"]:
         st.html(markup.table(tables.SENDINGS, tables.sending_rows(report, now_at_ms), ""))
+    if session.logged_in().reports_losses:
+        _company(report, key)
+
+
+def _company(report: Answer, key: str) -> None:
+    """What the company may do with it where the master can not: fill in a line, approve, write down a sending."""
+    with st.expander("Report in the company's name", icon=":material/edit_document:", key=f"company-{key}"):
+        st.html(
+            markup.paragraph("Where the ship is silent the company reports. Nothing sends itself: write down what you sent.", muted=True)
+        )
+        if report["state"] != "sent":
+            titles = {line.name: line.title for line in LINES}
+            with st.form(f"edit-{key}", border=False):
+                line = st.selectbox("Line", list(titles), list(titles).index("reported_by"), titles.__getitem__, key=f"line-{key}")
+                text = st.text_input("Its text; empty: not known", value="COMPANY", key=f"given-{key}")
+                if st.form_submit_button("Keep"):
+                    _do(report, do="edit", given={line: text})
+        if report["state"] in ("draft", "edited"):
+            if st.button("Approve as it stands", key=f"approve-{key}", type="primary"):
+                _do(report, do="approve", digest=report["digest"])
+            return
+        with st.form(f"sent-{key}", border=False):
+            to = st.selectbox("It went to", RECIPIENTS, format_func=lambda code: words.recipient(code) or "Other", key=f"to-{key}")
+            name = st.text_input("Who that is", key=f"name-{key}")
+            means = st.text_input("By what means", key=f"means-{key}")
+            if st.form_submit_button("Write down as sent now", type="primary"):
+                _do(report, do="sent", to=to, name=name, means=means)
+
+
+def _do(report: Answer, **what: Any) -> None:
+    session.do(address("incidents", report["incident_id"], "reports"), report=report["report_id"], **what)
+    st.rerun(scope="fragment")
 
 
 def _history(report: Answer, now_at_ms: int) -> str:

@@ -215,12 +215,18 @@ def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxe
     history = re.compile(f"{len(stage.fallen())} lost, 1 at risk, .* approved by Master Moe, .* sent 1 time")
     expect(page.get_by_text(history)).to_be_visible()
     expect(page.get_by_role("cell", name="Nearest coastal State RCC Australia")).to_be_visible()
+    page.get_by_text("Report in the company's name").click()
+    page.get_by_label("Who that is").fill("MV Concordia")
+    page.get_by_label("By what means").fill("e-mail")
+    page.get_by_role("button", name="Write down as sent now").click()
+    expect(page.get_by_role("cell", name="Ships in the vicinity MV Concordia")).to_be_visible()
+    expect(page.get_by_role("cell", name="Mira Okafor", exact=True)).to_be_visible()
     page.get_by_text("As text to transcribe").click()
     expect(page.get_by_text("LOSS OF FREIGHT CONTAINER(S) FROM A SHIP").first).to_be_visible()
     with page.expect_download() as saved:
         page.get_by_role("button", name="PDF").click()
     assert saved.value.path().read_bytes().startswith(b"%PDF-")
-    page.get_by_text("Loss report 1, INITIAL").scroll_into_view_if_needed()
+    page.set_viewport_size({"width": 1100, "height": 2600})
     tab.picture("desk-report", tmp_path)
     owner = new_tab()
     owner.enter(stage.url, "ducks")
@@ -232,7 +238,7 @@ def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxe
     for number in own:
         expect(notice.get_by_role("cell", name=number)).to_be_visible()
     expect(notice.get_by_role("cell", name="Probably lost overboard").first).to_be_visible()
-    notice.scroll_into_view_if_needed()
+    owner.page.set_viewport_size({"width": 1100, "height": 1500})
     owner.picture("portal-notice", tmp_path)
     assert not owner.was_told(other)
 
@@ -244,6 +250,7 @@ def report(stage: Stage, incident: Mapping[str, Any]) -> None:
     lost = tuple(Box(container=number, at_ms=at_ms, cargo="goods", **fell) for number in stage.fallen())
     beside = (Box(container=stage.numbers("merlion")[0], at_ms=at_ms),)
     lines = {"number_lost": Filled(len(lost), "RECKONED", "boxes with trackers"), "number_is": Filled("ESTIMATED", "RECKONED")}
+    lines["reported_by"] = Filled("COMPANY", "GIVEN", "Mira Okafor")
     head = Head(incident["incident_id"], incident["ship"], "INITIAL", 1)
     made = [drafted(head, Content(lines, lost, beside, ()), "news", 0, f"ship-{incident['ship']}", at_ms)]
     made.append(approve(ReportBook([made[0].body]).reports()[0], "Master Moe", at_ms + 60_000))
