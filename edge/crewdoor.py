@@ -234,7 +234,7 @@ def _closed(alerts: Sequence[Standing]) -> list[Standing]:
 
 
 def _pdf(report: Report) -> bytes:
-    from cargo.losspdf import report_pdf  # it takes a quarter of a second and some MiB to load, and few ever need it
+    from cargo.losspdf import report_pdf  # with its fonts it is much to load, and few ever need it
 
     return report_pdf(report)
 

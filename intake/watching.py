@@ -148,7 +148,7 @@ class Watching:
             return muster_event(self._state, self._state.memory.settled_at_ms, "asked").body
 
     async def call_roll(self) -> Called:
-        """The muster as of now, box by box: some 0.1 s of work at 24,000 boxes."""
+        """The muster as of now, box by box; work for a thread, as it goes through all of them."""
         async with self._stepping:
             return await asyncio.to_thread(self._called)
 
