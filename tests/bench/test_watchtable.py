@@ -18,6 +18,12 @@ def felt() -> Seen:
     return watched(lossy(77, "severe", "shock and fall", boxes=10))
 
 
+@pytest.fixture(scope="module")
+def unfelt() -> Seen:
+    """A loss of twelve boxes in severe weather of which no tracker told anything."""
+    return watched(lossy(78, "severe", "nothing", boxes=12))
+
+
 def test_the_same_seed_is_the_same_voyage() -> None:
     one, other = (lossy(5, "extreme", "mixed", boxes=4) for _ in range(2))
     assert one.heard() == other.heard()
@@ -42,7 +48,7 @@ def test_a_felt_loss_is_on_the_bridge_in_time_and_a_hundred_boxes_beside_it_are_
     assert max(felt.told[box] - felt.lost[box] for box in found) <= 120_000
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_fault_of_devices_cries_wolf(seed: int) -> None:
     assert not watched(quiet(1_000_000 + seed)).told
 
@@ -52,17 +58,15 @@ def test_what_looks_like_a_loss_and_is_none(name: str) -> None:
     assert not watched(alike(name, 1_600_000)).told
 
 
-def test_a_loss_that_nobody_felt_is_told_by_what_fell_silent_together() -> None:
-    seen = watched(lossy(78, "severe", "nothing", boxes=12))
-    assert len(seen.told) >= 0.8 * len(seen.lost)
-    assert not seen.false
+def test_a_loss_that_nobody_felt_is_told_by_what_fell_silent_together(unfelt: Seen) -> None:
+    assert len(unfelt.told) >= 0.8 * len(unfelt.lost)
+    assert not unfelt.false
 
 
-def test_the_curve_is_of_the_cases_as_they_were(felt: Seen) -> None:
+def test_the_curve_is_of_the_cases_as_they_were(felt: Seen, unfelt: Seen) -> None:
     """Weights that can not be reached find nobody but those of the shortcut; those in use find whom the watch told of."""
     found, lost, wolf = under(WEIGHTS, [felt])
     assert (found, lost, wolf) == (len(felt.lost), len(felt.lost), 0)
-    unfelt = watched(lossy(78, "severe", "nothing", boxes=12))
     assert under(Weights(probable_min=1.1), [unfelt])[0] == 0
     assert f"**{1:.1%}**" in recall_row("all", [felt])
 
