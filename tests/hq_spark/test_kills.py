@@ -51,6 +51,9 @@ PASSAGES = tuple(f"{point}:{1 if point in FIRST else 2}" for point in ANALYTICS)
 """Each start begins with the micro-batch that the last kill cut short, then takes the next: so `:2` is reached in a new one; and
 with the hours settled last, told once more before others are settled. A request has one append here, so that a step that gives to
 both customers makes two, with `analytics.requested` between them. The first one finds what Spark is to read, and no history."""
+LIKE_ANOTHER = {"analytics.metrics", "analytics.hours_stream", "analytics.state", "analytics.vacuumed"}
+"""What comes right behind another commit of its kind: an append, the settling of hours, the joining of files."""
+SAMPLE = tuple(passage for passage in PASSAGES if passage.partition(":")[0] not in LIKE_ANOTHER)
 RESTING_MS = 600_000
 """Micro-batches begin at multiples of this, the first at once: so long, at most, Spark rests between the end of one and the next."""
 TRIES, POLL_S = 3, 0.0005
@@ -85,12 +88,13 @@ class Driver:
 
 
 @contextmanager
-def drivers(settings: Path) -> Iterator[Iterator[Driver]]:
-    """One driver for each passage, one to be killed from outside, one that lives on: each is started while the one before it is at work."""
-    started = [Driver(settings, PASSAGES[0])]
+def drivers(settings: Path, passages: tuple[str, ...]) -> Iterator[Iterator[Driver]]:
+    """One driver for each of `passages`, one to be killed from outside, one that lives on: each is started while the one before it is at
+    work."""
+    started = [Driver(settings, passages[0])]
 
     def in_turn() -> Iterator[Driver]:
-        for crash_at in (*PASSAGES[1:], None, None):
+        for crash_at in (*passages[1:], None, None):
             started.append(Driver(settings, crash_at))
             yield started[-2]
         yield started[-1]
@@ -123,14 +127,16 @@ def voyage(phase: int, ship: Place, quay: Place, node: Node) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("passages", [SAMPLE, pytest.param(PASSAGES, marks=pytest.mark.torture)], ids=["each-kind", "each"])
+def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Path, passages: tuple[str, ...]) -> None:
+    """At each kind of commit; behind each single one by `make torture`."""
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
     end, settings = NOON_MS + 2 * HOUR_MS, tmp_path / "settings.json"
     with headquarters(tmp_path / "hq") as node:
         write_settings(settings, node.url)
         append(node, "registry", [booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))])
-        with drivers(settings) as in_turn:
-            for phase, passage in enumerate(PASSAGES):
+        with drivers(settings, passages) as in_turn:
+            for phase, passage in enumerate(passages):
                 voyage(phase, ship, quay, node)
                 if phase in BEARS_UNTIL_MS:
                     append(node, "registry", [booking("BEAR-1", phase, BEARS, (BOXES[2], NOON_MS, BEARS_UNTIL_MS[phase]))])
@@ -138,10 +144,10 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
                 one = next(in_turn)
                 one.begin()
                 assert one.process.wait(START_S) == -signal.SIGKILL, f"{passage} was not reached"
-            voyage(len(PASSAGES), ship, quay, node)
+            voyage(len(passages), ship, quay, node)
             write_settings(settings, node.url, (), RESTING_MS)
             kill_between_micro_batches(next(in_turn), settings, tmp_path / "checkpoint")
-            voyage(len(PASSAGES) + 1, ship, quay, node)
+            voyage(len(passages) + 1, ship, quay, node)
             write_settings(settings, node.url)
             kept = live_on(next(in_turn), node, str(tmp_path / "tables"))
         far = (1 << 63) - 1
