@@ -39,6 +39,11 @@ def test_what_is_set_aside_is_wanted_again_and_comes_back(make: Maker) -> None:
     assert content(port, ["containers"]) == truth
     with pytest.raises(Misuse, match="this node's own"):
         ship.set_aside("containers", ship.origin, 0, 1, "why")
+    for stream, first, end in (("containers", -1, 5), ("containers", 5, 4), ("containers", 0, 1 << 63), ("no stream!", 0, 1)):
+        with pytest.raises(Misuse):
+            port.set_aside(stream, ship.origin, first, end, "why")
+    assert port.set_aside("containers", ship.origin, 40, 60, "why") == 0, "nothing is held there"
+    assert content(port, ["containers"]) == truth
 
 
 def test_own_end_is_what_this_log_gave_itself(make: Maker) -> None:
