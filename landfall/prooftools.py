@@ -16,6 +16,7 @@ from landfall.loglists import Column, List
 from landfall.lognumbers import printable, read_at_ms, utc
 from landfall.logopening import known_stream, opened
 from landfall.logtools import Folder, How, Output, Stream, Topic, log_app
+from landfall.logunread import end_of_unread, unread_of_topic
 from landfall.proofwords import completeness_words, finding_words, verdict_json, verdict_words
 from landfall.writingout import Format, Row, write, writing
 from streams.codec import BlockCodec
@@ -141,7 +142,10 @@ def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output
 def tell_completeness(
     topic: Topic, folder: Folder, since: Since, until: Until, interval_min: IntervalMin = None, as_json: AsJson = False
 ) -> None:
-    """Of a container's readings in this copy: expected, held, missing, late, the longest silence. Not proven: see `proof`."""
+    """Of a container's readings in this copy: expected, held, missing, late, the longest silence. Not proven: see `proof`.
+
+    Ends with 1 when there is anything of that time that this version does not read, and says which: it counts as missing.
+    """
     log = opened(folder)
     streams = [one for one in READINGS if one in log.streams() and one != "events"]
     rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
@@ -152,6 +156,7 @@ def tell_completeness(
         raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
     for line in [json.dumps(found.to_json())] if as_json else completeness_words(found):
         sys.stdout.write(printable(line) + "\n")
+    end_of_unread(unread_of_topic(log, streams, read_at_ms(since), read_at_ms(until)))
 
 
 @proof_app.command("check")

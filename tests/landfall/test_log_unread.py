@@ -92,6 +92,8 @@ def test_history_tells_what_may_have_more(log: FileLog, tmp_path: Path, capsys: 
     assert (LEFT_OUT in told, WHAT_TO_DO in told) == (True, True)
     code, _, told = run(capsys, "log", "history", topic, "-f", tmp_path, "--until", "2020-01-01")
     assert (code, "can not be read" in told) == (0, False), "of another time"
+    code, _, told = run(capsys, "log", "completeness", topic, "-f", tmp_path, "--since", "2020-01-01", "--until", "2030-01-01")
+    assert (code, LEFT_OUT in told) == (1, True), "what is missing may be there"
     log.close()
 
 
