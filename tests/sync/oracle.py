@@ -222,8 +222,8 @@ class Oracle:
 
     def _known_there(self, end: Wired, key: Key, begin: m.Begin) -> bool:
         """Whether the peer has had all of it for a while, and has been heard since: it has said so before."""
-        if end.session.peer.node in self.liars or (key[0] == SETTABLE and not self.proven()):
-            return False  # in the latter case not all can ever hear the same of who may have it
+        if end.session.peer.node in self.liars or key[0] == SETTABLE:
+            return False  # in the latter case not all have heard the same of who may have it
         lacks = RangeSet([(begin.first, begin.end)])
         for at_s, gained in self._since.get((end.session.peer.node, key), []):
             if max(at_s, end.connection.since_s, self.late_until_s) + SAID_WITHIN_S < end.heard_s:
@@ -232,6 +232,8 @@ class Oracle:
 
     def _names(self, end: Wired, key: Key) -> None:
         peer, replicate = end.session.peer, _set_of(end.node)
+        if key[0] == SETTABLE:
+            return  # that there is such a stream all may know
         comes = may_hold(end.node.me, key, replicate) and may_bring(peer, key)
         hears = (may_hold(peer, key, replicate) or comes) and self._may_hear(end, key[0])
         assert hears, f"{end.node.me.node} names {key} to {peer.node}"
