@@ -90,8 +90,8 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """A link with a budget or a price: what may still pass today (`free_bytes`; None: it has no budget) and on a whole day, both beside the
-    reserve for alerts, and the price of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for one to
-    be opened that was cut.
+    reserve for alerts, and the price of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for a
+    link to be opened that was cut.
     """
 
     link: str

@@ -19,11 +19,14 @@ STACK = (0, 1, 2)
 
 
 def voyage(*, blows: bool, silence: bool) -> list[Heard]:
-    """From the berth out into a storm, in which one stack falls with a blow and is not heard again; or without one of these, or both."""
+    """From the berth out into a storm, in which one stack falls with a blow and is not heard again; or without one of these, or both.
+
+    Boxes that speak on have fallen less far than they stood above the deck.
+    """
     storm = (LOST_AT_MS - 20 * MINUTE_MS, LOST_AT_MS + 20 * MINUTE_MS)
     silent = {box: [(LOST_AT_MS, UNTIL_MS + 1)] for box in STACK} if silence else {}
     sea = Sea(storms=[storm], silent=silent)
-    said = [sea.says(box, LOST_AT_MS - 1_000 + box, shock_g=8.0, free_fall_ms=900) for box in STACK] if blows else []
+    said = [sea.says(box, LOST_AT_MS - 1_000 + box, shock_g=8.0, free_fall_ms=900 if silence else 300) for box in STACK] if blows else []
     return sea.readings(UNTIL_MS, said)
 
 
