@@ -12,7 +12,7 @@ import typer
 from landfall.loglists import Column, List
 from landfall.logopening import no_index
 from landfall.logtools import Folder, How, Output, log_app
-from landfall.writingout import Format, Row, say, tell, write
+from landfall.writingout import Format, Row, check_output, say, tell, write
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.backup import backup as copy
@@ -26,7 +26,6 @@ from streams.logs.segments import SEGMENTS
 
 DAMAGED = 1
 Target = Annotated[Path, typer.Argument(help="A folder to make: the backup.")]
-Outcome = Annotated[Format, typer.Option("--format", help="text, or json for programs.")]
 
 DAMAGE = List((Column.text("where"), Column.text("what")))
 """What `check` tells of each thing that is damaged."""
@@ -57,37 +56,34 @@ def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> 
 
 
 @log_app.command("backup")
-def backup(target: Target, folder: Folder, format_: Outcome = Format.TEXT) -> None:
+def backup(target: Target, folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
     """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
-    _check_outcome(format_)
+    check_output(format_, output)
     log = _log_in(folder)
     if not (log / INDEX_NAME).exists():
         raise no_index(log)
     made = copy(log, target)
     row = {"backup": str(target), "node": made.node, "commit": made.commit, "files": made.files, "stored_bytes": made.bytes}
-    write(lambda: BACKUP.tables([row]), BACKUP.in_words(_backed_up), format_, None)
+    write(lambda: BACKUP.tables([row]), BACKUP.in_words(_backed_up), format_, output)
 
 
 @log_app.command("restore")
-def restore(source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder, format_: Outcome = Format.TEXT) -> None:
+def restore(
+    source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder, format_: How = Format.TEXT, output: Output = None
+) -> None:
     """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
-    _check_outcome(format_)
+    check_output(format_, output)
     check_backup(source)
     home = folder.absolute().parent if folder.name == "log" else folder
     _refuse_kafka(home / "log")
     tally = Tally()
-    damaged = [_damaged(row) for table in _found(source, tally) for row in table.to_pylist()]
+    damaged = [line for table in _found(source, tally) for row in table.to_pylist() for line in _damaged(row)]
     tell([*damaged, _looked_at(source, len(damaged), tally)])
     if damaged:
         raise Misuse(f"{source} is damaged", hint="take another backup, or fetch everything from a peer: an empty folder will do")
     aside = put_back(source, home)
     row = {"log": str(home / "log"), "replaced": None if aside is None else str(aside)}
-    write(lambda: RESTORED.tables([row]), RESTORED.in_words(_restored), format_, None)
-
-
-def _check_outcome(format_: Format) -> None:
-    if format_ in (Format.CSV, Format.PARQUET):
-        raise Misuse("an outcome is told as text or JSON", hint="give --format json")
+    write(lambda: RESTORED.tables([row]), RESTORED.in_words(_restored), format_, output)
 
 
 def _found(log: Path, tally: Tally) -> Iterator[pa.Table]:
@@ -96,8 +92,8 @@ def _found(log: Path, tally: Tally) -> Iterator[pa.Table]:
         yield from DAMAGE.tables([{"where": finding.where, "what": finding.what}])
 
 
-def _damaged(row: Row) -> str:
-    return f"damaged: {row['where']}: {row['what']}"
+def _damaged(row: Row) -> Iterator[str]:
+    yield f"damaged: {row['where']}: {row['what']}"
 
 
 def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
@@ -108,12 +104,12 @@ def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
     return f"{damaged:,} damaged; {looked_at}" if damaged else f"all is well: {looked_at}"
 
 
-def _backed_up(row: Row) -> str:
-    return f"{row['backup']}: {row['node']}'s log up to commit {row['commit']:,}, {row['files']:,} files, {row['stored_bytes']:,} bytes"
+def _backed_up(row: Row) -> Iterator[str]:
+    yield f"{row['backup']}: {row['node']}'s log up to commit {row['commit']:,}, {row['files']:,} files, {row['stored_bytes']:,} bytes"
 
 
-def _restored(row: Row) -> str:
-    return f"{row['log']} is restored" + (f"; the log that was there lies in {row['replaced']}" if row["replaced"] else "")
+def _restored(row: Row) -> Iterator[str]:
+    yield f"{row['log']} is restored" + (f"; the log that was there lies in {row['replaced']}" if row["replaced"] else "")
 
 
 def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from landfall.lognumbers import printable, read_at_ms, utc
 from landfall.logopening import known_stream, opened
 from landfall.logtools import Folder, How, Output, Stream, Topic, log_app
 from landfall.logunread import end_of_unread, unread_of_topic
-from landfall.proofwords import completeness_words, finding_words, verdict_json, verdict_words
+from landfall.proofwords import completeness_row, completeness_words, finding_words, verdict_row, verdict_words
 from landfall.writingout import Format, Row, write, writing
 from streams.codec import BlockCodec
 from streams.derived import HEADS, KEPT
@@ -33,7 +33,7 @@ from streams.proof.reading import Copy
 from streams.proof.signing import is_signed
 from streams.proof.statements import last_statement
 from streams.proof.trust import OWN_WORD, registry_trust
-from streams.proof.verifying import demand, verify
+from streams.proof.verifying import Verdict, demand, verify
 from streams.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
 from streams.retention.keepers import HOUR_MS
 from streams.retention.kept import window_h
@@ -41,7 +41,6 @@ from streams.words import Origin
 
 proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 Streams = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
 Since = Annotated[str, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
 Until = Annotated[str, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
@@ -49,6 +48,40 @@ IntervalMin = Annotated[float | None, typer.Option("--interval-min", help="How o
 INTERVAL_MIN_MAX = 527_040
 """A year."""
 READINGS = ("containers", "containers.kept", "ships", "events")
+
+VERDICTS = List(
+    (
+        Column.text("stream"),
+        Column.text("origin"),
+        Column("holds", "", str, pa.bool_()),
+        Column.lists("proven"),
+        Column.lists("broken"),
+        Column.lists("unproven"),
+        Column.lists("lacking"),
+        Column.lists("problems"),
+        Column.lists("keys"),
+        Column.text("trust"),
+        Column.count("signed_end"),
+        Column.time("signed_at_ms", ""),
+    )
+)
+"""What `verify` tells of each origin of a stream. Of `proven` each is the first offset that is, and the first that is not any more."""
+COMPLETENESS = List(
+    (
+        Column.text("topic"),
+        Column.time("since_at_ms", ""),
+        Column.time("until_at_ms", ""),
+        Column.count("interval_ms"),
+        Column.count("expected"),
+        Column.count("held"),
+        Column.count("thinned"),
+        Column.count("missing"),
+        Column.count("late"),
+        Column.time("longest_silence_since_at_ms", ""),
+        Column.time("longest_silence_until_at_ms", ""),
+    )
+)
+"""What `completeness` tells. Where no interval is known, expected, thinned, missing and late are null."""
 
 
 @log_app.command("verify")
@@ -58,7 +91,8 @@ def verify_log(
     key: Keys = None,
     strict: Annotated[bool, typer.Option("--strict", help="What is held and not proven is wrong, too.")] = False,
     until: Annotated[str | None, typer.Option("--until", help="With --strict: what was received before this time (UTC).")] = None,
-    as_json: AsJson = False,
+    format_: How = Format.TEXT,
+    output: Output = None,
 ) -> None:
     """Hold every record of this copy against what its origins signed. Ends with 1 when any is not so, and says where."""
     if until is not None and not strict:
@@ -69,12 +103,17 @@ def verify_log(
     lines = [(one, origin) for one in chosen for origin in sorted(log.ledger(one))]
     trust = trust_among(key or [], {origin.node for _, origin in lines}).before(registry_trust(log))
     copy = Copy(log, BlockCodec())
-    verdicts = [verify(copy, one, origin, trust) for one, origin in lines]
-    for verdict in verdicts:
-        if strict:
-            demand(copy, verdict, until_at_ms)
-        for line in [json.dumps(verdict_json(verdict))] if as_json else verdict_words(verdict):
-            sys.stdout.write(printable(line) + "\n")
+    verdicts: list[Verdict] = []
+
+    def found() -> Iterator[pa.Table]:
+        for one, origin in lines:
+            verdict = verify(copy, one, origin, trust)
+            if strict:
+                demand(copy, verdict, until_at_ms)
+            verdicts.append(verdict)
+            yield from VERDICTS.tables([verdict_row(verdict)])
+
+    write(found, VERDICTS.in_words(verdict_words), format_, output)
     if not all(verdict.holds for verdict in verdicts):
         raise typer.Exit(1)
 
@@ -140,7 +179,13 @@ def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output
 
 @log_app.command("completeness")
 def tell_completeness(
-    topic: Topic, folder: Folder, since: Since, until: Until, interval_min: IntervalMin = None, as_json: AsJson = False
+    topic: Topic,
+    folder: Folder,
+    since: Since,
+    until: Until,
+    interval_min: IntervalMin = None,
+    format_: How = Format.TEXT,
+    output: Output = None,
 ) -> None:
     """Of a container's readings in this copy: expected, held, missing, late, the longest silence. Not proven: see `proof`.
 
@@ -154,8 +199,8 @@ def tell_completeness(
         found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
     except ValueError as problem:
         raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
-    for line in [json.dumps(found.to_json())] if as_json else completeness_words(found):
-        sys.stdout.write(printable(line) + "\n")
+    row = completeness_row(topic, found)
+    write(lambda: COMPLETENESS.tables([row]), COMPLETENESS.in_words(completeness_words), format_, output)
     end_of_unread(unread_of_topic(log, streams, read_at_ms(since), read_at_ms(until)))
 
 

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from landfall.lognumbers import minutes, utc
+from landfall.writingout import Row
 from streams.proof.checking import Finding, SectionFinding
 from streams.proof.completeness import Completeness
 from streams.proof.keys import key_text
-from streams.proof.verifying import Doubt, Verdict
+from streams.proof.verifying import Verdict
 
 
-def verdict_words(verdict: Verdict) -> Iterator[str]:
-    """One line on the whole, one for each thing wrong, one for each range that is unproven."""
-    proven = verdict.proven.count()
-    wrong = {"BROKEN": verdict.broken, "NOT BELIEVED": verdict.problems, "NOT PROVEN": verdict.lacking}
+def verdict_words(verdict: Row) -> Iterator[str]:
+    """Of a verdict's row: one line on the whole, one for each thing wrong, one for each range that is unproven."""
+    proven = sum(end - first for first, end in verdict["proven"])
+    wrong = {"BROKEN": verdict["broken"], "NOT BELIEVED": verdict["problems"], "NOT PROVEN": verdict["lacking"]}
     what = next((word for word, found in wrong.items() if found), "proven" if proven else "unproven")
-    when = "" if verdict.signed_at_ms is None else f"; signed up to offset {verdict.signed_end - 1:,} at {utc(verdict.signed_at_ms)}"
-    yield f"{what:12}  {verdict.stream}:{verdict.origin}  {proven:,} records are what was signed{when}"
-    if verdict.keys:
-        yield f"    key {', '.join(sorted(map(key_text, verdict.keys)))}, by {verdict.trust}"
-    for doubt in verdict.broken:
+    signed_at_ms = verdict["signed_at_ms"]
+    when = "" if signed_at_ms is None else f"; signed up to offset {verdict['signed_end'] - 1:,} at {utc(signed_at_ms)}"
+    yield f"{what:12}  {verdict['stream']}:{verdict['origin']}  {proven:,} records are what was signed{when}"
+    if verdict["keys"]:
+        yield f"    key {', '.join(verdict['keys'])}, by {verdict['trust']}"
+    for doubt in verdict["broken"]:
         yield f"    BROKEN: {_where(doubt)}"
-    for problem in verdict.problems:
+    for problem in verdict["problems"]:
         yield f"    NOT BELIEVED: {problem}"
-    for doubt in verdict.unproven:
-        yield f"    {'NOT PROVEN' if doubt in verdict.lacking else 'unproven'}: {_range(doubt)}, {doubt.why}"
+    for doubt in verdict["unproven"]:
+        yield f"    {'NOT PROVEN' if doubt in verdict['lacking'] else 'unproven'}: {_range(doubt)}, {doubt['why']}"
 
 
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """The same for machines."""
+def verdict_row(verdict: Verdict) -> Row:
+    """All that a verdict says; ranges of offsets end before `end`."""
     return {
         "stream": verdict.stream,
         "origin": str(verdict.origin),
@@ -66,7 +67,7 @@ def finding_words(finding: Finding) -> Iterator[str]:
         yield from _section_words(section, proof.until_at_ms)
     if finding.completeness is not None:
         yield "Counted from the records shown" + (", what nobody had signed yet as missing:" if short else ":")
-        yield from (f"  {line}" for line in completeness_words(finding.completeness))
+        yield from (f"  {line}" for line in completeness_words(completeness_row(proof.topic, finding.completeness)))
     yield "What this does not show:"
     yield "  - that a sensor measured rightly, or that a clock on board was right"
     yield "  - what reached an origin after it signed last, and what other ships or quays recorded"
@@ -75,15 +76,21 @@ def finding_words(finding: Finding) -> Iterator[str]:
         yield "  - anything of the runs not shown; why they are not, and what of them was thinned, is the word of who made the file"
 
 
-def completeness_words(found: Completeness) -> Iterator[str]:
-    """How much of what should have been reported is there, and the longest silence."""
-    if found.interval_ms is None:
-        yield f"{found.held:,} readings held; how often there should be one is not known"
+def completeness_row(topic: str, found: Completeness) -> Row:
+    """All that is counted of a topic's readings."""
+    counted = found.to_json()
+    silence = counted.pop("longest_silence")
+    return {"topic": topic, **counted, **{f"longest_silence_{name}": at_ms for name, at_ms in silence.items()}}
+
+
+def completeness_words(counted: Row) -> Iterator[str]:
+    """Of such a row: how much of what should have been reported is there, and the longest silence."""
+    if counted["interval_ms"] is None:
+        yield f"{counted['held']:,} readings held; how often there should be one is not known"
     else:
-        counted = {"held": found.held, "thinned": found.thinned, "missing": found.missing, "late": found.late}
-        told = ", ".join(f"{count or 0:,} {name}" for name, count in counted.items())
-        yield f"{found.expected or 0:,} readings expected, one every {minutes(found.interval_ms)}: {told}"
-    since, until = found.longest_silence
+        told = ", ".join(f"{counted[name]:,} {name}" for name in ("held", "thinned", "missing", "late"))
+        yield f"{counted['expected']:,} readings expected, one every {minutes(counted['interval_ms'])}: {told}"
+    since, until = counted["longest_silence_since_at_ms"], counted["longest_silence_until_at_ms"]
     yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}"
 
 
@@ -98,13 +105,13 @@ def _section_words(section: SectionFinding, until_at_ms: int) -> Iterator[str]:
         yield f"    not shown: run {run.run:,} ({run.why})"
 
 
-def _where(doubt: Doubt) -> str:
-    if not doubt.offsets:
-        return f"the first offset that is {doubt.why} is one of {_range(doubt)}, where more records differ than can be named"
-    first, *others = (f"{offset:,}" for offset in doubt.offsets)
-    also = f"; of those up to {doubt.end - 1:,} also {' '.join(others)}" if others else ""
-    return f"the first offset that differs is {first}: {doubt.why}{also}"
+def _where(doubt: Row) -> str:
+    if not doubt["offsets"]:
+        return f"the first offset that is {doubt['why']} is one of {_range(doubt)}, where more records differ than can be named"
+    first, *others = (f"{offset:,}" for offset in doubt["offsets"])
+    also = f"; of those up to {doubt['end'] - 1:,} also {' '.join(others)}" if others else ""
+    return f"the first offset that differs is {first}: {doubt['why']}{also}"
 
 
-def _range(doubt: Doubt) -> str:
-    return f"{doubt.first:,}..{doubt.end - 1:,}"
+def _range(doubt: Row) -> str:
+    return f"{doubt['first']:,}..{doubt['end'] - 1:,}"

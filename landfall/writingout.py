@@ -71,8 +71,7 @@ def write(tables: Tables, telling: Telling, format_: Format, output: Path | None
     """Every row in that format, to `output` or standard output; how many there were. Raises Misuse when Parquet has no
     file to go to, or `output` can not be written.
     """
-    if format_ is Format.PARQUET and output is None:
-        raise Misuse("Parquet goes into a file", hint="name one with --output")
+    check_output(format_, output)
     rows = 0
 
     def counted() -> Iterator[pa.Table]:
@@ -88,6 +87,15 @@ def write(tables: Tables, telling: Telling, format_: Format, output: Path | None
         else:
             _write_lines(counted(), telling, format_, output)
     return rows
+
+
+def check_output(format_: Format, output: Path | None) -> None:
+    """Raises Misuse where `write` has nowhere to write to: asked before something is done whose outcome is to be told."""
+    if format_ is Format.PARQUET and output is None:
+        raise Misuse("Parquet goes into a file", hint="name one with --output")
+    if output is not None and not output.is_fifo():
+        with writing(output):
+            output.open("ab").close()
 
 
 def say(sentence: str) -> None:

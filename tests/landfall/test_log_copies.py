@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import random
 import shutil
 import subprocess
@@ -9,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 
 from streams.clock import StillClock
@@ -186,6 +189,50 @@ def test_a_backup_that_does_not_fit_leaves_nothing_in_the_way(tmp_path: Path, ca
     assert (done.returncode, "can not be copied to" in " ".join(done.stderr.split())) == (2, True), done
     assert not (tmp_path / "copy").exists()
     assert run(capsys, "log", "backup", tmp_path / "copy", "-f", tmp_path / "node")[0] == 0
+
+
+def test_what_was_made_and_put_back_is_told_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it can not be told, nothing is made, nor put back."""
+    node, copy, report = tmp_path / "node", tmp_path / "copy", tmp_path / "report"
+    log = open_log(node, "tokyo")
+    append_rows(log, rows(30))
+    log.close()
+    backed_up, restored = ("log", "backup", copy, "-f", node), ("log", "restore", copy, "-f", node)
+
+    def told(words: tuple[object, ...], format_: str) -> dict[str, object]:
+        code, out, _ = run(capsys, *words, "--format", format_, "-o", report)
+        assert (code, out) == (0, "")
+        if format_ == "parquet":
+            [row] = parquet.read_table(report).to_pylist()
+        else:
+            text = report.read_text()
+            [row] = csv.DictReader(text.splitlines()) if format_ == "csv" else [json.loads(text)]
+        return dict(row)
+
+    def nowhere(words: tuple[object, ...]) -> None:
+        for where, why in (((), "Parquet goes into a file"), (("-o", tmp_path), "can not be written: Is a directory")):
+            code, _, err = run(capsys, *words, "--format", "parquet", *where)
+            assert (code, why in err) == (2, True), err
+
+    nowhere(backed_up)
+    assert not copy.exists()
+    made = {"backup": str(copy), "node": "tokyo", "files": 2}
+    for format_ in ("json", "csv", "parquet"):
+        row = told(backed_up, format_)
+        as_numbers = {name: int(str(row[name])) for name in ("commit", "files", "stored_bytes")}
+        stored = (copy / "index.sqlite").stat().st_size + sum(file_path(copy, n).stat().st_size for n in segment_numbers(copy))
+        assert {**row, **as_numbers} == {**made, "commit": 2, "stored_bytes": stored}
+        if format_ != "parquet":
+            shutil.rmtree(copy)
+    nowhere(restored)
+    assert not list(node.glob("log.replaced-*"))
+    for number, format_ in enumerate(("json", "csv", "parquet"), 1):
+        assert told(restored, format_) == {"log": str(node / "log"), "replaced": str(node / f"log.replaced-{number}")}
+    assert run(capsys, *restored, "-o", report)[:2] == (0, "")
+    assert report.read_text() == f"{node / 'log'} is restored; the log that was there lies in {node / 'log.replaced-4'}\n"
+    log = open_log(node, "tokyo", clock=StillClock(NOW_MS + 1000))
+    assert numbers(log) == list(range(30))
+    log.close()
 
 
 def test_a_backup_goes_to_its_own_node_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

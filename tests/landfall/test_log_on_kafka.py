@@ -76,7 +76,7 @@ def test_what_it_lacks_and_what_it_is_worth(node: tuple[Place, Origin], capsys: 
     folder = node[0].folder.parent
     code, said = landfall(capsys, "gaps", "ships", "-f", folder)
     assert (code, "4 5 2 thinned" in said) == (0, True), said
-    code, said = landfall(capsys, "completeness", BOX, "-f", folder, *SPAN, "--json")
+    code, said = landfall(capsys, "completeness", BOX, "-f", folder, *SPAN, "--format", "json")
     assert (code, json.loads(said)["held"]) == (0, 36), said
     code, said = landfall(capsys, "verify", "-f", folder)
     assert (code, "records are what was signed" in said) == (0, True), said

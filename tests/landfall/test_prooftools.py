@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as parquet
 import pytest
 
 from landfall.cli import main
@@ -64,7 +66,7 @@ def test_a_copy_is_verified(folder: Path, tmp_path: Path, capsys: pytest.Capture
     port.admit(all_blocks(ship, "containers.heads", ship.origin))
     for log in (ship, port):
         log.close()
-    code, out, _ = run(capsys, "log", "verify", "-f", tmp_path / "port", "--stream", "containers", "--json")
+    code, out, _ = run(capsys, "log", "verify", "-f", tmp_path / "port", "--stream", "containers", "--format", "json")
     assert code == 1
     [verdict] = [json.loads(line) for line in out.splitlines()]
     assert [(one["first"], one["end"], one["offsets"]) for one in verdict["broken"]] == [(30, 32, [31])]
@@ -82,7 +84,7 @@ def test_who_demands_proof_is_told_what_lacks_it(folder: Path, tmp_path: Path, c
     assert [run(capsys, *verify, where)[0] for where in (folder, tmp_path / "port")] == [0, 0]
     code, out, _ = run(capsys, *verify, tmp_path / "port", "--strict")
     assert (code, "NOT PROVEN: 0..93, not signed yet, or what was signed is not here" in out) == (1, True)
-    code, out, _ = run(capsys, *verify, folder, "--strict", "--json")
+    code, out, _ = run(capsys, *verify, folder, "--strict", "--format", "json")
     found = {verdict["stream"]: verdict for verdict in map(json.loads, out.splitlines())}
     assert (code, found["events"]["holds"], found["events"]["lacking"]) == (1, True, [])
     assert [(one["first"], one["end"]) for one in found["containers"]["lacking"]] == [(84, 94)]
@@ -150,7 +152,7 @@ def test_that_nothing_was_heard_is_proven_too(folder: Path, tmp_path: Path, caps
     code, _, err = run(capsys, "log", "proof", "MSKU7654321", "-f", folder, *span)
     assert code == 2
     assert "--origin" in err
-    _, out, _ = run(capsys, "log", "verify", "-f", folder, "--stream", "containers", "--json")
+    _, out, _ = run(capsys, "log", "verify", "-f", folder, "--stream", "containers", "--format", "json")
     origin = json.loads(out)["origin"]
     options = ("--origin", origin, "--stream", "containers", "--interval-min", "60")
     assert run(capsys, "log", "proof", "MSKU7654321", "-f", folder, *span, *options)[0] == 0
@@ -189,12 +191,39 @@ def test_gaps_and_completeness_are_told(folder: Path, tmp_path: Path, capsys: py
     assert "wanted" in out
     _, out, _ = run(capsys, "log", "gaps", "containers", "-f", folder)
     assert "nothing" in out
-    _, out, _ = run(capsys, "log", "completeness", BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-01T08:00", "--json")
-    assert json.loads(out)["missing"] == 3
+    _, out, _ = run(
+        capsys, "log", "completeness", BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-01T08:00", "--format", "json"
+    )
+    told = json.loads(out)
+    silence_ms = told["longest_silence_until_at_ms"] - told["longest_silence_since_at_ms"]
+    assert (told["topic"], told["missing"], silence_ms) == (BOX, 3, 60 * MINUTE)
     _, out, _ = run(capsys, "log", "completeness", BOX, "-f", folder, "--since", "2026-05-01", "--until", "2026-05-01T08:00")
     assert "expected, one every 15 min" in out
     assert "3 missing" in out
     assert "longest silence" in out
+
+
+def test_verdicts_and_completeness_are_the_same_in_every_format(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is nested is JSON text in CSV and Parquet; how it ends does not depend on the format, nor what people read on where it goes."""
+    verify, completeness = ("log", "verify", "-f", folder, "--strict"), ("log", "completeness", BOX, "-f", folder, *MAY)
+    nested = {"proven", "broken", "unproven", "lacking", "problems", "keys"}
+    for words, code, there_are in ((verify, 1, 2), (completeness, 0, 1)):
+        ended, out, _ = run(capsys, *words, "--format", "json")
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert (ended, len(rows)) == (code, there_are)
+        for format_ in ("json", "csv", "parquet", "text"):
+            assert run(capsys, *words, "--format", format_, "-o", tmp_path / f"told.{format_}") == (code, "", "")
+        assert (tmp_path / "told.json").read_text() == out
+        assert (tmp_path / "told.text").read_text() == run(capsys, *words)[1] != ""
+        as_text = [{name: json.dumps(value) if name in nested else value for name, value in row.items()} for row in rows]
+        table = parquet.read_table(tmp_path / "told.parquet")
+        assert table.to_pylist() == as_text
+        reader = csv.DictReader((tmp_path / "told.csv").read_text().splitlines())
+        as_csv = [{name: "" if value is None else str(value) for name, value in row.items()} for row in as_text]
+        assert [row | {"holds": row["holds"].capitalize()} if "holds" in row else row for row in reader] == as_csv
+        assert table.schema.field(table.column_names[-1]).metadata == {b"unit": b"ms since 1970-01-01 UTC"}
+        refused, _, err = run(capsys, *words, "--format", "parquet")
+        assert (refused, "Parquet goes into a file" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -221,11 +250,11 @@ def test_what_is_thinned_is_told_apart_from_what_is_missing(tmp_path: Path, caps
     assert Thinning(log, "containers", none_ashore, no_excursions).step(1 << 62)
     kept = log.history(box(1)).rows.num_rows
     log.close()
-    code, out, _ = run(capsys, "log", "completeness", box(1), "-f", tmp_path, *span, "--interval-min", "1", "--json")
+    code, out, _ = run(capsys, "log", "completeness", box(1), "-f", tmp_path, *span, "--interval-min", "1", "--format", "json")
     found = json.loads(out)
     assert (code, found["held"], found["missing"]) == (0, kept, 0)
     assert found["thinned"] == len(hours) - kept > 0
-    learned = json.loads(run(capsys, "log", "completeness", box(1), "-f", tmp_path, *span, "--json")[1])
+    learned = json.loads(run(capsys, "log", "completeness", box(1), "-f", tmp_path, *span, "--format", "json")[1])
     assert learned == found, "the interval is learned where nothing was thinned"
     assert found["late"] == sum(stream == "containers" for stream in log_streams(tmp_path)), "of kept ones it is not known"
 
