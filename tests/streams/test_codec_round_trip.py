@@ -285,9 +285,9 @@ def test_every_topic_of_many_groups_is_found() -> None:
         assert [row for part in of_topic(head, read, topic) for row in bits(part)] == bits(wanted)
 
 
-def test_a_million_rows_of_short_commits_are_one_block() -> None:
-    """As large as a block gets: 14 signals, and a directory that stays small though every commit has two rows."""
-    count = 1 << 20
+def test_as_many_rows_of_short_commits_as_fit_are_one_block() -> None:
+    """As large as a block of 14 signals gets, and a directory that stays small though every commit has two rows."""
+    count = 753_000
     numbers = np.arange(count)
     columns = {TOPIC: pa.array([f"box-{n}" for n in range(500)]).take(pa.array(numbers % 500)), DEVICE: pa.nulls(count, pa.string())}
     received = NOW_MS + np.repeat(np.cumsum(np.random.default_rng(1).integers(500, 1500, count // 2)), 2)
@@ -295,6 +295,7 @@ def test_a_million_rows_of_short_commits_are_one_block() -> None:
     columns |= {name: pa.array(values) for name, values in stamps.items()} | {ORDER_AT: pa.array(stamps[DEVICE_AT])}
     columns |= {f"s{place}": pa.array(numbers % (place + 2) / 10) for place in range(14)}
     records = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    assert 0.99 * CELLS_MAX < cells_of(records) <= CELLS_MAX
     block = CODEC.encode("containers", SHIP, records)
     head, read = spans(block)
     asked: list[int] = []
