@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hq.analytics.checkpoint import has_begun, last_done
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.settings import AnalyticsSettings
-from hq.analytics.steps import Steps
+from hq.analytics.steps import Steps, Stopping
 from hq.running import Running, run_work
 from hq.source import FORMAT
 from hq.spark import start_spark
@@ -27,6 +27,8 @@ from streams.link.door import AppendDoor
 STREAMS = ("containers", "ships", "events", "alerts", "registry")
 """What is read. `registry` is the last: see `LogStreamReader.latestOffset`."""
 LOOK_S = 0.2
+CALLED_BY = "py4j.clientserver"
+"""The logger of what lets Spark call us: it tells of every exception that goes back to Spark."""
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ def run_analytics(settings: AnalyticsSettings) -> None:
 @contextmanager
 def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running) -> Iterator[AnalyticsJob]:
     check_belonging(settings)
+    logging.getLogger(CALLED_BY).addFilter(is_trouble)
     log.info("starting Spark")
     spark = start_spark(settings.spark, settings.scratch_dir)
     try:
@@ -52,6 +55,11 @@ def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running
             yield job
     finally:
         spark.stop()
+
+
+def is_trouble(record: logging.LogRecord) -> bool:
+    """Whether a micro-batch that was not begun is told of for another reason than that the process is to end."""
+    return not (record.exc_info and isinstance(record.exc_info[1], Stopping))
 
 
 def check_belonging(settings: AnalyticsSettings) -> None:

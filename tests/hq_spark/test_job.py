@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from pydantic import SecretStr, ValidationError
 
 from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, REQUEST_RECORDS_MAX, append_all, append_piece, pieces
 from hq.analytics.checkpoint import last_done, standings_after
-from hq.analytics.job import check_belonging
+from hq.analytics.job import CALLED_BY, check_belonging, is_trouble
 from hq.analytics.settings import AnalyticsSettings
+from hq.analytics.steps import Stopping
 from hq.history import read_history
 from hq.tables import HISTORY, HISTORY_WRITER
 from streams.errors import Misuse, RetryLater
@@ -163,3 +165,17 @@ def test_settings_name_places_as_the_map_does(tmp_path: Path) -> None:
 
 def test_there_is_no_history_before_there_is_a_table(tmp_path: Path) -> None:
     assert read_history(str(tmp_path), BOXES[0]).num_rows == 0
+
+
+@pytest.mark.parametrize(("problem", "told"), [(Stopping(), False), (RetryLater("the node is away"), True)])
+def test_a_clean_end_tells_of_no_exception(problem: Exception, told: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A micro-batch that may not begin any more is refused by one, which the door between Spark and us would tell with its traceback."""
+    door = logging.getLogger(CALLED_BY)
+    door.addFilter(is_trouble)
+    try:
+        raise problem
+    except (Stopping, RetryLater):
+        door.exception("an exception on this side")
+    finally:
+        door.removeFilter(is_trouble)
+    assert bool(caplog.records) == told
