@@ -87,7 +87,7 @@ def _anybodys(bugs: pytest.MonkeyPatch) -> None:
         (_hasty, "is not durable there"),
         (_generous, "ship-"),
         (_forgetful, "has spent"),
-        (_proud, "nothing that its origin signed covers it"),
+        (_proud, "it is sent again"),
         (_credulous, "has taken other rows"),
         (_anybodys, "has taken other rows"),
     ],
