@@ -84,7 +84,7 @@ async def test_without_a_way_ashore_the_other_dials_until_it_has_one_again(tmp_p
         await until(lambda: has(hq, "alerts") == 1)
         way.up()
         bridge.links.hurry()
-        await until(lambda: set(hq.links.status()) == {"bridge"}, 40.0)
+        await until(lambda: set(hq.links.status()) == {"bridge"}, 120.0)
         await bridge.append([alert(2)])
         await until(lambda: has(hq, "alerts") == 2)
     await way.stop()

@@ -27,6 +27,7 @@ from tests.cargo.sea import SHIP
 from tests.edge.aboard import TOKEN
 from tests.node.process import NodeProcess, free_port, wait
 
+pytestmark = pytest.mark.timeout(600)
 TOPIC = "landfall/containers/MSKU1234565/reading"
 AT_MS = 1_777_593_600_000
 PATIENCE_S = 60.0
