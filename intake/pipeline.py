@@ -37,10 +37,10 @@ class Sink(Protocol):
 
 
 class Elsewhere(Protocol):
-    """Other disks, one of which has what was appended before its senders hear of it."""
+    """Other disks, one of which has what is in the log before its senders hear of it."""
 
-    def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[None]]:
-        """These were appended here; what is given returns once they, and all that was appended before, need not be waited for."""
+    def appended(self) -> Callable[[], Awaitable[None]]:
+        """What is given returns once all that is in the log now need not be waited for."""
         ...
 
 
@@ -178,7 +178,8 @@ class Pipeline:
         if prepared.exceptions:
             appends.append(Append(EXCEPTIONS, prepared.exceptions_batch()))
         commit_point("intake.decoded")
-        answers = await self._append(appends) if appends else []
+        if appends:
+            await self._append(appends)
         commit_point("intake.durable")
         for part in parts:
             self._windows[part.stream].remember(part.identities)
@@ -186,7 +187,7 @@ class Pipeline:
             self._settle(parcels, prepared.outcomes)
         else:
             self._count_unsettled(parcels, 1)
-            self._unsettled.put_nowait(_Unsettled(parcels, prepared.outcomes, self._elsewhere.appended(answers)))
+            self._unsettled.put_nowait(_Unsettled(parcels, prepared.outcomes, self._elsewhere.appended()))
         self._durable.set()
         self._moved.set()
         commit_point("intake.acknowledged")
@@ -227,10 +228,11 @@ class Pipeline:
         self._unsettled_bytes += sign * sum(len(message.payload) for _, messages, _ in parcels for message in messages)
         self._tell_full()
 
-    async def _append(self, appends: list[Append]) -> list[Appended]:
+    async def _append(self, appends: list[Append]) -> None:
         while True:
             try:
-                return await self._sink.append(appends)
+                await self._sink.append(appends)
+                return
             except RetryLater:
                 self._metrics.count("intake_append_retries")
                 await asyncio.sleep(self._settings.retry_ms / 1000)

@@ -23,8 +23,8 @@ from streams.metrics import Metrics
 class OtherDisks(Elsewhere, Protocol):
     """Disks of other nodes of the same ship or port."""
 
-    def remember(self, streams: Sequence[str], newest: int) -> None:
-        """At a start: of what the node's log has, so many records of each stream may be on its own disk alone."""
+    def watch_over(self, streams: Sequence[str], newest: int) -> None:
+        """It is about these streams, and of each origin the `newest` records: what is older nobody brings again."""
         ...
 
 
@@ -62,7 +62,7 @@ class Intake:
         """
         settings = self._settings
         if self._others is not None:
-            self._others.remember((*STREAMS, EXCEPTIONS), settings.pipeline.repeats_readings_max)
+            self._others.watch_over((*STREAMS, EXCEPTIONS), settings.pipeline.repeats_readings_max)
         pipeline = await asyncio.to_thread(self._pipeline, sink, log, node)
         async with AsyncExitStack() as stack:
             if settings.endpoint is not None:

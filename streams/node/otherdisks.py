@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from streams.log import Appended
 from streams.node.node import Node
 from streams.ranges import RangeSet
 from streams.session.terms import Key
@@ -20,29 +19,28 @@ Ends = Mapping[Key, int]
 
 
 class OtherDisks:
-    """What of this node's own is on no other disk yet, and who waits for it. Call it from the node's event loop, `run` as background work.
+    """What of this ship or port is on no other disk, and who waits for it. Call it from the node's event loop, `run` as background work.
 
+    On two disks is what another node that is in session now says it has: one that lost its disk says less. The records of all her nodes
+    count, of each origin the newest: a sensor that brings again what another node took in rests on that node's record.
     `alone_after_s`: when no other has taken what is waited for in so long, this node is alone, and says so in `exceptions`, `metrics` and
     on its standard error: then it waits on, or with `goes_on` lets those who wait go on, until another has all that it lacked.
     """
 
     def __init__(self, node: Node, alone_after_s: float, goes_on: bool) -> None:
         self._node, self._alone_after_s, self._goes_on = node, alone_after_s, goes_on
-        self._lacked: dict[Key, RangeSet] = {}
+        self._of_one_ship = {node.settings.node, *node.settings.companions()}
+        self._streams: tuple[str, ...] = ()
+        self._newest = 0
         self.alone = False
 
-    def remember(self, streams: Sequence[str], newest: int) -> None:
-        """At a start: of each stream the `newest` records of this node's own count as on one disk only, for all that is known."""
-        for stream in streams:
-            for origin, ledger in self._node.log.ledger(stream).items():
-                if origin.node == self._node.log.node:
-                    self._lacked[stream, origin] = ledger.held.within(max(0, ledger.held.end() - newest), ledger.held.end())
+    def watch_over(self, streams: Sequence[str], newest: int) -> None:
+        """It is about these streams, and of each origin the `newest` records: what is older nobody brings again."""
+        self._streams, self._newest = tuple(streams), newest
 
-    def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[None]]:
-        """These were appended here. What is given returns once another disk has them, and all that was appended before; or, with
+    def appended(self) -> Callable[[], Awaitable[None]]:
+        """Something was appended here, or was here before. What is given returns once another disk has all that is here now; or, with
         `goes_on`, once this node is alone."""
-        for one in answers:
-            self._lacked.setdefault((one.stream, one.origin), RangeSet()).add(one.first, one.first + one.count)
         return partial(self._until_there, self._ends())
 
     async def run(self) -> None:
@@ -51,7 +49,6 @@ class OtherDisks:
         ends, since_s = self._ends(), clock.monotonic_s()
         while True:
             await self._node.links.companion_spoke(LOOK_S)
-            self._forget_what_is_lost()
             self._node.metrics.gauge("records_on_one_disk", self.lacked_records())
             if not self._waits_for(ends):
                 if self.alone and clock.monotonic_s() - since_s < self._alone_after_s:
@@ -61,9 +58,8 @@ class OtherDisks:
                 ends, since_s = self._ends(), clock.monotonic_s()
 
     def lacked_records(self) -> int:
-        """How many records of this node's own are on no other disk, for all that is known."""
-        self._look()
-        return sum(lacked.count() for lacked in self._lacked.values())
+        """How many of the newest records are on no other disk, for all that is known now."""
+        return sum(self._lacked(key, end).count() for key, end in self._ends().items())
 
     async def _until_there(self, ends: Ends) -> None:
         began_s = self._node.clock.monotonic_s()
@@ -72,26 +68,20 @@ class OtherDisks:
             if left_s <= 0 and not self.alone:
                 self._is_alone()
             else:
-                await self._node.links.companion_spoke(min(LOOK_S, max(left_s, 0.001)) if not self.alone else LOOK_S)
+                await self._node.links.companion_spoke(LOOK_S if self.alone else min(LOOK_S, left_s))
 
     def _ends(self) -> Ends:
-        return {key: lacked.end() for key, lacked in self._lacked.items() if lacked}
+        ledgers = ((stream, origin, one) for stream in self._streams for origin, one in self._node.log.ledger(stream).items())
+        return {(stream, origin): one.held.end() for stream, origin, one in ledgers if origin.node in self._of_one_ship}
 
     def _waits_for(self, ends: Ends) -> bool:
-        self._look()
-        return any(self._lacked[key] and self._lacked[key].first() < end for key, end in ends.items() if key in self._lacked)
+        return any(self._lacked(key, end) for key, end in ends.items())
 
-    def _look(self) -> None:
-        for key, lacked in list(self._lacked.items()):
-            there = self._node.links.on_other_disks(key) if lacked else None
-            if there:
-                self._lacked[key] = lacked.without(there)
-
-    def _forget_what_is_lost(self) -> None:
-        """What was dropped or set aside here meanwhile can be given to nobody: to wait for it would be for ever."""
-        for (stream, origin), lacked in list(self._lacked.items()):
-            if lacked:
-                self._lacked[stream, origin] = lacked.common(self._node.log.ledger(stream)[origin].held)
+    def _lacked(self, key: Key, end: int) -> RangeSet:
+        """What is held here below `end` and nowhere else. What was dropped here meanwhile can be given to nobody, and is not waited for."""
+        stream, origin = key
+        held = self._node.log.ledger(stream)[origin].held.within(max(0, end - self._newest), end)
+        return held.without(self._node.links.on_other_disks(key) or ())
 
     def _is_alone(self) -> None:
         self.alone = True
