@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappush
+from itertools import chain
 
 import msgspec
 
@@ -116,6 +117,7 @@ class WatchState:
         self._reefers: frozenset[str] = frozenset()
         self._loads: dict[str, frozenset[str]] = {}
         self._discharges: dict[str, frozenset[str]] = {}
+        self._listed: frozenset[str] = frozenset()
         self._booked: dict[str, dict[str, list[BookedContainer]]] = {}
         self._limits: dict[str, Limits] = {}
         self.restow()
@@ -150,6 +152,8 @@ class WatchState:
         aboard: dict[str, Stowed] = {}
         self._loads = {id_: frozenset(listed.load) for id_, listed in self.memory.lists.items()}
         self._discharges = {id_: frozenset(listed.discharge) for id_, listed in self.memory.lists.items()}
+        aboard_of_all = (box.container for listed in self.memory.lists.values() for box in listed.aboard)
+        self._listed = frozenset(chain(aboard_of_all, *self._loads.values(), *self._discharges.values()))
         for id_ in (self.memory.listed, self.memory.call):
             if id_ in self.memory.lists:
                 aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
@@ -166,6 +170,12 @@ class WatchState:
             self._booked[box.container].pop(id_, None)
         self.memory.bookings[id_] = boxes
         self._index(id_, boxes)
+
+    def strangers(self, numbers: set[str]) -> set[str]:
+        """Those of `numbers` that no load list and no booking ever named here; none as long as nothing is known of any container."""
+        if not self._listed and not self._booked:
+            return set()
+        return numbers.difference(self._listed, self._booked)
 
     def laden(self, number: str, at_ms: int) -> bool:
         """Whether a booking covers the box then; True when no booking of it was ever known."""

@@ -8,9 +8,12 @@ from typing import Protocol
 
 import msgspec
 
+KEPT_BYTES_MAX = 4_096
+"""Of a payload that is not taken as a reading so much is kept in `exceptions`, beside the length and SHA-256 of all of it."""
+
 
 class Outcome(IntEnum):
-    """What became of one message. The counts of all outcomes add up to what came in."""
+    """What became of one message, counted as `intake_<name>`. The counts of all outcomes add up to `intake_received`, what came in."""
 
     ACCEPTED = 0
     """In the log."""
@@ -30,9 +33,11 @@ class Outcome(IntEnum):
     """In `exceptions`: longer than this node takes."""
     FOREIGN = 8
     """In `exceptions`: its gateway may not publish to this topic."""
+    UNKNOWN_CONTAINER = 9
+    """In the log: of a container that is in no load list and no booking this node knows. The muster says which (`not_on_list`)."""
 
 
-STORED = frozenset({Outcome.ACCEPTED, Outcome.FUTURE, Outcome.STALE})
+STORED = frozenset({Outcome.ACCEPTED, Outcome.FUTURE, Outcome.STALE, Outcome.UNKNOWN_CONTAINER})
 
 
 class Publish(msgspec.Struct, gc=False):

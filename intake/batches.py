@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from cargo.identity import identities
 from cargo.readings import Readings, read_payloads
-from intake.arrivals import Outcome, Publish
+from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.decoding import Decoder, decoded
 from intake.routes import Route, Routes
 from streams.clock import EARLY_MS_MAX
-from streams.records import GIVEN, LATE_MS_MAX, Record, body_text, to_batch
+from streams.records import GIVEN, LATE_MS_MAX, TOPIC, Record, body_text, to_batch
 
 EXCEPTIONS = "exceptions"
+CONTAINERS = "containers"
 MQTT_TOPIC_CHARS_MAX = 400
 Arrived = tuple[int, Route, bytes]
 """One reading to be: the number of the message that brought it, where it goes, its payload in our form."""
@@ -90,15 +91,27 @@ def _decode(found: dict[str, list[Arrived]], number: int, message: Publish, deco
     return problem
 
 
+def mark_strangers(prepared: Prepared, strangers: Callable[[set[str]], set[str]]) -> None:
+    """Tells in the outcomes of `prepared` which readings are of containers that this node does not know. Their rows stay as they are: what
+    is in no list today may be in tomorrow's."""
+    for part in prepared.parts:
+        if part.stream == CONTAINERS:
+            topics = part.records.column(TOPIC).to_pylist()
+            if unknown := strangers(set(topics)):
+                for number, topic in zip(part.messages, topics, strict=True):
+                    if topic in unknown and prepared.outcomes[number] == Outcome.ACCEPTED:
+                        prepared.outcomes[number] = Outcome.UNKNOWN_CONTAINER
+
+
 def exception_record(process: str, message: Publish, outcome: Outcome, reason: str, now_ms: int) -> Record:
-    """The record of a message that was not taken as a reading: all of its payload that came in, and the length and
-    SHA-256 of the whole, which an oversized one's payload is only the beginning of."""
+    """The record of a message that was not taken as a reading: the first KEPT_BYTES_MAX of its payload, and the length and SHA-256 of all
+    of it."""
     whole = not message.payload_sha256
     body = {
         "reason": reason,
         "outcome": outcome.name.lower(),
         "mqtt_topic": message.topic.decode("utf-8", "backslashreplace")[:MQTT_TOPIC_CHARS_MAX],
-        "payload_base64": base64.b64encode(message.payload).decode(),
+        "payload_base64": base64.b64encode(message.payload[:KEPT_BYTES_MAX]).decode(),
         "payload_bytes": len(message.payload) if whole else message.payload_bytes,
         "payload_sha256": hashlib.sha256(message.payload).hexdigest() if whole else message.payload_sha256,
         "at_ms": now_ms,

@@ -19,8 +19,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
-from intake.arrivals import Outcome, Publish
-from intake.packets import BEGINNING_BYTES_MAX
+from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
 from streams.metrics import Metrics
@@ -159,7 +158,7 @@ class BrokerIntake:
         if len(payload) > self._settings.payload_bytes_max:
             publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {self._settings.payload_bytes_max} bytes"
             publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()
-            publish.payload = payload[:BEGINNING_BYTES_MAX]
+            publish.payload = payload[:KEPT_BYTES_MAX]
         self._received.append(publish)
 
     def _on_disconnect(self, _: mqtt.Client, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:

@@ -12,10 +12,8 @@ from enum import IntEnum
 
 import msgspec
 
-from intake.arrivals import Outcome, Publish
+from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 
-BEGINNING_BYTES_MAX = 4_096
-"""Of an oversized payload, which is never taken whole, this much is kept."""
 TOPIC_BYTES_MAX = 1_024
 _PUBLISH_HEAD_BYTES_MAX = 2 + TOPIC_BYTES_MAX + 2 + 4 + 2_048
 _LENGTH_BYTES_MAX = 4
@@ -186,7 +184,7 @@ class _Oversized:
 
     def take(self, data: bytes) -> None:
         self._sha256.update(data)
-        self._kept += data[: BEGINNING_BYTES_MAX - len(self._kept)]
+        self._kept += data[: KEPT_BYTES_MAX - len(self._kept)]
         self.left -= len(data)
         self.at = 0
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from intake.arrivals import STORED, Outcome, Publish, Sender
-from intake.batches import EXCEPTIONS, Part, Prepared, prepare
+from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, mark_strangers, prepare
 from intake.decoders import find_decoder
 from intake.repeats import RepeatWindow, TakenInElsewhere
 from intake.routes import Routes
@@ -22,7 +22,9 @@ from streams.errors import RetryLater
 from streams.log import Append, Appended, Log
 from streams.metrics import Metrics
 
-STREAMS = ("containers", "ships")
+STREAMS = (CONTAINERS, "ships")
+Strangers = Callable[[set[str]], set[str]]
+"""Of these container numbers, those that this node does not know of."""
 _Parcel = tuple[Sender, list[Publish], float]
 GATHERED_MESSAGES = 1_000
 """So many are worth decoding while a commit is on its way. Fewer would be ready soon enough after it."""
@@ -75,10 +77,12 @@ class Pipeline:
         settings: PipelineSettings,
         elsewhere: Elsewhere | None = None,
         companions: Sequence[str] = (),
+        strangers: Strangers | None = None,
     ) -> None:
-        """`companions`: the other nodes of this ship or port. What they took in is a repeat here once it has come here."""
+        """`companions`: the other nodes of this ship or port. What they took in is a repeat here once it has come here. Without `strangers`
+        no container is unknown."""
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
-        self._process = metrics.process
+        self._process, self._strangers = metrics.process, strangers
         self._routes = Routes((one.topic, find_decoder(one.decoder)) for one in settings.decoders)
         self._log, known_max = log, settings.repeats_readings_max
         self._by_others = {stream: TakenInElsewhere(log, companions, stream, known_max) for stream in STREAMS} if companions else {}
@@ -131,7 +135,10 @@ class Pipeline:
                 writing.create_task(self._commit(parcels, prepared, parts))
 
     def _prepared(self, messages: list[Publish]) -> Prepared:
-        return prepare(messages, self._routes, self._process, self._clock.now_ms(), self._clock.early_ms())
+        prepared = prepare(messages, self._routes, self._process, self._clock.now_ms(), self._clock.early_ms())
+        if self._strangers is not None:
+            mark_strangers(prepared, self._strangers)
+        return prepared
 
     def _take(self) -> list[_Parcel]:
         parcels = [self._waiting.popleft()]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from intake.batches import EXCEPTIONS
 from intake.broker import BrokerIntake
 from intake.endpoint import Endpoint
-from intake.pipeline import STREAMS, Elsewhere, Pipeline, Sink
+from intake.pipeline import STREAMS, Elsewhere, Pipeline, Sink, Strangers
 from intake.settings import IntakeSettings
 from streams.clock import Clock
 from streams.log import Log
@@ -34,7 +34,11 @@ class Intake:
     def __init__(
         self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: OtherDisks | None = None, companions: Sequence[str] = ()
     ) -> None:
-        """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port."""
+        """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port.
+
+        `strangers`, set before `run`: of container numbers, those this node does not know; readings of them are taken, and counted as such.
+        """
+        self.strangers: Strangers | None = None
         self._others, self._companions = others, companions
         self._settings, self._clock, self._metrics = settings, clock, metrics
         self._endpoint: Endpoint | None = None
@@ -76,7 +80,8 @@ class Intake:
 
     def _pipeline(self, sink: Sink, log: Log, node: str) -> Pipeline:
         pa.array([], pa.int64())  # the first list given to pyarrow makes it look for pandas, half a second long: not while a sensor waits
-        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, self._settings.pipeline, self._others, self._companions)
+        given = self._settings.pipeline
+        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, given, self._others, self._companions, self.strangers)
         gc.collect()
         gc.freeze()  # what is here will stay: to look through all of it again and again would hold sensors up, 0.1 s each time
         return pipeline

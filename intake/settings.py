@@ -12,7 +12,7 @@ from intake.routes import SUBSCRIPTIONS, topic_pattern
 from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, between, repeated
 
 TAKEN_BYTES_MAX = 4 << 20
-"""No limit of what is taken whole goes beyond: as base64 in `exceptions` it fits a block of 8 MiB, however little it compresses."""
+"""No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 
 

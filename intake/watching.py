@@ -147,6 +147,11 @@ class Watching:
         async with self._stepping:
             return muster_event(self._state, self._state.memory.settled_at_ms, "asked").body
 
+    def strangers(self, numbers: set[str]) -> set[str]:
+        """Of these container numbers, those that no load list and no booking names which the watch has heard of so far; none before it has
+        heard of any. Any thread."""
+        return self._state.strangers(numbers)
+
     async def call_roll(self) -> Called:
         """The muster as of now, box by box; work for a thread, as it goes through all of them."""
         async with self._stepping:

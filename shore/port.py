@@ -36,6 +36,7 @@ class PortNode:
                 ("registry",),
                 companions=companions,
             )
+            self.intake.strangers = self._watching.strangers
             self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s
             self.node.add_background("intake", self._take_in)
             self.node.needs("the quay's endpoint", lambda: self.intake.listens)

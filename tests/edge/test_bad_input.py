@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cargo.identifiers import make_container
+from intake.arrivals import KEPT_BYTES_MAX, Outcome
 from intake.settings import EndpointSettings
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
@@ -27,7 +28,6 @@ BOX = make_container("DUCU", 1)
 WRONG_DIGIT = BOX[:-1] + str((int(BOX[-1]) + 1) % 10)
 LOCATION = f"landfall/ships/{SHIP}/location"
 PACKET_BYTES_MAX = EndpointSettings().packet_bytes_max
-BEGINNING_BYTES = 4_096
 HUGE = b'{"device": "T9", "note": "' + b"x" * 10_000_000 + b'"}'
 
 BROKEN: tuple[tuple[str, bytes, str], ...] = (
@@ -94,11 +94,10 @@ def test_each_has_its_outcome_and_the_ship_goes_on(tmp_path: Path, way: str) -> 
         found = {(body["mqtt_topic"], body["outcome"], body["payload_bytes"], body["payload_sha256"]) for body in told}
         assert found == {(topic, outcome, len(payload), hashlib.sha256(payload).hexdigest()) for topic, payload, outcome in BROKEN}
         kept = {body["payload_sha256"]: base64.b64decode(body["payload_base64"]) for body in told}
-        assert kept == {
-            hashlib.sha256(payload).hexdigest(): payload[:BEGINNING_BYTES] if outcome == "oversized" else payload
-            for _, payload, outcome in BROKEN
-        }
+        assert kept == {hashlib.sha256(payload).hexdigest(): payload[:KEPT_BYTES_MAX] for _, payload, _ in BROKEN}
         assert all(body["reason"] for body in told)
+        counts = (process.status() or {})["intake"]
+        assert counts["received"] == sum(counts.get(outcome.name.lower(), 0) for outcome in Outcome) == len(good) + len(BROKEN) + len(ODD)
         rows = process.rows("containers") + process.rows("ships")
         odd = {row["device"]: (row["topic"], row["signals"], row["body"]) for row in rows if row["device"] != "GOOD"}
         assert odd == WANTED

@@ -19,7 +19,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from intake.endpoint import Endpoint
-from intake.pipeline import Pipeline
+from intake.pipeline import Pipeline, Strangers
 from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import Clock, WallClock
 from streams.codec import BlockCodec
@@ -70,13 +70,14 @@ async def stand(
     pipeline_settings: PipelineSettings = USUAL,
     clock: Clock | None = None,
     options: FileLogOptions = ORDINARY,
+    strangers: Strangers | None = None,
 ) -> AsyncIterator[Stand]:
     """An endpoint over a log in `folder`; both end with the block."""
     clock = clock or WallClock()
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock, options)
     metrics = Metrics("ship")
     committer = GroupCommitter(log)
-    pipeline = Pipeline(committer, log, "ship-a", clock, metrics, pipeline_settings)
+    pipeline = Pipeline(committer, log, "ship-a", clock, metrics, pipeline_settings, strangers=strangers)
     running = asyncio.create_task(pipeline.run())
     try:
         async with Endpoint(settings, pipeline, clock, metrics) as endpoint:

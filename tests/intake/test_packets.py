@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intake.arrivals import Outcome, Publish
+from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.connect import VersionRefused, Will, read_connect
-from intake.packets import BEGINNING_BYTES_MAX, TOPIC_BYTES_MAX, Control, Kind, PacketReader, Reason, Violation, packet, suback, unsuback
+from intake.packets import TOPIC_BYTES_MAX, Control, Kind, PacketReader, Reason, Violation, packet, suback, unsuback
 
 LIMIT = 16_384
 
@@ -64,7 +64,7 @@ def test_an_oversized_message_is_read_past_and_described(cuts: list[int]) -> Non
     assert isinstance(big, Publish)
     assert isinstance(after, Publish)
     assert (big.refused, big.topic, big.packet_id) == (Outcome.OVERSIZED, b"t", b"\0\7")
-    assert (big.payload, big.payload_bytes) == (payload[:BEGINNING_BYTES_MAX], len(payload))
+    assert (big.payload, big.payload_bytes) == (payload[:KEPT_BYTES_MAX], len(payload))
     assert big.payload_sha256 == hashlib.sha256(payload).hexdigest()
     assert after.payload == b"after"
 
