@@ -15,6 +15,8 @@ AlertState = Literal["raised", "updated", "acknowledged", "cleared", "retracted"
 Severity = Literal["CRITICAL", "ALARM", "WARNING", "LOG"]
 _RANKS: dict[str, int] = {"raised": 0, "updated": 1, "acknowledged": 2, "cleared": 3, "retracted": 4}
 
+_OPEN_STATES = frozenset({"raised", "updated"})
+
 
 def alert_id(rule: str, topic: str, first: Evidence) -> str:
     """The alert's id: a hash of rule, topic and first evidence, so that every node that sees the same gives the same."""
@@ -69,7 +71,11 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One alert as it stands: its topic, the body of its latest change by the rules, when it was raised, and who acknowledged it when."""
+    """One alert as it stands: its topic, the body of its latest change by the rules, when it was raised, and who acknowledged it when.
+
+    The body's state is `acknowledged` while nothing has changed since it was; what it says is the rules' all the same: whoever took note
+    of it elsewhere may not have known their latest word.
+    """
 
     topic: str
     body: Mapping[str, Any]
@@ -88,34 +94,39 @@ class AlertBook:
 
     def __init__(self, records: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
         self._latest: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._noted: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self._acknowledged: dict[str, Mapping[str, Any]] = {}
         self._raised_at: dict[str, int] = {}
         for topic, body in records:
             self.learn(topic, body)
 
     def learn(self, topic: str, body: Mapping[str, Any]) -> None:
-        """Takes in one record. The latest by (at_ms, rank of the state) stands; an acknowledgement is kept beside it, the first one
-        counts."""
+        """Takes in one record. The latest by (at_ms, rank of the state) stands; acknowledgements are kept beside it, of whose names the
+        first counts."""
         id_ = body["alert_id"]
         self._raised_at[id_] = min(self._raised_at.get(id_, body["at_ms"]), body["at_ms"])
         if body["state"] == "acknowledged":
             known = self._acknowledged.get(id_)
             if known is None or _early(body) < _early(known):
                 self._acknowledged[id_] = body
-        standing = self._latest.get(id_)
+        latest = self._noted if body["state"] == "acknowledged" else self._latest
+        standing = latest.get(id_)
         if standing is None or _late(topic, body) > _late(*standing):
-            self._latest[id_] = (topic, body)
+            latest[id_] = (topic, body)
 
     def standing(self) -> list[Standing]:
         """Every alert as it stands, by id."""
-        return [self._stand(id_) for id_ in sorted(self._latest)]
+        return [self._stand(id_) for id_ in sorted(self._raised_at)]
 
     def get(self, id_: str) -> Standing | None:
         """One alert as it stands, or None."""
-        return self._stand(id_) if id_ in self._latest else None
+        return self._stand(id_) if id_ in self._raised_at else None
 
     def _stand(self, id_: str) -> Standing:
-        topic, body = self._latest[id_]
+        noted = self._noted.get(id_)
+        topic, body = self._latest.get(id_) or noted or ("", {})
+        if noted is not None and body["state"] in _OPEN_STATES and _instant(noted[1]) > _instant(body):
+            body = {**body, **{name: noted[1].get(name) for name in ("state", "at_ms", "by")}}
         acknowledged = self._acknowledged.get(id_, {})
         return Standing(topic, body, self._raised_at[id_], acknowledged.get("by"), acknowledged.get("at_ms"))
 
@@ -125,9 +136,13 @@ def acknowledged(standing: Standing, by: str, at_ms: int) -> Made:
     return Made(standing.topic, at_ms, {**standing.body, "state": "acknowledged", "at_ms": at_ms, "by": by})
 
 
+def _instant(body: Mapping[str, Any]) -> tuple[int, int]:
+    return body["at_ms"], _RANKS[body["state"]]
+
+
 def _early(body: Mapping[str, Any]) -> tuple[int, str]:
     return body["at_ms"], str(body.get("by") or "")
 
 
 def _late(topic: str, body: Mapping[str, Any]) -> tuple[int, int, bytes]:
-    return body["at_ms"], _RANKS[body["state"]], msgspec.json.encode([topic, body], order="sorted")
+    return *_instant(body), msgspec.json.encode([topic, body], order="sorted")

@@ -10,7 +10,7 @@ import msgspec
 
 from cargo.beats import Habit, grace_ms
 from cargo.heard import Value
-from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, State
+from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, Evidence, State
 from cargo.rules import RuleMemory
 from cargo.voyage import Voyage
 
@@ -57,12 +57,21 @@ class Gateway(msgspec.Struct):
         return max(INTERVALS_MISSING, math.ceil(math.log(CHANCE_MAX) / math.log(share)))
 
 
+class Loss(msgspec.Struct, frozen=True):
+    """What the alert of a lost box was raised with: its words, the probability and the evidence."""
+
+    detail: str
+    posterior: float
+    evidence: tuple[Evidence, ...]
+
+
 class Box(msgspec.Struct, omit_defaults=True):
     """One box. `newest_at_ms` by its own clock, `heard_at_ms` by the node's; `waiting_from_ms`: since when it could have been heard if it
     never was.
 
     `shock` and `free_fall` are (value, own time); `tilt` is the residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait
     until the ship's track reaches beyond them; `off_since_ms`: when it was last heard before its own positions left the ship's track.
+    `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or she sails from the next port.
     """
 
     number: str
@@ -78,6 +87,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     told: list[str] = []
     felt: dict[str, int] = {}
     state: State = "ONBOARD"
+    by_hand: bool = False
     due_at_ms: int = 0
     shock: tuple[float, int] | None = None
     free_fall: tuple[int, int] | None = None
@@ -93,6 +103,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     incident_id: str = ""
     alert_id: str = ""
     lost_at_ms: int = 0
+    loss: Loss | None = None
 
     @classmethod
     def new(cls, number: str) -> Box:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from cargo.boxes import Box
+from cargo.collapse import tell
 from cargo.errors import Unreadable
-from cargo.incidents import probably_lost
-from cargo.judge import case_of, refuted
-from cargo.lost import DECIDED_BY_PEOPLE, Evidence, State, decide
+from cargo.incidents import confirmed, found_again, probably_lost
+from cargo.judge import case_of
+from cargo.lost import CONFIRMED_STATES, DECIDED_BY_PEOPLE, GONE_STATES, Decision, Evidence, State, Witness, decide
 from cargo.outcome import Made, Outcome, event
 from cargo.registry import AtMs, need_plain
 from cargo.state import WatchState
@@ -80,43 +80,47 @@ def take_said(state: WatchState, said: Said) -> Outcome:
         raise ValueError(f"{said.container} is {box.state if box else 'unknown'}: of that nobody can say {WORDS[said.said]!r}")
     at_ms = max(said.at_ms, state.memory.settled_at_ms)
     detail = f"{WORDS[said.said]}, says {said.by}" + (f": {said.note}" if said.note else "")
-    person = Evidence("person", said.said, 0.0, detail, said.at_ms)
-    if to == "CONFIRMED_LOST" and not box.alert_id and box.heard_at_ms:
-        decision = decide(case_of(state, box, at_ms), state.settings.weights)
-        probably_lost(state, box, at_ms, msgspec.structs.replace(decision, posterior=1.0, evidence=(person, *decision.evidence)))
-        box.state = "PROBABLE_OVERBOARD"
-    outcome = decide_by_hand(state, said.container, to, at_ms, said.by)
-    outcome.alerts = [_signed(made, person, said) for made in outcome.alerts]
-    return outcome
+    witness = Witness(said.by, Evidence("person", said.said, 0.0, detail, said.at_ms))
+    return decide_by_hand(state, said.container, to, at_ms, witness)
 
 
-def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, by: str) -> Outcome:
-    """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device.
+def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witness: Witness) -> Outcome:
+    """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device, fallen, ashore. It stands
+    until the box is heard, or she sails from the next port.
 
     Raises ValueError when that does not follow from its present state.
     """
     box = state.memory.boxes.get(number)
     if box is None or to not in DECIDED_BY_PEOPLE.get(box.state, ()):
         raise ValueError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}")
-    _take_back(state, box, to, at_ms)
-    box.state = to
-    if to == "CONFIRMED_LOST":
-        state.outcome.events.append(event(state.settings.place, number, "X_LOST_OVERBOARD", box.lost_at_ms or box.heard_at_ms, by=by))
+    if to in GONE_STATES:
+        _gone(state, box, to, at_ms, witness)
+    else:
+        _accounted_for(state, box, to, at_ms, witness)
     state.recount(at_ms)
     made, state.outcome = state.outcome, Outcome()
     return made
 
 
-def _take_back(state: WatchState, box: Box, to: State, at_ms: int) -> None:
-    if box.alert_id and to in {"FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}:
-        refuted(state, box, at_ms)
+def _gone(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) -> None:
+    """Of a box that was only missing the alert is raised with it."""
+    if not box.alert_id:
+        known = decide(case_of(state, box, at_ms), state.settings.weights)
+        evidence = known.evidence if box.heard_at_ms else (witness.proof,)
+        probably_lost(state, box, at_ms, Decision("PROBABLE_OVERBOARD", known.posterior, evidence))
+    before, box.state = box.state, to
+    if before not in CONFIRMED_STATES:
+        confirmed(state, box, at_ms, witness)
 
 
-def _signed(made: Made, person: Evidence, said: Said) -> Made:
-    """An alert that a person's word raised or took back says so; the incident's stays as it is, of all its boxes."""
-    if made.topic != said.container:
-        return made
-    if made.body["state"] != "retracted":
-        return replace(made, body={**made.body, "by": said.by, "status": "CONFIRMED_LOST"})
-    told = {"by": said.by, "detail": person.detail, "evidence": [msgspec.to_builtins(person)]}
-    return replace(made, body={**made.body, **told})
+def _accounted_for(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) -> None:
+    if box.alert_id:
+        found_again(state, box, at_ms, witness)
+    elif to != "DISCHARGED":
+        found = event(state.settings.place, box.number, "X_FOUND", at_ms, gateway=None, status="MISSING", by=witness.by)
+        state.outcome.events.append(found)
+    box.state, box.by_hand = to, True
+    if to == "COLLAPSED_ON_BOARD":
+        tell(state, box, at_ms, "raised", witness)
+    if to == "DISCHARGED":
+        box.aboard, box.first_at_ms = False, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cargo.alerts import Alert, AlertState, alert_id
 from cargo.boxes import Box
-from cargo.lost import Evidence
+from cargo.lost import Evidence, Witness
 from cargo.outcome import event
 from cargo.state import WatchState
 
@@ -21,17 +21,22 @@ def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
         tilt = round(box.tilt[0], 1) if box.tilt is not None else 0.0
         state.outcome.events.append(event(state.settings.place, box.number, "X_TILT", box.tilt_from_ms, tilt_deg=tilt))
         state.recount(at_ms)
-    elif box.state == "COLLAPSED_ON_BOARD" and box.tilt is None:
-        tell(state, box, at_ms, "cleared")
-        box.state = "ONBOARD"
-        state.recount(at_ms)
+    elif box.state == "COLLAPSED_ON_BOARD" and box.tilt is None and box.tilt_rest_deg is not None:
+        stands_again(state, box, at_ms)
 
 
-def tell(state: WatchState, box: Box, at_ms: int, change: AlertState) -> None:
-    """The alert of rule `stack_down` for this box."""
+def stands_again(state: WatchState, box: Box, at_ms: int) -> None:
+    """A box that was down is no longer: it stands upright, or she sails again from a port where it was set right."""
+    tell(state, box, at_ms, "cleared")
+    box.state, box.alert_id = "ONBOARD", ""
+    state.recount(at_ms)
+
+
+def tell(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: Witness | None = None) -> None:
+    """The alert of rule `stack_down` for this box: of its tilt, or of what a witness said."""
     tilt = box.tilt[0] if box.tilt is not None else 0.0
     detail = f"lies tilted {tilt:.0f}° and still speaks" if change == "raised" else "stands upright again"
-    proof = Evidence("kinematic", "tilt", 0.0, detail, box.tilt_from_ms or at_ms)
+    proof = witness.proof if witness else Evidence("kinematic", "tilt", 0.0, detail, box.tilt_from_ms or at_ms)
     if change == "raised":
         box.alert_id = alert_id("stack_down", box.number, proof)
     alert = Alert(
@@ -42,10 +47,11 @@ def tell(state: WatchState, box: Box, at_ms: int, change: AlertState) -> None:
         state=change,
         at_ms=at_ms,
         title=f"{box.number}: a stack is down",
-        detail=detail,
+        detail=proof.detail,
         ship=state.settings.place.ship,
         slot=state.slot_text(box.number),
         status="COLLAPSED_ON_BOARD",
         evidence=(proof,),
+        by=witness.by if witness else None,
     )
     state.outcome.alerts.append(alert.made())

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from cargo.alerts import Alert, AlertState, alert_id
-from cargo.boxes import Box
-from cargo.lost import Decision, Evidence
+from cargo.boxes import Box, Loss
+from cargo.lost import CONFIRMED_STATES, Decision, Evidence, Witness
 from cargo.outcome import digest, event
 from cargo.state import Incident, WatchState
 
@@ -26,17 +26,17 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     incident = _incident_of(state, box.number, lost_at)
     box.incident_id, box.lost_at_ms = incident.id, lost_at
     box.alert_id = alert_id("lost_container", box.number, first)
-    missed_at = box.heard_at_ms + state.interval_ms(box, at_ms)
-    window = f"lost between {clock_text(box.heard_at_ms)} and {clock_text(min(missed_at, at_ms))} UTC"
+    missed_at = box.base_ms() + state.interval_ms(box, at_ms)
+    window = f"lost between {clock_text(box.base_ms())} and {clock_text(min(missed_at, at_ms))} UTC"
     detail = "; ".join([window, *(piece.detail for piece in decision.evidence)])
-    alert = replace(_box_alert(state, box, "raised", at_ms, detail), evidence=decision.evidence, posterior=decision.posterior)
-    state.outcome.alerts.append(alert.made())
+    box.loss = Loss(detail, decision.posterior, decision.evidence)
+    state.outcome.alerts.append(_box_alert(state, box, "raised", at_ms).made())
     more = {
         "incident_id": incident.id,
         "alert_id": box.alert_id,
         "slot": state.slot_text(box.number),
         "position": position_of(state, lost_at),
-        "last_heard_at_ms": box.heard_at_ms,
+        "last_heard_at_ms": box.heard_at_ms or None,
         "first_missed_at_ms": missed_at,
         "decided_at_ms": at_ms,
         "posterior": round(decision.posterior, 6),
@@ -46,16 +46,31 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     _tell_incident(state, incident, at_ms)
 
 
-def found_again(state: WatchState, box: Box, at_ms: int) -> None:
-    """Retracts the alert of a box that was heard again, and updates its incident's, or retracts that too when nothing is left of it."""
-    heard = Evidence("presence", "heard_again", 0.0, f"heard again at {clock_text(at_ms)} UTC by {box.gateway or 'the ship'}", at_ms)
-    retracted = _box_alert(state, box, "retracted", at_ms, heard.detail)
-    state.outcome.alerts.append(replace(retracted, evidence=(heard,), posterior=0.0, status="FOUND").made())
+def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
+    """The loss of this box (whose state says so) is confirmed by a witness: its alert and its incident's say so from now on."""
+    alert = _box_alert(state, box, "updated", at_ms)
+    evidence = (witness.proof, *(piece for piece in alert.evidence if piece.family != "person"))
+    told = replace(alert, detail="; ".join([witness.proof.detail, alert.detail]), evidence=evidence, posterior=1.0, by=witness.by)
+    tell(state, told)
+    lost_at = box.lost_at_ms or box.heard_at_ms
+    state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, by=witness.by))
+    if box.incident_id:
+        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms)
+
+
+def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None = None) -> None:
+    """Retracts the alert of a box that was heard again, or that a witness saw, and updates its incident's, or retracts that too when
+    nothing is left of it."""
+    heard = f"heard again at {clock_text(at_ms)} UTC by {box.gateway or 'the ship'}"
+    proof = witness.proof if witness else Evidence("presence", "heard_again", 0.0, heard, at_ms)
+    retracted = _box_alert(state, box, "retracted", at_ms)
+    told = replace(retracted, detail=proof.detail, evidence=(proof,), posterior=0.0, status="FOUND", by=witness.by if witness else None)
+    state.outcome.alerts.append(told.made())
     more = {"incident_id": box.incident_id, "alert_id": box.alert_id, "gateway": box.gateway or None}
     state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **more))
     incident = state.memory.incidents[box.incident_id]
     incident.found = sorted({*incident.found, box.number})
-    box.incident_id = box.alert_id = ""
+    box.incident_id, box.alert_id, box.loss = "", "", None
     _tell_incident(state, incident, at_ms)
 
 
@@ -75,7 +90,7 @@ def clock_text(at_ms: int) -> str:
 def _lost_at_ms(box: Box, decision: Decision) -> int:
     """The time of the first blow when there was one, else when it was last heard (both on the ship's clock)."""
     blows = [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
-    return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms
+    return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms or box.waiting_from_ms
 
 
 def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
@@ -98,7 +113,8 @@ def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
     return incident
 
 
-def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int, detail: str) -> Alert:
+def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> Alert:
+    sure, loss = box.state in CONFIRMED_STATES, box.loss or Loss("", 0.0, ())
     return Alert(
         alert_id=box.alert_id,
         topic=box.number,
@@ -106,23 +122,28 @@ def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int, deta
         severity="CRITICAL",
         state=change,
         at_ms=at_ms,
-        title=f"{box.number} probably overboard",
-        detail=detail,
+        title=f"{box.number} {'lost' if sure else 'probably'} overboard",
+        detail=loss.detail,
         ship=state.settings.place.ship,
         incident_id=box.incident_id,
         slot=state.slot_text(box.number),
-        status="PROBABLE_OVERBOARD",
+        status="CONFIRMED_LOST" if sure else "PROBABLE_OVERBOARD",
         position=position_of(state, box.lost_at_ms),
+        evidence=loss.evidence,
+        posterior=loss.posterior,
     )
 
 
 def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
-    """The incident's alert on the ship's log: how many, which bays, when and where, and which boxes without tracker are at risk."""
+    """The incident's alert on the ship's log: how many, how many of them confirmed, which bays, when and where, and which boxes that no
+    tracker speaks for are at risk."""
     lost = sorted(set(incident.lost) - set(incident.found))
+    sure = sum(number in state.memory.boxes and state.memory.boxes[number].state in CONFIRMED_STATES for number in lost)
     change: AlertState = "retracted" if not lost else "updated" if incident.raised else "raised"
     incident.raised = True
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
-    at_risk = state.stowage.at_risk(lost)
+    mute = {box.number for box in state.memory.boxes.values() if box.by_hand}
+    at_risk = state.stowage.at_risk(lost, mute)
     window = f"between {clock_text(incident.first_at_ms)} and {clock_text(incident.last_at_ms)} UTC"
     beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
     detail = f"bay {bays}, {window}{beside}"
@@ -134,11 +155,11 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
         severity="CRITICAL",
         state=change,
         at_ms=at_ms,
-        title=f"{len(lost)} container{'s' if len(lost) != 1 else ''} probably overboard",
-        detail=detail if lost else f"all {len(incident.found)} were heard again",
+        title=_incident_title(len(lost), sure),
+        detail=detail if lost else f"all {len(incident.found)} were found",
         ship=state.settings.place.ship,
         incident_id=incident.id,
-        status="PROBABLE_OVERBOARD" if lost else "FOUND",
+        status="FOUND" if not lost else "CONFIRMED_LOST" if sure == len(lost) else "PROBABLE_OVERBOARD",
         position=position_of(state, incident.first_at_ms),
         evidence=(first,),
         incident={
@@ -149,12 +170,19 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
             "until_at_ms": incident.last_at_ms,
         },
     )
-    _tell(state, alert)
+    tell(state, alert)
 
 
-def _tell(state: WatchState, alert: Alert) -> None:
-    """One record an instant: what was told of this incident for the same instant is replaced, so that the fold need not choose between
-    the two."""
+def _incident_title(lost: int, sure: int) -> str:
+    boxes = f"{lost} container{'s' if lost != 1 else ''}"
+    if sure == lost:
+        return f"{boxes} lost overboard" if lost else f"{boxes} probably overboard"
+    return f"{boxes} probably overboard" + (f", {sure} of them for certain" if sure else "")
+
+
+def tell(state: WatchState, alert: Alert) -> None:
+    """One record an instant: what was told by this alert for the same instant is replaced, so that the fold need not choose between the
+    two."""
     told = state.outcome.alerts
     for at in range(len(told) - 1, -1, -1):
         if told[at].at_ms != alert.at_ms:

@@ -32,7 +32,7 @@ AGAIN_MS_MAX = 6 * 3_600_000
 def judge(state: WatchState, box: Box, at_ms: int) -> None:
     """Decides on one box as of `at_ms` and wakes it again when there is more to decide. At the berth boxes come and go: none is missing
     there."""
-    if box.state in GONE_STATES or (box.state == "DISCHARGED" and not box.aboard):
+    if box.by_hand or box.state in GONE_STATES or (box.state == "DISCHARGED" and not box.aboard):
         return
     if box.fixes:
         box.judge_fixes(state.memory.voyage)
@@ -59,7 +59,7 @@ def _stays(state: WatchState, box: Box, decision: Decision) -> bool:
 
 def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
     """Wakes the box at the next instant its silence can change its state."""
-    if box.state in GONE_STATES or box.state == "DISCHARGED":
+    if box.by_hand or box.state in GONE_STATES or box.state == "DISCHARGED":
         return
     silence_ms = armed_ms(state, box)
     if silence_ms:

@@ -63,7 +63,12 @@ class Facts:
 
     def news(self) -> str:
         """A name for what the alerts say: while it is the same, there is nothing new to report."""
-        return digest("news", self.span["containers"], self.span["at_risk"], self.found())
+        return digest("news", self.span["containers"], self.span["at_risk"], self.found(), *self.confirmed())
+
+    def confirmed(self) -> list[str]:
+        """The lost boxes whose loss a person vouches for."""
+        sure = {one.topic for one in self.boxes if one.body["status"] == "CONFIRMED_LOST"}
+        return sorted(sure.intersection(self.span["containers"]))
 
 
 def next_draft(before: Sequence[Report], facts: Facts, by: str) -> Made | None:
@@ -200,9 +205,11 @@ def _when_and_where(facts: Facts, lost: Iterable[Box]) -> dict[str, Filled]:
 def _what(facts: Facts, lost: Sequence[Box], at_risk: Sequence[Box], listed: LoadList | None) -> dict[str, Filled]:
     paper = f"load list {listed.id} and its bookings" if listed else ""
     source = f"{len(lost)} boxes with trackers, each by its own evidence; {len(at_risk)} without tracker in their stacks not counted"
+    sure = len(facts.confirmed())
+    counted = f"{sure} of {len(lost)} confirmed by who looked; nobody has counted them all" if sure else "nobody has counted"
     lines = {
         "number_lost": Filled(len(lost), "RECKONED", source),
-        "number_is": Filled("ESTIMATED", "RECKONED", "nobody has counted"),
+        "number_is": Filled("ESTIMATED", "RECKONED", counted),
         "at_risk": Filled(len(at_risk), "PAPER", paper) if listed else UNKNOWN,
         "description": Filled(_description(lost), "PAPER", paper) if any(box.listed for box in lost) else UNKNOWN,
     }

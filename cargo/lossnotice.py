@@ -24,12 +24,15 @@ TOLD_FROM: Mapping[ToldFrom, frozenset[str]] = {
     "approved": frozenset({"approved", "sent"}),
     "sent": frozenset({"sent"}),
 }
-Becoming = Literal["PROBABLY_LOST", "AT_RISK", "HEARD_AGAIN"]
+Becoming = Literal["LOST", "PROBABLY_LOST", "AT_RISK", "HEARD_AGAIN"]
 _WORDS: Mapping[Becoming, str] = {
+    "LOST": "lost overboard: a person aboard confirms it",
     "PROBABLY_LOST": "probably lost overboard",
     "AT_RISK": "being looked for: it carries no tracker that would tell",
-    "HEARD_AGAIN": "aboard: its tracker was heard again, what was said before is taken back",
+    "HEARD_AGAIN": "aboard: its tracker was heard again or it was seen, what was said before is taken back",
 }
+
+_LOST: frozenset[Becoming] = frozenset({"LOST", "PROBABLY_LOST"})
 
 
 class OwnBox(msgspec.Struct, frozen=True):
@@ -79,7 +82,7 @@ def notice_text(notice: Notice) -> str:
     lines = [f"Notice to {notice.customer}: ship {notice.ship_name or ''} (IMO {notice.ship})".replace("  ", " "), ""]
     for box in notice.boxes:
         lines.append(f"{box.container}, booking {box.booking}, {box.cargo}: {_WORDS[box.became]}.")
-        if box.became == "PROBABLY_LOST" and box.lost_at_ms is not None and box.lost_until_ms is not None:
+        if box.became in _LOST and box.lost_at_ms is not None and box.lost_until_ms is not None:
             lines.append(f"     Between {time_text(box.lost_at_ms)} and {time_text(box.lost_until_ms)} (UTC).")
         if box.latitude_deg is not None and box.longitude_deg is not None:
             where = f"{position_text(box.latitude_deg, 'NS')} {position_text(box.longitude_deg, 'EW')}"
@@ -100,14 +103,14 @@ def _of_report(report: Report, registry: Registry) -> Iterator[Notice]:
 
 
 def _boxes(report: Report) -> Iterator[tuple[Box, Becoming]]:
-    yield from ((box, "PROBABLY_LOST") for box in report.content.lost)
+    yield from ((box, "LOST" if box.status == "CONFIRMED_LOST" else "PROBABLY_LOST") for box in report.content.lost)
     yield from ((box, "AT_RISK") for box in report.content.at_risk)
     yield from ((box, "HEARD_AGAIN") for box in report.content.found)
 
 
 def _owners(box: Box, became: Becoming, registry: Registry) -> Iterator[tuple[str, OwnBox]]:
     for booking in registry.bookings_of(box.container, box.at_ms):
-        place = (box.latitude_deg, box.longitude_deg) if became == "PROBABLY_LOST" else (None, None)
-        until = box.lost_until_ms if became == "PROBABLY_LOST" else None
-        since = box.lost_at_ms if became == "PROBABLY_LOST" else None
+        place = (box.latitude_deg, box.longitude_deg) if became in _LOST else (None, None)
+        until = box.lost_until_ms if became in _LOST else None
+        since = box.lost_at_ms if became in _LOST else None
         yield booking.shipper, OwnBox(box.container, booking.reference, booking.cargo, became, since, until, *place)

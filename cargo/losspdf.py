@@ -32,7 +32,7 @@ def report_pdf(report: Report) -> bytes:
     for title, boxes in (
         ("Containers lost", content.lost),
         ("At risk: without tracker, in the same stacks", content.at_risk),
-        ("Heard again, so not lost", content.found),
+        ("Heard or seen again, so not lost", content.found),
     ):
         page.boxes(title, boxes)
     if report.sendings:

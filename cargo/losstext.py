@@ -56,7 +56,9 @@ def box_told(box: Box) -> tuple[str, str]:
         how.append(f"{'at' if box.blow else 'after'} {time_text(box.lost_at_ms)}")
     if box.lost_until_ms is not None and not box.blow:
         how.append(f"not later than {time_text(box.lost_until_ms)}")
-    if box.posterior is not None:
+    if box.status == "CONFIRMED_LOST":
+        how.append("confirmed by a person aboard")
+    elif box.posterior is not None:
         how.append(f"probability {box.posterior:.4f}")
     return f"{', '.join(what)} ({paper})", "; ".join([*how, *box.evidence])
 
@@ -77,7 +79,7 @@ def _boxes(report: Report) -> Iterator[str]:
             if how:
                 yield from _wrapped(f"     {how}")
     if content.found:
-        yield from ("", "Heard again, so not lost")
+        yield from ("", "Heard or seen again, so not lost")
         yield from _wrapped(f"     {', '.join(box.container for box in content.found)}")
 
 

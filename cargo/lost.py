@@ -28,6 +28,8 @@ State = Literal[
 ]
 GONE_STATES: frozenset[State] = frozenset({"PROBABLE_OVERBOARD", "CONFIRMED_LOST", "REPORTED_INITIAL", "REPORTED_FINAL"})
 """The states in which a box counts as lost. Hearing it aboard again ends each of them as FOUND."""
+CONFIRMED_STATES: frozenset[State] = GONE_STATES - {"PROBABLE_OVERBOARD"}
+"""Those of them that a person vouches for."""
 DECIDED_BY_PEOPLE: dict[State, frozenset[State]] = {
     "PROBABLE_OVERBOARD": frozenset({"CONFIRMED_LOST", "FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}),
     "CONFIRMED_LOST": frozenset({"REPORTED_INITIAL", "FOUND"}),
@@ -93,6 +95,13 @@ class Evidence(msgspec.Struct, frozen=True):
     weight: float
     detail: str
     at_ms: int
+
+
+class Witness(msgspec.Struct, frozen=True):
+    """A person who vouches for what became of a box: by name, and what was said as evidence."""
+
+    by: str
+    proof: Evidence
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

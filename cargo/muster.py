@@ -12,9 +12,21 @@ from cargo.outcome import Made, event
 from cargo.state import HOUR_MS, WatchState
 
 Reason = Literal[
-    "heard", "below_deck_not_due", "not_due", "collapsed", "not_heard", "late", "gateway_silent", "missing", "gone", "not_instrumented"
+    "heard",
+    "below_deck_not_due",
+    "not_due",
+    "collapsed",
+    "seen",
+    "ashore",
+    "not_heard",
+    "late",
+    "gateway_silent",
+    "missing",
+    "gone",
+    "not_instrumented",
 ]
-ACCOUNTED: frozenset[Reason] = frozenset({"heard", "below_deck_not_due", "not_due", "collapsed"})
+ACCOUNTED: frozenset[Reason] = frozenset({"heard", "below_deck_not_due", "not_due", "collapsed", "seen", "ashore"})
+"""Also who was seen by a person though its device is silent, and who is known to have gone ashore."""
 RECENT_MS = HOUR_MS
 NAMED_MAX = 500
 
@@ -56,8 +68,8 @@ def unlisted(state: WatchState) -> list[Box]:
 def muster_event(state: WatchState, at_ms: int, why: str) -> Made:
     """The X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the names of who is not.
 
-    Accounted for is who was heard aboard and has missed nothing since; `not_heard` is not due yet. At most 500 names are given for each
-    reason; the numbers are whole.
+    Accounted for is who was heard aboard and has missed nothing since, and who a person saw; `not_heard` is not due yet. At most 500 names
+    are given for each reason; the numbers are whole.
     """
     lines = muster(state, at_ms)
     expected = [line for line in lines if line.slot is not None]
@@ -90,6 +102,10 @@ def _reason(state: WatchState, box: Box, at_ms: int) -> Reason:
         return "gone"
     if box.state == "COLLAPSED_ON_BOARD":
         return "collapsed"
+    if box.state == "DISCHARGED":
+        return "ashore"
+    if box.by_hand:
+        return "seen"
     silent = state.silent_ms(box, at_ms)
     never_came = box.state == "MISSING" and not box.heard_at_ms
     if never_came or not in_time(silent, state.interval_ms(box, at_ms)):
@@ -97,7 +113,6 @@ def _reason(state: WatchState, box: Box, at_ms: int) -> Reason:
             "GATEWAY_OUTAGE": "gateway_silent",
             "MISSING": "missing",
             "DEVICE_FAULT": "missing",
-            "DISCHARGED": "missing",
         }
         return by_state.get(box.state, "late")
     if not box.heard_at_ms:

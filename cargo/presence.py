@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cargo.beats import grace_ms
 from cargo.boxes import Box
+from cargo.collapse import stands_again
 from cargo.outcome import event
 from cargo.registry import LoadList
 from cargo.state import HOUR_MS, WatchState
@@ -42,7 +43,10 @@ def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def ship_called(state: WatchState, call: Call) -> None:
-    """The ship arrived or sailed: the list of this call comes into play, or into force, and every box's habits may change."""
+    """The ship arrived or sailed: the list of this call comes into play, or into force, and every box's habits may change.
+
+    What people said of a box is of the voyage behind her, once she sails again.
+    """
     memory = state.memory
     state.outcome.events.append(event(state.settings.place, state.settings.place.log_topic, call.code, call.at_ms, place=call.port))
     if call.code == "ARRI":
@@ -53,6 +57,11 @@ def ship_called(state: WatchState, call: Call) -> None:
     for box in memory.boxes.values():
         if not state.is_reefer(box.number):
             box.habit.forget()
+        if box.by_hand:
+            box.by_hand = False
+            if box.state == "COLLAPSED_ON_BOARD":
+                stands_again(state, box, call.at_ms)
+            state.wake(box, call.at_ms)
         if box.number not in state.stowage.boxes and not state.discharges(box.number) and box.heard_at_ms < memory.voyage.berthed_at_ms:
             box.aboard, box.first_at_ms = False, 0
     expect_aboard(state, call.at_ms, sailing=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from cargo.registry import Stowed
 from cargo.slots import DECK_TIER, Slot, StackKey
@@ -67,7 +67,7 @@ class Stowage:
         height_m = (slot.tier - DECK_TIER) / 2 * TIER_M + BELOW_M
         return math.ceil(1000 * math.sqrt(2 * height_m / 9.81))
 
-    def at_risk(self, numbers: Iterable[str]) -> list[str]:
-        """The boxes without a tracker that stand in the same stacks as `numbers`, sorted."""
+    def at_risk(self, numbers: Iterable[str], mute: Container[str] = ()) -> list[str]:
+        """The boxes without a tracker, or with a `mute` one, that stand in the same stacks as `numbers`, sorted."""
         stacked = {mate for number in numbers for mate in self.stack_of(number)}
-        return sorted(mate for mate in stacked if not self.boxes[mate].tracker)
+        return sorted(mate for mate in stacked if not self.boxes[mate].tracker or mate in mute)

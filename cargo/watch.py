@@ -243,6 +243,7 @@ def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int) -> None:
 
 def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
     if not box.off_since_ms:
+        box.by_hand = False
         if box.state != "ONBOARD" and box.state != "COLLAPSED_ON_BOARD":
             refuted(state, box, at_ms)
         heard_aboard(state, box, at_ms)

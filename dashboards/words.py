@@ -81,9 +81,10 @@ RECIPIENTS: dict[str, str] = {
     "OTHER": "",
 }
 BECAME: dict[str, str] = {
+    "LOST": "Lost overboard",
     "PROBABLY_LOST": "Probably lost overboard",
     "AT_RISK": "Being looked for: it has no tracker",
-    "HEARD_AGAIN": "Aboard: heard again",
+    "HEARD_AGAIN": "Aboard: heard or seen again",
 }
 REPORT_STATES: dict[str, tuple[str, str]] = {
     "draft": ("draft", "warning"),

@@ -3,11 +3,12 @@
 import { act, ago, ask, count, h, moment, myName, open, save, seen, shape, show, when } from "/console/console.js";
 
 const REASONS = {
-  heard: "heard", below_deck_not_due: "below deck, not due", not_due: "not due yet", collapsed: "fallen, still aboard", not_heard: "not heard yet",
+  heard: "heard", below_deck_not_due: "below deck, not due", not_due: "not due yet", collapsed: "fallen, still aboard", seen: "seen on board, silent", ashore: "ashore",
+  not_heard: "not heard yet",
   late: "late", gateway_silent: "its gateway is silent", missing: "missing", gone: "gone", not_instrumented: "no tracker",
 };
-const WORST = ["gone", "missing", "collapsed", "gateway_silent", "late", "not_heard", "heard"];
-const ACCOUNTED = ["heard", "below_deck_not_due", "not_due", "collapsed"];
+const WORST = ["gone", "missing", "collapsed", "gateway_silent", "late", "not_heard", "seen", "ashore", "heard"];
+const ACCOUNTED = ["heard", "below_deck_not_due", "not_due", "collapsed", "seen", "ashore"];
 const SAID = { seen: "Seen on board", collapsed: "Stack collapsed, still aboard", gone: "Count taken: gone", ashore: "Was put ashore" };
 const STATES = {
   ONBOARD: "on board", LATE: "late", MISSING: "missing", PROBABLE_OVERBOARD: "probably overboard", CONFIRMED_LOST: "lost: confirmed by a count", REPORTED_INITIAL: "lost: reported",

@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,20 @@ def test_an_acknowledgement_stays_when_the_alert_goes_on() -> None:
     book.learn(*record("cleared", 4))
     assert not book.standing()[0].open
     assert book.get("nothing") is None
+
+
+@pytest.mark.parametrize("change", ["updated", "cleared", "retracted"])
+def test_who_took_note_without_having_heard_the_last_word_does_not_undo_it(change: AlertState) -> None:
+    """Goal: headquarters acknowledges what it knows while the ship's change is still under way: what stands is what the ship said."""
+    book = AlertBook([record("raised", 1, status="PROBABLE_OVERBOARD")])
+    noted = acknowledged(book.standing()[0], "anna", 5)
+    book.learn(noted.topic, noted.body)
+    book.learn(*record(change, 3, status="CONFIRMED_LOST"))
+    (standing,) = book.standing()
+    assert (standing.body["status"], standing.open, standing.acknowledged_by) == ("CONFIRMED_LOST", change == "updated", "anna")
+    assert standing.body["state"] == ("acknowledged" if change == "updated" else change)
+    early = AlertBook([(noted.topic, noted.body)])
+    assert early.standing()[0].body["status"] == "PROBABLE_OVERBOARD"
 
 
 def test_at_one_instant_the_stronger_state_stands() -> None:

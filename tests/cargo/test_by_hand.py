@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from cargo.alerts import AlertBook
 from cargo.byhand import WORDS, Said, Word, may_say, read_said, take_said
 from cargo.errors import Unreadable
+from cargo.muster import muster, muster_event
 from cargo.outcome import Outcome
 from cargo.state import WatchState
-from cargo.watch import advance
+from cargo.watch import advance, step
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, join, number, settings, watch
 
 LOSS_MS = SAILS_MS + 2 * HOUR_MS
@@ -29,6 +31,23 @@ def silent(*, blow: bool) -> tuple[WatchState, Outcome]:
     return state, made
 
 
+def speaking_on(state: WatchState, until_ms: int, *, again: bool = False) -> Outcome:
+    """The others speak on, a storm passes; `again`: at last box 0 does too."""
+    storm = [(SAID_MS + 2 * HOUR_MS, SAID_MS + 3 * HOUR_MS)]
+    sea = Sea(boxes=24, silent={0: [(LOSS_MS, until_ms - 2 * HOUR_MS if again else 1 << 62)]}, storms=storm)
+    made = step(state, [row for row in sea.readings(until_ms) if row.order_at_ms > SAID_MS])
+    join(made, advance(state, until_ms))
+    return made
+
+
+def counted(state: WatchState) -> tuple[str, int, int]:
+    """How box 0 stands in the muster, and how many of how many are accounted for."""
+    at_ms = state.memory.settled_at_ms
+    reason = next(line.reason for line in muster(state, at_ms) if line.container == number(0))
+    body = muster_event(state, at_ms, "asked").body
+    return reason, body["accounted"], body["instrumented"]
+
+
 def state_of(state: WatchState) -> str:
     return state.memory.boxes[number(0)].state
 
@@ -44,7 +63,83 @@ def test_a_loss_is_refuted_with_a_name(word: Word, becomes: str) -> None:
     assert (box["state"], incident["state"]) == ("retracted", "retracted")
     assert (box["by"], box["detail"]) == ("Mate Meyer", f"{WORDS[word]}, says Mate Meyer: from the wing")
     assert [piece["family"] for piece in box["evidence"]] == ["person"]
-    assert not advance(state, SAID_MS + 12 * HOUR_MS).alerts
+    later = speaking_on(state, SAID_MS + 12 * HOUR_MS)
+    assert not [one for one in later.alerts if one.topic == number(0)]
+
+
+@pytest.mark.parametrize("blow", [True, False])
+@pytest.mark.parametrize(("word", "reason"), [("seen", "seen"), ("collapsed", "collapsed"), ("ashore", "ashore"), ("gone", "gone")])
+def test_what_was_said_stands_in_the_muster_until_the_box_speaks(word: Word, reason: str, blow: bool) -> None:
+    """Goal: who was seen or put ashore is accounted for, who is gone is not, through hours and a storm in which it stays silent; heard
+    again it is heard, unless nothing it says shows that it stands."""
+    if blow and word == "ashore":
+        return  # of a lost box nobody can say that
+    state, _ = silent(blow=blow)
+    assert counted(state) == ("gone" if blow else "missing", 23, 24)
+    take_said(state, said(word))
+    told = (reason, 23 if word == "gone" else 24, 24)
+    assert counted(state) == told
+    made = speaking_on(state, SAID_MS + 12 * HOUR_MS)
+    assert counted(state) == told
+    assert [one.body["accounted"] for one in made.events if one.body["event"] == "X_MUSTER"][-1] == told[1]
+    assert counted(WatchState.from_bytes(state.to_bytes(), settings())) == told
+    step(state, [Sea(boxes=24).says(0, SAID_MS + 12 * HOUR_MS, ambient_c=20.0)])
+    advance(state, SAID_MS + 12 * HOUR_MS + MINUTE_MS)
+    no_word_of_its_tilt = word == "collapsed" and not blow
+    assert counted(state)[0] == ("collapsed" if no_word_of_its_tilt else "heard")
+
+
+def test_a_confirmed_loss_is_confirmed_in_its_alert_and_its_incident() -> None:
+    """Goal: one alert, updated: its status, title and witness; the evidence it was raised with stands beside; heard again it is taken
+    back."""
+    state, before = silent(blow=True)
+    raised = next(one.body for one in before.alerts if one.body["rule"] == "lost_container")
+    assert (raised["status"], raised["title"]) == ("PROBABLE_OVERBOARD", f"{number(0)} probably overboard")
+    book = AlertBook((one.topic, one.body) for one in before.alerts)
+    for one in take_said(state, said("gone")).alerts:
+        book.learn(one.topic, one.body)
+    stands = book.get(raised["alert_id"])
+    assert stands is not None
+    assert (stands.body["status"], stands.body["title"], stands.body["by"]) == (
+        "CONFIRMED_LOST",
+        f"{number(0)} lost overboard",
+        "Mate Meyer",
+    )
+    assert stands.body["evidence"][1:] == raised["evidence"]
+    assert stands.open
+    (incident,) = [one for one in book.standing() if one.body["rule"] == "incident"]
+    assert (incident.body["status"], incident.body["title"]) == ("CONFIRMED_LOST", "1 container lost overboard")
+    for one in speaking_on(state, SAID_MS + 12 * HOUR_MS, again=True).alerts:
+        book.learn(one.topic, one.body)
+    assert {(one.body["state"], one.body["status"]) for one in book.standing()} >= {("retracted", "FOUND")}
+    assert not [one for one in book.standing() if one.open and one.body["incident_id"]]
+
+
+def test_an_incident_is_confirmed_once_all_its_boxes_are() -> None:
+    """Goal: of two lost, one confirmed: probable still, and how many are certain is said."""
+    sea = Sea(boxes=24, silent={at: [(LOSS_MS, 1 << 62)] for at in (0, 1)})
+    state, made = watch(sea, sea.readings(SAID_MS - MINUTE_MS, [row for at in (0, 1) for row in fall(sea, at, LOSS_MS)]))
+    join(made, advance(state, SAID_MS))
+    told = []
+    for serial in (0, 1):
+        told += [one.body for one in take_said(state, said("gone", serial)).alerts if one.body["rule"] == "incident"]
+    assert [(one["status"], one["title"]) for one in told] == [
+        ("PROBABLE_OVERBOARD", "2 containers probably overboard, 1 of them for certain"),
+        ("CONFIRMED_LOST", "2 containers lost overboard"),
+    ]
+
+
+def test_who_was_seen_with_a_dead_tracker_is_at_risk_beside_a_loss() -> None:
+    """Goal: its silence says nothing any more, so when its stack is lost it is named with those that have no tracker."""
+    later_ms = SAID_MS + 5 * HOUR_MS
+    sea = Sea(boxes=24, silent={0: [(LOSS_MS, 1 << 62)], 1: [(later_ms, 1 << 62)]})
+    state, made = watch(sea, sea.readings(SAID_MS - MINUTE_MS))
+    join(made, advance(state, SAID_MS))
+    take_said(state, said("seen"))
+    rows = [row for row in sea.readings(later_ms + HOUR_MS, fall(sea, 1, later_ms)) if row.order_at_ms > SAID_MS]
+    made = step(state, rows)
+    (incident,) = [one.body["incident"] for one in made.alerts if one.body["rule"] == "incident"]
+    assert (incident["containers"], incident["at_risk"]) == ([number(1)], [number(0)])
 
 
 def test_a_missing_box_that_a_count_does_not_find_is_an_incident() -> None:

@@ -178,7 +178,7 @@ def test_a_report_goes_out_approved_and_news_make_an_update_and_a_person_the_fin
     update = learn(book, made)
     assert (update.head.kind, update.head.number, update.head.refers_to) == ("UPDATE", 2, report.id)
     assert ([box.container for box in update.content.found], line(update, "number_lost")[0]) == ([number(0)], 2)
-    assert "Heard again, so not lost" in report_text(update)
+    assert "Heard or seen again, so not lost" in report_text(update)
 
     final = learn(book, final_draft(book.reports(), more_lost(FACTS), NODE))
     assert (final.head.kind, final.head.number, final.head.refers_to) == ("FINAL", 2, report.id)

@@ -7,6 +7,7 @@ import pytest
 
 from cargo.byhand import decide_by_hand
 from cargo.heard import Heard, Value
+from cargo.lost import Evidence, Witness
 from cargo.muster import muster
 from cargo.outcome import Outcome
 from cargo.registry import BookedContainer, Booking, Entry
@@ -25,6 +26,11 @@ def lost() -> tuple[WatchState, Outcome]:
     return watch(sea, sea.readings(LOSS_MS + 5 * MINUTE_MS, fall(sea, 0, LOSS_MS)))
 
 
+def witness(name: str) -> Witness:
+    """Somebody aboard."""
+    return Witness(name, Evidence("person", "count", 0.0, f"says {name}", LOSS_MS))
+
+
 def state_of(state: WatchState, serial: int) -> str:
     """The state of a box."""
     return state.memory.boxes[number(serial)].state
@@ -34,11 +40,11 @@ def test_a_loss_is_confirmed_and_reported_by_people() -> None:
     """Goal: CONFIRMED_LOST → REPORTED_INITIAL → REPORTED_FINAL, each only from the one before; the confirmation is an event."""
     state, _ = lost()
     with pytest.raises(ValueError, match="can not become REPORTED_FINAL"):
-        decide_by_hand(state, number(0), "REPORTED_FINAL", LOSS_MS, "master")
-    made = decide_by_hand(state, number(0), "CONFIRMED_LOST", LOSS_MS + 10 * MINUTE_MS, "master")
+        decide_by_hand(state, number(0), "REPORTED_FINAL", LOSS_MS, witness("master"))
+    made = decide_by_hand(state, number(0), "CONFIRMED_LOST", LOSS_MS + 10 * MINUTE_MS, witness("master"))
     assert [(record.body["event"], record.body["by"]) for record in made.events] == [("X_LOST_OVERBOARD", "master")]
-    decide_by_hand(state, number(0), "REPORTED_INITIAL", LOSS_MS + 11 * MINUTE_MS, "master")
-    decide_by_hand(state, number(0), "REPORTED_FINAL", LOSS_MS + DAY_MS, "master")
+    decide_by_hand(state, number(0), "REPORTED_INITIAL", LOSS_MS + 11 * MINUTE_MS, witness("master"))
+    decide_by_hand(state, number(0), "REPORTED_FINAL", LOSS_MS + DAY_MS, witness("master"))
     assert state_of(state, 0) == "REPORTED_FINAL"
     line = next(line for line in muster(state, LOSS_MS + DAY_MS) if line.container == number(0))
     assert line.reason == "gone"
@@ -47,7 +53,7 @@ def test_a_loss_is_confirmed_and_reported_by_people() -> None:
 def test_a_fault_of_the_device_retracts_the_alert() -> None:
     """Goal: the crew sees the box standing there: the alert and the incident are taken back."""
     state, _ = lost()
-    made = decide_by_hand(state, number(0), "DEVICE_FAULT", LOSS_MS + 10 * MINUTE_MS, "mate")
+    made = decide_by_hand(state, number(0), "DEVICE_FAULT", LOSS_MS + 10 * MINUTE_MS, witness("mate"))
     assert [record.body["state"] for record in made.alerts] == ["retracted", "retracted"]
     assert state_of(state, 0) == "DEVICE_FAULT"
 
@@ -57,13 +63,13 @@ def test_nobody_decides_about_a_box_that_speaks_or_is_unknown() -> None:
     state, _ = lost()
     for container in (number(1), number(99)):
         with pytest.raises(ValueError, match="can not become"):
-            decide_by_hand(state, container, "CONFIRMED_LOST", LOSS_MS, "mate")
+            decide_by_hand(state, container, "CONFIRMED_LOST", LOSS_MS, witness("mate"))
 
 
 def test_a_confirmed_loss_heard_again_is_found() -> None:
     """Goal: hearing refutes even what people believed."""
     state, _ = lost()
-    decide_by_hand(state, number(0), "CONFIRMED_LOST", LOSS_MS + 10 * MINUTE_MS, "master")
+    decide_by_hand(state, number(0), "CONFIRMED_LOST", LOSS_MS + 10 * MINUTE_MS, witness("master"))
     made = step(state, [Sea(boxes=24).says(0, LOSS_MS + 20 * MINUTE_MS, ambient_c=20.0)])
     join(made, advance(state, LOSS_MS + 21 * MINUTE_MS))
     assert told(made.events, event="X_FOUND")

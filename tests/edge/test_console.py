@@ -188,6 +188,7 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     expect(page.get_by_role("button", name=re.compile(f"^{number(1)}"))).to_be_visible()
     page.get_by_role("button", name=re.compile(f"^{number(1)}")).click()
     expect(page.get_by_label(f"Box {number(1)}")).to_contain_text("lost: confirmed by a count")
+    wait(lambda: any(body["status"] == "CONFIRMED_LOST" for body in bridge.alerts() if body["state"] == "updated"), bridge.process.tail)
     code, _, err = run(capsys, "ship", "decide", number(20), "seen", "--by", "Mate Meyer", *config)
     assert (code, f"of {number(20)} you can say nothing" in err) == (2, True), err
     (bridge.folder / "ship" / "watch.snapshot").unlink(missing_ok=True)

@@ -90,6 +90,21 @@ def test_an_acknowledged_alert_keeps_who_did_it(fleet: Fleet, tmp_path: Path) ->
     reader.close()
 
 
+def test_a_loss_confirmed_aboard_is_confirmed_here_though_it_was_acknowledged_meanwhile(fleet: Fleet, tmp_path: Path) -> None:
+    """The ship's word comes late, after an acknowledgement by who knew of a probable loss: status and incident are the ship's."""
+    fill(fleet)
+    fleet.alert("hq", DUCKS[3], "a-duck", state="acknowledged", at_ms=NOW_MS + 9, by="Mira", status="PROBABLE_OVERBOARD", incident_id="i-1")
+    fleet.alert("ship-one", DUCKS[3], "a-duck", state="updated", at_ms=NOW_MS + 1, status="CONFIRMED_LOST", incident_id="i-1")
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    reader = ServingReader(sqlite_url(tmp_path))
+    with reader.snapshot() as connection:
+        stands = connection.execute(
+            select(m.Alert.status, m.Alert.state, m.Alert.acknowledged_by).where(m.Alert.alert_id == "a-duck")
+        ).one()
+    assert tuple(stands) == ("CONFIRMED_LOST", "acknowledged", "Mira")
+    reader.close()
+
+
 def test_a_record_that_does_not_read_is_set_aside(fleet: Fleet, tmp_path: Path) -> None:
     """A poison record stops nothing, and is kept with its reason."""
     fleet.append("hq", "states", [Record("X", body={"kind": "container"}), Record("Y")])
