@@ -34,6 +34,7 @@ class Line:
 
 
 Lines = Mapping[str, Mapping[Origin, Line]]
+Positions = Mapping[str, Position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,15 @@ class Book:
 
     def __init__(self) -> None:
         self.commit = 0
-        self.lines: dict[str, dict[Origin, Line]] = {}
-        self.positions: dict[str, Position] = {}
+        self.view: tuple[Lines, Positions] = {}, {}
+        """All lines, and the Position of each stream, of one and the same commit: never changed in place."""
         self.produced: dict[tuple[str, str], Produced] = {}
         self.openings: list[Opening] = []
+
+    @property
+    def lines(self) -> Lines:
+        """Every line, by stream and origin."""
+        return self.view[0]
 
     def line(self, key: LineKey) -> Line:
         """The line as it stands; an empty one when nothing was ever heard of it."""
@@ -105,17 +111,18 @@ class Book:
     def take(self, change: Change) -> None:
         """Remember `change`."""
         self.commit = change.commit
-        for (stream, origin), line in change.lines.items():
-            self.set_line((stream, origin), line)
+        self.set_lines(change.lines)
         for produced in change.produced:
             self.produced[produced.stream, produced.producer] = produced
         self.openings.extend(change.openings)
 
-    def set_line(self, key: LineKey, line: Line) -> None:
-        """`key` stands as `line` says. Readers see either the lines before or the lines after."""
-        stream, origin = key
-        self.lines = {**self.lines, stream: {**self.lines.get(stream, {}), origin: line}}
-        self.positions = {**self.positions, stream: Position({**self.positions.get(stream, Position()), origin: line.next_offset})}
+    def set_lines(self, changed: Mapping[LineKey, Line]) -> None:
+        """These stand so from now on. Readers see either all lines before or all lines after."""
+        lines, positions = dict(self.view[0]), dict(self.view[1])
+        for (stream, origin), line in changed.items():
+            lines[stream] = {**lines.get(stream, {}), origin: line}
+            positions[stream] = Position({**positions.get(stream, Position()), origin: line.next_offset})
+        self.view = lines, positions
 
     def change(self, header: FrameHeader, blocks: Iterable[PlacedBlock], segment: int, end: int) -> Change:
         """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed."""

@@ -192,12 +192,12 @@ class IndexReader:
         [(version,)] = self._execute("PRAGMA user_version")
         if version != SCHEMA_VERSION:
             raise IndexDamaged(f"the index is of version {version}, not {SCHEMA_VERSION}", hint=REBUILT)
-        book, others = Book(), 0
+        book, others, lines = Book(), 0, {}
         for row in self._execute("SELECT id, stream, origin, state, sum FROM lines"):
             _, stream, origin, state = _verified(row)
             others ^= row[-1]
-            line = line_of(msgspec.msgpack.decode(state, type=LineState))
-            book.set_line((stream, Origin.parse(origin)), line)
+            lines[stream, Origin.parse(origin)] = line_of(msgspec.msgpack.decode(state, type=LineState))
+        book.set_lines(lines)
         for row in self._execute("SELECT stream, producer, sequence, first, count, generation, sum FROM producers"):
             produced = Produced(*_verified(row))
             others ^= row[-1]

@@ -12,7 +12,7 @@ from streams.clock import Clock
 from streams.errors import Corrupt, Misuse
 from streams.ledger import GONE_REASONS, GoneReason
 from streams.log import Append, Appended, PeerKnowsMore, Witness
-from streams.logs.book import Book, Line, LineKey, Lines, Piece
+from streams.logs.book import Book, Line, LineKey, Lines, Piece, Positions
 from streams.logs.damage import Damage
 from streams.logs.disowned import Disowned
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
@@ -190,8 +190,9 @@ class KeptLog(IndexedReader):
         finally:
             self._quiet.set()
 
-    def _lines(self) -> Lines:
-        return self._keeper.book.lines
+    def _view(self) -> tuple[Lines, Positions]:
+        """Of the book, never of the index, which a commit under way is in before it is told of."""
+        return self._keeper.book.view
 
     def _append(self, appends: Sequence[Append]) -> Plan:
         self._keeper.ready()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, History, Span
-from streams.logs.book import Line, LineKey, Lines, Piece
+from streams.logs.book import Line, LineKey, Lines, Piece, Positions
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Hash, may_hold, topic_hash
@@ -55,7 +55,7 @@ class IndexedReader(ABC):
         self._index = IndexReader.open(self._index_path)
         self._retired: list[IndexReader] = []
         self._view_lock = threading.Lock()
-        self._seen: tuple[int, Lines, Mapping[str, Position]] | None = None
+        self._seen: tuple[int, tuple[Lines, Positions]] | None = None
         self._builds = 0
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
@@ -77,9 +77,9 @@ class IndexedReader(ABC):
         """The Position of this copy of `stream`."""
         return self.positions().get(stream, Position())
 
-    def positions(self) -> Mapping[str, Position]:
+    def positions(self) -> Positions:
         """The Position of every stream, all as one and the same commit left them."""
-        return self._view()[2]
+        return self._view()[1]
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
         """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole.
@@ -169,9 +169,10 @@ class IndexedReader(ABC):
             raise RetryLater("the log's index was damaged, and is built anew", hint="read it again") from problem
 
     def _lines(self) -> Lines:
-        return self._view()[1]
+        return self._view()[0]
 
-    def _view(self) -> tuple[int, Lines, Mapping[str, Position]]:
+    def _view(self) -> tuple[Lines, Positions]:
+        """As one and the same commit left them."""
         return self._with_index(self._seen_now)
 
     def _with_index(self, look: Callable[[], Found]) -> Found:
@@ -196,16 +197,15 @@ class IndexedReader(ABC):
             self._index, self._seen = IndexReader.open(self._index_path), None
             self._builds += 1
 
-    def _seen_now(self) -> tuple[int, Lines, Mapping[str, Position]]:
+    def _seen_now(self) -> tuple[Lines, Positions]:
         with self._view_lock:
             if self._index.replaced():
                 self._retired.append(self._index)  # another thread may be looking something up in it
                 self._index, self._seen = IndexReader.open(self._index_path), None
             version = self._index.version()
             if self._seen is None or self._seen[0] != version:
-                book = self._index.load()
-                self._seen = (version, book.lines, book.positions)
-            return self._seen
+                self._seen = (version, self._index.load().view)
+            return self._seen[1]
 
     def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
         """Called for a piece whose block does not verify."""

@@ -80,7 +80,7 @@ class LogWriter:
         """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
         changed = self.book.line(key).without(first, end)
         self._index.set_aside(key, first, end, changed)
-        self.book.set_line(key, changed)
+        self.book.set_lines({key: changed})
 
     def rebuild_index(self, why: str) -> str | None:
         """Index and book are built anew from the files; the index that was, wrong as `why` says, is set aside.

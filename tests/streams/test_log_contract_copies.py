@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.codec import BlockCodec
+from streams.consumers import Consumer
 from streams.errors import Misuse
 from streams.log import Append
+from streams.logs.book import Change
+from streams.logs.indexing import IndexWriter
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
 from tests.streams.logkit import append_rows, content, copy_all, open_log, rows, stamped
@@ -55,6 +59,29 @@ def test_own_end_is_what_this_log_gave_itself(make: Maker) -> None:
     second = ship.open_generation("to see")
     append_rows(ship, rows(2, start=7))
     assert (ship.own_end("containers", first), ship.own_end("containers", second)) == (7, 2)
+
+
+def test_who_polls_while_a_commit_is_under_way_passes_over_nothing(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index has a commit before the log tells of it: a Position is never beyond what is read with it, whoever asks in between."""
+    log = make("ship-a")
+    append_rows(log, rows(5))
+    consumer, apply, told = Consumer(log, "rules", "containers"), IndexWriter.apply, list[Position]()
+
+    def applied(index: IndexWriter, changes: Sequence[Change]) -> None:
+        apply(index, changes)
+        told.append(log.position("containers"))
+        polled = consumer.poll()
+        consumer.committed(polled.position)
+        dealt_with.extend(row.coordinates.offset for batch in polled.batches for row in batch.rows())
+
+    dealt_with: list[int] = []
+    monkeypatch.setattr(IndexWriter, "apply", applied)
+    append_rows(log, rows(5, start=5))
+    append_rows(log, rows(5, start=10))
+    monkeypatch.undo()
+    dealt_with.extend(row.coordinates.offset for batch in consumer.poll().batches for row in batch.rows())
+    assert dealt_with == list(range(15))
+    assert told == [Position({log.origin: 5}), Position({log.origin: 10})]
 
 
 def test_positions_are_those_of_all_streams(make: Maker) -> None:

@@ -38,7 +38,6 @@ WORKS: dict[str, Callable[[FileLog], object]] = {
     "read": numbers,
     "history": lambda log: log.history("box-1").rows.num_rows,
     "latest": lambda log: log.latest("containers", "box-2"),
-    "positions": lambda log: log.positions(),
     "upkeep": lambda log: log.upkeep.step(),
     "gone": lambda log: log.declare_gone("containers", log.origin, 0, 0, "thinned"),
     "generation": lambda log: log.open_generation("to see"),

@@ -121,7 +121,7 @@ class FrameLog:
 
     def _let_go(self, key: Key, first: int, end: int) -> None:
         self._pieces[key] = [kept for piece in self._pieces.get(key, []) for kept in _without(piece, first, end)]
-        self.book.set_line(key, self.book.line(key).without(first, end))
+        self.book.set_lines({key: self.book.line(key).without(first, end)})
 
     def forge(self, block: Block) -> None:
         """What a liar wants to have is there, whatever was."""
@@ -170,7 +170,7 @@ class FrameLog:
             return Block.from_bytes(bytes(self._disk.data[piece.at : piece.at + piece.length]))
         except Corrupt:
             self._pieces[key].remove(piece)
-            self.book.set_line(key, self.book.line(key).without(piece.first, piece.end))
+            self.book.set_lines({key: self.book.line(key).without(piece.first, piece.end)})
             self.spoiled.append((key, RangeSet([(piece.first, piece.end)])))
             return None
 

@@ -67,7 +67,7 @@ class _Reading:
         return self._log.ledger(stream)
 
     def positions(self) -> dict[str, Position]:
-        return dict(self._log.book.positions)
+        return dict(self._log.book.view[1])
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
         return self._log.blocks((stream, origin), first, end)
