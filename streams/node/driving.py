@@ -128,6 +128,8 @@ class Drive:
             if message is None:
                 if self.session.closed:
                     return
+                if self._carry_out():  # what is not sent after all makes room for reading other things
+                    continue
                 if (due_s := self.session.wake_s()) < self._timer_s:
                     self._set_timer(due_s)
                 await self._next_turn()
@@ -172,11 +174,13 @@ class Drive:
             if self.session.closed:
                 self._wire.abort()  # it is silent, or does not read: it would not hear a last word
                 return
-            self._turn.set()
+        self._turn.set()
         self._set_timer(max(self.session.wake_s(), now_s + LOOK_EVERY_S))
 
-    def _carry_out(self) -> None:
-        for effect in self.session.effects():
+    def _carry_out(self) -> bool:
+        """Whether there was anything to do."""
+        effects = self.session.effects()
+        for effect in effects:
             match effect:
                 case Load():
                     self._spawn(self._load(effect))
@@ -192,6 +196,7 @@ class Drive:
                     self._ears.opened()
                 case Closed():
                     self.sentence = effect.sentence
+        return bool(effects)
 
     async def _load(self, load: Load) -> None:
         self.session.loaded(load.number, await self._storage.load(load))

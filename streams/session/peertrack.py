@@ -90,15 +90,21 @@ class PeerTrack:
         return wanted
 
     def next_of(self, wanted: RangeSet, own: bool) -> Range:
-        """What of the backlog comes next: what follows the last, else the first. Where another brings what is before that, and nothing
-        between is wanted, from the middle of the range on: the two would else run side by side. Who wrote it itself (`own`) goes on.
+        """What of the backlog comes next: what follows the last, else the first. Where another brings what is before that (`beside`), from
+        the middle of the range on. Who wrote it itself (`own`) goes on.
         """
         following = [(self.backlog_at, end) for first, end in wanted if first <= self.backlog_at < end]
         first, end = following[0] if following else next(iter(wanted))
-        behind = max((w.end for w in self.waits if w.claimed and w.end <= first), default=None)
-        if own or behind is None or end - first < 2 * APART_RECORDS or wanted.within(behind, first):
+        if own or end - first < 2 * APART_RECORDS or not self.beside(wanted, first, self.backlog_at):
             return first, end
         return (first + end) // 2, end
+
+    def beside(self, wanted: RangeSet, first: int, at: int) -> bool:
+        """Whether who goes on from `first` would run side by side with another: that one brings what is right before it, for nothing
+        between is wanted, and we have brought nothing of that either. `at`: one past what was read last of the backlog.
+        """
+        behind = max((w.end for w in self.waits if w.claimed and w.end <= first), default=None)
+        return behind is not None and not wanted.within(behind, first) and not self.busy.within(behind, first) and not behind < at <= first
 
     def waited(self, first: int, end: int) -> bool:
         """Whether some of these are to be left alone."""

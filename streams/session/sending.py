@@ -13,7 +13,7 @@ from streams.policy import Lane
 from streams.ranges import Range, RangeSet
 from streams.session.effects import Load, Loaded
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
-from streams.session.peertrack import PeerTrack
+from streams.session.peertrack import APART_RECORDS, PeerTrack
 from streams.session.terms import Key
 
 WINDOW_BYTES = 8 << 20
@@ -276,7 +276,7 @@ class Sender:
     def _fragment(self, slot: _Slot, now_s: float) -> Begin | Fragment | None:
         transfer = slot.current
         if transfer is None:
-            transfer = self._begin(slot)
+            transfer = self._begin(slot, now_s)
             return self._begin_message(transfer, slot) if transfer else None
         piece = transfer.loaded.data[transfer.at : transfer.at + self._fragment_bytes]
         transfer.at += len(piece)
@@ -284,16 +284,13 @@ class Sender:
             slot.current = None
         return Fragment(transfer.number, piece)
 
-    def _begin(self, slot: _Slot) -> Transfer | None:
+    def _begin(self, slot: _Slot, now_s: float) -> Transfer | None:
         transfer = slot.ready
         if transfer is None or not self._window_open(slot.lane):
             return None
         slot.ready = None
-        track = self.track(transfer.key)
-        if track.settled.covers(transfer.first, transfer.end) or any(
-            w.first < transfer.end and transfer.first < w.end for w in track.waits
-        ):
-            track.busy.remove(transfer.first, transfer.end)
+        if self._superseded(slot, transfer, now_s):
+            self.track(transfer.key).busy.remove(transfer.first, transfer.end)
             self.work(transfer.key)
             return None
         slot.current = transfer
@@ -301,6 +298,18 @@ class Sender:
         self._unacknowledged[transfer.number] = transfer
         self._in_flight_bytes[slot.lane == Lane.ALERTS] += len(transfer.loaded.data)
         return transfer
+
+    def _superseded(self, slot: _Slot, transfer: Transfer, now_s: float) -> bool:
+        """Whether the peer needs not have this now any more, or better from elsewhere, for what it has said since this was read."""
+        track = self.track(transfer.key)
+        if track.settled.covers(transfer.first, transfer.end) or track.waited(transfer.first, transfer.end):
+            return True
+        if slot.live or transfer.key[1].node == self._node or transfer.end - transfer.first < 2 * APART_RECORDS:
+            return False
+        beside = track.beside(track.wanted(self._held(transfer.key), now_s), transfer.first, 0)
+        if beside:
+            track.backlog_at = 0  # not on from behind it
+        return beside
 
     def _begin_message(self, transfer: Transfer, slot: _Slot) -> Begin:
         loaded = transfer.loaded

@@ -6,11 +6,13 @@ import random
 
 import pytest
 
-from streams.policy import LAN, SATELLITE, Peer
+from streams.policy import LAN, SATELLITE, Lane, Peer
 from streams.ranges import RangeSet
 from streams.session import Report, Session, Terms
+from streams.session.effects import Loaded
 from streams.session.messages import PROTOCOL, Begin, Digests, Fragment, Have, Hello, Message, Ping, Track, decode, encode
 from streams.session.peertrack import PeerTrack
+from streams.session.sending import Sender
 from streams.words import Origin
 from tests.sync.world import World, rows
 
@@ -198,3 +200,33 @@ def test_who_is_put_off_because_another_brings_what_is_before_goes_on_from_the_m
     track.backlog_at = 7_500
     assert track.next_of(RangeSet([(5_000, 7_000), (7_500, 9_000)]), own=False) == (7_500, 9_000), "and on from there"
     assert track.next_of(RangeSet([(5_000, 5_010)]), own=False) == (5_000, 5_010), "what is little is not shared"
+
+
+def test_who_is_in_front_of_another_goes_on_and_who_is_behind_makes_room() -> None:
+    """Two bring one backlog: where ours is the part before, it is the other that goes on elsewhere."""
+    track = PeerTrack(busy=RangeSet([(4_000, 8_000)]), backlog_at=8_000)
+    track.wait(0, 4_000, 9.0, claimed=True)
+    wanted = RangeSet([(8_000, 20_000)])
+    assert track.next_of(wanted, own=False) == (8_000, 20_000)
+    assert not track.beside(wanted, 8_000, 0), "nor is what was read ahead let go of"
+    track.busy, track.backlog_at = RangeSet(), 0
+    track.wait(4_000, 8_000, 9.0, claimed=True)
+    assert track.next_of(wanted, own=False) == (14_000, 20_000)
+    assert track.beside(wanted, 8_000, 0)
+
+
+def test_what_was_read_ahead_is_let_go_of_once_another_brings_what_is_before_it() -> None:
+    """Asked for its next message it gives none, and asks for the middle of the rest; whoever drives it is told so at once."""
+    key, other = ("containers", Origin("ship-a", 1)), 100_000
+    sender = Sender("tokyo", lambda key: RangeSet([(0, other)]), lambda key: 0, lambda stream: Lane.READINGS)
+    sender.track(key).live_from = other
+    sender.work(key)
+    [load] = sender.loads(0.0)
+    sender.loaded(load.number, Loaded(0, 10, b"x" * 10, bytes(16)), 0.0)
+    assert isinstance(sender.next(0.0), Begin)
+    [load] = sender.loads(0.0)
+    sender.loaded(load.number, Loaded(load.first, load.first + 4_000, b"x" * 10, bytes(16)), 0.0)
+    sender.rejected(2, "elsewhere", 0.0)
+    assert sender.next(0.0) is None
+    [load] = sender.loads(0.0)
+    assert load.first == (10 + other) // 2
