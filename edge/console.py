@@ -10,6 +10,7 @@ from aiohttp import web
 
 from edge.digesting import Digesting
 from edge.linking import LinkChoice
+from edge.storm import StormMode
 from edge.waiting import Durable, Streams, TellingWaiting, waiting
 from intake.serving import Intake
 from intake.watching import Watching
@@ -18,10 +19,11 @@ from streams.node.node import Node
 
 @dataclass(frozen=True, slots=True)
 class Aboard:
-    """Who knows what waits on board, and what went ashore of it as digests."""
+    """Who knows what waits on board, what went ashore of it as digests, and what devices are asked for."""
 
     telling: TellingWaiting
     digesting: Digesting
+    storm: StormMode
 
 
 class Console:
@@ -46,6 +48,7 @@ class Console:
             "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),
             "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
+            "storm": {"interval_s": self._aboard.storm.interval_s},
             "muster": await self._watching.muster(),
         }
         return web.json_response(told)

@@ -11,6 +11,7 @@ from cargo.identifiers import is_imo, is_locode
 from cargo.outcome import Place
 from cargo.registry import Entry, Port
 from cargo.state import WatchSettings
+from cargo.stormmode import StormRules
 from intake.settings import EndpointSettings, IntakeSettings
 from streams.node.settings import (
     ROLES_WITH_IDENTITY,
@@ -80,6 +81,25 @@ class WatchPatience(SettingsTable):
     muster_every_ms: Annotated[int, Field(ge=60_000)] = 6 * 60 * 60_000
 
 
+class StormAsking(SettingsTable):
+    """From a roll beyond `roll_deg` (to either side) devices that listen are asked to report every `interval_s`, until none was beyond
+    `calm_deg` for `calm_after_s`, all in fleet time (docs/storm-mode.md)."""
+
+    roll_deg: Annotated[float, Field(gt=0, le=90)] = 10.0
+    calm_deg: Annotated[float, Field(gt=0, le=90)] = 8.0
+    calm_after_s: Annotated[int, Field(ge=60, le=86_400)] = 1_800
+    interval_s: Annotated[int, Field(ge=1, le=3_600)] = 60
+
+    @between
+    def _ends_below_where_it_begins(self) -> Iterator[Problem]:
+        if self.calm_deg > self.roll_deg:
+            yield Problem(("calm_deg",), f"it is more than roll_deg, {self.roll_deg:g}", "write at most as much: else it would end at once")
+
+    def rules(self) -> StormRules:
+        """The same for the rule itself."""
+        return StormRules(self.roll_deg, self.calm_deg, self.calm_after_s * 1_000, self.interval_s)
+
+
 class ShipSettings(SettingsTable):
     """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`.
 
@@ -94,6 +114,7 @@ class ShipSettings(SettingsTable):
     headquarters: ShoreNode | None = None
     ports: tuple[PortOfCall, ...] = ()
     watch: WatchPatience = WatchPatience()
+    storm: StormAsking = StormAsking()
     waiting_every_s: Annotated[float, Field(gt=0)] = WAITING_EVERY_S
     digest_every_h: Annotated[float, Field(ge=1 / 60, le=168)] = DIGEST_EVERY_H
     port_patience_s: Annotated[float, Field(gt=0, le=86_400)] = PORT_PATIENCE_S

@@ -12,6 +12,7 @@ from edge.linking import LinkChoice
 from edge.reportdoor import ReportDoor
 from edge.reporting import LossReports
 from edge.settings import ShipSettings
+from edge.storm import StormMode
 from edge.waiting import TellingWaiting
 from intake.serving import Intake
 from intake.watching import Watching
@@ -44,8 +45,9 @@ async def run_ship(settings: ShipSettings) -> None:
     telling = TellingWaiting(node, settings.waiting_every_s)
     answering = Answering(node, telling)
     reports = LossReports(node, watching)
+    storm = StormMode(node, intake, watching, settings.storm.rules())
     digesting = Digesting(node, links, telling, settings.digest_every_h)
-    Console(node, intake, watching, links, Aboard(telling, digesting))
+    Console(node, intake, watching, links, Aboard(telling, digesting, storm))
     ReportDoor(node, reports)
     CrewDoor(node, Crew(watching, AlertDesk(node), reports, links))
 
@@ -63,5 +65,6 @@ async def run_ship(settings: ShipSettings) -> None:
     node.add_background("what waits", telling.run)
     node.add_background("answers", answering.run)
     node.add_background("digests", digesting.run)
+    node.add_background("storm mode", storm.run)
     await node.start()
     await node.run_until_stopped()

@@ -19,6 +19,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from cargo.stormmode import REQUEST_TOPIC
 from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
@@ -41,6 +42,7 @@ class BrokerIntake:
         self._received: list[Publish] = []
         self._problem = ""
         self.connected = False
+        self._asked: bytes | None = None
         self._client = self._make_client()
         pipeline.listen(self._full_changed)
 
@@ -66,6 +68,17 @@ class BrokerIntake:
         finally:
             self._client.disconnect()
             self._client.loop_write()
+
+    def ask(self, request: bytes) -> None:
+        """Publish what the node asks of devices, retained, if the settings let it; what is asked last also at every new connection."""
+        self._asked = request
+        if self.connected:
+            self._say_asked()
+
+    def _say_asked(self) -> None:
+        if self._settings.asks_devices and self._asked is not None:
+            self._client.publish(REQUEST_TOPIC, self._asked, qos=0, retain=True)
+            self._want_write()
 
     def _make_client(self) -> mqtt.Client:
         settings = self._settings
@@ -147,6 +160,7 @@ class BrokerIntake:
             client.disconnect()
         else:
             self.connected = True
+            self._say_asked()
 
     def _on_message(self, _: mqtt.Client, __: Any, message: mqtt.MQTTMessage) -> None:
         payload = bytes(message.payload)

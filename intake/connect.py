@@ -11,7 +11,9 @@ _V311, _V5 = 4, 5
 _TEXTS = frozenset({0x03, 0x08, 0x12, 0x15, 0x1A, 0x1C, 0x1F})
 _BINARIES = frozenset({0x09, 0x16})
 _FIXED_BYTES = {0x01: 1, 0x02: 4, 0x11: 4, 0x17: 1, 0x18: 4, 0x19: 1, 0x21: 2, 0x22: 2, 0x27: 4}
-_AUTHENTICATION_METHOD = 0x15
+_AUTHENTICATION_METHOD, _PACKET_BYTES_MAX = 0x15, 0x27
+PACKET_BYTES_MAX = 268_435_460
+"""The longest packet that MQTT can write: what a client takes that says nothing of it."""
 
 
 class VersionRefused(Exception):
@@ -29,7 +31,7 @@ class Will:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """A CONNECT packet. `keep_alive_s` 0: the client does not want to be watched."""
+    """A CONNECT packet. `keep_alive_s` 0: the client does not want to be watched. `packet_bytes_max`: what it takes at most."""
 
     v5: bool
     client_id: str
@@ -38,6 +40,7 @@ class Connect:
     username: str | None
     password: bytes | None
     will: Will | None
+    packet_bytes_max: int = PACKET_BYTES_MAX
 
 
 def read_connect(body: bytes) -> Connect:
@@ -51,7 +54,8 @@ def read_connect(body: bytes) -> Connect:
     has_will, will_qos = bool(flags & 0x04), (flags >> 3) & 3
     if flags & 0x01 or will_qos == 3 or (not has_will and flags & 0x38):
         raise Violation(Reason.MALFORMED_PACKET, f"connect flags 0x{flags:02x}")
-    if v5 and _AUTHENTICATION_METHOD in reader.properties():
+    properties = reader.properties() if v5 else {}
+    if _AUTHENTICATION_METHOD in properties:
         raise Violation(Reason.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered here")
     client_id = reader.text()
     will = None
@@ -64,7 +68,8 @@ def read_connect(body: bytes) -> Connect:
     reader.finish()
     if len(client_id) > CLIENT_ID_CHARS_MAX or not (client_id == "" or client_id.isprintable()):
         raise Violation(Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client identifier is at most {CLIENT_ID_CHARS_MAX} printable characters")
-    return Connect(v5, client_id, bool(flags & 0x02), keep_alive_s, username, password, will)
+    packet_bytes_max = int.from_bytes(properties.get(_PACKET_BYTES_MAX, b""), "big") or PACKET_BYTES_MAX
+    return Connect(v5, client_id, bool(flags & 0x02), keep_alive_s, username, password, will, packet_bytes_max)
 
 
 class _Reader:
@@ -99,26 +104,26 @@ class _Reader:
             raise Violation(Reason.MALFORMED_PACKET, "a text with a null character")
         return text
 
-    def properties(self) -> frozenset[int]:
-        """Reads past a block of properties; which ones were there."""
+    def properties(self) -> dict[int, bytes]:
+        """Reads a block of properties: of each that is there its value's bytes, of a user property its name's."""
         length, shift = 0, 0
         while (byte := self.byte()) & 0x80 and shift < 21:
             length |= (byte & 0x7F) << shift
             shift += 7
         inner = _Reader(self.take(length | (byte & 0x7F) << shift))
-        names: set[int] = set()
+        found: dict[int, bytes] = {}
         while inner._at < len(inner._body):
             name = inner.byte()
             if name in _FIXED_BYTES:
-                inner.take(_FIXED_BYTES[name])
+                value = inner.take(_FIXED_BYTES[name])
             elif name in _TEXTS or name in _BINARIES:
-                inner.binary()
+                value = inner.binary()
             elif name == 0x26:
-                inner.binary(), inner.binary()
+                value, _ = inner.binary(), inner.binary()
             else:
                 raise Violation(Reason.MALFORMED_PACKET, f"property 0x{name:02x} in a CONNECT")
-            names.add(name)
-        return frozenset(names)
+            found[name] = value
+        return found
 
     def finish(self) -> None:
         if self._at != len(self._body):

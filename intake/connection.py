@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from intake.arrivals import Outcome, Publish, Sender
-from intake.connect import Connect, VersionRefused, Will, read_connect
+from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, Will, read_connect
 from intake.logins import Gateway, Logins
 from intake.packets import (
     PINGRESP,
@@ -20,16 +20,16 @@ from intake.packets import (
     disconnect,
     puback_with_reason,
     pubacks,
-    suback,
-    unsuback,
     welcome_properties,
 )
 from intake.settings import EndpointSettings
+from intake.subscriptions import Subscription, request_packet, subscribe, unsubscribe
 
 KEEP_ALIVE_PATIENCE = 1.5
 """MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
 _VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _LOGIN_REFUSED_311 = 1, 2, 4
 _DISCONNECT_WITH_WILL = 0x04
+_DEAF = "client does not read"
 _NOT_TAKEN = {
     Outcome.MALFORMED: Reason.PAYLOAD_FORMAT_INVALID,
     Outcome.BAD_VALUE: Reason.PAYLOAD_FORMAT_INVALID,
@@ -62,6 +62,10 @@ class Door(Protocol):
         """Messages for the pipeline."""
         ...
 
+    def asked(self) -> bytes | None:
+        """What the node asked of devices last; None: nothing yet."""
+        ...
+
     def left(self, connection: Connection) -> None:
         """The socket is closed."""
         ...
@@ -86,6 +90,8 @@ class Connection(asyncio.Protocol):
         self._will: Will | None = None
         self._keep_alive_s = 0
         self._heard_at_s = door.now_s()
+        self._packet_bytes_max = PACKET_BYTES_MAX
+        self._subscription: Subscription | None = None
         self.gateway: Gateway | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -123,11 +129,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read its acknowledgements: then nothing more is read from it."""
-        self.pause("client does not read")
+        self.pause(_DEAF)
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self.resume("client does not read")
+        self.resume(_DEAF)
 
     def pause(self, reason: str) -> None:
         """Read nothing more from this client until every reason for it is gone."""
@@ -161,6 +167,15 @@ class Connection(asyncio.Protocol):
         if self._reader.v5 and self.gateway is not None:
             self._transport.write(disconnect(reason))
         self._transport.close()
+
+    def tell(self, request: bytes, retained: bool = False) -> None:
+        """What the node asks of devices now, or asked last (`retained`), if this client has subscribed to it. One that does not read, or
+        takes no packet so long, does not hear it."""
+        if self._subscription is None or self._transport is None or self._transport.is_closing() or _DEAF in self._reasons_not_to_read:
+            return
+        said = request_packet(self._reader.v5, request, flagged=retained or self._subscription.keeps_flag)
+        if len(said) <= self._packet_bytes_max:
+            self._transport.write(said)
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """The pipeline says that what `outcomes` tell is durable: acknowledge."""
@@ -223,9 +238,11 @@ class Connection(asyncio.Protocol):
         if packet.kind == Kind.PINGREQ:
             self._transport.write(PINGRESP)
         elif packet.kind == Kind.SUBSCRIBE:
-            self._transport.write(suback(v5, packet.body))
+            self._subscribe(packet)
         elif packet.kind == Kind.UNSUBSCRIBE:
-            self._transport.write(unsuback(v5, packet.body))
+            answer, ends = unsubscribe(v5, packet, self._subscription)
+            self._subscription = None if ends else self._subscription
+            self._transport.write(answer)
         elif packet.kind == Kind.DISCONNECT:
             if not (v5 and packet.body[:1] == bytes((_DISCONNECT_WITH_WILL,))):
                 self._will = None
@@ -234,6 +251,15 @@ class Connection(asyncio.Protocol):
         else:
             raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind}, which a publisher at QoS 0 and 1 never sends")
         return True
+
+    def _subscribe(self, packet: Control) -> None:
+        subscribed = subscribe(self._reader.v5, packet, self._subscription)
+        if self._transport is not None:
+            self._transport.write(subscribed.answer)
+        if subscribed.granted is not None:
+            self._subscription = subscribed.granted
+            if subscribed.say_now and (request := self._door.asked()) is not None:
+                self.tell(request, retained=True)
 
     def _begin_login(self, body: bytes) -> None:
         try:
@@ -258,6 +284,7 @@ class Connection(asyncio.Protocol):
             self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")
             return
         self.gateway, self._will, self._keep_alive_s = gateway, connect.will, connect.keep_alive_s
+        self._packet_bytes_max = connect.packet_bytes_max
         client_id = self._door.joined(self, connect.client_id)
         settings = self._door.settings
         welcome = welcome_properties(settings.receive_max, settings.packet_bytes_max, None if connect.client_id else client_id)

@@ -5,7 +5,8 @@ MQTT 3.1.1 and 5, QoS 0 and 1. A PUBACK goes out only once the reading, or its r
 | what | MQTT 5 | MQTT 3.1.1 |
 |---|---|---|
 | QoS 2 | CONNACK says Maximum QoS 1; a PUBLISH: DISCONNECT 0x9B; a will: CONNACK 0x9B | connection closed; a will: CONNACK 1 |
-| SUBSCRIBE | SUBACK 0x87 for each filter | SUBACK 0x80 for each filter |
+| SUBSCRIBE to anything but `landfall/devices/interval` | SUBACK 0x87; with wildcards 0xA2, shared 0x9E | SUBACK 0x80 |
+| subscription identifier | DISCONNECT 0xA1 | – |
 | payload longer than `packet_bytes_max` | read past, in `exceptions` (4 KiB, length, SHA-256), then PUBACK 0x97 | the same, PUBACK |
 | topic this gateway may not publish to | in `exceptions`, PUBACK 0x87 | the same, PUBACK |
 | topic that is none of ours; no JSON object; nothing possible in it | in `exceptions`, PUBACK 0x90; 0x99; 0x99 | the same, PUBACK |
@@ -50,6 +51,7 @@ class Endpoint:
         self._given_ids = count(1)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
+        self._asked: bytes | None = None
         pipeline.listen(self._full_changed)
 
     @property
@@ -82,6 +84,16 @@ class Endpoint:
         for connection in list(self._connections):
             connection.end(Reason.SERVER_SHUTTING_DOWN, "the node ends")
         await self._server.wait_closed()
+
+    def ask(self, request: bytes) -> None:
+        """Say to all who have subscribed what the node asks of devices, and to whoever subscribes from now on."""
+        self._asked = request
+        for connection in self._connections:
+            connection.tell(request)
+
+    def asked(self) -> bytes | None:
+        """What the node asked of devices last; None: nothing yet."""
+        return self._asked
 
     def now_s(self) -> float:
         """Monotone seconds."""

@@ -14,6 +14,7 @@ import argon2
 from intake.packets import Reason, Violation
 from intake.routes import topic_pattern
 from intake.settings import EndpointSettings, GatewayLogin
+from intake.subscriptions import TOPIC
 
 PERMITS_MAX = 65_536
 _WILDCARDS = re.compile(rb"[+#\0]")
@@ -28,7 +29,9 @@ class Gateway:
     _permits: dict[bytes, bool] = field(default_factory=dict)
 
     def may_publish(self, topic: bytes) -> bool:
-        """Whether this gateway may publish to `topic`. Remembered for at most PERMITS_MAX topics, then worked out again.
+        """Whether this gateway may publish to `topic`; where the node asks devices, nobody may.
+
+        Remembered for at most PERMITS_MAX topics, then worked out again.
 
         Raises Violation when MQTT allows no such topic name.
         """
@@ -37,7 +40,7 @@ class Gateway:
             _check_topic_name(topic)
             if len(self._permits) >= PERMITS_MAX:
                 self._permits.clear()
-            permit = self._permits[topic] = any(pattern.fullmatch(topic) for pattern in self.patterns)
+            permit = self._permits[topic] = topic != TOPIC and any(pattern.fullmatch(topic) for pattern in self.patterns)
         return permit
 
 

@@ -59,6 +59,9 @@ class Reason(IntEnum):
     QUOTA_EXCEEDED = 0x97
     PAYLOAD_FORMAT_INVALID = 0x99
     QOS_NOT_SUPPORTED = 0x9B
+    SHARED_SUBSCRIPTIONS_NOT_SUPPORTED = 0x9E
+    SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED = 0xA1
+    WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
 
 
 class Violation(Exception):
@@ -248,7 +251,7 @@ def connack(v5: bool, code: int, properties: bytes = b"") -> bytes:
 
 
 def welcome_properties(receive_max: int, packet_bytes_max: int, assigned_client_id: str | None) -> bytes:
-    """What a v5 CONNACK says of this door: QoS 1 at most, its limits, no session kept, no subscriptions of any kind."""
+    """What a v5 CONNACK says of this door: QoS 1 at most, its limits, no session kept, no wildcard, shared or numbered subscriptions."""
     said = struct.pack(">BIBHBBBI", 0x11, 0, 0x21, receive_max, 0x24, 1, 0x27, packet_bytes_max) + bytes((0x28, 0, 0x29, 0, 0x2A, 0))
     if assigned_client_id is not None:
         name = assigned_client_id.encode()
@@ -264,19 +267,6 @@ def pubacks(packet_ids: Iterable[bytes]) -> bytes:
 def puback_with_reason(packet_id: bytes, reason: Reason) -> bytes:
     """An MQTT 5 PUBACK that says why the message was not taken as a reading."""
     return b"\x40\x03" + packet_id + bytes((reason,))
-
-
-def suback(v5: bool, body: bytes) -> bytes:
-    """The refusal of every filter in a SUBSCRIBE's `body`. Raises Violation when it does not read."""
-    filters = _count_filters(v5, body, options_bytes=1)
-    codes = bytes((Reason.NOT_AUTHORIZED if v5 else 0x80,)) * filters
-    return packet(Kind.SUBACK << 4, body[:2] + (b"\0" if v5 else b"") + codes)
-
-
-def unsuback(v5: bool, body: bytes) -> bytes:
-    """The answer to an UNSUBSCRIBE: there was nothing. Raises Violation when its `body` does not read."""
-    filters = _count_filters(v5, body, options_bytes=0)
-    return packet(Kind.UNSUBACK << 4, body[:2] + (b"\0" + bytes((Reason.NO_SUBSCRIPTION_EXISTED,)) * filters if v5 else b""))
 
 
 def disconnect(reason: Reason) -> bytes:
@@ -296,17 +286,3 @@ def _with_length(body: bytes) -> bytes:
         length += bytes((seven | 0x80 if left else seven,))
         if not left:
             return length + body
-
-
-def _count_filters(v5: bool, body: bytes, options_bytes: int) -> int:
-    at = 2
-    if v5:
-        length, at = _long_length(body, 2)
-        at += length
-    filters = 0
-    while at + 2 <= len(body):
-        at += 2 + (body[at] << 8 | body[at + 1]) + options_bytes
-        filters += 1
-    if not filters or at != len(body) or body[:2] == _PACKET_ID_ZERO:
-        raise Violation(Reason.MALFORMED_PACKET, "a SUBSCRIBE or UNSUBSCRIBE that does not read")
-    return filters

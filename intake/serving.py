@@ -43,6 +43,7 @@ class Intake:
         self._settings, self._clock, self._metrics = settings, clock, metrics
         self._endpoint: Endpoint | None = None
         self._broker: BrokerIntake | None = None
+        self._asked: bytes | None = None
 
     @property
     def port(self) -> int | None:
@@ -59,6 +60,13 @@ class Intake:
         """Whether the broker's subscription stands; None without one."""
         return None if self._broker is None else self._broker.connected
 
+    def ask(self, request: bytes) -> None:
+        """Say this to devices that listen, by whichever way in they have, now and whenever one comes: `cargo.stormmode.Request`."""
+        self._asked = request
+        for way in (self._endpoint, self._broker):
+            if way is not None:
+                way.ask(request)
+
     async def run(self, sink: Sink, log: Log, node: str) -> None:
         """Take sensors in until cancelled; the endpoint listens once the window of repeats is rebuilt from the log.
 
@@ -72,10 +80,14 @@ class Intake:
             if settings.endpoint is not None:
                 endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics)
                 self._endpoint = await stack.enter_async_context(endpoint)
+                if self._asked is not None:
+                    endpoint.ask(self._asked)
             async with asyncio.TaskGroup() as working:
                 working.create_task(pipeline.run())
                 if settings.broker is not None:
                     self._broker = BrokerIntake(settings.broker, pipeline, self._metrics)
+                    if self._asked is not None:
+                        self._broker.ask(self._asked)
                     working.create_task(self._broker.run())
 
     def _pipeline(self, sink: Sink, log: Log, node: str) -> Pipeline:

@@ -152,6 +152,11 @@ class Watching:
         heard of any. Any thread."""
         return self._state.strangers(numbers)
 
+    def rolls(self) -> tuple[list[tuple[int, float]], int]:
+        """How the ship rolled as far as the watch remembers, in order: (UTC ms, degrees to either side); and the watch's time (UTC ms)."""
+        memory = self._state.memory
+        return list(memory.voyage.rolls), memory.settled_at_ms
+
     async def call_roll(self) -> Called:
         """The muster as of now, box by box; work for a thread, as it goes through all of them."""
         async with self._stepping:

@@ -7,9 +7,11 @@ import select
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from paho.mqtt.client import Client, MQTTv311
+from paho.mqtt.client import Client, MQTTMessage, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
+from cargo.errors import Unreadable
+from cargo.stormmode import REQUEST_TOPIC, Request
 from sim.settings import IntakeDoor
 from streams.clock import Clock
 from streams.errors import Misuse
@@ -37,15 +39,19 @@ class Publisher:
         wall: Clock,
         report: Callable[[str], None] = log.warning,
         name: str = "sim",
+        listens: bool = False,
     ) -> None:
         """`doors` has one for each place. `report` hears, once, of each break. `name`: the client's at the intakes; of two
-        publishers with one name each ends the other's connections.
+        publishers with one name each ends the other's connections. `listens`: hear what each intake asks of devices.
         """
+        self._requests: list[tuple[int, Request]] = []
         self._wall = wall
         self._links = [_Link(doors[place], f"{name}-{place.replace('/', '-')}", wall, report) for place in places]
         self._acknowledged: list[int] = []
-        for link in self._links:
+        for number, link in enumerate(self._links):
             link.acknowledged = self._acknowledged
+            if listens:
+                link.listen(number, self._requests)
 
     def offer(self, intake: int, topic: str, payload: bytes, ticket: int) -> bool:
         """Send one message to the intake with this index; False when it is not connected or its window is full: offer it again later.
@@ -58,6 +64,12 @@ class Publisher:
         """The tickets acknowledged since the last call."""
         taken = self._acknowledged.copy()
         self._acknowledged.clear()
+        return taken
+
+    def taken_requests(self) -> list[tuple[int, Request]]:
+        """What was asked of devices since the last call: at which intake (an index into the places), and what."""
+        taken = self._requests.copy()
+        self._requests.clear()
         return taken
 
     def turn(self, wait_s: float) -> None:
@@ -95,7 +107,7 @@ class _Link:
         self._tickets: dict[int, int] = {}
         self._retry_s = RETRY_S_MIN
         self._next_try_s = self._next_misc_s = 0.0
-        self._told = False
+        self._told = self._listens = False
         self.client = Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=MQTTv311)
         self.client.max_inflight_messages_set(0)
         self.client.connect_timeout = CONNECT_WITHIN_S
@@ -106,6 +118,18 @@ class _Link:
         self.client.on_connect = self._connected
         self.client.on_disconnect = self._disconnected
         self.client.on_publish = self._published
+
+    def listen(self, number: int, requests: list[tuple[int, Request]]) -> None:
+        """From the next connection on what this intake asks goes to `requests`, with `number`."""
+
+        def heard(_client: Client, _userdata: Any, message: MQTTMessage) -> None:
+            try:
+                requests.append((number, Request.from_bytes(bytes(message.payload))))
+            except Unreadable as problem:
+                self._report(f"{self.door.at} asks for what no device understands: {problem}")
+
+        self._listens = True
+        self.client.on_message = heard
 
     def offer(self, topic: str, payload: bytes, ticket: int) -> bool:
         if len(self._tickets) >= WINDOW_MAX or not self.client.is_connected():
@@ -139,6 +163,8 @@ class _Link:
             self._tell(f"{self.door.at} refuses the login of {self.door.username or 'nobody'} ({reason}); trying again")
             return
         self._retry_s, self._told = RETRY_S_MIN, False
+        if self._listens:
+            self.client.subscribe(REQUEST_TOPIC, qos=1)
         again = f", sending {len(self._tickets)} messages again" if self._tickets else ""
         log.info("connected to %s at %s:%d%s", self.door.at, self.door.host, self.door.port, again)
 

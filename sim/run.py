@@ -19,6 +19,7 @@ from sim.arrays import NEVER_MS
 from sim.clerk import Clerk
 from sim.clock import Setting, StoryClock
 from sim.door import clock_door
+from sim.listening import Listening
 from sim.paperwork import paperwork
 from sim.progress import Progress, load_progress, save_progress
 from sim.publish import Publisher
@@ -68,8 +69,10 @@ class Simulation:
         self.teller = Teller(door, self.metrics, self.clock, told.every_s if told else NEVER_S, self._standing)
         papers = paperwork(world, self.sensors.cadence.report_ms)
         self.clerk = Clerk(papers, settings.api, progress.papers, self._report) if settings.api else None
-        self._publisher = Publisher(INTAKES, {one.at: one for one in settings.intakes}, self._wall, self._report)
+        doors, listens = {one.at: one for one in settings.intakes}, settings.listening > 0
+        self._publisher = Publisher(INTAKES, doors, self._wall, self._report, listens=listens)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
+        self._listening = Listening(self.sensors, self._truth, settings.listening, progress.fleet_at_ms) if listens else None
         self._acknowledged_ms = progress.fleet_at_ms
         self._played_ms = progress.fleet_at_ms - 1
 
@@ -93,7 +96,11 @@ class Simulation:
     def _step(self) -> None:
         published, acknowledged = self.tape.published, self.tape.acknowledged
         self._played_ms = min(self.clock.now_ms(), self._free_before_ms() - 1)
-        self.tape.play(self._played_ms)
+        if self._listening is not None:
+            self._listening.hear(self._publisher.taken_requests())
+            self._listening.play(self.tape, self._played_ms)
+        else:
+            self.tape.play(self._played_ms)
         self._acknowledged_ms = self.tape.acknowledged_before_ms(self._played_ms)
         self.clock.confirm(self._acknowledged_ms)
         self.metrics.count("sim_published", self.tape.published - published)

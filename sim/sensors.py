@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,19 @@ AFTER_OUTAGE_MS = 2 * MINUTE_MS
 """Within this time of a gateway's return the boxes send what they kept."""
 GNSS_MISSED_SHARE = 0.05
 DECK_TIER = 82
+POSITION = ("latitude_deg", "longitude_deg", "accuracy_m")
 HEARD_STATES = (State.QUAY, State.SHIP, State.SHOP)
 _YARDS = [PORTS[intake.split("/")[1]] if intake.startswith("quay/") else None for intake in INTAKES]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Devices at this intake (an index into `INTAKES`) are asked to report every `every_ms` from `since_ms` on, before `until_ms`."""
+
+    since_ms: int
+    until_ms: int
+    intake: int
+    every_ms: int
 
 
 class Sensors:
@@ -60,6 +71,26 @@ class Sensors:
         end = min(until_at_ms, self.world.timeline.ends_at_ms)
         made = made.taken((from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < end))
         return made.taken(np.lexsort((made.repeat, made.at_ms, made.thing, made.heard_at_ms)))
+
+    def asked(self, span: Span, boxes: Ints) -> Readings:
+        """What `boxes` report because they were asked to, beside their regular reports: those on deck of the span's ship, whose gateway
+        hears them. Without a position: GNSS costs a battery too much for that."""
+        every, world = span.every_ms, self.world
+        phase = self._phase_ms[boxes] % every
+        first, until = -((phase - span.since_ms) // every), min(span.until_ms, world.timeline.ends_at_ms)
+        count = np.maximum(-((phase - until) // every) - first, 0)
+        box, phase = np.repeat(boxes, count), np.repeat(phase, count)
+        at_ms = phase + every * (np.repeat(first, count) + np.arange(len(box)) - np.repeat(np.cumsum(count) - count, count))
+        column = world.stages.column_at(box, at_ms)
+        aboard = (world.stages.state[box, column] == State.SHIP) & (world.stages.place[box, column] == span.intake)
+        due = aboard & (world.stages.slot[box, column] % 100 >= DECK_TIER) & self._hears(box, column, at_ms)
+        tick, past = np.divmod(at_ms - self._phase_ms[box], self.cadence.report_ms)
+        due &= (past != 0) | self._rests(box, column, tick, at_ms)
+        box, at_ms, column, tick = box[due], at_ms[due], column[due], tick[due]
+        signals = self._measured(box, tick, at_ms, column) | {name: np.full(len(box), np.nan) for name in POSITION}
+        made, outage = self._of_boxes(box, at_ms, column, signals), self.faults.outage
+        out = (made.gateway == outage.gateway) & (outage.from_at_ms <= at_ms) & (at_ms < outage.until_at_ms)
+        return made.taken(np.flatnonzero(~out)[np.argsort(at_ms[~out], kind="stable")])
 
     def _reach_ms(self, from_at_ms: int, until_at_ms: int) -> int:
         """How long before it was heard a reading of this span may have been made."""

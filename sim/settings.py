@@ -79,6 +79,8 @@ class SimSettings(SettingsTable):
     seed: int = Field(default=1, ge=0)
     boxes: int = Field(default=2_000, ge=BOXES_MIN, le=BOXES_MAX)
     cadence: Literal["demo", "short"] = "demo"
+    listening: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
+    """The share of boxes whose trackers do as the ship's node asks (docs/storm-mode.md): what they report then depends on when it asks."""
     begins_at_ms: int = BEGINS_AT_MS
     speed: float = Field(default=SPEED_DEFAULT, gt=0, le=SPEED_MAX)
     """Fleet time per wall time at the start of a fresh story; a plain start keeps the speed last set."""
@@ -100,7 +102,8 @@ class SimSettings(SettingsTable):
     def story(self) -> str:
         """What makes the story what it is, in words: how far it has come means something to this very story alone."""
         begins = datetime.fromtimestamp(self.begins_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        return f"seed {self.seed}, {self.boxes} boxes, {self.cadence}, from {begins}"
+        listening = f", {self.listening:g} listening" if self.listening else ""
+        return f"seed {self.seed}, {self.boxes} boxes, {self.cadence}, from {begins}{listening}"
 
     @property
     def progress(self) -> Path:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from sim.arrays import HOUR_MS
-from sim.readings import payloads
+from sim.readings import Readings, payloads
 from sim.sensors import Sensors
 from sim.truth import Truth
 
@@ -56,6 +56,19 @@ class Tape:
             if self._next < len(self._messages) or until_at_ms < self._piece_ends_at_ms:
                 return True
             self._make_piece()
+
+    @property
+    def piece_ends_at_ms(self) -> int:
+        """Where the piece ends that is being played, UTC ms: what is interjected lies before it."""
+        return self._piece_ends_at_ms
+
+    def interject(self, readings: Readings) -> None:
+        """Play these too, each in its place in time: all are heard after what was played so far, and within the piece being played."""
+        topics = [self._sensors.topics[thing] for thing in readings.thing.tolist()]
+        more = list(zip(readings.intake.tolist(), topics, payloads(readings, self._sensors.devices), strict=True))
+        rest = [*zip(self._heard_at_ms[self._next :], self._messages[self._next :], strict=True)]
+        rest = sorted([*rest, *zip(readings.heard_at_ms.tolist(), more, strict=True)], key=lambda one: one[0])
+        self._heard_at_ms, self._messages, self._next = [at_ms for at_ms, _ in rest], [message for _, message in rest], 0
 
     def acknowledged_before_ms(self, played_until_ms: int) -> int:
         """Everything heard before this fleet time is acknowledged, given that `play(played_until_ms)` was called last."""

@@ -16,7 +16,7 @@ from cargo.signals import SIGNALS
 from sim.arrays import NEVER_MS
 from sim.faults import GATEWAYS
 from sim.readings import MEASURED, Readings
-from sim.sensors import Sensors
+from sim.sensors import Sensors, Span
 from sim.stages import INTAKES, NOWHERE
 from sim.stowage import slot_text
 
@@ -69,6 +69,15 @@ class Truth:
         lines = [json.dumps(cause) for cause in causes(self._sensors)]
         _write(self.folder / "causes.jsonl", ("\n".join(lines) + "\n").encode())
 
+    def write_asked(self, span: Span, readings: Readings) -> None:
+        """Write down what devices report because they were asked to, before the first of it is published."""
+        name = f"asked-{span.since_ms}-{span.until_ms}-{span.intake}-{span.every_ms}.parquet"
+        _replace(self.folder / name, rows_of(readings, self._sensors))
+
+    def asked(self) -> list[Span]:
+        """The spans of all that was written down so, in order of time."""
+        return sorted(Span(*map(int, file.stem.split("-")[1:])) for file in self.folder.glob("asked-*.parquet"))
+
     def write(self, from_at_ms: int, readings: Readings) -> None:
         """Write down the readings of one span of time, before the first of them is published."""
         if len(readings):
@@ -81,7 +90,11 @@ def published(folder: Path, until_at_ms: int = NEVER_MS) -> pa.Table:
     While the simulator runs, ask only up to the time its progress file tells: beyond it a message may still be on its way.
     """
     files = sorted(folder.glob("readings-*.parquet"), key=lambda file: int(file.stem.split("-")[1]))
+    if asked := sorted(folder.glob("asked-*.parquet")):
+        files += asked
     whole = pa.concat_tables([SCHEMA.empty_table(), *(pq.read_table(file, schema=SCHEMA) for file in files)])
+    if asked:
+        whole = whole.sort_by("heard_at_ms")
     return whole.filter(pa.compute.field("heard_at_ms") < until_at_ms)
 
 

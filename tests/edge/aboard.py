@@ -28,11 +28,11 @@ Message = tuple[str, bytes]
 class ShipProcess(NodeProcess):
     """`landfall ship` in `folder`; `more`: further settings."""
 
-    def __init__(self, folder: Path, more: str = "", clock: str = "wall", endpoint: bool = True) -> None:
+    def __init__(self, folder: Path, more: str = "", clock: str = "wall", endpoint: bool = True, identity: str = SHIP) -> None:
         self.mqtt_port = free_port()
         listens = f'[intake.endpoint]\nport = {self.mqtt_port}\nanonymous_publish = ["landfall/#"]\n' if endpoint else ""
         settings = (
-            f'[node]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "ship"}"\n'
+            f'[node]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{identity}"\nfolder = "{folder / "ship"}"\n'
             f'port = {{port}}\ntoken = "{TOKEN}"\nclock = "{clock}"\n{listens}{more}'
         )
         super().__init__(folder, "ship", NODE, TOKEN, settings)
@@ -53,9 +53,9 @@ class ShipProcess(NodeProcess):
 
 
 @contextmanager
-def ship(folder: Path, more: str = "", clock: str = "wall", endpoint: bool = True) -> Iterator[ShipProcess]:
+def ship(folder: Path, more: str = "", clock: str = "wall", endpoint: bool = True, identity: str = SHIP) -> Iterator[ShipProcess]:
     """A ship that is killed at the end whatever happens; not started yet."""
-    process = ShipProcess(folder, more, clock, endpoint)
+    process = ShipProcess(folder, more, clock, endpoint, identity)
     try:
         yield process
     finally:

@@ -16,14 +16,14 @@ STARTED_WITHIN_S = 10.0
 class Mosquitto:
     """The broker with the settings `intake.broker` asks for: it keeps whatever its subscribers have not acknowledged."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "", anonymous: bool = True) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self._config = folder / "mosquitto.conf"
         self._config.write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"
-            f"set_tcp_nodelay true\npersistence true\npersistence_location {folder}/\nautosave_interval 1\nuser root\n"
+            f"listener {self.port} 127.0.0.1\nallow_anonymous {str(anonymous).lower()}\nmax_queued_messages 0\nmax_inflight_messages 0\n"
+            f"set_tcp_nodelay true\npersistence true\npersistence_location {folder}/\nautosave_interval 1\nuser root\n{more}"
         )
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -48,9 +48,9 @@ class Mosquitto:
 
 
 @contextmanager
-def mosquitto(folder: Path) -> Iterator[Mosquitto]:
-    """A running Mosquitto."""
-    broker = Mosquitto(folder)
+def mosquitto(folder: Path, more: str = "", anonymous: bool = True) -> Iterator[Mosquitto]:
+    """A running Mosquitto; `more`: further settings."""
+    broker = Mosquitto(folder, more, anonymous)
     broker.start()
     try:
         yield broker

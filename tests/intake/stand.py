@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
@@ -121,7 +121,7 @@ class Publisher:
         self.client.reconnect_delay_set(1, 1)
         self.client.connect_async("127.0.0.1", port, keep_alive_s)
 
-    def __enter__(self) -> Publisher:
+    def __enter__(self) -> Self:
         self.client.loop_start()
         return self
 

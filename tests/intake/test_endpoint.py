@@ -251,7 +251,7 @@ async def test_refusals_on_the_wire(tmp_path: Path) -> None:
         assert (await ask(port, connect_5 + publish_packet(0, 0x34, v5=True)))[-4:] == b"\xe0\2\x9b\0"  # QoS 2: DISCONNECT 0x9B
         assert await ask(port, CONNECT_311 + packet(0x82, b"\0\7\0\1#\1\0\1a\0"), 10) == accepted + b"\x90\4\0\7\x80\x80"
         suback = await ask(port, connect_5 + packet(0x82, b"\0\7\0\0\1#\1") + b"\xc0\0" + b"\xe0\0")
-        assert suback[-8:] == b"\x90\4\0\7\0\x87" + b"\xd0\0"
+        assert suback[-8:] == b"\x90\4\0\7\0\xa2" + b"\xd0\0"
         assert await ask(port, packet(0x10, b"\0\6MQIsdp\3\2\0\x3c\0\2it")) == b"\x20\2\0\1"
         assert await ask(port, packet(0x10, b"\0\4MQTT\6\2\0\x3c\0\0\2it")) == b"\x20\2\0\1"
         assert await ask(port, packet(0x10, b"\0\4MQTT\4\0\0\x3c\0\0")) == b"\x20\2\0\2"  # no identifier, but a session wanted

@@ -18,6 +18,7 @@ import pytest
 from paho.mqtt.client import Client, MQTTMessage, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion
 
+from sim.arrays import NEVER_MS
 from sim.publish import Publisher
 from sim.readings import MEASURED
 from sim.sensors import Sensors
@@ -83,11 +84,11 @@ def logged(node: Stand) -> Counter[tuple[Any, ...]]:
     )
 
 
-def truth(folder: Path) -> Counter[tuple[Any, ...]]:
+def truth(folder: Path, from_at_ms: int = 0, until_at_ms: int = NEVER_MS) -> Counter[tuple[Any, ...]]:
     """The truth in the same form, repeats left out."""
     rows: Counter[tuple[Any, ...]] = Counter()
-    for row in published(folder).to_pylist():
-        if not row["repeat"]:
+    for row in published(folder, until_at_ms).to_pylist():
+        if not row["repeat"] and row["heard_at_ms"] >= from_at_ms:
             _, kind, thing, what = row["mqtt_topic"].split("/")
             topic = thing if kind == "containers" else f"{thing}.{what}"
             signals = {name: row[name] for name in (*MEASURED, "gateway") if row[name] is not None}

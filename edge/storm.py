@@ -1,0 +1,43 @@
+"""Storm mode of a ship: her node asks devices that listen for a shorter interval while she rolls, by what her watch heard of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from cargo.stormmode import Asking, StormRules
+from intake.serving import Intake
+from intake.watching import Watching
+from streams.node.node import Node
+
+LOOK_S = 0.5
+"""So long rests the look at how she rolls: at thousands of times the fleet's speed the watch hears of it at every step."""
+_log = logging.getLogger(__name__)
+
+
+class StormMode:
+    """`run` it as background work of a ship's node. Whatever the sensors' way in is, it says what is asked there."""
+
+    def __init__(self, node: Node, intake: Intake, watching: Watching, rules: StormRules) -> None:
+        self._metrics, self._intake, self._watching = node.metrics, intake, watching
+        self._asking = Asking(node.settings.identity, rules)
+        self.interval_s: int | None = None
+        """What is asked for now; None: nothing."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._watching.muster()  # once its memory is taken up
+        while True:
+            request = self._asking.due(*self._watching.rolls())
+            if request is not None:
+                if request.interval_s != self.interval_s:
+                    _log.info("storm mode: devices are asked to report %s", _in_words(request.interval_s))
+                self.interval_s = request.interval_s
+                self._intake.ask(request.to_bytes())
+                self._metrics.count("storm_requests")
+                self._metrics.gauge("storm_interval_s", request.interval_s or 0)
+            await asyncio.sleep(LOOK_S)
+
+
+def _in_words(interval_s: int | None) -> str:
+    return "as usual" if interval_s is None else f"every {interval_s} s"

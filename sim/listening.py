@@ -1,0 +1,64 @@
+"""Devices that do as they are asked: in storm mode those on deck report as often as the node of their ship wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from cargo.stormmode import Request
+from sim.readings import Readings
+from sim.sensors import Sensors, Span
+from sim.tape import Tape
+from sim.truth import Truth
+
+
+class Listening:
+    """A seeded `share` of the boxes, and what each intake asked of them last. Belongs to the tape's thread.
+
+    A request counts from the fleet time up to which the tape was played when it was heard, for as long as it says. What was asked before a
+    restart is reported again as it was, from the truth; so an intake knows it as a repeat.
+    """
+
+    def __init__(self, sensors: Sensors, truth: Truth, share: float, from_at_ms: int) -> None:
+        self._sensors, self._truth = sensors, truth
+        boxes = np.arange(len(sensors.world.boxes))
+        self.boxes = boxes[sensors.world.chance.uniform("listens", boxes) < share]
+        self._again = [span for span in truth.asked() if span.until_ms > from_at_ms]
+        self._told_until_ms = max((span.until_ms for span in self._again), default=from_at_ms)
+        self._made_until_ms = from_at_ms
+        self._asked: dict[int, Span] = {}
+
+    def hear(self, requests: Iterable[tuple[int, Request]]) -> None:
+        """These were asked, each at the intake with that index."""
+        for intake, request in requests:
+            self._asked.pop(intake, None)
+            if request.interval_s is not None:
+                since_ms = max(self._made_until_ms, self._told_until_ms)
+                self._asked[intake] = Span(since_ms, since_ms + request.holds_s * 1_000, intake, request.interval_s * 1_000)
+
+    def play(self, tape: Tape, until_at_ms: int) -> None:
+        """Play the tape up to then, as far as the outlet takes it, with what listening devices report in its place."""
+        while self._made_until_ms <= until_at_ms:
+            if not tape.play(self._made_until_ms):
+                return
+            until_ms = min(until_at_ms + 1, tape.piece_ends_at_ms)
+            for readings in self._due(self._made_until_ms, until_ms):
+                tape.interject(readings)
+            self._made_until_ms = until_ms
+        tape.play(until_at_ms)
+
+    def _due(self, since_ms: int, until_ms: int) -> Iterator[Readings]:
+        for span in self._again:
+            if (cut := _cut(span, since_ms, until_ms)) is not None:
+                yield self._sensors.asked(cut, self.boxes)
+        for span in self._asked.values():
+            if (cut := _cut(span, since_ms, until_ms)) is not None:
+                readings = self._sensors.asked(cut, self.boxes)
+                self._truth.write_asked(cut, readings)
+                yield readings
+
+
+def _cut(span: Span, since_ms: int, until_ms: int) -> Span | None:
+    since, until = max(span.since_ms, since_ms), min(span.until_ms, until_ms)
+    return Span(since, until, span.intake, span.every_ms) if since < until else None
