@@ -39,6 +39,7 @@ async def run_ship(settings: ShipSettings) -> None:
         companions=companions,
     )
     intake.strangers = watching.strangers
+    intake.sessions_file = settings.node.folder / "mqtt.sessions"
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters, settings.port_patience_s, settings.takeover_s)

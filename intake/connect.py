@@ -11,7 +11,8 @@ _V311, _V5 = 4, 5
 _TEXTS = frozenset({0x03, 0x08, 0x12, 0x15, 0x1A, 0x1C, 0x1F})
 _BINARIES = frozenset({0x09, 0x16})
 _FIXED_BYTES = {0x01: 1, 0x02: 4, 0x11: 4, 0x17: 1, 0x18: 4, 0x19: 1, 0x21: 2, 0x22: 2, 0x27: 4}
-_AUTHENTICATION_METHOD, _PACKET_BYTES_MAX = 0x15, 0x27
+_SESSION_EXPIRY, _AUTHENTICATION_METHOD, _WILL_DELAY, _PACKET_BYTES_MAX = 0x11, 0x15, 0x18, 0x27
+FOREVER_S = 0xFFFFFFFF
 PACKET_BYTES_MAX = 268_435_460
 """The longest packet that MQTT can write: what a client takes that says nothing of it."""
 
@@ -22,16 +23,18 @@ class VersionRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """What is to be published for the client when its connection ends without a DISCONNECT."""
+    """What is to be published for the client when its connection ends without a DISCONNECT, and does not come back within `delay_s`."""
 
     topic: bytes
     payload: bytes
     qos: int
+    delay_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """A CONNECT packet. `keep_alive_s` 0: the client does not want to be watched. `packet_bytes_max`: what it takes at most."""
+    """A CONNECT packet. `keep_alive_s` 0: the client does not want to be watched. `packet_bytes_max`: what it takes at most.
+    `session_expiry_s`: how long its session is to be kept after it has left."""
 
     v5: bool
     client_id: str
@@ -41,6 +44,7 @@ class Connect:
     password: bytes | None
     will: Will | None
     packet_bytes_max: int = PACKET_BYTES_MAX
+    session_expiry_s: int = 0
 
 
 def read_connect(body: bytes) -> Connect:
@@ -60,16 +64,27 @@ def read_connect(body: bytes) -> Connect:
     client_id = reader.text()
     will = None
     if has_will:
-        if v5:
-            reader.properties()
-        will = Will(topic=reader.binary(), payload=reader.binary(), qos=will_qos)
+        delay_s = int.from_bytes(reader.properties().get(_WILL_DELAY, b""), "big") if v5 else 0
+        will = Will(topic=reader.binary(), payload=reader.binary(), qos=will_qos, delay_s=delay_s)
     username = reader.text() if flags & 0x80 else None
     password = reader.binary() if flags & 0x40 else None
     reader.finish()
     if len(client_id) > CLIENT_ID_CHARS_MAX or not (client_id == "" or client_id.isprintable()):
         raise Violation(Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client identifier is at most {CLIENT_ID_CHARS_MAX} printable characters")
     packet_bytes_max = int.from_bytes(properties.get(_PACKET_BYTES_MAX, b""), "big") or PACKET_BYTES_MAX
-    return Connect(v5, client_id, bool(flags & 0x02), keep_alive_s, username, password, will, packet_bytes_max)
+    clean = bool(flags & 0x02)
+    expiry_s = int.from_bytes(properties.get(_SESSION_EXPIRY, b""), "big") if v5 else FOREVER_S * (not clean)
+    return Connect(v5, client_id, clean, keep_alive_s, username, password, will, packet_bytes_max, expiry_s)
+
+
+def read_disconnect(body: bytes) -> tuple[int, int | None]:
+    """An MQTT 5 DISCONNECT: its reason, and how long the session is kept if it says so (s). Raises Violation when it does not read."""
+    reader = _Reader(body)
+    reason = reader.byte() if body else 0
+    properties = reader.properties() if len(body) > 1 else {}
+    reader.finish()
+    expiry = properties.get(_SESSION_EXPIRY)
+    return reason, None if expiry is None else int.from_bytes(expiry, "big")
 
 
 class _Reader:
@@ -121,7 +136,7 @@ class _Reader:
             elif name == 0x26:
                 value, _ = inner.binary(), inner.binary()
             else:
-                raise Violation(Reason.MALFORMED_PACKET, f"property 0x{name:02x} in a CONNECT")
+                raise Violation(Reason.MALFORMED_PACKET, f"property 0x{name:02x} in a CONNECT or DISCONNECT")
             found[name] = value
         return found
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from intake.arrivals import Outcome, Publish, Sender
-from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, Will, read_connect
-from intake.logins import Gateway, Logins
+from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, Will, read_connect, read_disconnect
+from intake.logins import Gateway, Logins, is_topic_name
 from intake.packets import (
     PINGRESP,
     Control,
@@ -22,13 +23,14 @@ from intake.packets import (
     pubacks,
     welcome_properties,
 )
+from intake.sessions import SESSION_S_MAX
 from intake.settings import EndpointSettings
 from intake.subscriptions import Subscription, request_packet, subscribe, unsubscribe
 
 KEEP_ALIVE_PATIENCE = 1.5
 """MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
-_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _LOGIN_REFUSED_311 = 1, 2, 4
-_DISCONNECT_WITH_WILL = 0x04
+_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _LOGIN_REFUSED_311, _NOT_AUTHORIZED_311 = 1, 2, 4, 5
+_LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
 _DEAF = "client does not read"
 _NOT_TAKEN = {
     Outcome.MALFORMED: Reason.PAYLOAD_FORMAT_INVALID,
@@ -38,6 +40,15 @@ _NOT_TAKEN = {
     Outcome.FOREIGN: Reason.NOT_AUTHORIZED,
 }
 """What an MQTT 5 client hears in its PUBACK. The message is in `exceptions`: it need not, and should not, be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Who came: the identifier, which the door gives when the client has none; whether its session goes on; and its subscription."""
+
+    client_id: str
+    present: bool
+    subscription: Subscription | None
 
 
 class Door(Protocol):
@@ -54,8 +65,12 @@ class Door(Protocol):
         """A socket is open; False when there are too many."""
         ...
 
-    def joined(self, connection: Connection, client_id: str) -> str:
-        """A client was let in; its identifier, given by the door when it brought none. An older connection of the same one ends."""
+    def joined(self, connection: Connection, connect: Connect) -> Joined:
+        """A client was let in. An older connection of the same one ends, and its session goes on with this one if the client wants it."""
+        ...
+
+    def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
+        """What this client has subscribed to is now this."""
         ...
 
     def published(self, sender: Sender, messages: list[Publish]) -> None:
@@ -66,8 +81,8 @@ class Door(Protocol):
         """What the node asked of devices last; None: nothing yet."""
         ...
 
-    def left(self, connection: Connection) -> None:
-        """The socket is closed."""
+    def left(self, connection: Connection, will: Will | None) -> None:
+        """The socket is closed; `will` is to be published for it (`Connection.checked`), at once or later."""
         ...
 
     def ending(self, connection: Connection, detail: str) -> None:
@@ -91,7 +106,8 @@ class Connection(asyncio.Protocol):
         self._keep_alive_s = 0
         self._heard_at_s = door.now_s()
         self._packet_bytes_max = PACKET_BYTES_MAX
-        self._subscription: Subscription | None = None
+        self.subscription: Subscription | None = None
+        self.session_expiry_s = 0
         self.gateway: Gateway | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -118,14 +134,12 @@ class Connection(asyncio.Protocol):
             self._take(packets)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone. What was published and is not acknowledged yet stays on its way to the log; the will is published."""
+        """The socket is gone. What was published and is not acknowledged yet stays on its way to the log; the will is the door's now."""
         if self._login is not None:
             self._login.cancel()
-        if self._will is not None and self.gateway is not None and self.gateway.may_publish(self._will.topic):
-            self._door.published(self, [Publish(self._will.topic, self._will.payload)])
-        self._will = None
+        will, self._will = self._will, None
         self._transport = None
-        self._door.left(self)
+        self._door.left(self, will)
 
     def pause_writing(self) -> None:
         """The client does not read its acknowledgements: then nothing more is read from it."""
@@ -171,9 +185,9 @@ class Connection(asyncio.Protocol):
     def tell(self, request: bytes, retained: bool = False) -> None:
         """What the node asks of devices now, or asked last (`retained`), if this client has subscribed to it. One that does not read, or
         takes no packet so long, does not hear it."""
-        if self._subscription is None or self._transport is None or self._transport.is_closing() or _DEAF in self._reasons_not_to_read:
+        if self.subscription is None or self._transport is None or self._transport.is_closing() or _DEAF in self._reasons_not_to_read:
             return
-        said = request_packet(self._reader.v5, request, flagged=retained or self._subscription.keeps_flag)
+        said = request_packet(self._reader.v5, request, flagged=retained or self.subscription.keeps_flag)
         if len(said) <= self._packet_bytes_max:
             self._transport.write(said)
 
@@ -200,7 +214,7 @@ class Connection(asyncio.Protocol):
         try:
             for number, packet in enumerate(packets):
                 if type(packet) is Publish:
-                    publishes.append(self._checked(packet))
+                    publishes.append(self.checked(packet))
                 elif type(packet) is Control and not self._control(packet):
                     self._early = packets[number + 1 :]
                     break
@@ -211,7 +225,8 @@ class Connection(asyncio.Protocol):
         if violation is not None and self._login is None:
             self.end(violation.reason, str(violation))
 
-    def _checked(self, publish: Publish) -> Publish:
+    def checked(self, publish: Publish) -> Publish:
+        """`publish`, refused if this gateway may not. Raises Violation for what MQTT allows nobody."""
         if self.gateway is None:
             raise Violation(Reason.PROTOCOL_ERROR, "a PUBLISH before the CONNECT")
         if not self.gateway.may_publish(publish.topic):
@@ -229,6 +244,8 @@ class Connection(asyncio.Protocol):
 
     def _control(self, packet: Control) -> bool:
         """Handles one packet; False when what follows it must wait or is not to be read."""
+        if packet.head & 0x0F and packet.kind not in (Kind.SUBSCRIBE, Kind.UNSUBSCRIBE):
+            raise Violation(Reason.MALFORMED_PACKET, f"flags 0x{packet.head & 0x0F:x} in packet type {packet.kind}")
         if self._transport is None or (self.gateway is None) != (packet.kind == Kind.CONNECT):
             raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind} at the wrong time")
         v5 = self._reader.v5
@@ -240,11 +257,18 @@ class Connection(asyncio.Protocol):
         elif packet.kind == Kind.SUBSCRIBE:
             self._subscribe(packet)
         elif packet.kind == Kind.UNSUBSCRIBE:
-            answer, ends = unsubscribe(v5, packet, self._subscription)
-            self._subscription = None if ends else self._subscription
+            answer, ends = unsubscribe(v5, packet, self.subscription)
+            if ends and self.subscription is not None:
+                self.subscription = None
+                self._door.subscribed(self, None)
             self._transport.write(answer)
         elif packet.kind == Kind.DISCONNECT:
-            if not (v5 and packet.body[:1] == bytes((_DISCONNECT_WITH_WILL,))):
+            reason, expiry_s = read_disconnect(packet.body) if v5 else (_LEAVES, None)
+            if expiry_s and not self.session_expiry_s:
+                raise Violation(Reason.PROTOCOL_ERROR, "a DISCONNECT that wants a session kept which was to end")
+            if expiry_s is not None:
+                self.session_expiry_s = min(expiry_s, self.session_expiry_s)
+            if reason != _DISCONNECT_WITH_WILL:
                 self._will = None
             self._transport.close()
             return False
@@ -253,11 +277,13 @@ class Connection(asyncio.Protocol):
         return True
 
     def _subscribe(self, packet: Control) -> None:
-        subscribed = subscribe(self._reader.v5, packet, self._subscription)
+        subscribed = subscribe(self._reader.v5, packet, self.subscription)
         if self._transport is not None:
             self._transport.write(subscribed.answer)
         if subscribed.granted is not None:
-            self._subscription = subscribed.granted
+            if self.subscription != subscribed.granted:
+                self._door.subscribed(self, subscribed.granted)
+            self.subscription = subscribed.granted
             if subscribed.say_now and (request := self._door.asked()) is not None:
                 self.tell(request, retained=True)
 
@@ -283,12 +309,17 @@ class Connection(asyncio.Protocol):
         if gateway is None:
             self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")
             return
+        if connect.will is not None and not is_topic_name(connect.will.topic):
+            self._refuse(_NOT_AUTHORIZED_311, Reason.TOPIC_NAME_INVALID, "a will to what is no topic name")
+            return
         self.gateway, self._will, self._keep_alive_s = gateway, connect.will, connect.keep_alive_s
         self._packet_bytes_max = connect.packet_bytes_max
-        client_id = self._door.joined(self, connect.client_id)
-        settings = self._door.settings
-        welcome = welcome_properties(settings.receive_max, settings.packet_bytes_max, None if connect.client_id else client_id)
-        self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome))
+        self.session_expiry_s = min(connect.session_expiry_s, SESSION_S_MAX)
+        joined = self._door.joined(self, connect)
+        self.subscription, settings = joined.subscription, self._door.settings
+        given = None if connect.client_id else joined.client_id
+        welcome = welcome_properties(settings.receive_max, settings.packet_bytes_max, self.session_expiry_s, given)
+        self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome, joined.present))
         self.resume("login")
         early, self._early = self._early, []
         self._take(early)

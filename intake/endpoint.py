@@ -1,36 +1,27 @@
 """The node itself as the MQTT server its sensors and gateways publish to: a door for publishers, not a broker.
 
 MQTT 3.1.1 and 5, QoS 0 and 1. A PUBACK goes out only once the reading, or its record in `exceptions`, is durable. What is refused, and how:
-
-| what | MQTT 5 | MQTT 3.1.1 |
-|---|---|---|
-| QoS 2 | CONNACK says Maximum QoS 1; a PUBLISH: DISCONNECT 0x9B; a will: CONNACK 0x9B | connection closed; a will: CONNACK 1 |
-| SUBSCRIBE to anything but `landfall/devices/interval` | SUBACK 0x87; with wildcards 0xA2, shared 0x9E | SUBACK 0x80 |
-| subscription identifier | DISCONNECT 0xA1 | – |
-| payload longer than `packet_bytes_max` | read past, in `exceptions` (4 KiB, length, SHA-256), then PUBACK 0x97 | the same, PUBACK |
-| topic this gateway may not publish to | in `exceptions`, PUBACK 0x87 | the same, PUBACK |
-| topic that is none of ours; no JSON object; nothing possible in it | in `exceptions`, PUBACK 0x90; 0x99; 0x99 | the same, PUBACK |
-| wrong login, unknown version | CONNACK 0x86, 0x84 | CONNACK 4, 1 |
-| topic alias | never offered; used: DISCONNECT 0x94 | – |
-
-An oversized message is acknowledged instead of the connection being closed on it: a client that repeats what was not acknowledged would
-come back with the same message for ever and bring nothing else. No session is kept: it would hold nothing, as repeats are told by content.
+docs/mqtt.md. A session holds a subscription at most: repeats are told by content.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import ssl
-from itertools import count
+from pathlib import Path
 
 from intake.arrivals import Publish, Sender
-from intake.connection import Connection
+from intake.connect import Connect, Will
+from intake.connection import Connection, Joined
 from intake.logins import Logins
 from intake.packets import Reason
 from intake.pipeline import Pipeline
+from intake.sessions import Key, Sessions
 from intake.settings import EndpointSettings
-from streams.clock import Clock
+from intake.subscriptions import Subscription
+from streams.clock import Clock, WallClock
 from streams.listening import listening
 from streams.metrics import Metrics
 
@@ -41,14 +32,18 @@ _log = logging.getLogger(__name__)
 class Endpoint:
     """Listens, and keeps the connections. Everything on one event loop; use it as `async with Endpoint(…):`."""
 
-    def __init__(self, settings: EndpointSettings, pipeline: Pipeline, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: EndpointSettings, pipeline: Pipeline, clock: Clock, metrics: Metrics, sessions_file: Path | None = None
+    ) -> None:
+        """`sessions_file`: where clients' sessions are kept over a restart; None: they are not."""
         self.settings = settings
         self.logins = Logins(settings)
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
         self._connections: set[Connection] = set()
-        self._clients: dict[tuple[str | None, str], Connection] = {}
-        self._client_of: dict[Connection, tuple[str | None, str]] = {}
-        self._given_ids = count(1)
+        self._clients: dict[Key, Connection] = {}
+        self._client_of: dict[Connection, Key] = {}
+        self._sessions = Sessions(sessions_file, WallClock().now_ms)
+        self._wills: dict[Key, tuple[float, Connection, Will]] = {}
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._asked: bytes | None = None
@@ -84,6 +79,7 @@ class Endpoint:
         for connection in list(self._connections):
             connection.end(Reason.SERVER_SHUTTING_DOWN, "the node ends")
         await self._server.wait_closed()
+        await self._write_sessions()
 
     def ask(self, request: bytes) -> None:
         """Say to all who have subscribed what the node asks of devices, and to whoever subscribes from now on."""
@@ -110,28 +106,48 @@ class Endpoint:
             connection.pause("queue is full")
         return True
 
-    def joined(self, connection: Connection, client_id: str) -> str:
-        """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4)."""
-        client_id = client_id or f"landfall-{next(self._given_ids)}"
+    def joined(self, connection: Connection, connect: Connect) -> Joined:
+        """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4), its session goes on if wanted."""
+        client_id = connect.client_id or f"landfall-{secrets.token_hex(8)}"
         key = (connection.gateway.username if connection.gateway else None, client_id)
         older = self._clients.pop(key, None)
         if older is not None:
             del self._client_of[older]
+            if connect.clean_start:
+                older.session_expiry_s = 0  # its session ends here, so its will waits no longer
             older.end(Reason.SESSION_TAKEN_OVER, f"{client_id!r} connected again")
+        present, subscription = self._sessions.begin(key, clean=connect.clean_start, expiry_s=connection.session_expiry_s)
+        if (waiting := self._wills.pop(key, None)) is not None and not present:
+            self._publish_will(*waiting[1:])
         self._clients[key] = connection
         self._client_of[connection] = key
-        return client_id
+        return Joined(client_id, present, subscription)
+
+    def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
+        """What this client has subscribed to is kept with its session."""
+        self._sessions.subscribed(self._client_of[connection], connection.session_expiry_s, subscription)
 
     def published(self, sender: Sender, messages: list[Publish]) -> None:
         """Messages for the pipeline."""
         self._pipeline.offer(sender, messages)
 
-    def left(self, connection: Connection) -> None:
-        """The socket is closed."""
+    def left(self, connection: Connection, will: Will | None) -> None:
+        """The socket is closed. The will of a client whose session is kept waits as long as it says, and not at all for who took over."""
         self._connections.discard(connection)
-        if (key := self._client_of.pop(connection, None)) is not None:
+        key = self._client_of.pop(connection, None)
+        if key is not None:
             self._clients.pop(key, None)
+            self._sessions.leave(key, connection.session_expiry_s, connection.subscription)
+        if will is not None:
+            delay_s = min(will.delay_s, connection.session_expiry_s)
+            if not delay_s:
+                self._publish_will(connection, will)
+            elif key is not None:
+                self._wills[key] = (self.now_s() + delay_s, connection, will)
         self._metrics.gauge("mqtt_connections", len(self._connections))
+
+    def _publish_will(self, connection: Connection, will: Will) -> None:
+        self.published(connection, [connection.checked(Publish(will.topic, will.payload))])
 
     def ending(self, connection: Connection, detail: str) -> None:
         """The door ends this connection, and why: said in the log and counted."""
@@ -151,3 +167,14 @@ class Endpoint:
             now_s = self.now_s()
             for connection in list(self._connections):
                 connection.end_if_silent(now_s)
+            for key in [key for key, (due_s, *_) in self._wills.items() if due_s <= now_s]:
+                self._publish_will(*self._wills.pop(key)[1:])
+            await self._write_sessions()
+
+    async def _write_sessions(self) -> None:
+        if self._sessions.changed:
+            try:
+                await asyncio.to_thread(self._sessions.write)
+            except OSError as problem:
+                self._metrics.count("mqtt_sessions_not_written")
+                _log.warning("sessions of MQTT clients can not be written, and are tried again: %s", problem)

@@ -37,20 +37,21 @@ class Gateway:
         """
         permit = self._permits.get(topic)
         if permit is None:
-            _check_topic_name(topic)
+            if not is_topic_name(topic):
+                raise Violation(Reason.TOPIC_NAME_INVALID, "a topic name that is no UTF-8, is empty or has wildcards")
             if len(self._permits) >= PERMITS_MAX:
                 self._permits.clear()
             permit = self._permits[topic] = topic != TOPIC and any(pattern.fullmatch(topic) for pattern in self.patterns)
         return permit
 
 
-def _check_topic_name(topic: bytes) -> None:
+def is_topic_name(topic: bytes) -> bool:
+    """Whether MQTT allows a message on it (4.7): UTF-8, not empty, without wildcards or a null character."""
     try:
         topic.decode()
     except UnicodeDecodeError:
-        raise Violation(Reason.TOPIC_NAME_INVALID, "a topic name that is no UTF-8") from None
-    if not topic or _WILDCARDS.search(topic):
-        raise Violation(Reason.TOPIC_NAME_INVALID, "a topic name that is empty or has wildcards")
+        return False
+    return bool(topic) and not _WILDCARDS.search(topic)
 
 
 class Logins:

@@ -244,15 +244,18 @@ def _past_publish_properties(buffer: bytes, at: int, stop: int) -> int:
 PINGRESP = bytes((Kind.PINGRESP << 4, 0))
 
 
-def connack(v5: bool, code: int, properties: bytes = b"") -> bytes:
-    """A CONNACK with `code` (a return code of 3.1.1 or a reason code of 5). No session is ever present: repeats are told by content."""
-    body = bytes((0, code)) + (_with_length(properties) if v5 else b"")
+def connack(v5: bool, code: int, properties: bytes = b"", present: bool = False) -> bytes:
+    """A CONNACK with `code` (a return code of 3.1.1 or a reason code of 5), and whether the client's session goes on."""
+    body = bytes((present, code)) + (_with_length(properties) if v5 else b"")
     return packet(Kind.CONNACK << 4, body)
 
 
-def welcome_properties(receive_max: int, packet_bytes_max: int, assigned_client_id: str | None) -> bytes:
-    """What a v5 CONNACK says of this door: QoS 1 at most, its limits, no session kept, no wildcard, shared or numbered subscriptions."""
-    said = struct.pack(">BIBHBBBI", 0x11, 0, 0x21, receive_max, 0x24, 1, 0x27, packet_bytes_max) + bytes((0x28, 0, 0x29, 0, 0x2A, 0))
+def welcome_properties(receive_max: int, packet_bytes_max: int, session_expiry_s: int, assigned_client_id: str | None) -> bytes:
+    """What a v5 CONNACK says of this door: QoS 1 at most, its limits, how long a session is kept, no wildcard, shared or numbered
+    subscriptions."""
+    said = struct.pack(">BIBHBBBI", 0x11, session_expiry_s, 0x21, receive_max, 0x24, 1, 0x27, packet_bytes_max) + bytes(
+        (0x28, 0, 0x29, 0, 0x2A, 0)
+    )
     if assigned_client_id is not None:
         name = assigned_client_id.encode()
         said += struct.pack(">BH", 0x12, len(name)) + name

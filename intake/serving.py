@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -37,8 +38,10 @@ class Intake:
         """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port.
 
         `strangers`, set before `run`: of container numbers, those this node does not know; readings of them are taken, and counted as such.
+        `sessions_file`, too: where sessions of the endpoint's clients are kept over a restart.
         """
         self.strangers: Strangers | None = None
+        self.sessions_file: Path | None = None
         self._others, self._companions = others, companions
         self._settings, self._clock, self._metrics = settings, clock, metrics
         self._endpoint: Endpoint | None = None
@@ -78,7 +81,7 @@ class Intake:
         pipeline = await asyncio.to_thread(self._pipeline, sink, log, node)
         async with AsyncExitStack() as stack:
             if settings.endpoint is not None:
-                endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics)
+                endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics, self.sessions_file)
                 self._endpoint = await stack.enter_async_context(endpoint)
                 if self._asked is not None:
                     endpoint.ask(self._asked)

@@ -37,6 +37,7 @@ class PortNode:
                 companions=companions,
             )
             self.intake.strangers = self._watching.strangers
+            self.intake.sessions_file = settings.node.folder / "mqtt.sessions"
             self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s
             self.node.add_background("intake", self._take_in)
             self.node.needs("the quay's endpoint", lambda: self.intake.listens)

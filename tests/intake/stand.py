@@ -80,7 +80,7 @@ async def stand(
     pipeline = Pipeline(committer, log, "ship-a", clock, metrics, pipeline_settings, strangers=strangers)
     running = asyncio.create_task(pipeline.run())
     try:
-        async with Endpoint(settings, pipeline, clock, metrics) as endpoint:
+        async with Endpoint(settings, pipeline, clock, metrics, folder / "mqtt.sessions") as endpoint:
             yield Stand(log, pipeline, metrics, endpoint)
     finally:
         running.cancel()

@@ -1,0 +1,96 @@
+"""Sessions of the endpoint's clients: that one is kept, and what it subscribes to, across connections and the node's restarts.
+
+A publisher that comes back and is told that its session is present goes on with what was not acknowledged; told that it is not, MQTT 5 has
+it forget these messages. So sessions outlive a restart: in a file, written soon after they change. A crash may lose the last second's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from intake.subscriptions import Subscription
+
+SESSION_S_MAX = 7 * 86_400
+"""So long a session is kept at most after its client has left; 3.1.1 knows no limit of its own."""
+SESSIONS_MAX = 65_536
+Key = tuple[str | None, str]
+"""A login's name (None: without one) and a client identifier."""
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    username: str | None
+    client_id: str
+    expiry_s: int
+    left_at_ms: int
+    subscription: Subscription | None
+
+
+class Sessions:
+    """The sessions of one endpoint. `now_ms`: wall time. Without a `file` they end with the process."""
+
+    def __init__(self, file: Path | None, now_ms: Callable[[], int]) -> None:
+        self._file, self._now_ms = file, now_ms
+        self._kept: dict[Key, _Kept] = {}
+        self._connected: set[Key] = set()
+        self.changed = False
+        for one in self._read():
+            one.left_at_ms = one.left_at_ms or now_ms()
+            self._kept[one.username, one.client_id] = one
+
+    def begin(self, key: Key, *, clean: bool, expiry_s: int) -> tuple[bool, Subscription | None]:
+        """A client has connected: whether its session was there and goes on, and its subscription. With `clean` it begins anew; with
+        `expiry_s` 0 it ends with the connection."""
+        before = self._kept.pop(key, None)
+        goes_on = before is not None and not clean and not self._is_over(before)
+        subscription = before.subscription if before is not None and goes_on else None
+        self._connected.add(key)
+        self._keep(key, expiry_s, 0, subscription)
+        self.changed = self.changed or before is not None
+        return goes_on, subscription
+
+    def subscribed(self, key: Key, expiry_s: int, subscription: Subscription | None) -> None:
+        """The subscription of a connected client is now this."""
+        self._keep(key, expiry_s, 0, subscription)
+
+    def leave(self, key: Key, expiry_s: int, subscription: Subscription | None) -> None:
+        """The client's connection has ended; its session is kept for `expiry_s` more."""
+        self._connected.discard(key)
+        before = self._kept.pop(key, None)
+        self.changed = self.changed or before is not None
+        self._keep(key, expiry_s, self._now_ms(), subscription)
+
+    def write(self) -> None:
+        """The file holds what is kept now; before a power cut's end that, or what it held before. Raises OSError; then try again."""
+        self.changed = False
+        if self._file is None:
+            return
+        draft = self._file.with_suffix(".draft")
+        try:
+            draft.write_bytes(msgspec.msgpack.encode([one for one in self._kept.copy().values() if not self._is_over(one)]))
+            os.replace(draft, self._file)
+        except OSError:
+            self.changed = True
+            raise
+
+    def _keep(self, key: Key, expiry_s: int, left_at_ms: int, subscription: Subscription | None) -> None:
+        if not expiry_s:
+            return
+        self._kept[key] = _Kept(*key, expiry_s, left_at_ms, subscription)
+        self.changed = True
+        if len(self._kept) > SESSIONS_MAX:
+            longest_gone = next((one for one in self._kept if one not in self._connected), None)
+            self._kept.pop(key if longest_gone is None else longest_gone)
+
+    def _is_over(self, one: _Kept) -> bool:
+        return bool(one.left_at_ms) and self._now_ms() - one.left_at_ms > one.expiry_s * 1_000
+
+    def _read(self) -> list[_Kept]:
+        """What the file holds; nothing when there is none or it does not read: a session less is a message brought again at most."""
+        try:
+            return [] if self._file is None else msgspec.msgpack.decode(self._file.read_bytes(), type=list[_Kept])
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return []

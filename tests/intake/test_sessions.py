@@ -1,0 +1,171 @@
+"""Goal: a client that comes back finds its session as MQTT says, wills wait for it, and no client can make the node keep without end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+import pytest
+
+import intake.logins
+import intake.routes
+import intake.sessions
+from cargo.stormmode import REQUEST_TOPIC
+from intake.logins import Gateway
+from intake.packets import packet
+from intake.routes import Routes, topic_pattern
+from intake.sessions import SESSION_S_MAX, Sessions
+from intake.subscriptions import Subscription
+from tests.intake.stand import TOPIC, Publisher, eventually, payload, stand
+from tests.intake.test_endpoint import CONNECT_311, ask, publish_packet
+
+LEAVE = b"\xe0\0"
+ME = b"\0\2me"
+KEPT_311 = packet(0x10, b"\0\4MQTT\4\0\0\x3c" + ME)
+SUBSCRIBE_311 = packet(0x82, b"\0\7" + struct.pack(">H", len(REQUEST_TOPIC)) + REQUEST_TOPIC.encode() + b"\1")
+
+
+def connect_5(expiry_s: int | None = None, clean: bool = False, will_delay_s: int | None = None, will_topic: str = TOPIC) -> bytes:
+    """A CONNECT; with a will if there is a delay for it."""
+    said = b"" if expiry_s is None else b"\x11" + struct.pack(">I", expiry_s)
+    will = b""
+    if will_delay_s is not None:
+        will = b"\5\x18" + struct.pack(">I", will_delay_s)
+        will += b"".join(struct.pack(">H", len(one)) + one for one in (will_topic.encode(), payload(7)))
+    flags = clean * 2 | bool(will) * 4
+    return packet(0x10, b"\0\4MQTT\5" + bytes((flags, 0, 0x3C, len(said))) + said + ME + will)
+
+
+async def present(port: int, connect: bytes, leave: bytes = LEAVE) -> bool:
+    """Connect and leave: whether the session was there."""
+    heard = await ask(port, connect + leave)
+    assert heard[0] == 0x20
+    return bool(heard[2])
+
+
+async def test_a_session_is_there_as_long_as_its_client_wants(tmp_path: Path) -> None:
+    async with stand(tmp_path) as one:
+        port = one.endpoint.port
+        assert [await present(port, KEPT_311) for _ in range(2)] == [False, True]
+        assert not await present(port, CONNECT_311.replace(b"it", b"me")), "a clean one begins anew"
+        assert not await present(port, KEPT_311), "and leaves nothing"
+        assert await present(port, connect_5(60))
+        assert await present(port, connect_5(), packet(0xE0, b"\0"))
+        assert not await present(port, connect_5(60)), "without an expiry it ended"
+        assert await present(port, connect_5(60), packet(0xE0, b"\0\5\x11\0\0\0\0"))
+        assert not await present(port, connect_5(60)), "a DISCONNECT ended it"
+        assert not await present(port, connect_5(60, clean=True))
+        assert await present(port, connect_5(60))
+        assert (await ask(port, connect_5() + packet(0xE0, b"\0\5\x11\0\0\0\1")))[-4:] == b"\xe0\2\x82\0", (
+            "what was to end is not kept after all"
+        )
+        limited = await ask(port, connect_5(0xFFFFFFFF) + LEAVE)
+        assert b"\x11" + struct.pack(">I", SESSION_S_MAX) in limited, "it hears how long its session is kept"
+    async with stand(tmp_path) as one:
+        assert await present(one.endpoint.port, connect_5(60)), "a restart ends none"
+
+
+async def test_its_subscription_goes_on(tmp_path: Path) -> None:
+    async with stand(tmp_path) as one:
+        assert (await ask(one.endpoint.port, KEPT_311 + SUBSCRIBE_311 + LEAVE))[-5:] == b"\x90\3\0\7\0"
+    async with stand(tmp_path) as one:
+        reader, writer = await asyncio.open_connection("127.0.0.1", one.endpoint.port)
+        writer.write(KEPT_311)
+        assert await reader.readexactly(4) == b"\x20\2\1\0"
+        one.endpoint.ask(b"{}")
+        said = packet(0x30, SUBSCRIBE_311[4:-1] + b"{}")
+        assert await reader.readexactly(len(said)) == said
+        writer.close()
+
+
+async def test_a_will_waits_for_who_may_come_back(tmp_path: Path) -> None:
+    """Within its delay: never said. Anew: said at once. No session to come back to: at once, whatever the delay."""
+    async with stand(tmp_path) as one:
+        port = one.endpoint.port
+
+        async def breaks_off(connect: bytes) -> None:
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                await asyncio.to_thread(client.sendall, connect)
+                await asyncio.to_thread(client.recv, 1)
+            await eventually(lambda: one.metrics.body(0, 0)["gauges"]["mqtt_connections"] == 0)
+
+        await breaks_off(connect_5(60, will_delay_s=60))
+        assert await present(port, connect_5(60))
+        await breaks_off(connect_5(60, will_delay_s=60))
+        assert not one.rows("containers")
+        assert not await present(port, connect_5(clean=True))
+        await eventually(lambda: one.counts().get("intake_stale", 0) == 1)
+        await breaks_off(connect_5(None, will_delay_s=60))
+        await eventually(lambda: one.counts().get("intake_repeated", 0) == 1)
+        await breaks_off(connect_5(60, will_delay_s=1))
+        await eventually(lambda: one.counts().get("intake_repeated", 0) == 2)
+
+
+async def test_a_will_that_may_not_be_said_is_refused_or_counted(tmp_path: Path) -> None:
+    async with stand(tmp_path) as one:
+        port = one.endpoint.port
+        refused = await ask(port, connect_5(will_delay_s=0, will_topic="landfall/#"))
+        assert refused == b"\x20\3\0\x90\0"
+        await ask(port, connect_5(will_delay_s=0, will_topic="elsewhere") + b"\xc1\0")  # flags that no PINGREQ has
+        await eventually(lambda: one.counts().get("intake_foreign", 0) == 1)
+        assert one.metrics.body(0, 0)["gauges"]["mqtt_connections"] == 0, "and nobody stays behind"
+
+
+async def test_clients_that_share_an_identifier_cost_the_others_nothing(tmp_path: Path) -> None:
+    """They end each other's connections again and again; what each was told is received is there, once."""
+    async with stand(tmp_path) as one:
+        with Publisher(one.endpoint.port, client_id="sound") as sound:
+            for n in range(40):
+                heard = await ask(one.endpoint.port, KEPT_311 + publish_packet(n), 8)
+                assert heard[4:6] == b"\x40\2"
+            mids = {sound.publish(TOPIC, payload(n)) for n in range(60)}
+            await asyncio.to_thread(sound.wait, lambda p: p.acknowledged.keys() >= mids)
+            assert sound.disconnects == []
+        assert len(one.rows("containers")) == 60
+
+
+def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((intake.logins, "PERMITS_MAX"), (intake.routes, "ROUTES_MAX"), (intake.sessions, "SESSIONS_MAX")):
+        monkeypatch.setattr(module, name, 50)
+    gateway, routes, sessions = Gateway(None, (topic_pattern("landfall/#"),)), Routes(), Sessions(None, lambda: 1_000)
+    for n in range(500):
+        topic = f"landfall/containers/A{n}/reading".encode()
+        assert gateway.may_publish(topic)
+        assert routes.route(topic) is not None
+        sessions.begin((None, str(n)), clean=False, expiry_s=60)
+        sessions.leave((None, str(n)), 60, None)
+    assert max(len(gateway._permits), len(routes._known), len(sessions._kept)) <= 50
+    assert sessions.begin((None, "499"), clean=False, expiry_s=60)[0], "the last are kept"
+
+
+def test_a_session_outlives_a_kill_and_not_its_time(tmp_path: Path) -> None:
+    now_ms = [1_000_000]
+    file = tmp_path / "sessions"
+
+    def reopened() -> Sessions:
+        return Sessions(file, lambda: now_ms[0])
+
+    one, heard = reopened(), Subscription(keeps_flag=True)
+    one.begin((None, "a"), clean=False, expiry_s=10)
+    one.subscribed((None, "a"), 10, heard)
+    one.begin(("gw", "b"), clean=False, expiry_s=100)
+    one.leave(("gw", "b"), 100, None)
+    assert one.changed
+    one.write()
+    now_ms[0] += 50_000
+    assert reopened().begin((None, "a"), clean=False, expiry_s=10) == (True, heard), "connected when it was killed: its time begins now"
+    assert reopened().begin(("gw", "b"), clean=False, expiry_s=100) == (True, None)
+    now_ms[0] += 51_000
+    assert reopened().begin(("gw", "b"), clean=False, expiry_s=100) == (False, None)
+    file.write_bytes(b"damaged")
+    assert reopened().begin((None, "a"), clean=False, expiry_s=10) == (False, None)
+
+
+async def test_a_5_client_that_asks_for_none_is_told_so(tmp_path: Path) -> None:
+    async with stand(tmp_path) as one:
+        with Publisher(one.endpoint.port, mqtt.MQTTv5) as publisher:
+            await publisher.welcomed()
+            assert vars(publisher.welcome)["SessionExpiryInterval"] == 0
