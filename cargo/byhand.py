@@ -16,6 +16,7 @@ from cargo.judge import case_of
 from cargo.lost import CONFIRMED_STATES, DECIDED_BY_PEOPLE, GONE_STATES, Decision, Evidence, State, Witness, decide
 from cargo.outcome import Made, Outcome, event
 from cargo.registry import AtMs, need_plain
+from cargo.silence import end_silence
 from cargo.state import WatchState
 
 Word = Literal["seen", "collapsed", "gone", "ashore"]
@@ -93,6 +94,7 @@ def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witnes
     box = state.memory.boxes.get(number)
     if box is None or to not in DECIDED_BY_PEOPLE.get(box.state, ()):
         raise ValueError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}")
+    end_silence(state, box, at_ms, witness.proof.detail)
     if to in GONE_STATES:
         _gone(state, box, to, at_ms, witness)
     else:

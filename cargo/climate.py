@@ -1,4 +1,5 @@
-"""What a booking may ask of the watch over its boxes: limits of its own, as the registry holds them; what is left out stays as it is."""
+"""What a booking, or a size and type of container, may ask of the watch over its boxes: limits of its own, as the registry holds them;
+what is left out stays as it is."""
 
 from __future__ import annotations
 
@@ -11,11 +12,15 @@ Degrees = Annotated[float, Meta(gt=0, le=50)]
 Share = Annotated[float, Meta(ge=0, le=100)]
 LastsMs = Annotated[int, Meta(ge=0, le=30 * 86_400_000)]
 Blow = Annotated[float, Meta(gt=0, le=500)]
+Intervals = Annotated[int, Meta(ge=1, le=1_000)]
 
 
 class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Limits of one booking. `above_c`, `below_c`: how far the air may be from the setpoint, and how long (`band_lasts_ms`) before it is an
-    alarm; `clear_after_ms`: back within for so long clears it. `humidity_pct`: lowest and highest, % RH, for `humidity_lasts_ms`.
+    """Limits of one booking, or one size and type. `above_c`, `below_c`: how far the air may be from the setpoint, and how long
+    (`band_lasts_ms`) before it is an alarm; `clear_after_ms`: back within for so long clears it. `humidity_pct`: lowest and highest, % RH,
+    for `humidity_lasts_ms`.
+
+    `late_intervals`, `silent_intervals`: after how many expected intervals without a word it is late, then silent.
     """
 
     above_c: Degrees | msgspec.UnsetType = msgspec.UNSET
@@ -28,6 +33,8 @@ class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     humidity_pct: tuple[Share, Share] | msgspec.UnsetType = msgspec.UNSET
     humidity_lasts_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
     shock_at_sea_g: Blow | msgspec.UnsetType = msgspec.UNSET
+    late_intervals: Intervals | msgspec.UnsetType = msgspec.UNSET
+    silent_intervals: Intervals | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.humidity_pct is not msgspec.UNSET and self.humidity_pct[0] >= self.humidity_pct[1]:

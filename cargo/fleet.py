@@ -7,7 +7,7 @@ decides what is news (DESIGN 8: late data corrects histories and raises no new a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from cargo.alerts import Alert, AlertState, alert_id
@@ -89,9 +89,11 @@ def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_m
     return found
 
 
-def silent(container: str, last_at_ms: int) -> Alert:
-    """The alert of a container nobody has heard for 49 hours. It is no statement of a loss."""
-    return _alert("silent", container, last_at_ms + SILENT_MS, f"{container}: silent", _silence(last_at_ms))
+def silent(container: str, last_at_ms: int, ship: str | None = None) -> Alert:
+    """The alert of a container nobody has heard for 49 hours, last aboard `ship` (IMO number) if aboard one. It is no statement of a loss;
+    her own watch, which tells of the same silence sooner, gives it the same id."""
+    alert = _alert("silent", container, last_at_ms + SILENT_MS, f"{container}: silent", _silence(last_at_ms))
+    return replace(alert, ship=ship)
 
 
 def heard_again(container: str, last_at_ms: int, at_ms: int) -> Alert:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stdnum import imo, iso6346
 
 _CONTAINER = re.compile(r"[A-Z]{3}[UJZR][0-9]{7}")
+_SIZE_TYPE = re.compile(r"[1-9A-Z][0-9A-Z]{3}")
 _LOCODE = re.compile(r"[A-Z]{2}[A-Z2-9]{3}")
 _IMO = re.compile(r"[0-9]{7}")
 CANDIDATES_MAX = 20
@@ -81,6 +82,11 @@ def make_imo(stem: int) -> str:
     if not 100_000 <= stem <= 999_999:
         raise ValueError(f"an IMO number begins with six digits, not {stem}")
     return f"{stem}{imo.calc_check_digit(str(stem))}"
+
+
+def is_size_type(code: str) -> bool:
+    """Whether this has the form of a size and type code of ISO 6346: `45R1`."""
+    return _SIZE_TYPE.fullmatch(code) is not None
 
 
 def is_locode(code: str) -> bool:

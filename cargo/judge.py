@@ -6,9 +6,10 @@ import msgspec
 
 from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box, in_time
-from cargo.incidents import found_again, probably_lost
+from cargo.incidents import INCIDENT_BAYS, found_again, probably_lost
 from cargo.lost import (
     GONE_STATES,
+    GROUP_MIN,
     GROUP_WINDOW_MS,
     KINEMATIC_WINDOW_MS,
     ROLL_WINDOW_MS,
@@ -19,9 +20,12 @@ from cargo.lost import (
     shortcut_silence_ms,
 )
 from cargo.outcome import event
+from cargo.silence import end_silence, note_silence
 from cargo.state import WatchState
 
 PEERS_MIN = 5
+AROUND_MS = 10 * 60_000
+"""Of a box that may have fallen silent at any time within the hour a loss beside it says little: it may have been any dead device."""
 LIKE_INTERVAL = 1.25
 MOTION_SPAN_MS_MAX = 60 * 60_000
 AGAIN_MS_MIN = 60_000
@@ -47,6 +51,7 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
     if decision.state != box.state and not _stays(state, box, decision):
         _turn(state, box, at_ms, decision)
     wake_next(state, box, at_ms)
+    note_silence(state, box, at_ms)
 
 
 def _stays(state: WatchState, box: Box, decision: Decision) -> bool:
@@ -203,9 +208,10 @@ def _struck(state: WatchState, box: Box) -> bool:
 
 def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
     """The boxes of its stack and beside it, itself included, that fell silent within 2 minutes of it, each for longer than its gateway's
-    losses on the air explain; and those that were lost in the time in which it must have fallen silent."""
+    losses on the air explain; and those that were lost in the time in which it must have fallen silent. Where these are fewer than a group,
+    those of an incident known by then count (`_lost_around`)."""
     found = []
-    first_missed_ms = box.heard_at_ms + state.interval_ms(box, at_ms)
+    first_missed_ms = box.heard_at_ms + state.interval_ms(box, box.heard_at_ms)
     for number in state.stowage.near(box.number):
         other = state.memory.boxes.get(number)
         if other is None or not other.heard_at_ms:
@@ -217,7 +223,24 @@ def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
             and (other.state in GONE_STATES or at_ms >= state.missed_at_ms(other, at_ms, state.patience(other)))
         ):
             found.append(number)
-    return tuple(found)
+    around = () if len(found) >= GROUP_MIN else _lost_around(state, box, first_missed_ms)
+    return around if len(around) >= GROUP_MIN else tuple(found)
+
+
+def _lost_around(state: WatchState, box: Box, first_missed_ms: int) -> tuple[str, ...]:
+    """The boxes of the bays around, of any stack, that are told as lost in the time in which this one on deck must have fallen silent; none
+    where that is longer than AROUND_MS."""
+    slot = state.stowage.slots.get(box.number)
+    if slot is None or not slot.on_deck or not box.heard_at_ms or first_missed_ms - box.heard_at_ms > AROUND_MS:
+        return ()
+    found = []
+    for incident in state.memory.incidents.values():
+        for number, lost_at_ms in incident.lost.items():
+            other = state.stowage.slots.get(number)
+            beside = other is not None and number not in incident.found and abs(other.bay - slot.bay) <= INCIDENT_BAYS
+            if beside and number != box.number and box.heard_at_ms - GROUP_WINDOW_MS <= lost_at_ms <= first_missed_ms:
+                found.append(number)
+    return tuple(sorted(found))
 
 
 def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
@@ -238,9 +261,11 @@ def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
         if not box.heard_at_ms:
             box.state = before
             return
+        end_silence(state, box, at_ms, "now probably overboard")
         probably_lost(state, box, at_ms, decision)
         state.recount(at_ms)
     elif decision.state == "DISCHARGED":
+        end_silence(state, box, at_ms, "discharged")
         _discharged(state, box)
         state.recount(at_ms)
     elif decision.state == "MISSING":

@@ -8,6 +8,7 @@ from cargo.boxes import Box
 from cargo.collapse import stands_again
 from cargo.outcome import event
 from cargo.registry import LoadList
+from cargo.silence import end_silence
 from cargo.state import HOUR_MS, WatchState
 from cargo.voyage import Call
 
@@ -64,6 +65,7 @@ def ship_called(state: WatchState, call: Call) -> None:
             state.wake(box, call.at_ms)
         if box.number not in state.stowage.boxes and not state.discharges(box.number) and box.heard_at_ms < memory.voyage.berthed_at_ms:
             box.aboard, box.first_at_ms = False, 0
+            end_silence(state, box, call.at_ms, "no longer aboard")
     expect_aboard(state, call.at_ms, sailing=True)
 
 
@@ -92,6 +94,7 @@ def expect_aboard(state: WatchState, at_ms: int, *, sailing: bool) -> None:
             continue
         box = state.box(number)
         if sailing and not box.aboard and not box.alert_id:
+            end_silence(state, box, at_ms, "waited for anew")
             box.heard_at_ms, box.first_at_ms, box.waiting_from_ms, box.state = 0, 0, at_ms, "ONBOARD"
         elif not box.heard_at_ms:
             box.waiting_from_ms = box.waiting_from_ms or at_ms

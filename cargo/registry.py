@@ -1,5 +1,5 @@
-"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports, streams, nodes and the story, as values that check
-themselves.
+"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports, sizes and types of containers, streams, nodes and
+the story, as values that check themselves.
 """
 
 from __future__ import annotations
@@ -78,6 +78,13 @@ class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _need(bool(self.reference and self.shipper), "a booking has a reference and a shipper")
         _need_locode(self.from_place)
         _need_locode(self.to_place)
+
+
+class SizeType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked of the watch over all containers of one size and type (its id, a code of ISO 6346 such as `45R1`), where their booking
+    asks nothing else."""
+
+    limits: Climate
 
 
 class Dangerous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,7 +232,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
             _need(_KEY.fullmatch(key) is not None, f"a key is ed25519: and 43 characters, not {key!r}")
 
 
-RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | Story | Stream | Node
+RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | SizeType | Story | Stream | Node
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -238,6 +245,7 @@ class Entry(msgspec.Struct, frozen=True):
         "custody": Custody,
         "ship": Ship,
         "port": Port,
+        "size_type": SizeType,
         "story": Story,
         "stream": Stream,
         "node": Node,

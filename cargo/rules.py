@@ -22,7 +22,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a value becomes an alarm. Starting values [A], except those of DOMAIN 4 and 5. A booking may have its own (`asked`).
+    """Where a value becomes an alarm. Starting values [A], except those of DOMAIN 4 and 5. A booking may have its own, and a size and type
+    of container (`asked`).
 
     No share of humidity is an alarm unless a booking says which: of dry air 16 to 85 % are usual.
     """
@@ -44,9 +45,11 @@ class Limits:
     shock_ashore_g: float = 12.0
     shock_merges_ms: int = HOUR_MS // 2
     shock_clears_ms: int = 24 * HOUR_MS
+    late_intervals: int = 2
+    silent_intervals: int = 6
 
     def asked(self, climate: Climate) -> Limits:
-        """These limits but for those that the booking has its own of."""
+        """These limits but for those that the booking, or the size and type, has its own of."""
         own = {name: value for name, value in msgspec.structs.asdict(climate).items() if value is not msgspec.UNSET}
         return replace(self, **own)
 

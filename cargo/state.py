@@ -91,6 +91,7 @@ class Memory(msgspec.Struct):
     ports: dict[str, Port] = {}
     bookings: dict[str, tuple[BookedContainer, ...]] = {}
     terms: dict[str, Terms] = {}
+    size_types: dict[str, Climate] = {}
     incidents: dict[str, Incident] = {}
     pending: list[tuple[int, Heard]] = []
 
@@ -119,7 +120,8 @@ class WatchState:
         self._discharges: dict[str, frozenset[str]] = {}
         self._listed: frozenset[str] = frozenset()
         self._booked: dict[str, dict[str, list[BookedContainer]]] = {}
-        self._limits: dict[str, Limits] = {}
+        self._limits: dict[tuple[str, str], Limits] = {}
+        self._size_type_of: dict[str, str] = {}
         self.restow()
         for id_, boxes in self.memory.bookings.items():
             self._index(id_, boxes)
@@ -158,18 +160,28 @@ class WatchState:
             if id_ in self.memory.lists:
                 aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
         self.stowage = Stowage(aboard.values())
+        self._size_type_of = {}
+        if self.memory.size_types:
+            everybody = (box for listed in self.memory.lists.values() for box in listed.aboard)
+            self._size_type_of = {box.container: box.size_type for box in everybody if box.size_type in self.memory.size_types}
         self._reefers = frozenset(number for number, box in aboard.items() if box.is_reefer)
 
     def book(self, id_: str, boxes: tuple[BookedContainer, ...], terms: Terms | None = None) -> None:
         """The booking is now of these boxes and spans, on these terms."""
         self.memory.terms.pop(id_, None)
-        self._limits.pop(id_, None)
+        self._limits.clear()
         if terms is not None and terms != Terms():
             self.memory.terms[id_] = terms
         for box in self.memory.bookings.get(id_, ()):
             self._booked[box.container].pop(id_, None)
         self.memory.bookings[id_] = boxes
         self._index(id_, boxes)
+
+    def set_size_type(self, code: str, limits: Climate) -> None:
+        """These limits are now asked for all boxes of this size and type (ISO 6346), as far as their booking does not say otherwise."""
+        self.memory.size_types[code] = limits
+        self._limits.clear()
+        self.restow()
 
     def strangers(self, numbers: set[str]) -> set[str]:
         """Those of `numbers` that no load list and no booking ever named here; none as long as nothing is known of any container."""
@@ -183,17 +195,27 @@ class WatchState:
         return not booked or any(span.covers(at_ms) for spans in booked.values() for span in spans)
 
     def terms_of(self, number: str, at_ms: int) -> tuple[float | None, Limits]:
-        """What the box is to be set to then (°C; None: nobody said), and the limits its readings are put to: its booking's, else the bay
-        plan's setpoint and the limits of all."""
+        """What the box is to be set to then (°C; None: nobody said), and the limits it is put to: the setpoint of its booking, else of the
+        bay plan; each limit as its booking asks, else its size and type, else as for all."""
+        size_type = self._size_type_of.get(number, "") if self._size_type_of else ""
         for id_, spans in sorted(self._booked.get(number, {}).items()) if self.memory.terms else ():
             terms = self.memory.terms.get(id_)
             if terms is not None and any(span.covers(at_ms) for span in spans):
-                if id_ not in self._limits:
-                    self._limits[id_] = self.settings.limits.asked(terms.limits) if terms.limits else self.settings.limits
-                return terms.setpoint_c, self._limits[id_]
+                return terms.setpoint_c, self._limits_of(id_, size_type)
         stowed = self.stowage.boxes.get(number)
         planned = None if stowed is None or stowed.setpoint_c is msgspec.UNSET else stowed.setpoint_c
-        return planned, self.settings.limits
+        return planned, self._limits_of("", size_type) if size_type else self.settings.limits
+
+    def _limits_of(self, booking: str, size_type: str) -> Limits:
+        """The limits of a box of this booking and size and type (either may be empty): made once."""
+        known = self._limits.get((booking, size_type))
+        if known is None:
+            asked = self.memory.size_types.get(size_type)
+            known = self.settings.limits.asked(asked) if asked else self.settings.limits
+            terms = self.memory.terms.get(booking)
+            known = known.asked(terms.limits) if terms and terms.limits else known
+            self._limits[booking, size_type] = known
+        return known
 
     def current_list(self) -> LoadList | None:
         """The load list of the call she is at, else of the last one."""

@@ -20,12 +20,13 @@ from cargo.event_time import SOUND_MS
 from cargo.forget import forget
 from cargo.heard import Heard, Value, ship_topic
 from cargo.judge import judge, refuted, wake_after_news
-from cargo.lost import FREE_FALL_MS, SHOCK_G
+from cargo.lost import FREE_FALL_MS, GONE_STATES, SHOCK_G
 from cargo.muster import muster_event
 from cargo.outcome import Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
-from cargo.registry import Booking, Entry, LoadList, Port
+from cargo.registry import Booking, Entry, LoadList, Port, SizeType
 from cargo.rules import Where, correct_reading, judge_reading
+from cargo.silence import end_silence
 from cargo.state import PENDING_MAX, Terms, WatchState
 
 FOREVER = 1 << 62
@@ -60,8 +61,8 @@ def advance(state: WatchState, at_ms: int) -> Outcome:
 
 
 def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
-    """Takes registry entries in: load lists of this ship (or calling at this quay) and ports. All others are left out. Later versions
-    win."""
+    """Takes registry entries in: load lists of this ship (or calling at this quay), ports, bookings, sizes and types. All others are left
+    out. Later versions win."""
     memory, place = state.memory, state.settings.place
     for entry in entries:
         if isinstance(entry.value, Port):
@@ -69,6 +70,8 @@ def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
         elif isinstance(entry.value, Booking):
             asked = None if entry.value.limits is msgspec.UNSET else entry.value.limits
             state.book(entry.id, entry.value.containers, Terms(entry.value.setpoint_c, asked))
+        elif isinstance(entry.value, SizeType):
+            state.set_size_type(entry.id, entry.value.limits)
         elif isinstance(entry.value, LoadList) and (entry.value.ship == place.ship or entry.value.port == place.port):
             memory.lists[entry.value.id] = entry.value
             state.restow()
@@ -244,6 +247,8 @@ def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int) -> None:
 def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
     if not box.off_since_ms:
         box.by_hand = False
+        if box.rules.episodes:
+            end_silence(state, box, at_ms, "heard again")
         if box.state != "ONBOARD" and box.state != "COLLAPSED_ON_BOARD":
             refuted(state, box, at_ms)
         heard_aboard(state, box, at_ms)
@@ -262,12 +267,13 @@ def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str) -> None:
 
 
 def _were_due(state: WatchState, gateway: str, since_ms: int, until_ms: int) -> int:
-    """How many of the gateway's boxes should have spoken in the span, 30 s of each end left out."""
+    """How many of the gateway's boxes should have spoken in the span, 30 s of each end and the lost left out. Where a storm ended in it,
+    those of the storm's minute may have gone back to their hours: that is no outage."""
     due = 0
     for number in state.on_gateway.get(gateway, ()):
         box = state.memory.boxes[number]
-        next_at = box.heard_at_ms + state.interval_ms(box, since_ms)
-        due += box.aboard and since_ms + GRACE_MS_MIN < next_at < until_ms - GRACE_MS_MIN
+        next_at = box.heard_at_ms + max(state.interval_ms(box, since_ms), state.interval_ms(box, until_ms))
+        due += box.aboard and box.state not in GONE_STATES and since_ms + GRACE_MS_MIN < next_at < until_ms - GRACE_MS_MIN
     return due
 
 

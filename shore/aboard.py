@@ -1,7 +1,7 @@
 """Which ship is told what: the registry's entries that her crew needs, and no other ship's customers.
 
-A ship is told her own entry, her own load lists, every port, the bookings of boxes on her latest list, cut down to those boxes, and how
-the streams are managed that she writes or may have.
+A ship is told her own entry, her own load lists, every port, what is asked of each size and type of container, the bookings of boxes on
+her latest list, cut down to those boxes, and how the streams are managed that she writes or may have.
 Pure: the same entries in the same order tell the same.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cargo.registry import Booking, Entry, LoadList, Port, Ship, Stream
+from cargo.registry import Booking, Entry, LoadList, Port, Ship, SizeType, Stream
 from streams.definitionforms import read_fields
 from streams.definitions import Definitions, may_have, may_originate
 from streams.policy import Peer
@@ -26,7 +26,7 @@ class ShipsDesk:
     def __init__(self) -> None:
         self._latest: dict[str, LoadList | None] = {}
         self._bookings: dict[str, Entry] = {}
-        self._ports: dict[str, Entry] = {}
+        self._common: dict[str, Entry] = {}
         self._streams: dict[str, Entry] = {}
         self._told: dict[tuple[str, str], object] = {}
 
@@ -36,8 +36,8 @@ class ShipsDesk:
             case Ship(imo=imo):
                 yield from self._meet(imo)
                 yield from self._tell(imo, entry)
-            case Port():
-                self._ports[entry.id] = entry
+            case Port() | SizeType():
+                self._common[entry.topic] = entry
                 for imo in sorted(self._latest):
                     yield from self._tell(imo, entry)
             case Stream():
@@ -63,8 +63,8 @@ class ShipsDesk:
     def _meet(self, imo: str) -> Iterator[Told]:
         if imo not in self._latest:
             self._latest[imo] = None
-            for port in self._ports.values():
-                yield from self._tell(imo, port)
+            for common in self._common.values():
+                yield from self._tell(imo, common)
             for stream in self._streams.values():
                 yield from self._tell_stream(imo, stream)
 

@@ -135,7 +135,7 @@ class FleetWatch:
                 place = custody.at  # it went on since, and what hears it there may not have come here yet
             if self._now.get(place, 0) >= last_at_ms + SILENT_MS and container not in self._silent_since:
                 self._silent_since[container] = last_at_ms
-                found.append(silent(container, last_at_ms))
+                found.append(silent(container, last_at_ms, place.removeprefix("ship/") if place.startswith("ship/") else None))
         return found
 
     def _sailed(self, rows: pa.Table) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from cargo.bookings import Registry
 from cargo.errors import Unreadable
-from cargo.identifiers import is_container
+from cargo.identifiers import is_container, is_size_type
 from cargo.outcome import Made
 from cargo.registry import Booking, Entry, LoadList, RegistryValue, Ship, entry_body, parse_entry, parse_value
 from streams.clock import Clock
@@ -246,6 +246,8 @@ def _check_id(one: Wanted, value: RegistryValue) -> None:
         raise ValueError(f"its id is its {own}, {getattr(value, own)!r}, not {one.id!r}")
     if one.type == "custody" and not is_container(one.id):
         raise ValueError(f"its id is a container number, not {one.id!r}")
+    if one.type == "size_type" and not is_size_type(one.id):
+        raise ValueError(f"its id is a size and type code of ISO 6346 such as 45R1, not {one.id!r}")
     if one.type == "customer":
         check_stream(stream_of(one.id))
     if not one.id:

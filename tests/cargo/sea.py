@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cargo.heard import Heard, Value
 from cargo.identifiers import make_container, make_imo
 from cargo.outcome import Made, Outcome, Place
-from cargo.registry import Entry, LoadList, Port, Stowed
+from cargo.registry import Entry, LoadList, Port, RegistryValue, Stowed
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 
@@ -27,7 +27,7 @@ def number(serial: int) -> str:
     return make_container("DUCU", serial)
 
 
-def entry(kind: str, id_: str, value: LoadList | Port) -> Entry:
+def entry(kind: str, id_: str, value: RegistryValue) -> Entry:
     """A registry entry of version 1."""
     return Entry(kind, id_, 1, START_MS, "clerk", value)
 

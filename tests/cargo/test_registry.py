@@ -31,6 +31,7 @@ def test_values_come_back_as_they_were_written() -> None:
         ("ship", {"imo": SHIP, "name": "Big Blue Tokyo", "call_sign": "7JBB", "mmsi": "431000001", "flag": "JP", "capacity_boxes": 2_000}),
         ("port", {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 35.6, "longitude_deg": 139.8, "radius_nm": 5.0}),
         ("story", {"title": "A", "text": "Tokyo", "look": "the map", "at_ms": 1}),
+        ("size_type", {"limits": {"above_c": 2.0, "late_intervals": 3}}),
         ("booking", msgspec.to_builtins(booking().value)),
         ("load_list", msgspec.to_builtins(Sea(boxes=9).load_list())),
         (

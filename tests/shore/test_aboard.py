@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cargo.registry import BookedContainer, Booking, Customer, Entry, LoadList, Port, Ship, Stowed, entry_body, parse_entry
+from cargo.climate import Climate
+from cargo.registry import BookedContainer, Booking, Customer, Entry, LoadList, Port, Ship, SizeType, Stowed, entry_body, parse_entry
 from shore.aboard import ShipsDesk
 from shore.forwarding import Forwarding
 from streams.clock import StillClock
@@ -44,9 +45,11 @@ def ship(imo: str) -> Entry:
 
 
 PORT = Entry("port", "JPTYO", 1, 1, "clerk", Port("JPTYO", "Tokyo", 35.6, 139.8, 10))
+REEFERS = Entry("size_type", "45R1", 1, 1, "clerk", SizeType(Climate(above_c=2.0)))
 CUSTOMER = Entry("customer", "ducks", 1, 1, "clerk", Customer("Duckworks", (255, 220, 0), "shipper"))
 REGISTRY = [
     PORT,
+    REEFERS,
     CUSTOMER,
     ship(EVER),
     ship(OTHER),
@@ -67,8 +70,10 @@ def told(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 def test_each_ship_is_told_her_own() -> None:
     assert told(REGISTRY) == [
         (EVER, "port/JPTYO v1"),
+        (EVER, "size_type/45R1 v1"),
         (EVER, f"ship/{EVER} v1"),
         (OTHER, "port/JPTYO v1"),
+        (OTHER, "size_type/45R1 v1"),
         (OTHER, f"ship/{OTHER} v1"),
         (EVER, f"load_list/{EVER}/1 v1"),
         (EVER, "booking/B1 v1"),
@@ -97,7 +102,7 @@ def test_nobody_hears_of_what_is_not_aboard_her(seed: int) -> None:
     desk = ShipsDesk()
     for one in shuffled:
         for imo, entry in desk.take(one):
-            assert entry.type in ("ship", "port", "load_list", "booking")
+            assert entry.type in ("ship", "port", "size_type", "load_list", "booking")
             if isinstance(entry.value, Booking):
                 mine = BOXES[:2] if imo == EVER else BOXES[2:]
                 assert {box.container for box in entry.value.containers} <= set(mine)
@@ -168,7 +173,7 @@ async def _run(folder: Path, dies_at: int, after: bool) -> dict[str, list[str]]:
 
 async def test_forwarding_dies_anywhere_and_tells_each_thing_once(tmp_path: Path) -> None:
     whole = await _run(tmp_path / "whole", 0, after=False)
-    assert [len(whole[f"aboard/{imo}"]) for imo in (EVER, OTHER)] == [7, 4]
+    assert [len(whole[f"aboard/{imo}"]) for imo in (EVER, OTHER)] == [8, 5]
     for after in (False, True):
         for dies_at in (1, 2):
             assert await _run(tmp_path / f"{after}{dies_at}", dies_at, after) == whole

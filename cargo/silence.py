@@ -1,0 +1,74 @@
+"""Rules `late` and `silent`: a box at sea that was not heard for so many expected intervals, as alerts of low severity. They are no word of
+a loss: that is the decision's alone.
+
+One silence is one alert at a time: what is late is cleared as it becomes silent, and either as the box speaks, is gone, or went ashore.
+While its gateway is out, in port, and while nobody could hear it, none begins; where the radio loses much, later.
+"""
+
+from __future__ import annotations
+
+from cargo.alerts import Alert, AlertState, Severity, alert_id
+from cargo.boxes import Box
+from cargo.lost import INTERVALS_MISSING, Evidence
+from cargo.rules import Episode
+from cargo.state import WatchState
+
+SILENT_STATES = frozenset({"LATE", "MISSING", "DEVICE_FAULT"})
+SEVERITIES: dict[str, Severity] = {"late": "LOG", "silent": "WARNING"}
+
+
+def note_silence(state: WatchState, box: Box, at_ms: int) -> None:
+    """Raises what the box's silence has come to, and wakes it when it will come to more."""
+    if box.state not in SILENT_STATES or box.by_hand or not state.memory.voyage.at_sea:
+        return
+    _, limits = state.terms_of(box.number, at_ms)
+    more = state.patience(box) - INTERVALS_MISSING
+    due = {
+        "late": state.missed_at_ms(box, at_ms, limits.late_intervals + more),
+        "silent": state.missed_at_ms(box, at_ms, max(limits.silent_intervals, limits.late_intervals + 1) + more),
+    }
+    told = box.rules.episodes.keys() & due.keys()
+    if at_ms >= due["silent"] and "silent" not in told:
+        end_silence(state, box, at_ms, "silent now")
+        _raise(state, box, at_ms, "silent")
+    elif due["late"] <= at_ms < due["silent"] and not told:
+        _raise(state, box, at_ms, "late")
+    ahead = [due_ms for rule, due_ms in due.items() if due_ms > at_ms and rule not in told]
+    if ahead:
+        state.wake(box, min(ahead))
+
+
+def end_silence(state: WatchState, box: Box, at_ms: int, why: str) -> None:
+    """What was told of the box's silence is over; `why` in words."""
+    for rule in box.rules.episodes.keys() & SEVERITIES.keys():
+        episode = box.rules.episodes.pop(rule)
+        proof = Evidence("presence", "silence", 0.0, why, episode.since_ms)
+        state.outcome.alerts.append(_alert(state, box, episode, rule, "cleared", at_ms, proof).made())
+
+
+def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
+    since_ms = box.newest_at_ms or box.base_ms()
+    interval_min = state.interval_ms(box, at_ms) / 60_000
+    heard = f"not heard for {state.silent_ms(box, at_ms) / 60_000:.0f} min, expected every {interval_min:.0f} min"
+    if not box.heard_at_ms:
+        heard += "; never heard aboard"
+    proof = Evidence("presence", "silence", 0.0, heard, since_ms)
+    episode = Episode(since_ms=since_ms, raised_at_ms=at_ms, alert_id=alert_id(rule, box.number, proof))
+    box.rules.episodes[rule] = episode
+    state.outcome.alerts.append(_alert(state, box, episode, rule, "raised", at_ms, proof).made())
+
+
+def _alert(state: WatchState, box: Box, episode: Episode, rule: str, change: AlertState, at_ms: int, proof: Evidence) -> Alert:
+    return Alert(
+        alert_id=episode.alert_id,
+        topic=box.number,
+        rule=rule,
+        severity=SEVERITIES[rule],
+        state=change,
+        at_ms=at_ms,
+        title=f"{box.number}: {rule}",
+        detail=proof.detail,
+        ship=state.settings.place.ship,
+        slot=state.slot_text(box.number),
+        evidence=(proof,),
+    )

@@ -1,0 +1,111 @@
+"""Goal: who is late or silent at sea is told once, at low severity, after as many intervals as its booking, or its size and type, asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cargo.alerts import AlertBook
+from cargo.climate import Climate
+from cargo.fleet import silent
+from cargo.outcome import Made, Outcome
+from cargo.registry import BookedContainer, Booking, Entry, SizeType
+from cargo.state import WatchState
+from cargo.watch import advance, learn, step
+from tests.cargo.faults import of_gateway, without
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, START_MS, Sea, entry, fall, join, number, settings, told, watch
+
+DEAD_MS = SAILS_MS + 8 * HOUR_MS
+END_MS = SAILS_MS + 24 * HOUR_MS
+RULES = {"late", "silent"}
+
+
+def asked(code: str, **limits: Any) -> Entry:
+    """What is asked of a size and type."""
+    return entry("size_type", code, SizeType(Climate(**limits)))
+
+
+def booked(serial: int, **limits: Any) -> Entry:
+    """A booking of one box with limits."""
+    boxes = (BookedContainer(number(serial), START_MS, None),)
+    value = Booking(f"B{serial}", "a", "b", "fish", "JPTYO", "SGSIN", containers=boxes, limits=Climate(**limits))
+    return entry("booking", f"B{serial}", value)
+
+
+def voyage(sea: Sea, until_ms: int = END_MS, more: tuple[Entry, ...] = ()) -> Outcome:
+    """What the watch makes of the voyage; it heard of `more` with its lists."""
+    state = WatchState(settings())
+    made = learn(state, [*sea.entries(), *more])
+    join(made, step(state, sea.readings(until_ms)))
+    join(made, advance(state, until_ms + state.settings.lateness_ms))
+    return made
+
+
+def silence(made: Outcome, serial: int) -> list[tuple[str, str]]:
+    """The changes of the box's alerts of silence."""
+    return [(one.body["rule"], one.body["state"]) for one in made.alerts if one.topic == number(serial) and one.body["rule"] in RULES]
+
+
+def intervals(one: Made) -> float:
+    """How many intervals after the box's last word the alert came."""
+    last_ms: int = one.body["evidence"][0]["at_ms"]
+    return (one.at_ms - last_ms) / HOUR_MS
+
+
+def test_a_box_that_falls_silent_is_late_then_silent_then_heard_again() -> None:
+    """Goal: after 2 and 6 of its own intervals; one is open at a time, and none when it speaks; no other box is told of."""
+    made = voyage(Sea(boxes=24, silent={9: [(DEAD_MS, DEAD_MS + 10 * HOUR_MS)]}))
+    assert silence(made, 9) == [("late", "raised"), ("late", "cleared"), ("silent", "raised"), ("silent", "cleared")]
+    late, quiet = (told(made.alerts, rule=rule, state="raised")[0] for rule in ("late", "silent"))
+    assert 2.0 < intervals(late) < 2.2
+    assert 6.0 < intervals(quiet) < 6.2
+    assert (late.body["severity"], quiet.body["severity"]) == ("LOG", "WARNING")
+    assert {one.topic for one in made.alerts} == {number(9)}
+    assert not any(one.open for one in AlertBook((one.topic, one.body) for one in made.alerts).standing())
+
+
+def test_headquarters_tells_of_the_same_silence_by_the_same_alert() -> None:
+    """Goal: the ship's `silent` and the fleet's, of one last word, are one alert."""
+    made = voyage(Sea(boxes=24, silent={9: [(DEAD_MS, 1 << 62)]}))
+    (ours,) = told(made.alerts, rule="silent", state="raised")
+    assert silent(number(9), ours.body["evidence"][0]["at_ms"]).alert_id == ours.body["alert_id"]
+
+
+def test_a_booking_goes_before_its_size_and_type_and_that_before_all() -> None:
+    """Goal: boxes 5, 10, 15 are reefers 45R1; of 10 a booking asks, of 15 a booking asks something else; 9 is 45G1."""
+    sea = Sea(boxes=24, silent={at: [(DEAD_MS + at * MINUTE_MS, 1 << 62)] for at in (5, 9, 10, 15)})
+    more = (asked("45R1", late_intervals=4, silent_intervals=5), booked(10, late_intervals=1), booked(15, above_c=2.0))
+    late = {one.topic: intervals(one) for one in told(voyage(sea, more=more).alerts, rule="late", state="raised")}
+    assert {box: round(after) for box, after in late.items()} == {number(5): 4, number(9): 2, number(10): 1, number(15): 4}
+
+
+def test_a_later_version_of_a_size_and_type_holds_from_then_on_and_outlives_a_restart() -> None:
+    """Goal: a registry entry, no restart; each limit left out stays as it is for all."""
+    state, _ = watch(Sea(boxes=24), Sea(boxes=24).readings(SAILS_MS))
+    learn(state, [booked(5, above_c=1.5), asked("45R1", above_c=2.0, below_c=1.0)])
+    again = WatchState.from_bytes(state.to_bytes(), settings())
+    for one in (state, again):
+        assert [(limits.above_c, limits.below_c) for _, limits in (one.terms_of(number(at), SAILS_MS) for at in (5, 10, 9))] == [
+            (1.5, 1.0),
+            (2.0, 1.0),
+            (3.0, 3.0),
+        ]
+    learn(again, [asked("45R1", below_c=2.0)])
+    assert [again.terms_of(number(at), SAILS_MS)[1].above_c for at in (5, 10)] == [1.5, 3.0]
+
+
+def test_an_outage_of_the_gateway_and_the_port_are_no_silence() -> None:
+    """Goal: whom nobody could hear is not late; nor is who does not speak in port."""
+    sea = Sea(boxes=48)
+    readings = without(sea.readings(END_MS), of_gateway("GW-1"), DEAD_MS, DEAD_MS + 8 * HOUR_MS)
+    assert not [one for one in watch(sea, readings)[1].alerts if one.body["rule"] in RULES]
+    berthed = Sea(boxes=24, silent={9: [(START_MS + HOUR_MS, 1 << 62)]}, sails_ms=START_MS + 40 * HOUR_MS)
+    assert not silence(voyage(berthed, START_MS + 39 * HOUR_MS), 9)
+
+
+def test_a_loss_is_told_in_place_of_its_silence() -> None:
+    """Goal: whoever is probably overboard is not late beside it."""
+    sea = Sea(boxes=24, silent={at: [(DEAD_MS, 1 << 62)] for at in (0, 1)})
+    state, made = watch(sea, sea.readings(END_MS, fall(sea, 0, DEAD_MS)))
+    assert state.memory.boxes[number(0)].state == "PROBABLE_OVERBOARD"
+    assert silence(made, 0) == []
+    assert silence(made, 1)[0] == ("late", "raised")
