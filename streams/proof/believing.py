@@ -15,6 +15,7 @@ from streams.proof.statements import newest_statements
 from streams.proof.tree import Entry, Tree
 from streams.proof.trust import Trust
 from streams.ranges import RangeSet
+from streams.records import OFFSET
 from streams.words import Origin
 
 OVERLAPS_MAX = 8
@@ -48,6 +49,14 @@ class Doubted:
     def between(self, first: int, end: int) -> list[Entry]:
         """Its rows at offsets `first .. end - 1`, as far as it has them."""
         return self.rows[max(0, first - self.block.first) : max(0, end - self.block.first)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that follow each other, the first at offset `first`."""
+
+    first: int
+    entries: list[Entry]
 
 
 class Believing:
@@ -92,13 +101,29 @@ class Believing:
         own = one.between(first, end)
         if first >= block.first and end <= block.end:
             return bool(own) and Tree(own).root() == root
-        before = [self._held(one.key, first, min(end, block.first)), *_others(one, first, min(end, block.first), all_of_key)]
-        after = [self._held(one.key, max(first, block.end), end), *_others(one, max(first, block.end), end, all_of_key)]
-        return any(len(rows := head + own + tail) == end - first and Tree(rows).root() == root for head in before for tail in after)
+        heads = self._sides(one, first, min(end, block.first), all_of_key)
+        tails = self._sides(one, max(first, block.end), end, all_of_key)
+        return any(Tree(head + own + tail).root() == root for head in heads for tail in tails)
 
-    def _held(self, key: Key, first: int, end: int) -> list[Entry]:
-        parts = self._copy.rows(*key, first, end) if first < end else ()
-        return [entry for part in parts if not isinstance(part, Unread) for entry in entries(part)]
+    def _sides(self, one: Doubted, first: int, end: int, all_of_key: Sequence[Doubted]) -> list[list[Entry]]:
+        """What the rows of a piece outside of the block may be, each whole: as they are held, other blocks filling in; or as those have
+        them, what is held filling in. Where blocks contradict each other, each of OVERLAPS_MAX goes first once.
+        """
+        if first >= end:
+            return [[]]
+        held = self._held(one.key, first, end)
+        others = [_Rows(other.block.first, other.rows) for other in all_of_key if other is not one and other.between(first, end)]
+        turns = [others[at:] + others[:at] for at in range(min(len(others), OVERLAPS_MAX))] or [[]]
+        found: list[list[Entry]] = []
+        for parts in [*([*held, *turn] for turn in turns), *([*turn, *held] for turn in turns)]:
+            rows = _laid(first, end, parts)
+            if rows and rows not in found:
+                found.append(rows)
+        return found
+
+    def _held(self, key: Key, first: int, end: int) -> list[_Rows]:
+        parts = self._copy.rows(*key, first, end)
+        return [_Rows(part.column(OFFSET)[0].as_py(), entries(part)) for part in parts if not isinstance(part, Unread)]
 
     def _signed(self, key: Key, doubted: Sequence[Doubted]) -> list[Signed]:
         """What was signed of the rows that are doubted, by first offset; found from the newest statement on."""
@@ -113,10 +138,15 @@ class Believing:
         return sorted(found)
 
 
-def _others(one: Doubted, first: int, end: int, all_of_key: Sequence[Doubted]) -> list[list[Entry]]:
-    """These rows as any one other block has them whole."""
-    whole = [rows for other in all_of_key if other is not one and first < end and len(rows := other.between(first, end)) == end - first]
-    return whole[:OVERLAPS_MAX]
+def _laid(first: int, end: int, parts: Sequence[_Rows]) -> list[Entry] | None:
+    """The rows at offsets `first .. end - 1`, at each from the first of the parts that has it; None when none has."""
+    rows: list[Entry] = []
+    while (at := first + len(rows)) < end:
+        part = next((part for part in parts if part.first <= at < part.first + len(part.entries)), None)
+        if part is None:
+            return None
+        rows += part.entries[at - part.first : end - part.first]
+    return rows
 
 
 def _covering(signed: list[Signed], at: int) -> list[Signed]:

@@ -1,0 +1,56 @@
+"""Goal: a block is believed when its rows, with those that are held and those that came in other blocks, are what its origin signed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise, permutations
+from pathlib import Path
+
+import pytest
+
+from streams.block import Block
+from streams.proof.believing import Belief, Believing
+from streams.proof.reading import Copy
+from tests.proof.kit import CODEC, SigningNode, all_blocks, forged, trust
+from tests.streams.logkit import open_log, rows
+
+ROWS = 72
+
+
+def judge(folder: Path, held: Sequence[tuple[int, int]], ship: SigningNode) -> Callable[[Sequence[Block]], list[Belief]]:
+    """What a port that holds the statements and these offsets makes of what has come."""
+    [whole] = all_blocks(ship.log, "events", ship.log.origin)
+    port = open_log(folder / "port-b", "port-b")
+    port.admit([*all_blocks(ship.log, "events.heads", ship.log.origin), *(CODEC.cut(whole, first, end) for first, end in held)])
+    believing = Believing(Copy(port, CODEC), lambda node: trust())
+    return lambda came: believing.judge([believing.doubted(block) for block in came])
+
+
+@pytest.fixture
+def ship(tmp_path: Path) -> SigningNode:
+    """One commit of ROWS events, signed at once."""
+    node = SigningNode(tmp_path / "ship-a")
+    node.append(rows(ROWS), "events")
+    return node
+
+
+@pytest.mark.parametrize("held", [[(5, 8)], [(5, 8), (30, 40)], []], ids=["one part", "two parts", "nothing"])
+def test_a_commit_that_comes_in_parts_around_what_is_held_is_believed(
+    tmp_path: Path, ship: SigningNode, held: list[tuple[int, int]]
+) -> None:
+    [whole] = all_blocks(ship.log, "events", ship.log.origin)
+    edges = sorted({0, 20, ROWS, *(edge for part in held for edge in part)})
+    parts = [CODEC.cut(whole, *part) for part in pairwise(edges) if part not in held]
+    judged = judge(tmp_path, held, ship)
+    for came in permutations(parts):
+        assert set(judged(came)) == {Belief.PROVEN}
+    assert judged(parts[1:]) == [Belief.OPEN] * (len(parts) - 1), "one is yet to come"
+
+
+def test_what_a_forger_brings_beside_it_proves_nothing_and_hides_nothing(tmp_path: Path, ship: SigningNode) -> None:
+    [whole] = all_blocks(ship.log, "events", ship.log.origin)
+    true = [CODEC.cut(whole, *part) for part in ((0, 5), (8, ROWS))]
+    [false] = forged([CODEC.cut(whole, 0, 5)], 2, "device", "FORGED")
+    judged = judge(tmp_path, [(5, 8)], ship)
+    assert judged([false, *true]) == [Belief.OPEN, Belief.PROVEN, Belief.PROVEN]
+    assert judged([*true, false]) == [Belief.PROVEN, Belief.PROVEN, Belief.OPEN]
