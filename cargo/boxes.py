@@ -9,9 +9,9 @@ from itertools import pairwise
 import msgspec
 
 from cargo.beats import Habit, grace_ms
+from cargo.episodes import RuleMemory
 from cargo.heard import Value
 from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, Evidence, State
-from cargo.rules import RuleMemory
 from cargo.voyage import Voyage
 
 LATELY_READINGS = 4_000

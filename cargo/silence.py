@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from cargo.alerts import Alert, AlertState, Severity, alert_id
 from cargo.boxes import Box
+from cargo.episodes import Episode
 from cargo.lost import INTERVALS_MISSING, Evidence
-from cargo.rules import Episode
 from cargo.state import WatchState
 
 SILENT_STATES = frozenset({"LATE", "MISSING", "DEVICE_FAULT"})

@@ -11,13 +11,13 @@ import msgspec
 from cargo.beats import grace_ms
 from cargo.boxes import Box, Gateway
 from cargo.climate import Climate
+from cargo.episodes import Limits
 from cargo.errors import Unreadable
 from cargo.event_time import EventClock
 from cargo.heard import Heard
 from cargo.lost import INTERVALS_MISSING, WEIGHTS, Weights
 from cargo.outcome import Outcome, Place
 from cargo.registry import BookedContainer, LoadList, Port, Stowed
-from cargo.rules import Limits
 from cargo.stowage import Stowage
 from cargo.voyage import Voyage
 

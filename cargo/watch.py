@@ -16,18 +16,20 @@ from cargo.alerts import Alert
 from cargo.beats import GRACE_MS_MIN
 from cargo.boxes import Box, Gateway
 from cargo.collapse import stack_down
+from cargo.episodes import RuleMemory, Where
 from cargo.event_time import SOUND_MS
 from cargo.forget import forget
 from cargo.heard import Heard, Value, ship_topic
 from cargo.judge import judge, refuted, wake_after_news
 from cargo.lost import FREE_FALL_MS, GONE_STATES, SHOCK_G
 from cargo.muster import muster_event
-from cargo.outcome import Outcome, event
+from cargo.outcome import Made, Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
 from cargo.registry import Booking, Entry, LoadList, Port, SizeType
-from cargo.rules import Where, correct_reading, judge_reading
+from cargo.rules import judge_reading
 from cargo.silence import end_silence
 from cargo.state import PENDING_MAX, Terms, WatchState
+from cargo.temperature import TEMPERATURE, Late, correct_reading
 
 FOREVER = 1 << 62
 OUTAGE_READINGS = 10
@@ -279,10 +281,29 @@ def _were_due(state: WatchState, gateway: str, since_ms: int, until_ms: int) -> 
 
 def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapping[str, Value]) -> None:
     """A reading older than the box's newest: it corrects what was told, and alarms nobody."""
-    if box.rules.episodes and not signals.keys().isdisjoint(("supply_c", "return_c")):
-        where = Where(box.number, state.settings.place.ship, state.slot_text(box.number), at_sea=False, historical=True)
-        changes = correct_reading(box.rules, where, at_ms, max(now_ms, at_ms), signals)
-        state.outcome.alerts += [change.made() for change in changes]
+    if signals.keys().isdisjoint(TEMPERATURE) or not state.laden(box.number, at_ms):
+        return
+    _, limits = state.terms_of(box.number, at_ms)
+    where = Where(box.number, state.settings.place.ship, state.slot_text(box.number), at_sea=False, historical=True)
+    changes = correct_reading(limits, box.rules, where, Late(at_ms, max(now_ms, at_ms), signals))
+    state.outcome.alerts += [change.made() for change in changes]
+    _tell_excursions(state, box.number, box.rules, max(now_ms, at_ms))
+
+
+def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: int) -> None:
+    """The records of excursions that ended, or are corrected: a correction is a later version of the same event."""
+    for one in rules.ended:
+        more = {
+            "event_at_ms": one.since_ms,
+            "until_at_ms": one.until_ms,
+            "peak_c": round(one.peak_c, 2),
+            "degree_minutes": round(one.degree_minutes, 1),
+            "alert_id": one.alert_id or None,
+            "updated_at_ms": now_ms,
+        }
+        made = event(state.settings.place, number, "X_EXCURSION", one.first_ms, **({"retracted": True} if one.retracted else {}))
+        state.outcome.events.append(Made(number, now_ms, {**made.body, **more}))
+    rules.ended = []
 
 
 def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value], *, historical: bool) -> None:
@@ -302,6 +323,8 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
     )
     changes: list[Alert] = judge_reading(limits, box.rules, where, at_ms, signals)
     state.outcome.alerts += [change.made() for change in changes]
+    if box.rules.ended:
+        _tell_excursions(state, box.number, box.rules, max(at_ms, state.memory.settled_at_ms))
     if historical:
         return
     blows = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))

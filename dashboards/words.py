@@ -21,6 +21,7 @@ EVENTS: dict[str, str] = {
     "DEPA": "Ship departed",
     "X_SHOCK": "Shock",
     "X_TILT": "Tilted",
+    "X_EXCURSION": "Temperature out of range",
     "X_FREE_FALL": "Free fall",
     "X_MUSTER": "Muster",
     "X_MISSING": "Missing",

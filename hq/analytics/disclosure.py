@@ -11,7 +11,7 @@ import msgspec
 
 from streams.records import body_text
 
-EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node")
+EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node", "updated_at_ms", "retracted")
 ALERT_FIELDS = ("alert_id", "rule", "severity", "state", "at_ms", "status", "position")
 OWN_EVIDENCE = frozenset({"kinematic", "slot", "position"})
 """Families of evidence that speak of the box alone. The others count, name or imply its neighbours."""

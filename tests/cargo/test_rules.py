@@ -9,8 +9,10 @@ import pytest
 
 from cargo.alerts import Alert
 from cargo.climate import Climate
+from cargo.episodes import Limits, RuleMemory, Where
 from cargo.heard import Value
-from cargo.rules import Limits, RuleMemory, Where, control_air, correct_reading, judge_reading
+from cargo.rules import judge_reading
+from cargo.temperature import control_air
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 AT_SEA = Where(number(1), "9321483", "0020182", at_sea=True)
@@ -185,23 +187,6 @@ def test_what_comes_late_is_kept_and_alarms_nobody() -> None:
     (raised,) = run([(130, chilled(9.0))], AT_SEA, memory)
     assert (raised.state, raised.evidence[0].at_ms) == ("raised", START_MS)
     assert "peak +7.0" in raised.detail
-
-
-def test_a_late_reading_corrects_the_peak_and_nothing_else() -> None:
-    """Goal: an update of the same alert, of now; a lower one, an older one or one of a box that is well says nothing."""
-    memory = RuleMemory()
-    (raised,) = run([(0, chilled(9.0)), (60, chilled(9.0))], AT_SEA, memory)
-
-    def late(minute: int, supply_c: float) -> list[Alert]:
-        at_ms = START_MS + minute * MINUTE_MS
-        return correct_reading(memory, AT_SEA, at_ms, START_MS + 70 * MINUTE_MS, {"supply_c": supply_c, "return_c": 30.0})
-
-    assert not late(30, 8.0)
-    assert not late(-1, 20.0)
-    (corrected,) = late(30, 12.0)
-    assert (corrected.state, corrected.alert_id, corrected.at_ms) == ("updated", raised.alert_id, START_MS + 70 * MINUTE_MS)
-    assert "peak +8.0" in corrected.detail
-    assert not correct_reading(RuleMemory(), AT_SEA, START_MS, START_MS, {"supply_c": 99.0})
 
 
 def test_a_repeat_changes_nothing() -> None:
