@@ -1,0 +1,198 @@
+"""What an MQTT server loses of what it acknowledged, killed or its power cut at any instant: ours, Mosquitto and NATS in one run.
+
+`python -m bench.losses [--kills N] [--cuts N] [--seed N] [name …]`. A publisher at QoS 1 sends readings; at a random instant the server
+gets SIGKILL, or its disk loses power (`bench/powercut.py`: needs root) and then it does; started again, it goes on, and so does the
+publisher with what was not acknowledged. At the end each acknowledged reading is looked for: at a ship's node in her log, at NATS in the
+stream of its MQTT messages, at Mosquitto with a subscriber whose persistent session was away. Then a backlog of 20,000 without any fault.
+Prints a table and one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import socket
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+
+from bench.losspair import struck_pair
+from bench.machine import machine
+from bench.mqttservers import BEST, EACH_CHANGE, TOPIC, Behind, Server, Ship, mosquitto, nats, reading
+from bench.powercut import CutDisk
+from bench.tally import Tally
+from intake.packets import packet
+
+SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
+    "landfall": ("Landfall, endpoint", Ship),
+    "landfall-behind": ("Landfall subscribed at Mosquitto, Landfall struck", Behind),
+    "mosquitto": ("Mosquitto, default", lambda folder: mosquitto(folder, "")),
+    "mosquitto-best": ("Mosquitto, best: no limits, saved each second", lambda folder: mosquitto(folder, BEST)),
+    "mosquitto-each": ("Mosquitto, the same, saved at each change", lambda folder: mosquitto(folder, EACH_CHANGE)),
+    "nats": ("NATS with MQTT, default", lambda folder: nats(folder, "")),
+    "nats-always": ("NATS with MQTT, `sync_interval: always`", lambda folder: nats(folder, "sync_interval: always")),
+}
+READINGS, WINDOW, PER_S = 3_000, 500, 1_500
+"""Of one strike: readings at most, how many wait for their PUBACK at once, and how many are sent a second."""
+BACKLOG = 20_000
+PAIR = "landfall-pair"
+CONNECT = packet(0x10, b"\0\4MQTT\4\0\0\x3c\0\x09publisher")
+ANSWERED_WITHIN_S = 120.0
+
+
+class Publisher:
+    """Publishes numbered readings at QoS 1 over one connection at a time; what is not acknowledged it brings again on the next."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.acknowledged: set[int] = set()
+        self._next = first
+        self._waiting: deque[int] = deque()
+
+    def publish(self, port: int, count: int, enough: int, per_s: float = PER_S) -> None:
+        """Send what waits and then new ones, `count` in all; returns, in the middle of whatever, once `enough` more are acknowledged.
+
+        Raises TimeoutError when that takes too long.
+        """
+        to_send = deque([*self._waiting, *range(self._next, self._next + max(0, count - len(self._waiting)))])
+        self._next = max(self._next, to_send[-1] + 1)
+        self._waiting = deque(to_send)
+        wanted = len(self.acknowledged) + enough
+        began_s, sent, heard, out = time.monotonic(), 0, b"", b""
+        with socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN_S) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.sendall(CONNECT)
+            if client.recv(4)[:2] != b"\x20\2":
+                raise ConnectionError("the publisher was not let in")
+            client.setblocking(False)
+            under_way: dict[bytes, int] = {}
+            while len(self.acknowledged) < wanted:
+                if time.monotonic() - began_s > ANSWERED_WITHIN_S:
+                    raise TimeoutError(f"{wanted - len(self.acknowledged)} readings are not acknowledged")
+                due = min(int((time.monotonic() - began_s) * per_s) + 1 - sent, WINDOW - len(under_way))
+                for number in list(islice(to_send, max(0, due))):
+                    packet_id = (number % 65_535 + 1).to_bytes(2)
+                    under_way[packet_id] = to_send.popleft()
+                    out += _publish_packet(number, packet_id)
+                    sent += 1
+                with suppress(BlockingIOError):
+                    out = out[client.send(out) :] if out else out
+                with suppress(BlockingIOError):
+                    heard += client.recv(65_536)
+                while len(heard) >= 4:
+                    self._heard(under_way.pop(heard[2:4]))
+                    heard = heard[4:]
+                time.sleep(0.0005)
+
+    def _heard(self, number: int) -> None:
+        self.acknowledged.add(number)
+        self._waiting.remove(number)
+
+
+def _publish_packet(number: int, packet_id: bytes) -> bytes:
+    return packet(0x32, len(TOPIC).to_bytes(2) + TOPIC.encode() + packet_id + reading(number))
+
+
+def struck(make: Callable[[Path], Server], folder: Path, strikes: int, chance: random.Random, *, cutting: bool) -> Tally:
+    """What a server lost by so many strikes, one after another, on one disk."""
+    with ExitStack() as stack:
+        disk = stack.enter_context(CutDisk(folder)) if cutting else None
+        folder.mkdir(parents=True, exist_ok=True)
+        server, publisher = make(folder), Publisher()
+        stack.callback(server.end)
+        stack.callback(server.kill)
+        for strike in range(strikes):
+            server.start()
+            publisher.publish(server.port, READINGS, chance.randrange(1, READINGS))
+            if disk is not None:
+                disk.cut()
+            server.kill()
+            if disk is not None:
+                disk.back()
+            server.start()
+            server.fetch()
+            found = server.found() if strike == strikes - 1 else Counter()
+            server.kill()
+        lost = publisher.acknowledged - found.keys()
+        return Tally(strikes, len(publisher.acknowledged), len(lost), sum(1 for count in found.values() if count > 1))
+
+
+def backlogged(make: Callable[[Path], Server], folder: Path) -> Tally:
+    """What a server lost of a backlog that nobody fetched meanwhile, without any fault."""
+    folder.mkdir(parents=True)
+    server, publisher = make(folder), Publisher()
+    try:
+        server.start()
+        publisher.publish(server.port, BACKLOG, BACKLOG, per_s=1e9)
+        server.fetch()
+        found = server.found()
+    finally:
+        server.kill()
+        server.end()
+    return Tally(0, BACKLOG, len(publisher.acknowledged - found.keys()), sum(1 for count in found.values() if count > 1))
+
+
+def told(tally: Tally | None) -> str:
+    """A cell of the table."""
+    if tally is None:
+        return "–"
+    share = f" ({100 * tally.lost / tally.acknowledged:.1f} %)" if tally.lost else ""
+    again = f", {tally.twice:,} brought twice" if tally.twice else ""
+    return f"{tally.lost:,} of {tally.acknowledged:,}{share}{again}"
+
+
+def name_of(server: str) -> str:
+    """What it is called in the table."""
+    return "Landfall, two nodes; either's disk alone" if server == PAIR else SERVERS[server][0]
+
+
+def measured(server: str, folder: Path, kills: int, cuts: int, chance: random.Random) -> dict[str, Tally | None]:
+    """All three columns of one server; of a pair, the first two."""
+    if server == PAIR:
+        return {
+            "kills": struck_pair(folder / "killed", kills, chance, cutting=False) if kills else None,
+            "cuts": struck_pair(folder / "cut", cuts, chance, cutting=True) if cuts else None,
+            "backlog": None,
+        }
+    make = SERVERS[server][1]
+    return {
+        "kills": struck(make, folder / "killed", kills, chance, cutting=False) if kills else None,
+        "cuts": struck(make, folder / "cut", cuts, chance, cutting=True) if cuts else None,
+        "backlog": backlogged(make, folder / "backlog"),
+    }
+
+
+def rows(results: dict[str, dict[str, Tally | None]]) -> Iterable[str]:
+    """The table, in Markdown."""
+    yield "| server | SIGKILL: acknowledged and lost | power cut: acknowledged and lost | a backlog without any fault |"
+    yield "|---|---|---|---|"
+    for name, found in results.items():
+        yield f"| {name_of(name)} | " + " | ".join(told(found[kind]) for kind in ("kills", "cuts", "backlog")) + " |"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.losses", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join((PAIR, *SERVERS))}; all when none is named")
+    parser.add_argument("--kills", type=int, default=3, help="SIGKILLs of each server (3)")
+    parser.add_argument("--cuts", type=int, default=3, help="power cuts of each server's disk (3); 0 where nothing may be mounted")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    results: dict[str, dict[str, Tally | None]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for server in given.names or (PAIR, *SERVERS):
+            chance = random.Random(f"{given.seed} {server}")
+            (folder := Path(name) / server).mkdir()
+            results[server] = measured(server, folder, given.kills, given.cuts, chance)
+            print(f"{server}: {json.dumps({kind: tally and asdict(tally) for kind, tally in results[server].items()})}", flush=True)
+    print("\n".join(rows(results)))
+    print(json.dumps({"machine": machine(), "kills": given.kills, "cuts": given.cuts, "seed": given.seed}))
+
+
+if __name__ == "__main__":
+    main()

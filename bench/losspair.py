@@ -1,0 +1,72 @@
+"""Two nodes of one ship, `ack = two_nodes`, struck again and again: one or both killed or without power, and now and then a disk gone."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.powercut import CutDisk
+from bench.tally import Tally
+from tests.edge.test_two_nodes import Sensors, ShipNode, pair
+
+PER_STRIKE = 60
+"""Readings that are acknowledged, at most, before the next strike."""
+WAIT_S_MAX = 180.0
+DISK_MIB = 256
+
+
+def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: bool) -> Tally:
+    """What was acknowledged and is not on both disks in the end, each read alone.
+
+    Sensors turn from one node to the other. With `cutting` power is cut at the node's own file system, else the process is killed.
+    """
+    with ExitStack() as stack:
+        disks = [stack.enter_context(CutDisk(folder / name, DISK_MIB)) for name in ("bridge", "engine")] if cutting else []
+        folder.mkdir(parents=True, exist_ok=True)
+        nodes = stack.enter_context(pair(folder))
+        with Sensors([node.mqtt_port for node in nodes]) as sensors:
+            for _ in range(strikes):
+                before = len(sensors.acknowledged)
+                _until(lambda before=before: len(sensors.acknowledged) > before + chance.randrange(PER_STRIKE))  # type: ignore[misc]
+                _strike(nodes, disks, chance)
+            sensors.finish()
+        _until(lambda: all(len(set(node.held())) >= sensors.published for node in nodes), fails=False)
+        lost: set[int] = set()
+        twice = 0
+        for node in nodes:
+            lost |= sensors.acknowledged.difference(node.held())
+            rows = [(row["origin"], row["device_at_ms"]) for row in node.rows("containers")]
+            twice += len(rows) - len(set(rows))
+        return Tally(strikes, len(sensors.acknowledged), len(lost), twice)
+
+
+def _strike(nodes: list[ShipNode], disks: list[CutDisk], chance: random.Random) -> None:
+    struck = chance.choice([[0], [1], [0, 1]])
+    robbed = chance.choice(struck) if chance.random() < 0.5 else None
+    for at in struck:
+        if disks:
+            disks[at].cut()
+    for at in struck:
+        nodes[at].kill()
+    for at in struck:
+        if disks:
+            disks[at].format() if at == robbed else disks[at].back()
+        elif at == robbed:
+            nodes[at].lose_disk()
+    for at in struck:
+        nodes[at].start()
+    for at in struck:
+        nodes[at].wait_ready()
+
+
+def _until(true: Callable[[], bool], *, fails: bool = True) -> None:
+    deadline_s = time.monotonic() + WAIT_S_MAX
+    while not true():
+        if time.monotonic() > deadline_s:
+            if fails:
+                raise TimeoutError("the sensors are not answered")
+            return
+        time.sleep(0.05)

@@ -1,0 +1,269 @@
+"""MQTT servers as an operator would run them, to be killed: Mosquitto, NATS, and a ship's node, each with its folder on a disk of ours."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from bench.mqtt import free_port, mosquitto_binary
+from bench.nats import nats_binary, nats_client
+from streams.errors import LandfallError
+from streams.link.door import ReadDoor
+from streams.words import Position
+
+ROOT = Path(__file__).resolve().parents[1]
+STARTED_WITHIN_S = 120.0
+QUIET_S = 3.0
+"""A broker that has said nothing more for so long has nothing more."""
+TOPIC = "landfall/containers/MSKU1234565/reading"
+AT_MS = 1_777_593_600_000
+SHIP, TOKEN = "9321483", "of-the-ship"
+MQTT_STREAM = "$MQTT_msgs"
+PAGE = 100_000
+BEST = "max_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\nautosave_interval 1\n"
+"""What docs/mqtt.md asks of a Mosquitto."""
+EACH_CHANGE = BEST + "autosave_on_changes true\n"
+
+
+def reading(number: int) -> bytes:
+    """The payload of a reading: its number is in its time."""
+    return orjson.dumps({"device": "TRK-1", "at": AT_MS + 1_000 * number, "return_c": number % 400 / 10})
+
+
+def number_of(at_ms: int) -> int:
+    """Which reading has this time."""
+    return (at_ms - AT_MS) // 1_000
+
+
+class Server(Protocol):
+    """One that can be killed and started again; it listens for MQTT at `port`."""
+
+    port: int
+
+    def start(self) -> None:
+        """Start it; returns once it lets clients in. Raises TimeoutError."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        ...
+
+    def fetch(self) -> None:
+        """It runs: have brought what it brings only as long as it is fetched."""
+        ...
+
+    def end(self) -> None:
+        """All that still runs beside it ends."""
+        ...
+
+    def found(self) -> Counter[int]:
+        """It runs, and the last was fetched: how often each reading is there, since the beginning."""
+        ...
+
+
+class Process:
+    """A program that is started with `command`, and let clients in at `port`."""
+
+    def __init__(self, command: Sequence[str], folder: Path, port: int) -> None:
+        self._command, self._words, self.port = command, folder / "words.log", port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, is_up: Callable[[], bool]) -> None:
+        """Returns once it `is_up`."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
+        with self._words.open("ab") as words:
+            self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=words, stderr=words, env=environment)
+        deadline_s = time.monotonic() + STARTED_WITHIN_S
+        while not is_up():
+            if time.monotonic() > deadline_s or self._process.poll() is not None:
+                raise TimeoutError(f"{self._command[0]} does not start:\n{self._words.read_text()[-2_000:]}")
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Subscribed:
+    """A broker with one subscriber, which has a persistent session and is away while readings come; what it was brought counts."""
+
+    def __init__(self, command: Sequence[str], folder: Path, port: int) -> None:
+        self._process, self.port = Process(command, folder, port), port
+        self._brought: Counter[int] = Counter()
+
+    def start(self) -> None:
+        """See Server; the subscriber has its session then."""
+        self._process.start(self._answers)
+        self._subscriber(collecting=False)
+
+    def kill(self) -> None:
+        """See Server."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """See Server: nothing does."""
+
+    def fetch(self) -> None:
+        """See Server."""
+        self._subscriber(collecting=True)
+
+    def found(self) -> Counter[int]:
+        """See Server."""
+        return self._brought
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as client:
+                client.settimeout(1)
+                client.sendall(b"\x10\x0e\0\4MQTT\4\2\0\x3c\0\2up")
+                return client.recv(4) == b"\x20\2\0\0"
+        except OSError:
+            return False
+
+    def _subscriber(self, *, collecting: bool) -> None:
+        """One stay of the subscriber: until its subscription stands, or until nothing more comes."""
+        client = mqtt.Client(CallbackAPIVersion.VERSION2, "collector", clean_session=False, protocol=mqtt.MQTTv311)
+        heard_s, subscribed = time.monotonic(), False
+
+        def brought(_: mqtt.Client, __: Any, message: mqtt.MQTTMessage) -> None:
+            nonlocal heard_s
+            heard_s = time.monotonic()
+            self._brought[number_of(orjson.loads(message.payload)["at"])] += 1
+
+        def stands(*_: object) -> None:
+            nonlocal subscribed
+            subscribed = True
+
+        client.on_message, client.on_subscribe = brought, stands
+        client.connect("127.0.0.1", self.port)
+        client.subscribe("landfall/#", qos=1)
+        while not subscribed or (collecting and time.monotonic() - heard_s < QUIET_S):
+            client.loop(0.05)
+        client.disconnect()
+        client.loop(0.05)
+
+
+class Stored(Subscribed):
+    """A NATS server: what is in the stream of its MQTT messages counts, and what its subscriber was brought while it subscribed."""
+
+    def __init__(self, command: Sequence[str], folder: Path, port: int, client_port: int) -> None:
+        super().__init__(command, folder, port)
+        self._client_port = client_port
+
+    def fetch(self) -> None:
+        """See Server: nothing need be."""
+
+    def found(self) -> Counter[int]:
+        """See Server."""
+        client = nats_client(self._client_port)
+        state = client.ask(f"$JS.API.STREAM.INFO.{MQTT_STREAM}", {})["state"]
+        found: Counter[int] = Counter()
+        for sequence in range(state["first_seq"], state["last_seq"] + 1):
+            with suppress(RuntimeError):  # there is none of this number
+                stored = client.ask(f"$JS.API.STREAM.MSG.GET.{MQTT_STREAM}", {"seq": sequence})["message"]
+                found[number_of(orjson.loads(base64.b64decode(stored["data"]))["at"])] += 1
+        client.close()
+        for number in self._brought:
+            found.setdefault(number, 1)
+        return found
+
+
+def mosquitto(folder: Path, settings: str) -> Subscribed:
+    """A Mosquitto with persistence in `folder`, as Debian sets it up, and `settings`."""
+    port, config = free_port(), folder.with_suffix(".conf")
+    usual = f"listener {port} 127.0.0.1\nallow_anonymous true\nuser root\npersistence true\npersistence_location {folder}/\n"
+    config.write_text(usual + settings)
+    return Subscribed([mosquitto_binary(), "-c", str(config)], folder.parent, port)
+
+
+def nats(folder: Path, sync: str) -> Stored:
+    """A NATS server with MQTT, its JetStream in `folder`, synced as `sync` says."""
+    port, client_port, config = free_port(), free_port(), folder.with_suffix(".conf")
+    config.write_text(
+        f'listen: "127.0.0.1:{client_port}"\nserver_name: losses\njetstream {{ store_dir: "{folder}", {sync} }}\n'
+        f'mqtt {{ listen: "127.0.0.1:{port}", max_ack_pending: 10000 }}\n'
+    )
+    return Stored([nats_binary(), "-c", str(config)], folder.parent, port, client_port)
+
+
+class Ship:
+    """`landfall ship` with its endpoint."""
+
+    def __init__(self, folder: Path, more: str = "") -> None:
+        self.port, door, config = free_port(), free_port(), folder.with_suffix(".toml")
+        more = more or f'[intake.endpoint]\nport = {self.port}\nanonymous_publish = ["landfall/#"]\n'
+        config.write_text(
+            f'[node]\nnode = "ship"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "node"}"\n'
+            f'port = {door}\ntoken = "{TOKEN}"\n{more}'
+        )
+        self._door = ReadDoor(f"http://127.0.0.1:{door}", TOKEN)
+        self._process = Process([sys.executable, "-m", "landfall", "ship", "-c", str(config)], folder.parent, self.port)
+
+    def start(self) -> None:
+        """See Server."""
+        self._process.start(self._is_ready)
+
+    def kill(self) -> None:
+        """See Server."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """See Server: nothing does."""
+
+    def fetch(self) -> None:
+        """See Server: nothing need be."""
+
+    def found(self) -> Counter[int]:
+        """See Server: what is in her log."""
+        found: Counter[int] = Counter()
+        position = Position()
+        while rows := list(self._door.read("containers", position, PAGE)):
+            for row in rows:
+                found[number_of(row["device_at_ms"])] += 1
+                position = position.advanced(row["origin"], row["offset"] + 1)
+        return found
+
+    def _is_ready(self) -> bool:
+        try:
+            return bool(self._door.health())
+        except LandfallError:
+            return False
+
+
+class Behind(Ship):
+    """`landfall ship` that subscribes at a Mosquitto with its best settings, which goes on when she is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        broker = folder.with_name(f"{folder.name}-broker")
+        broker.mkdir()
+        self._broker = mosquitto(broker, BEST)
+        self._broker.start()
+        super().__init__(folder, f'[intake.broker]\nport = {self._broker.port}\nclient_id = "ship"\n')
+        self.port = self._broker.port
+
+    def found(self) -> Counter[int]:
+        """See Server, once nothing more has come for a while."""
+        before, found = -1, super().found()
+        while len(found) > before:
+            time.sleep(QUIET_S)
+            before, found = len(found), super().found()
+        return found
+
+    def end(self) -> None:
+        """The broker ends too."""
+        self._broker.kill()
