@@ -1,4 +1,7 @@
-"""The pages in a real browser, over a real API and store: what operations and a customer see, with no way to the internet."""
+"""The pages in a real browser, over a real API and store: what operations and a customer see, with no way to the internet.
+
+A map is dear where no graphics card draws it: a test that needs none enters at the page it is about.
+"""
 
 from __future__ import annotations
 
@@ -129,9 +132,8 @@ def differing(one: Pixels, other: Pixels) -> int:
 def test_a_container_is_found_opened_and_shared(stage: Stage, tab: Tab) -> None:
     """By its number however it is written; its page has temperatures and milestones, and its address leads there after logging in."""
     number = next(number for number in stage.voyage.world.boxes.numbers if number.startswith("BBRU"))
-    tab.enter(stage.url, "mira")
+    tab.enter(stage.url, "mira", "/containers")
     page = tab.page
-    page.get_by_role("link", name="Containers").click()
     box = page.get_by_label("Container number")
     box.fill(f"{number[:4].lower()} {number[4:10]} {number[10]}")
     box.press("Enter")
@@ -151,9 +153,8 @@ def test_a_misread_number_gets_help(stage: Stage, tab: Tab) -> None:
     """A wrong check digit is explained, and the box it was meant to be is one click away."""
     number = stage.voyage.world.boxes.numbers[0]
     wrong = number[:10] + str((int(number[10]) + 1) % 10)
-    tab.enter(stage.url, "mira")
+    tab.enter(stage.url, "mira", "/containers")
     page = tab.page
-    page.get_by_role("link", name="Containers").click()
     page.get_by_label("Container number").fill(wrong)
     page.get_by_label("Container number").press("Enter")
     expect(page.get_by_text(f"the check digit of {number[:10]} is {number[10]}, not {wrong[10]}")).to_be_visible()
@@ -191,9 +192,8 @@ def asked(stage: Stage, username: str, path: str) -> Any:
 
 def test_an_incident_shows_its_evidence_and_is_acknowledged(stage: Stage, tab: Tab) -> None:
     """One incident with every lost box, its slot and why; taking note of it goes to headquarters' log and comes back with the name."""
-    tab.enter(stage.url, "mira")
+    tab.enter(stage.url, "mira", "/alerts")
     page = tab.page
-    page.get_by_role("link", name="Alerts desk").click()
     expect(page.get_by_text(f"{len(stage.fallen())} containers probably overboard")).to_be_visible()
     for number in stage.fallen():
         expect(page.get_by_role("cell", name=number).first).to_be_visible()
@@ -262,9 +262,8 @@ def report(stage: Stage, incident: Mapping[str, Any]) -> None:
 
 def test_ports_and_health_say_what_is_known_and_how_old(stage: Stage, tab: Tab) -> None:
     """Singapore's calls against what the sensors heard; every node's last word."""
-    tab.enter(stage.url, "mira")
+    tab.enter(stage.url, "mira", "/ports")
     page = tab.page
-    page.get_by_role("link", name="Ports").click()
     expect(page.get_by_text("Loaded, confirmed aboard").first).to_be_visible()
     expect(page.get_by_text(re.compile(r"with a tracker accounted for")).first).to_be_visible()
     page.get_by_role("link", name="Sync & health").click()
@@ -283,7 +282,7 @@ def test_logging_out_ends_the_session(stage: Stage, tab: Tab) -> None:
     page.get_by_label("Password").first.fill("not her password")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("Username or password are not right.")).to_be_visible()
-    tab.enter(stage.url, "mira")
+    tab.enter(stage.url, "mira", "/containers")
     tab.leave()
     expect(page.locator(".st-key-who")).to_have_count(0)
     page.reload()
@@ -326,7 +325,7 @@ def _valid_but_unknown(stage: Stage) -> str:
 
 def test_every_role_is_told_since_when_spark_stands_still(stage: Stage, new_tab: Callable[[], Tab]) -> None:
     """Staff, crew and customers, each with what is old then: a customer's alerts too. When it speaks again the sentence goes."""
-    pages = {"mira": "", "cleo": "/containers", "crew": "/containers", "ducks": "/containers"}
+    pages = {"mira": "/sync", "cleo": "/containers", "crew": "/containers", "ducks": "/containers"}
     tabs = {username: new_tab() for username in pages}
     for username, tab in tabs.items():
         tab.enter(stage.url, username, pages[username])
