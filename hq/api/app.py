@@ -66,6 +66,7 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
         app.include_router(part.router, prefix="/api")
 
     add_examples(app)
+    app.openapi()  # FastAPI makes its routes now, not while the first requests wait
     add_reference(app)
 
     @app.get("/healthz", include_in_schema=False)

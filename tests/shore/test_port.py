@@ -67,12 +67,12 @@ async def test_a_load_list_written_at_headquarters_reaches_the_ship(tmp_path: Pa
     tokyo.link([address("tokyo", "hq", hq.node.url)])
     ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
     await hq.node.append([Append("registry", to_batch([Record(entry.topic, body=entry_body(entry)) for entry in REGISTRY]))])
-    await until(lambda: sum(ship.log.position(f"aboard/{EVER}").values()) == 7)
+    await until(lambda: sum(ship.log.position(f"aboard/{EVER}").values()) == 8)
     await until(lambda: set(ship.log.streams()) - {"metrics", "exceptions"} == {f"aboard/{EVER}", f"aboard/{EVER}.heads"})
     assert tokyo.log.position("registry") == hq.node.log.position("registry")
     acknowledged = {"alert_id": "77", "rule": "lost", "severity": "alarm", "state": "acknowledged", "ship": EVER, "at_ms": 5, "by": "ops"}
     await hq.node.append([Append("alerts", to_batch([Record("MSKU1234565", body=acknowledged)]))])
-    await until(lambda: sum(ship.log.position(f"aboard/{EVER}").values()) == 8)
+    await until(lambda: sum(ship.log.position(f"aboard/{EVER}").values()) == 9)
     assert ship.log.latest(f"aboard/{EVER}", "acknowledgement/77")
     for node in (ship, tokyo):
         await node.stop()
