@@ -17,7 +17,7 @@ from streams.derived import HEADS
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.log import Log, LogReader, NotProven
 from streams.metrics import Metrics
-from streams.proof.believing import Belief, Believing, Doubted
+from streams.proof.believing import Belief, Believing, Doubted, Refused
 from streams.records import concat
 from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
 
@@ -137,11 +137,12 @@ class Store:
             if self._doubted and (proven := await self._proven()):
                 await self._commit(proven)
             if self._doubted and look_now:
-                self.still_doubted.set()  # a forged statement may stand where the true one belongs
+                self.still_doubted.set()  # a statement taken before its origin's key was known may stand where the true one belongs
 
     async def take(self, blocks: Sequence[Block]) -> int:
         """Make these durable, brought otherwise than by a session; returns how many records were new. Raises as `Log.admit`, NotProven
-        where one is acted upon and not covered by what its origin signed, here or among them: then the others are taken.
+        where one is acted upon and not covered by what its origin signed, here or among them, or is a statement that it did not sign: then
+        the others are taken.
         """
         return await asyncio.to_thread(self._take, blocks)
 
@@ -149,19 +150,17 @@ class Store:
         believing = self._believing
         if believing is None:
             return self._log.admit(blocks)
-        taken: list[Block] = []
-        doubted: list[Doubted] = []
-        for block in blocks:
-            if believing.concerns(block):
-                doubted.append(believing.doubted(block))
-            else:
-                taken.append(block)
-        new = self._log.admit(taken)
+        looked_at = [(block, believing.looked_at(block)) for block in blocks]
+        taken = [block for block, found in looked_at if found is None]
+        refused = [found for _, found in looked_at if isinstance(found, Refused)]
+        new = self._log.admit([*taken, *(block for one in refused for block in one.believed)])
+        doubted = [found for _, found in looked_at if isinstance(found, Doubted)]
         beliefs = list(zip(doubted, believing.judge(doubted), strict=True))
         new += self._log.admit([one.block for one, belief in beliefs if belief is Belief.PROVEN])
-        for one, belief in beliefs:
-            if belief is not Belief.PROVEN:
-                raise _not_proven(one.block, belief)
+        problems = [one.problem for one in refused]
+        problems += [_not_proven(one.block, belief) for one, belief in beliefs if belief is not Belief.PROVEN]
+        if problems:
+            raise problems[0]
         return new
 
     async def _without_doubted(self, batch: list[_Waiting]) -> list[_Waiting]:
@@ -174,6 +173,9 @@ class Store:
                 continue  # its session is over
             if isinstance(doubted, LandfallError):
                 waiting.done.set_result(doubted)
+            elif isinstance(doubted, Refused):
+                waiting.done.set_result(doubted.problem)
+                taken += [_Waiting(block) for block in doubted.believed]
             elif doubted is None:
                 taken.append(waiting)
             else:
@@ -181,11 +183,11 @@ class Store:
                 self._doubted.append(waiting)
         return taken
 
-    def _doubts(self, blocks: Sequence[Block]) -> list[Doubted | LandfallError | None]:
-        found: list[Doubted | LandfallError | None] = []
+    def _doubts(self, blocks: Sequence[Block]) -> list[Doubted | Refused | LandfallError | None]:
+        found: list[Doubted | Refused | LandfallError | None] = []
         for block in blocks:
             try:
-                found.append(self._believing.doubted(block) if self._believing and self._believing.concerns(block) else None)
+                found.append(self._believing.looked_at(block) if self._believing else None)
             except LandfallError as problem:
                 found.append(problem)
         return found

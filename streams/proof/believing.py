@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from streams.block import Block, Codec
+from streams.derived import HEADS
+from streams.errors import Corrupt
+from streams.log import NotProven
 from streams.proof.chain import entries
 from streams.proof.reading import Copy, Unread
 from streams.proof.signing import signed_at_once
-from streams.proof.statements import newest_statements
+from streams.proof.statements import newest_statements, statements_in
 from streams.proof.tree import Entry, Tree
 from streams.proof.trust import Trust
 from streams.ranges import RangeSet
@@ -59,21 +62,53 @@ class _Rows:
     entries: list[Entry]
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Of a block of statements some, or all, are by no key that is known as their origin's. `believed`: the others, cut out of it."""
+
+    problem: NotProven
+    believed: list[Block] = field(default_factory=list)
+
+
 class Believing:
-    """Judges blocks of streams that are acted upon, from nodes whose key is known. Keeps nothing between two judgements."""
+    """Judges what comes from nodes whose key is known: statements, and blocks of streams that are acted upon. Keeps nothing between two
+    judgements.
+    """
 
     def __init__(self, copy: Copy, trust: Callable[[str], Trust]) -> None:
         """`trust`: the keys of a node that are known now, if any are."""
         self._copy, self._trust = copy, trust
 
-    def concerns(self, block: Block) -> bool:
-        """Whether `block` is believed only once it is proven."""
-        return signed_at_once(block.stream) and block.origin.node in self._trust(block.origin.node).keys
+    def looked_at(self, block: Block) -> Doubted | Refused | None:
+        """None for a block that is taken as it comes; of statements, what is not taken of them, if anything; else the block, ready to be
+        judged. Raises Corrupt when it does not decode.
+        """
+        trust = self._trust(block.origin.node)
+        if block.origin.node not in trust.keys:
+            return None
+        if block.stream.endswith(HEADS):
+            return self._statements(block, trust)
+        return Doubted(block, self._rows(block)) if signed_at_once(block.stream) else None
 
-    def doubted(self, block: Block) -> Doubted:
-        """The block, ready to be judged. Raises Corrupt when it does not decode."""
+    def _rows(self, block: Block) -> list[Entry]:
         codec: Codec = self._copy.codec
-        return Doubted(block, entries(codec.decode(block)) if codec.knows(block.codec) else [])
+        return entries(codec.decode(block)) if codec.knows(block.codec) else []
+
+    def _statements(self, block: Block, trust: Trust) -> Refused | None:
+        """Of an encoding that is not known here only those of records that are acted upon are not taken."""
+        codec, stream = self._copy.codec, block.stream.removesuffix(HEADS)
+        if not codec.knows(block.codec):
+            unread = NotProven(f"{block.stream}:{block.origin} is of encoding {block.codec}, which is not known here", forged=False)
+            return Refused(unread) if signed_at_once(stream) else None
+        believed, why = RangeSet(), list[NotProven]()
+        for offset, one in statements_in(codec.decode(block), stream, block.origin):
+            problem = str(one) if isinstance(one, Corrupt) else trust.problem(one)
+            if problem is None:
+                believed.add(offset, offset + 1)
+            else:
+                forged = isinstance(one, Corrupt) or not one.signed()
+                why.append(NotProven(f"offset {offset} of {block.stream}:{block.origin} is not believed: {problem}", forged))
+        return Refused(why[0], [codec.cut(block, first, end) for first, end in believed]) if why else None
 
     def judge(self, doubted: Sequence[Doubted]) -> list[Belief]:
         """What each is worth now, by the statements that are held here. Raises what reading the log raises."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import msgspec
+import pyarrow as pa
 from msgspec import Meta
 
 from streams.derived import HEADS
@@ -180,11 +181,16 @@ def statements_at(copy: Copy, stream: str, origin: Origin, first: int, end: int)
     """Of these, those that stand at offsets `first .. end - 1` of `<stream>.heads`."""
     for part in copy.rows(stream + HEADS, origin, first, end):
         if not isinstance(part, Unread):
-            for offset, body in zip(part.column(OFFSET).to_pylist(), part.column(BODY).to_pylist(), strict=True):
-                try:
-                    yield offset, Statement.from_body(stream, origin, body or "")
-                except Corrupt as problem:
-                    yield offset, problem
+            yield from statements_in(part, stream, origin)
+
+
+def statements_in(rows: pa.RecordBatch, stream: str, origin: Origin) -> Iterator[Said]:
+    """What these rows of `<stream>.heads` say."""
+    for offset, body in zip(rows.column(OFFSET).to_pylist(), rows.column(BODY).to_pylist(), strict=True):
+        try:
+            yield offset, Statement.from_body(stream, origin, body or "")
+        except Corrupt as problem:
+            yield offset, problem
 
 
 def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[Statement]:

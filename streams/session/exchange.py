@@ -15,6 +15,7 @@ from typing import Protocol
 from streams.derived import HEADS
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.policy import Peer, Role
+from streams.proof.trust import pinned_in
 from streams.ranges import Range, RangeSet
 from streams.session.partials import Partials
 from streams.session.terms import Key
@@ -346,6 +347,8 @@ class Exchange:
             if key[0].endswith(HEADS):
                 of_parent = (key[0].removesuffix(HEADS), key[1])
                 self._unproven = {of: ranges for of, ranges in self._unproven.items() if of[1] != of_parent}
+            elif pinned_in([key[0]]):  # keys may have come, and what they signed be tried again
+                self._unproven = {of: ranges for of, ranges in self._unproven.items() if not of[1][0].endswith(HEADS)}
             for part, via in self._by_bringer(key, gained):
                 for each in self._members:
                     each.gained(key, part, via)

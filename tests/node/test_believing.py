@@ -21,7 +21,8 @@ from streams.node.node import Node
 from streams.node.proving import KEY_NAME, load_or_make_key
 from streams.node.settings import KnownPeer
 from streams.proof.keys import SigningKey, key_text
-from streams.proof.statements import last_statement
+from streams.proof.reading import Copy
+from streams.proof.statements import Statement, last_statement, statements
 from streams.ranges import RangeSet
 from streams.records import Record, body_text, to_batch
 from streams.retention.known import AtHome
@@ -31,7 +32,7 @@ from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.test_definitions import bodies
 from tests.node.test_hostile import lying, track
 from tests.node.test_proving import alert
-from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged
+from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged
 from tests.streams.logkit import content, open_log
 
 REASON = "records from a peer are not what their origin signed"
@@ -106,11 +107,11 @@ async def test_headquarters_obeys_no_registry_that_it_did_not_sign(tmp_path: Pat
     forger = forgery(tmp_path, "hq", Append("registry", to_batch([Record("stream/customers/*", body=OPENED)])), key)
     relay(tokyo, forger.log, ["registry"])
     tokyo.link([address("tokyo", "hq", hq.url)])
-    await until(lambda: named(hq) != [])
-    [told] = named(hq)
-    assert (told["peer"], told["stream"], told["origin"]) == ("tokyo", "registry", str(forger.log.origin))
+    streams = {"registry", "registry.heads"} if key else {"registry"}
+    await until(lambda: {told["stream"] for told in named(hq)} == streams)
+    assert {(told["peer"], told["origin"]) for told in named(hq)} == {("tokyo", str(forger.log.origin))}
     assert hq.definitions.of("customers/duckworks").replicate == ("customer/duckworks",)
-    assert hq.log.position("registry") == Position()
+    assert (hq.log.position("registry"), hq.log.position("registry.heads")) == (Position(), Position())
     assert not tokyo.log.position("customers/duckworks")
     forger.log.close()
     for one in (hq, tokyo):
@@ -176,23 +177,56 @@ async def test_an_alert_that_its_ship_did_not_sign_is_not_there(tmp_path: Path, 
 
 
 async def test_a_forged_statement_is_out_of_an_alerts_way_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands where the true one belongs. While something waits to be believed, nobody waits for the next round of checking."""
+    """Taken before the ship's key was known, it stands where the true one belongs. While something waits to be believed, nobody waits for
+    the next round of checking.
+    """
     monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 3600.0)
-    hq = await node("hq", tmp_path, {"ship-a": KEY})
-    tokyo, sydney = await node("tokyo", tmp_path), await node("sydney", tmp_path)
+    hq, tokyo, sydney = [await node(name, tmp_path) for name in ("hq", "tokyo", "sydney")]
     ship = SigningNode(tmp_path / "ship")
     ship.append(alert(0).records, "alerts")
     origin, heads = ship.log.origin, all_blocks(ship.log, "alerts.heads", ship.log.origin)
     said = last_statement(ship.log, "alerts", origin)
     assert said is not None
+    hq.log.admit(forged(heads, 0, "body", body_text(replace(said, key=STRANGER.public).by(STRANGER).body())))
+    pinned = {"type": "node", "id": "ship-a", "version": 1, "value": {"keys": [key_text(KEY.public)]}}
+    await hq.append([Append("registry", to_batch([Record("node/ship-a", body=pinned)]))])
     tokyo.log.admit(all_blocks(ship.log, "alerts", origin))
-    tokyo.log.admit(forged(heads, 0, "body", body_text(replace(said, key=STRANGER.public).by(STRANGER).body())))
     relay(sydney, ship.log, ["alerts"])
     tokyo.link([address("tokyo", "hq", hq.url)])
     await until(lambda: "a signature is not what it should be" in str(bodies(hq, "exceptions")))
     sydney.link([address("sydney", "hq", hq.url)])
     await until(lambda: hq.log.position("alerts")[origin] == 1)
     ship.log.close()
+    for one in (hq, tokyo, sydney):
+        await one.stop()
+
+
+@pytest.mark.parametrize("key", [None, STRANGER], ids=["altered", "by-a-key-of-its-own"])
+async def test_a_forged_statement_is_not_taken_and_those_beside_it_are(tmp_path: Path, key: SigningKey | None) -> None:
+    """Tokyo alters one of three, or signs it in the ship's name; it is named, and headquarters has the true one from Sydney."""
+    hq = await node("hq", tmp_path, {"ship-a": KEY})
+    tokyo, sydney = await node("tokyo", tmp_path), await node("sydney", tmp_path)
+    await tokyo._end(["checking"])  # or it would notice itself
+    ship = SigningNode(tmp_path / "ship")
+    for number in range(3):
+        ship.append(alert(number).records, "alerts")
+    origin, heads = ship.log.origin, all_blocks(ship.log, "alerts.heads", ship.log.origin)
+    [_, (_, true), _] = statements(Copy(ship.log, CODEC), "alerts", origin)
+    assert isinstance(true, Statement)
+    false = replace(true, at_ms=true.at_ms + 1)
+    relay(sydney, ship.log, ["alerts"])
+    tokyo.log.admit(
+        [*all_blocks(ship.log, "alerts", origin), *forged(heads, 1, "body", body_text((false.by(key) if key else false).body()))]
+    )
+    truth = content(ship.log, ["alerts", "alerts.heads"])
+    ship.log.close()
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await until(lambda: "alerts.heads" in {told["stream"] for told in named(hq)})
+    assert {told["peer"] for told in named(hq)} == {"tokyo"}
+    await until(lambda: hq.log.ledger("alerts.heads")[origin].held == RangeSet([(0, 1), (2, 3)]))
+    sydney.link([address("sydney", "hq", hq.url)])
+    await until(lambda: hq.log.position("alerts")[origin] == 3 and hq.log.position("alerts.heads")[origin] == 3)
+    assert content(hq.log, ["alerts", "alerts.heads"]) == truth
     for one in (hq, tokyo, sydney):
         await one.stop()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams.block import Block
-from streams.proof.believing import Belief, Believing
+from streams.proof.believing import Belief, Believing, Doubted
 from streams.proof.reading import Copy
 from tests.proof.kit import CODEC, SigningNode, all_blocks, forged, trust
 from tests.streams.logkit import open_log, rows
@@ -23,7 +23,7 @@ def judge(folder: Path, held: Sequence[tuple[int, int]], ship: SigningNode) -> C
     port = open_log(folder / "port-b", "port-b")
     port.admit([*all_blocks(ship.log, "events.heads", ship.log.origin), *(CODEC.cut(whole, first, end) for first, end in held)])
     believing = Believing(Copy(port, CODEC), lambda node: trust())
-    return lambda came: believing.judge([believing.doubted(block) for block in came])
+    return lambda came: believing.judge([one for one in map(believing.looked_at, came) if isinstance(one, Doubted)])
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from streams.block import digest
 from streams.derived import HEADS
 from streams.errors import LandfallError, RetryLater
 from streams.log import NotProven, PeerKnowsMore
-from streams.proof.believing import Belief, Doubted
+from streams.proof.believing import Belief, Doubted, Refused
 from streams.proof.verifying import ALTERED
 from streams.ranges import RangeSet
 from streams.session import Admit, DeclareGone, Key, Load, Loaded, Report
@@ -93,10 +93,14 @@ class Keeping:
         """What is acted upon waits until something that its origin signed covers it; all else is written with the next commit."""
         node = end.node
         one = Waiting(end, admit)
-        if not node.believing.concerns(admit.block):
+        found = node.believing.looked_at(admit.block)
+        if found is None:
             node.waiting.append(one)
+        elif isinstance(found, Refused):
+            node.waiting += [Waiting(end, replace(admit, block=block)) for block in found.believed]
+            self._answer(node, one, found.problem)
         else:
-            one.doubted, one.until_s = node.believing.doubted(admit.block), self._fleet.clock.at_s + GRACE_S
+            one.doubted, one.until_s = found, self._fleet.clock.at_s + GRACE_S
             node.doubted.append(one)
             self._judge(node)
             self._look_again(node)

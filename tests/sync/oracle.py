@@ -76,7 +76,6 @@ class Oracle:
         self._held: dict[tuple[str, Key], RangeSet] = {}
         self._since: dict[tuple[str, Key], list[tuple[float, RangeSet]]] = {}
         self._alone: dict[Wired, float] = {}
-        self._poisoned: set[tuple[str, Key]] = set()
         self._radios: dict[str, Radio] = {}
         self._tracks: dict[Wired, list[Key]] = {}
         self._begun: dict[Wired, dict[int, tuple[Key, int, int]]] = {}
@@ -115,7 +114,6 @@ class Oracle:
     def set_aside(self, node: Node, key: Key, first: int, end: int) -> None:
         """A node has found these not to be what was signed: it lets go of them."""
         self._held[node.me.node, key].remove(first, end)
-        self._poisoned.add((node.me.node, key))
         self._since.pop((node.me.node, key), None)
 
     def committed(self, node: Node, stream: str) -> None:
@@ -136,9 +134,9 @@ class Oracle:
                 assert not false or self.liars, f"{node.me.node} believes {false} of {key} to be gone, and its origin never said so"
 
     def admitted(self, node: Node, block: Block) -> None:
-        """A node has made a block durable: it is true, and may be there. A forged statement may be taken, and is found to be one."""
+        """A node has made a block durable: it is true, and may be there."""
         key = (block.stream, block.origin)
-        if node.place.lies or (self.liars and block.stream.endswith(HEADS)):
+        if node.place.lies:
             return
         true = self.truth.get(key, [])[block.first : block.end]
         assert rows_of(block) == true, f"{node.me.node} has taken other rows of {key} from {block.first} than were written"
@@ -160,18 +158,17 @@ class Oracle:
     def reported(self, node: Node, report: Report) -> None:
         """A node accuses a peer: it must be one that is at fault."""
         peer = report.details.get("peer")
-        if report.reason == UNPROVEN and self._excused(node, report):
+        if report.reason == UNPROVEN and self._excused(report):
             return
         if report.reason == REFUTED and self.liars:
             return  # it passed on what it had heard
         honest = peer not in self.suspects and node.me.node not in self.suspects and report.reason not in self.expected_reports
         assert not honest, f"{node.me.node} reports '{report.reason}' without cause: {report.details}"
 
-    def _excused(self, node: Node, report: Report) -> bool:
-        """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more, or a forged
-        statement stood here in its place."""
+    def _excused(self, report: Report) -> bool:
+        """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more."""
         key = (str(report.details["stream"]), Origin.parse(str(report.details["origin"])))
-        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key) or self._poisoned_at(node, key)
+        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key)
 
     def said(self, end: Wired, data: bytes) -> None:
         """A node says something: no name that the other may not know, no data that it may not have, no acknowledgement too early."""
@@ -276,8 +273,6 @@ class Oracle:
 
     def _comes(self, source: Node, target: Node, key: Key) -> bool:
         honest = key[1].node not in self.liars and not self._unprovable(key)
-        if honest and signed_at_once(key[0]) and self._poisoned_at(target, key):
-            return False  # brought again just so, a forged statement stays where the true one would stand
         return honest and self.flows(source, target.me, key) and may_hold(target.me, key, _set_of(target))
 
     def _lacks(self, source: Node, target: Node, key: Key) -> RangeSet:
@@ -288,14 +283,6 @@ class Oracle:
         lacks = one.held.within(0, len(self.truth[key]))
         lacks.update(gone.common(self.gone.get(key, ())))
         return lacks.without(settled)
-
-    def _poisoned_at(self, node: Node, key: Key) -> bool:
-        """Whether a forged statement stands in the way of a true one there, or did."""
-        heads = (key[0] + HEADS, key[1])
-        if not self.liars or (node.me.node, heads) in self._poisoned:
-            return bool(self.liars)
-        said = node.log.blocks(heads, 0, node.log.of(heads).held.end())
-        return any(rows_of(block) != self.truth.get(heads, [])[block.first : block.end] for block in said)
 
     def proven(self) -> bool:
         """Whether all that is acted upon can be believed by everybody, for all that disks have lost."""
@@ -349,8 +336,6 @@ class Oracle:
     def check_copy(self, node: Node) -> None:
         """Every row that a node says it holds is there as it was written, or is found spoiled now; and may be there."""
         for key in list(node.log.lines()):
-            if self.liars and key[0].endswith(HEADS):
-                continue  # a forged one may have come this instant: whether the true ones come is seen by what they prove
             held = node.log.of(key).held.copy()
             for block in list(node.log.blocks(key, 0, held.end())):
                 true = self.truth[key][block.first : block.end]

@@ -43,6 +43,9 @@ class _Rows:
     def decode(self, block: Block) -> pa.RecordBatch:
         return _records(block.stream, block.first, block.count, block.payload)
 
+    def cut(self, block: Block, first: int, end: int) -> Block:
+        return block_of((block.stream, block.origin), first, rows_of(block)[first - block.first : end - block.first], block.codec)
+
 
 @lru_cache(maxsize=1_024)
 def _records(stream: str, first: int, count: int, payload: bytes) -> pa.RecordBatch:

@@ -74,7 +74,7 @@ def _proud(bugs: pytest.MonkeyPatch) -> None:
 
 
 def _credulous(bugs: pytest.MonkeyPatch) -> None:
-    bugs.setattr(Believing, "concerns", lambda self, block: False)
+    bugs.setattr(Believing, "looked_at", lambda self, block: None)
 
 
 def _anybodys(bugs: pytest.MonkeyPatch) -> None:
@@ -94,5 +94,4 @@ def _anybodys(bugs: pytest.MonkeyPatch) -> None:
 )
 def test_a_bug_is_noticed(bug: Callable[[pytest.MonkeyPatch], None], noticed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
-    problem = next(problem for seed in range(SEEDS) if (problem := failure(plan_of(seed))))
-    assert noticed in problem
+    assert any(noticed in (failure(plan_of(seed)) or "") for seed in range(SEEDS))

@@ -41,8 +41,6 @@ class Voyage:
         self.rows = 0
         self.versions = 0
         self.fleet.oracle.liars |= {place.name for place in plan.places if place.lies}
-        if self.fleet.oracle.liars:
-            self.fleet.oracle.expected_reports.add(MORE_THAN_THERE_IS)  # who passed on a forged statement says so honestly
         self.fleet.oracle.suspects |= {place.name for place in plan.places if place.age == "strange" or place.lies}
 
     def sail(self, told: Callable[[int, Step], None] = lambda number, step: None) -> Fleet:
