@@ -87,7 +87,7 @@ def _anybodys(bugs: pytest.MonkeyPatch) -> None:
         (_hasty, "is not durable there"),
         (_generous, "ship-"),
         (_forgetful, "has spent"),
-        (_proud, "it is sent again"),
+        (_proud, "has not heard of"),
         (_credulous, "has taken other rows"),
         (_anybodys, "has taken other rows"),
     ],
