@@ -12,8 +12,9 @@ from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, 
 from streams.codec.columns import TYPES
 from streams.codec.directory import Directories
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
+from streams.codec.lookup import read_topic_rows
 from streams.codec.picked import PickedRows, records_of
-from streams.codec.reading import read_rows, read_topic_rows, read_topics
+from streams.codec.reading import read_rows, read_topics
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse

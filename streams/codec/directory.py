@@ -21,13 +21,13 @@ KEPT_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Received times (None: each row has its own), the columns and their schema; of several groups the first topics and places."""
+    """Received times (None: each row has its own), the columns and their schema; the first topics and places of the groups, of several."""
 
     received: ReceivedTimes | None
-    fences: tuple[list[int], list[str]] | None
+    fences: tuple[list[int], list[str]]
     layout: Layout
     schema: pa.Schema
-    spans: Spans | None
+    spans: Spans
 
     @classmethod
     def read(cls, payload: Payload, head: BlockHead) -> Directory:
@@ -35,13 +35,13 @@ class Directory:
         reader, count = payload.directory, len(payload.groups)
         by_topic = reader.below(2, "an order of rows") == 1
         received = read_received(reader, head.count, head.order_last_ms)
-        fences = read_fences(reader, count) if count > 1 else None
+        fences = read_fences(reader, count) if count > 1 else ([], [])
         layout = Layout.read(reader, by_topic=by_topic, each_received=received is None)
         schema = schema_of({column.name: TYPES[column.kind] for column in layout.named})
         if payload.only is None:
             return cls(received, fences, layout, schema, payload.spans())
         reader.end()
-        return cls(received, fences, layout, schema, None)
+        return cls(received, fences, layout, schema, Spans([], b""))
 
 
 class Directories:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, INT, TEXT
@@ -81,28 +80,45 @@ class Layout:
         values = [None if column.kind == TEXT else PackedColumn.read(directory, column.stored) for column in named]
         return cls(device_kind, order_kind, named, masks, place, received, device, order, values)
 
+    def row_by_row(self) -> bool:
+        """Whether each column that is told from another has its values in the same rows as that one: else no row can be read alone.
 
-class Pages:
-    """The next page of every group: of the only one what comes next in it, of several a reader each."""
+        Earlier builds wrote columns of yes and no that say of their rows what another says of others.
+        """
+        if all(mask.always for mask in self.masks):
+            return True
+        columns: list[tuple[PackedColumn | None, int]] = [(mask, 0) for mask in self.masks]
+        columns += [(self.place, 0), (self.received, 0), (self.device, self._mask(0)), (self.order, 0)]
+        nulls = iter(range(1, len(self.masks)))
+        columns += [
+            (values, self._mask(next(nulls)) if column.has_nulls else 0) for column, values in zip(self.named, self.values, strict=True)
+        ]
+        there = [(column, mask) for column, mask in columns if column is not None]
+        return all(not column.neighbour or [other[1] for other in there[column.neighbour - 1 :][:1]] == [mask] for column, mask in there)
 
-    def __init__(self, only: Reader | None, several: Sequence[Reader]) -> None:
-        self._only, self._several = only, several
+    def _mask(self, place: int) -> int:
+        """The number of the column that says in which rows these values are; 0: in all."""
+        mask = self.masks[place]
+        return 0 if mask.always else mask.neighbour or place + 1
+
+
+class GroupPages:
+    """The pages of one group, one after another. Of several groups each page has its length before it."""
+
+    def __init__(self, group: Reader, *, sized: bool) -> None:
+        self._group, self._sized = group, sized
         self._given: list[Reader] = []
 
-    @property
-    def apart(self) -> bool:
-        """Whether pages can be read at the same time."""
-        return self._only is None
-
-    def next(self) -> list[Reader]:
-        """The pages of the next column."""
-        if self._only is not None:
-            return [self._only]
-        pages = [Reader(group.sized(), group.budget) for group in self._several]
-        self._given += pages
-        return pages
+    def next(self) -> Reader:
+        """What the next page is read from."""
+        if not self._sized:
+            return self._group
+        page = Reader(self._group.sized(), self._group.budget)
+        self._given.append(page)
+        return page
 
     def end(self) -> None:
         """Raises Corrupt unless all of every page, and every page, was read."""
-        for page in [*self._given, *self._several] if self._only is None else [self._only]:
+        for page in self._given:
             page.end()
+        self._group.end()

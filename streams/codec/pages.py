@@ -12,7 +12,7 @@ import numpy as np
 from streams.codec.few import FEW_MAX
 from streams.codec.numbers import PCO_BATCH, PcoTables, PcoType, is_constant, packed_ints, pco_pages, read_ints
 from streams.codec.parallel import each
-from streams.codec.wire import Bools, Ints, Reader, Values, Writer
+from streams.codec.wire import BITS_OF_A_CELL, Bools, Ints, Reader, Values, Writer
 from streams.errors import Corrupt
 
 Kind = Literal["int", "float", "bit"]
@@ -121,26 +121,66 @@ class PackedColumn:
         """Whether there is a page of it in each group."""
         return self._how != _CONSTANT
 
-    def values(self, pages: Sequence[Reader], counts: Sequence[int], rows: Sequence[Ints] | None = None) -> Values:
-        """The values in the groups whose pages these are, `counts` of them in each; only those at the places `rows` (ascending) of each,
-        if that is said. Raises Corrupt.
-        """
+    def values(self, pages: Sequence[Reader], counts: Sequence[int]) -> Values:
+        """The values in the groups whose pages these are, `counts` of them in each. Raises Corrupt."""
         if self._how == _CONSTANT:
-            total = sum(counts) if rows is None else sum(map(len, rows))
-            return np.full(total, self._constant, np.bool_ if self.kind == "bit" else np.int64)
+            return self._alike(sum(counts))
         if self._how == _LIST:
-            if len(pages) != 1 or not counts[0]:
+            if len(pages) != 1:
                 raise Corrupt("a column of many groups is packed as one of a few rows")
-            page, count = pages[0], counts[0]
-            values = _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
-            return values if rows is None else values.take(rows[0])
-        values = self._whole(pages, counts) if rows is None else self._some(pages, counts, rows)
+            return self._listed(pages[0], counts[0])
+        values = self._whole(pages, counts)
         if self.kind != "bit":
             return values
-        highest = values.max(initial=0) if rows is None else max(values.tolist(), default=0)  # of a few rows, a tenth of the time
-        if highest > 1:
-            raise Corrupt("a column of yes and no has other values")
+        if values.max(initial=0) > 1:
+            raise _odd_bits()
         return values.astype(np.bool_)
+
+    def at(self, page: Reader | None, count: int, places: Ints) -> Values:
+        """Of one group's `count` values, whose page this is (None: it has none), those at these places, ascending. Raises Corrupt.
+
+        No more of the page is unpacked than what comes before the last of them.
+        """
+        if page is None:
+            return self._alike(len(places))
+        if self._how == _LIST:
+            return self._listed(page, count).take(places)
+        if not len(places):
+            if count:
+                page.sized()
+            return np.empty(0, np.bool_ if self.kind == "bit" else _DTYPES[self.kind])
+        values = np.empty(min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count), _DTYPES[self.kind])
+        self._tables().read(page.sized(), values, count)
+        values = values.take(places)
+        if self.kind != "bit":
+            return values
+        if max(values.tolist()) > 1:  # of a few rows, a tenth of the time
+            raise _odd_bits()
+        return values.astype(np.bool_)
+
+    def resolved(self, values: Values, done: list[Values]) -> Values:
+        """The column itself, of which `values` are what it differs by from one before it, if from any; it joins these. Raises Corrupt."""
+        if self.neighbour:
+            if self.neighbour > len(done):
+                raise Corrupt(f"column {len(done) + 1} of a block refers to column {self.neighbour}")
+            other = done[self.neighbour - 1]
+            if other.dtype != values.dtype or len(other) != len(values):
+                raise Corrupt(f"a column refers to column {self.neighbour}, which is none of its kind")
+            values = other if self.kind == "bit" else np.add(values, other, out=values)
+        done.append(values)
+        return values
+
+    def cells(self, count: int) -> int:
+        """What so many of its values count."""
+        return count if self.kind != "bit" else (count + BITS_OF_A_CELL - 1) // BITS_OF_A_CELL
+
+    def _alike(self, count: int) -> Values:
+        return np.full(count, self._constant, np.bool_ if self.kind == "bit" else np.int64)
+
+    def _listed(self, page: Reader, count: int) -> Values:
+        if not count:
+            raise Corrupt("a column of no values is packed as one of a few rows")
+        return _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
 
     def _tables(self) -> PcoTables:
         """Not kept: they are read in microseconds, and take much memory."""
@@ -154,16 +194,9 @@ class PackedColumn:
             at += count
         return values
 
-    def _some(self, pages: Sequence[Reader], counts: Sequence[int], rows: Sequence[Ints]) -> Values:
-        """Of each page no more is unpacked than what comes before the last of its `rows`."""
-        tables, kind, found = self._tables(), _DTYPES[self.kind], []
-        for page, count, places in zip(pages, counts, rows, strict=True):
-            data = page.sized() if count else b""
-            if len(places):
-                values = np.empty(min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count), kind)
-                tables.read(data, values, count)
-                found.append(values.take(places))
-        return found[0] if len(found) == 1 else np.concatenate([np.empty(0, kind), *found])
+
+def _odd_bits() -> Corrupt:
+    return Corrupt("a column of yes and no has other values")
 
 
 def _meta(how: int, neighbour: int, constant: int | None = None) -> bytes:

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streams.block import BLOCK_RECORDS_MAX
-from streams.codec.columns import FLOAT, TEXT, as_arrow, batch
+from streams.codec.columns import ELSEWHERE, FLOAT, TEXT, as_arrow, batch, known_rows, type_number
+from streams.codec.decimals import RAW
 from streams.codec.layout import Named
 from streams.codec.room import Room
 from streams.codec.times import Stamps
 from streams.codec.wire import TEXT_BYTES_MAX, Bools, Ints
-from streams.records import TOPIC
+from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,41 @@ class PickedRows:
     named: list[Named]
     values: list[Any]
     known: dict[str, Bools]
+
+    @classmethod
+    def joined(cls, parts: Sequence[PickedRows]) -> PickedRows:
+        """Those of several parts, whose topic and columns are the same, one after another."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        values: list[Any] = []
+        for place, column in enumerate(first.named):
+            found = [part.values[place] for part in parts]
+            values.append(pa.concat_arrays(found) if column.kind == TEXT else np.concatenate(found))
+        known = {name: np.concatenate([part.known[name] for part in parts]) for name in first.known}
+        return cls(first.topic, first.schema, Stamps.joined([part.stamps for part in parts]), first.named, values, known)
+
+    @classmethod
+    def of_records(cls, records: pa.RecordBatch, topic: str) -> PickedRows | None:
+        """Those of the rows of a whole block that are of the topic; None when there are none."""
+        rows = records.filter(pc.equal(records.column(TOPIC), topic))
+        del records
+        if not rows.num_rows:
+            return None
+        named, values, known = [], [], {}
+        for field in rows.schema:
+            column = rows.column(field.name)
+            if field.name not in ELSEWHERE:
+                kind = type_number(field.type)
+                named.append(Named(field.name, kind, has_nulls=True, decimals=RAW if kind == FLOAT else 0))
+                values.append(column if kind == TEXT else column.drop_null().to_numpy(zero_copy_only=False))
+                known[field.name] = known_rows(column)
+        offsets, received_at, order_at = (rows.column(name).to_numpy() for name in (OFFSET, RECEIVED_AT, ORDER_AT))
+        device_at = rows.column(DEVICE_AT)
+        null = ~known_rows(device_at) if device_at.null_count else None
+        return cls(
+            topic, rows.schema, Stamps(offsets, received_at, order_at, device_at.fill_null(0).to_numpy(), null), named, values, known
+        )
 
     def __len__(self) -> int:
         return len(self.stamps.offsets)
@@ -84,16 +121,10 @@ def _parts(picked: Iterator[PickedRows]) -> Iterator[list[PickedRows]]:
 
 
 def _together(picked: Sequence[PickedRows]) -> pa.RecordBatch:
-    first, room = picked[0], Room()
-    stamps = Stamps.joined([one.stamps for one in picked])
-    count = len(stamps.offsets)
-    columns: dict[str, pa.Array] = {TOPIC: pa.repeat(pa.scalar(first.topic, pa.string()), count), **stamps.arrays()}
-    for place, column in enumerate(first.named):
-        parts = [one.values[place] for one in picked]
-        if column.kind == TEXT:
-            columns[column.name] = pa.concat_arrays(parts)
-            continue
-        known = np.concatenate([one.known[column.name] for one in picked]) if column.has_nulls else None
+    rows, room = PickedRows.joined(picked), Room()
+    columns: dict[str, pa.Array] = {TOPIC: pa.repeat(pa.scalar(rows.topic, pa.string()), len(rows)), **rows.stamps.arrays()}
+    for column, values in zip(rows.named, rows.values, strict=True):
         decimals = column.decimals if column.kind == FLOAT else None
-        columns[column.name] = as_arrow(np.concatenate(parts), known, None, room, decimals)
-    return batch(first.schema, columns, count)
+        known = rows.known[column.name] if column.has_nulls else None
+        columns[column.name] = values if column.kind == TEXT else as_arrow(values, known, None, room, decimals)
+    return batch(rows.schema, columns, len(rows))

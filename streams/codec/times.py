@@ -11,7 +11,7 @@ import pyarrow as pa
 from streams.codec.few import FEW_MAX
 from streams.codec.numbers import read_ints, sketches_of, write_ints
 from streams.codec.room import Room
-from streams.codec.wire import Bools, Ints, Reader, Writer
+from streams.codec.wire import Bools, Ints, Reader, Values, Writer
 from streams.errors import Corrupt
 from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
 
@@ -85,6 +85,20 @@ def read_received(directory: Reader, rows: int, order_last_ms: int) -> ReceivedT
     if lengths.min() < 1 or lengths.max() >= rows or lengths.sum() >= rows:
         raise Corrupt("the runs of received times do not make up a block's rows")
     return ReceivedTimes(np.cumsum(np.concatenate((first, steps))), np.cumsum(np.concatenate((np.zeros(1, np.int64), lengths))), rows)
+
+
+def times_of(
+    kinds: tuple[int, int], received_at: Ints, device: tuple[Ints, Bools | None], other: Values | None, room: Room
+) -> tuple[Ints, Ints]:
+    """Device times and order times (UTC ms), from how they are stored, what is stored of each row's, and which rows have no device time."""
+    (device_kind, order_kind), (device_at, null) = kinds, device
+    if device_kind == BEHIND_RECEIVED:
+        device_at = np.subtract(received_at, device_at, out=room.empty(len(device_at), np.int64))
+    if order_kind == RECEIVED:
+        return device_at, received_at
+    if other is None:
+        return device_at, device_at if null is None else np.where(null, received_at, device_at)
+    return device_at, received_at + other if order_kind == EXACT else np.where(other, device_at, received_at)
 
 
 class ReceivedTimes:

@@ -128,7 +128,21 @@ def write_group(page: Writer, topics: Topics, codes: Ints, *, by_topic: bool) ->
 
 
 def read_group(page: Reader, rows: int) -> GroupTopics:
-    """The topics of one group of `rows` rows. Raises Corrupt."""
+    """The topics of one group of `rows` rows, and which rows are of which. Raises Corrupt."""
+    return read_owners(page, rows, read_names(page, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The topics of a group, how its rows say which is theirs, and where that is known by then, each row's code."""
+
+    topics: Topics
+    how: int
+    codes: Ints | None = None
+
+
+def read_names(page: Reader, rows: int) -> Names:
+    """The topics of one group of `rows` rows: what is first in its page. Raises Corrupt."""
     how = page.below(3, "how topics are stored")
     if how == _EACH:
         numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
@@ -138,9 +152,16 @@ def read_group(page: Reader, rows: int) -> GroupTopics:
         new = np.diff(ordered, prepend=-1) != 0
         codes = np.empty(rows, np.int64)
         codes[by_number] = np.cumsum(new) - 1
-        return GroupTopics(Topics(ordered[new], _NO_TEXTS), codes)
-    topics = _read_sorted(page, rows)
-    if how == _CODES:
+        return Names(Topics(ordered[new], _NO_TEXTS), how, codes)
+    return Names(_read_sorted(page, rows), how)
+
+
+def read_owners(page: Reader, rows: int, names: Names) -> GroupTopics:
+    """The rest of the page. Raises Corrupt."""
+    topics = names.topics
+    if names.how == _EACH:
+        return GroupTopics(topics, names.codes)
+    if names.how == _CODES:
         codes = read_ints(page, rows)
         if codes.min() < 0 or codes.max() >= len(topics):
             raise Corrupt(f"a row is of topic {codes.max()}, and there are {len(topics)}")

@@ -159,7 +159,13 @@ class Reader:
 
     def sized(self) -> bytes:
         """Bytes after their length."""
-        return self.raw(self.varint())
+        length = self.varint()
+        at = self._at
+        end = at + length
+        if end > self._end:
+            raise Corrupt(f"a block's payload ends within {length} bytes")
+        self._at = end
+        return self._data[at:end]
 
     def squeezed(self) -> bytes:
         """What `Writer.squeezed` was given: at most TEXT_BYTES_MAX bytes over all of the payload."""

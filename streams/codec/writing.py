@@ -56,11 +56,13 @@ class _Numbers:
     sizes: Sequence[int]
     columns: list[Unpacked] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
-    bits: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    bits: dict[tuple[int, int, bytes], int] = field(default_factory=dict)
 
-    def add_bits(self, bits: Bools, sizes: Sequence[int]) -> int:
-        """Yes and no; where it was written before, only that is said. Returns the number of the column that says it."""
-        key = (len(bits), np.packbits(bits).tobytes())
+    def add_bits(self, bits: Bools, sizes: Sequence[int], mask: int = 0) -> int:
+        """Yes and no of the rows that column `mask` says are known, 0: of all. Where it was written before, of the same rows, only that is
+        said. Returns the number of the column that says it.
+        """
+        key = (mask, len(bits), np.packbits(bits).tobytes())
         seen = self.bits.get(key, 0)
         self.columns.append(Unpacked("bit", np.zeros(len(bits), np.bool_) if seen else bits, sizes, seen))
         if not seen and len(self.columns) < NEIGHBOUR_MAX:
@@ -201,7 +203,7 @@ def _add(numbers: _Numbers, column: _Column, mask: int) -> None:
         return
     known = numbers.sizes if column.known is None else known_sizes(column.known, numbers.sizes)
     if column.kind == BOOL:
-        numbers.add_bits(column.values, known)
+        numbers.add_bits(column.values, known, mask)
     elif column.decimals == RAW:
         numbers.add("float", column.values, known)
     else:

@@ -22,6 +22,7 @@ from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.numbers import read_ints, write_ints
 from streams.codec.texts import read_list, write_list
 from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
+from streams.codec.writing import _Numbers
 from streams.errors import Corrupt, Misuse
 from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
 from streams.words import Coordinates, Origin
@@ -87,6 +88,37 @@ def of_topic(head: BlockHead, read: ReadBytes, topic: str, codec: BlockCodec = C
     """The rows of one topic, in one batch; none when there is none."""
     found = codec.topic_rows(head, read, topic)
     return [] if found is None else codec.records([found])
+
+
+def by_turns(count: int) -> pa.RecordBatch:
+    """Rows of nine boxes. Of each three rows one says whether the door is open, one whether there is power, one how warm it is."""
+    numbers = np.arange(count)
+    at = pa.array(NOW_MS + numbers)
+    columns = {TOPIC: pa.array([f"box-{number % 9}" for number in range(count)]), DEVICE: pa.nulls(count, pa.string()), DEVICE_AT: at}
+    columns |= {OFFSET: pa.array(numbers), RECEIVED_AT: at, ORDER_AT: at}
+    columns |= {name: pa.array(numbers % 7 < 3, mask=numbers % 3 != turn) for turn, name in enumerate(("door_open", "power_on"))}
+    columns |= {
+        "supply_c": pa.array(numbers / 10, mask=numbers % 3 != 2),
+        "note": pa.array([f"n{n}" for n in range(count)], mask=numbers % 2 == 1),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+@pytest.mark.parametrize("count", [2, 3, 90, 1806])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_what_is_said_of_some_rows_is_not_taken_for_others(count: int, earlier: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two columns of yes and no that have the same values, in different rows: `earlier` builds said that they are one column."""
+    if earlier:
+        as_written = _Numbers.add_bits
+        monkeypatch.setattr(_Numbers, "add_bits", lambda self, bits, sizes, mask=0: as_written(self, bits, sizes))
+    records = by_turns(count)
+    block = BlockCodec(GROUP_ROWS_MIN).encode("containers", SHIP, records)
+    head, read = spans(block)
+    assert bits(CODEC.decode(block)) == bits(records)
+    for topic in set(records.column(TOPIC).to_pylist()):
+        [found] = of_topic(head, read, topic)
+        assert bits(found) == bits(records.filter(pc.equal(records.column(TOPIC), topic)))
+    assert not of_topic(head, read, "box-9")
 
 
 @settings(max_examples=150, deadline=None)
