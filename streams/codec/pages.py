@@ -174,6 +174,10 @@ class PackedColumn:
         """What so many of its values count."""
         return count if self.kind != "bit" else (count + BITS_OF_A_CELL - 1) // BITS_OF_A_CELL
 
+    def _tables(self) -> PcoTables:
+        """Not kept: they are read in microseconds, take much memory, and no two threads may use them at a time."""
+        return PcoTables(self._meta, _PCO_TYPES[self.kind])
+
     def _alike(self, count: int) -> Values:
         return np.full(count, self._constant, np.bool_ if self.kind == "bit" else np.int64)
 
@@ -181,10 +185,6 @@ class PackedColumn:
         if not count:
             raise Corrupt("a column of no values is packed as one of a few rows")
         return _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
-
-    def _tables(self) -> PcoTables:
-        """Not kept: they are read in microseconds, and take much memory."""
-        return PcoTables(self._meta, _PCO_TYPES[self.kind])
 
     def _whole(self, pages: Sequence[Reader], counts: Sequence[int]) -> Values:
         tables, values, at = self._tables(), pages[0].budget.room.empty(sum(counts), _DTYPES[self.kind]), 0
