@@ -208,10 +208,10 @@ class Exchange:
 
     def credible(self, node: str, key: Key, end: int) -> bool:
         """Whether `node` is believed when it says it has this node's own `key` up to `end`, beyond what was written: the first time since
-        this node started, and again once it has brought what it spoke of the last time."""
+        this node started, again once it has brought what it spoke of the last time, and as long as no generation could be opened for it."""
         if node in self._more:
             spoken, written = self._more[node]
-            if self.held(spoken).end() <= written:
+            if spoken[1] != self.origin and self.held(spoken).end() <= written:
                 return False
         self._more[node] = (key, self.settled(key).end())
         return True
@@ -271,6 +271,8 @@ class Exchange:
         """So many more bytes of what `member` brings have come."""
         for arrival in self._arrivals:
             if arrival.member is member and arrival.key == key and arrival.first == first:
+                if (still_s := now_s - arrival.moved_at_s) >= HELD_S:  # it held up nobody then; we may have been suspended ourselves
+                    arrival.began_s += still_s
                 arrival.moved_at_s = now_s
                 arrival.came_bytes += bytes_
 

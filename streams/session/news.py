@@ -24,6 +24,8 @@ RELAY_HOLD_MAX_S = 1.0
 """What came from a neighbour of the peer is held back two round trips and RELAY_HOLD_MIN_S, at most so long: the neighbour brings it
 itself.
 """
+OWN_HOLD_S = 10.0
+"""So long is what the peer itself wrote: it hears that it is here, and says that it has it, unless it is an old copy of itself."""
 _RELAYS = ("port", "hq")
 
 
@@ -58,7 +60,8 @@ class News:
         What is written here is sent before another can bring it, and need not be announced; where the way is blocked another may. To
         another node of the same ship or port readings go at once: a sensor may wait until they are on its disk.
         """
-        if self.terms.incoming(key) and via != self.peer.node and (key[1] != self.exchange.origin or key in self._own_named):
+        written = key[1] == self.exchange.origin and via is None
+        if self.terms.incoming(key) and via != self.peer.node and (not written or key in self._own_named):
             self.announcer.have(key, ranges)
         if self.terms.outgoing(key):
             track = self.sender.track(key)
@@ -66,14 +69,20 @@ class News:
             lane = self.terms.lane(key[0])
             if lane >= Lane.READINGS and not companions(self.terms.me, self.peer):
                 track.linger(self.now_s(), LINGER_S, LINGER_APART_S)
-            if via in self.neighbours and lane != Lane.ALERTS:
-                hold_s = min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)
+            if hold_s := self._hold_s(key, lane, via):
                 for first, end in ranges:
                     track.wait(first, end, self.now_s() + hold_s)
             if self.meeting.known(key[0]):
                 self.sender.work(key)
         self.hearsay.learnt(key)
         self.wake()
+
+    def _hold_s(self, key: Key, lane: Lane, via: str | None) -> float:
+        if key[1].node == self.peer.node:
+            return OWN_HOLD_S
+        if via in self.neighbours and lane != Lane.ALERTS:
+            return min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)
+        return 0.0
 
     def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
         """What the peer brings comes slower than any link is, and another may bring it too."""

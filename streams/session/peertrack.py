@@ -89,13 +89,13 @@ class PeerTrack:
             wanted = wanted.without((w.first, w.end) for w in self.waits)
         return wanted
 
-    def next_of(self, wanted: RangeSet, own: bool) -> Range:
+    def next_of(self, wanted: RangeSet, whole: bool) -> Range:
         """What of the backlog comes next: what follows the last, else the first. Where another brings what is before that (`beside`), from
-        the middle of the range on. Who wrote it itself (`own`) goes on.
+        the middle of the range on, unless it is to go as a `whole`.
         """
         following = [(self.backlog_at, end) for first, end in wanted if first <= self.backlog_at < end]
         first, end = following[0] if following else next(iter(wanted))
-        if own or end - first < 2 * APART_RECORDS or not self.beside(wanted, first, self.backlog_at):
+        if whole or end - first < 2 * APART_RECORDS or not self.beside(wanted, first, self.backlog_at):
             return first, end
         return (first + end) // 2, end
 

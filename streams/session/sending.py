@@ -10,6 +10,7 @@ from streams.block import BLOCK_RECORDS_MAX
 from streams.derived import HEADS
 from streams.errors import Corrupt
 from streams.policy import Lane
+from streams.proof.signing import signed_at_once
 from streams.ranges import Range, RangeSet
 from streams.session.effects import Load, Loaded
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
@@ -22,7 +23,8 @@ ALERT_WINDOW_BYTES = 1 << 20
 TRANSFERS_MAX = 1_024
 """Transfers sent and not yet acknowledged, alerts apart."""
 LIVE_RECORDS = 8_192
-"""Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog."""
+"""Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog; of what is signed at once
+those that come after it, for the parts of a commit are believed together, and would wait for each other."""
 LOAD_RECORDS_MAX = BLOCK_RECORDS_MAX
 """A block goes as it is stored: one cut shorter would have to be taken apart and written anew."""
 LINGER_S = 0.05
@@ -106,10 +108,11 @@ class Sender:
         self.resumed_bytes = 0
 
     def track(self, key: Key) -> PeerTrack:
-        """What the peer has of `key`; made when first asked for, the newest LIVE_RECORDS of what we hold being its live part."""
+        """What the peer has of `key`; made when first asked for, the newest LIVE_RECORDS of what we hold being its live part, if any."""
         known = self._tracks.get(key)
         if known is None:
-            known = self._tracks[key] = PeerTrack(live_from=max(0, self._held(key).end() - LIVE_RECORDS))
+            live = 0 if signed_at_once(key[0]) else LIVE_RECORDS
+            known = self._tracks[key] = PeerTrack(live_from=max(0, self._held(key).end() - live))
         return known
 
     def settled_by_peer(self) -> dict[Key, RangeSet]:
@@ -141,7 +144,11 @@ class Sender:
                 self._end(transfer)
 
     def claimed(self, key: Key, first: int, end: int, now_s: float) -> None:
-        """The peer says these are coming to it from elsewhere: they are left alone for CLAIM_S. More than CLAIMS_MAX are passed over."""
+        """The peer says these are coming to it from elsewhere: they are left alone for CLAIM_S. More than CLAIMS_MAX are passed over; and
+        what this node signed at once it brings itself: another may bring it a part that was never signed.
+        """
+        if key[1].node == self._node and signed_at_once(key[0]):
+            return
         while self._claims_end_s and self._claims_end_s[0] <= now_s:
             self._claims_end_s.popleft()
         if len(self._claims_end_s) < CLAIMS_MAX:
@@ -261,10 +268,14 @@ class Sender:
                 if slot.live:
                     track.depart(now_s)
                     return self._load(key, mine, next(iter(mine)))
-                return self._load(key, mine, track.next_of(mine, own=key[1].node == self._node))
+                return self._load(key, mine, track.next_of(mine, whole=self._goes_whole(key)))
             if track.waits:
                 slot.todo[key] = None
         return None
+
+    def _goes_whole(self, key: Key) -> bool:
+        """Whether this is not shared among those that could bring it: by who wrote it, and never through the midst of a commit."""
+        return key[1].node == self._node or signed_at_once(key[0])
 
     def _load(self, key: Key, wanted: RangeSet, offsets: Range) -> Load:
         for partial in self._resumable.get(key, []):
@@ -304,7 +315,7 @@ class Sender:
         track = self.track(transfer.key)
         if track.settled.covers(transfer.first, transfer.end) or track.waited(transfer.first, transfer.end):
             return True
-        if slot.live or transfer.key[1].node == self._node or transfer.end - transfer.first < 2 * APART_RECORDS:
+        if slot.live or self._goes_whole(transfer.key) or transfer.end - transfer.first < 2 * APART_RECORDS:
             return False
         beside = track.beside(track.wanted(self._held(transfer.key), now_s), transfer.first, 0)
         if beside:

@@ -273,6 +273,8 @@ class Oracle:
 
     def _comes(self, source: Node, target: Node, key: Key) -> bool:
         honest = key[1].node not in self.liars and not self._unprovable(key)
+        if key[0] == SETTABLE and _set_of(source) != _set_of(target):
+            return False  # the last disk that had headquarters' word on it has lost that
         return honest and self.flows(source, target.me, key) and may_hold(target.me, key, _set_of(target))
 
     def _lacks(self, source: Node, target: Node, key: Key) -> RangeSet:

@@ -109,6 +109,18 @@ def test_an_old_copy_of_a_log_is_told() -> None:
     assert [report.reason for report in ship.reports] == ["old copy"]
 
 
+def test_who_tells_an_old_copy_that_has_no_room_for_a_new_generation_tells_it_again_and_is_believed() -> None:
+    world = World(8)
+    tokyo, ship = world.station("tokyo"), world.station("ship-a", "ship", "9321483")
+    tokyo.log.write(("containers", ship.origin), 0, rows(random.Random(8), 50))
+    tokyo.exchange.changed(["containers"])
+    for told in range(1, 4):
+        connection = world.connect("ship-a", "tokyo")
+        world.run_until(lambda told=told: len(ship.reports) == told)  # type: ignore[misc]
+        world.cut(connection)  # before it has brought any of them
+    assert [report.reason for report in ship.reports] == ["old copy"] * 3
+
+
 class Liar:
     """A peer that says whatever a test wants, to one session of an honest station."""
 

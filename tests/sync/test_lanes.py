@@ -127,6 +127,24 @@ def test_the_newest_may_be_dropped_before_they_are_sent() -> None:
     assert not sender.loads(0.0)
 
 
+@pytest.mark.parametrize(("stream", "lane"), [("events", Lane.EVENTS), ("alerts", Lane.ALERTS)])
+def test_what_is_signed_at_once_is_cut_nowhere(stream: str, lane: Lane) -> None:
+    """The parts of a commit are believed together: neither do the newest go apart, nor is it shared with who brings the beginning."""
+    key = (stream, Origin("ship-a", 1))
+    held = RangeSet([(0, LIVE_RECORDS + 100)])
+    sender = Sender("tokyo", lambda _: held, lambda _: 0, lambda _: lane)
+    sender.work(key)
+    assert [(load.first, load.end) for load in sender.loads(0.0)] == [(0, LIVE_RECORDS + 100)]
+    sender = Sender("tokyo", lambda _: held, lambda _: 0, lambda _: lane)
+    sender.claimed(key, 0, 1_000, 0.0)
+    sender.work(key)
+    assert [(load.first, load.end) for load in sender.loads(0.0)] == [(1_000, LIVE_RECORDS + 100)]
+    origin = Sender("ship-a", lambda _: held, lambda _: 0, lambda _: lane)
+    origin.claimed(key, 0, 1_000, 0.0)
+    origin.work(key)
+    assert [(load.first, load.end) for load in origin.loads(0.0)] == [(0, LIVE_RECORDS + 100)], "what comes from elsewhere may be forged"
+
+
 def test_readings_that_come_all_the_time_go_together_and_one_alone_hardly_waits() -> None:
     world, tap = _ship_and_port(1_000)
     ship = world.stations["ship-a"]

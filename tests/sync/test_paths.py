@@ -190,16 +190,80 @@ def test_who_brings_a_block_byte_by_byte_holds_it_for_a_while_alone_and_is_named
     assert [effect.details["peer"] for effect in liar.effects() if isinstance(effect, Report)] == ["tokyo"]
 
 
+def test_who_was_suspended_accuses_nobody_of_what_came_slowly_meanwhile() -> None:
+    world = World(13)
+    hq, singapore = world.station("hq", "hq"), world.station("singapore")
+    ship = Origin("ship-a", 1)
+    world.truth["containers", ship] = rows(random.Random(13), 2000)
+    singapore.log.write(("containers", ship), 0, world.truth["containers", ship])
+    singapore.exchange.changed(["containers"])
+    terms = Terms(hq.me, Peer("tokyo", "port", "JPTYO"), LAN, hq.exchange.roles)
+    slow = Session(hq.exchange, terms, world.clock.monotonic_s, lambda: None)
+    opening = Hello(PROTOCOL, PROTOCOL, "tokyo", "port", "JPTYO", 1, ["*"], []), Digests([], last=True)
+    track = Track(0, "containers", ship.node, ship.generation)
+    for message in (*opening, track, Begin(1, 0, 0, 393_216, 1 << 20, bytes(16), 0, b"x"), Fragment(1, bytes(1_000))):
+        slow.receive(encode(message))
+    world.clock.advance(200.0)
+    slow.receive(encode(Fragment(1, bytes(1_000))))
+    world.connect("singapore", "hq")
+    for turn in range(40):
+        world.run(1.0)
+        for said in (Fragment(1, bytes(1_000)), Ping(turn)):
+            slow.receive(encode(said))
+    assert world.complete("hq")
+    assert not [effect for effect in slow.effects() if isinstance(effect, Report)]
+
+
+def test_what_is_written_here_was_lost_and_came_again_is_announced_to_who_could_bring_it_too() -> None:
+    """Singapore, whose line was busy, hears that headquarters has brought back what Tokyo's disk had spoiled, and begins none of it."""
+    world, chance = World(14), random.Random(14)
+    tokyo, singapore, _ = world.station("tokyo"), world.station("singapore"), world.station("hq", "hq")
+    world.connect("tokyo", "singapore", rate_bytes_s=4_000)
+    world.connect("tokyo", "hq")
+    said: list[Message] = []
+    world.trace = lambda source, target, data: said.append(decode(data)) if source == "singapore" else None
+    tokyo.append("containers", rows(chance, 100, ROW_BYTES))
+    world.run_until(lambda: all(world.complete(name) for name in ("singapore", "hq")))
+    world.run(2.0)
+    singapore.append("containers", rows(chance, 50, ROW_BYTES))
+    world.run(1.0)
+    key = ("containers", tokyo.origin)
+    tokyo.log.ledgers["containers"][tokyo.origin].held.remove(20, 80)
+    for offset in range(20, 80):
+        del tokyo.log.rows[key][offset]
+    tokyo.exchange.changed(["containers"])
+    world.run(60.0)
+    assert all(world.complete(name) for name in ("tokyo", "singapore", "hq"))
+    assert [message.node for message in said if isinstance(message, Track)] == ["singapore"]
+
+
+def test_what_another_relays_of_a_peers_own_is_not_sent_back_to_it() -> None:
+    """Of headquarters' event, which its slow line is yet to bring, Tokyo hears from Singapore; nothing of it goes to headquarters."""
+    world, chance = World(15), random.Random(15)
+    hq, _, _ = world.station("hq", "hq"), world.station("tokyo"), world.station("singapore")
+    slow = world.connect("hq", "tokyo", rate_bytes_s=4_000)
+    for a, b in (("hq", "singapore"), ("singapore", "tokyo")):
+        world.connect(a, b)
+    world.run(2.0)
+    said: list[Message] = []
+    world.trace = lambda source, target, data: said.append(decode(data)) if (source, target) == ("tokyo", "hq") else None
+    hq.append("containers", rows(chance, 300, ROW_BYTES))
+    world.run_until(lambda: world.complete("tokyo"))
+    world.run(30.0)
+    assert slow.up
+    assert not [message for message in said if isinstance(message, Begin)]
+
+
 def test_who_is_put_off_because_another_brings_what_is_before_goes_on_from_the_middle() -> None:
     """Else the two run side by side, and what the second begins is never taken (with real nodes: `tests/node/test_patterns.py`)."""
     track = PeerTrack()
     track.wait(1_000, 4_000, 9.0, claimed=True)
     wanted = RangeSet([(5_000, 9_000)])
-    assert track.next_of(wanted, own=False) == (7_000, 9_000)
-    assert track.next_of(wanted, own=True) == (5_000, 9_000), "who wrote it has it for certain"
+    assert track.next_of(wanted, whole=False) == (7_000, 9_000)
+    assert track.next_of(wanted, whole=True) == (5_000, 9_000), "who wrote it has it for certain"
     track.backlog_at = 7_500
-    assert track.next_of(RangeSet([(5_000, 7_000), (7_500, 9_000)]), own=False) == (7_500, 9_000), "and on from there"
-    assert track.next_of(RangeSet([(5_000, 5_010)]), own=False) == (5_000, 5_010), "what is little is not shared"
+    assert track.next_of(RangeSet([(5_000, 7_000), (7_500, 9_000)]), whole=False) == (7_500, 9_000), "and on from there"
+    assert track.next_of(RangeSet([(5_000, 5_010)]), whole=False) == (5_000, 5_010), "what is little is not shared"
 
 
 def test_who_is_in_front_of_another_goes_on_and_who_is_behind_makes_room() -> None:
@@ -207,11 +271,11 @@ def test_who_is_in_front_of_another_goes_on_and_who_is_behind_makes_room() -> No
     track = PeerTrack(busy=RangeSet([(4_000, 8_000)]), backlog_at=8_000)
     track.wait(0, 4_000, 9.0, claimed=True)
     wanted = RangeSet([(8_000, 20_000)])
-    assert track.next_of(wanted, own=False) == (8_000, 20_000)
+    assert track.next_of(wanted, whole=False) == (8_000, 20_000)
     assert not track.beside(wanted, 8_000, 0), "nor is what was read ahead let go of"
     track.busy, track.backlog_at = RangeSet(), 0
     track.wait(4_000, 8_000, 9.0, claimed=True)
-    assert track.next_of(wanted, own=False) == (14_000, 20_000)
+    assert track.next_of(wanted, whole=False) == (14_000, 20_000)
     assert track.beside(wanted, 8_000, 0)
 
 
