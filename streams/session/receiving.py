@@ -26,6 +26,9 @@ FRAME_BYTES_MAX = BLOCK_BYTES_MAX + 4096
 ENDED_MAX = 4096
 CORRUPT_MAX = 8
 """Blocks that do not verify, after which a peer is refused."""
+PUT_OFF_MAX = 300
+"""After so many in a session it is told who brings what may not come from it by what is set here: an honest one tries again every 2 s until
+both have heard the same."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class Receiver:
         self._corrupt = 0
         self._doubts_told: set[tuple[Key, bool]] = set()
         self._too_many_told = False
+        self._put_off = 0
         self.received_bytes = 0
         self.received_records = 0
 
@@ -73,7 +77,7 @@ class Receiver:
             raise Corrupt(f"transfer {begin.transfer} of {begin.size_bytes} bytes can not begin like this")
         self._newest = begin.transfer
         if not self.terms.incoming(key):
-            return self._reject(begin.transfer, "later")
+            return self._not_yet(begin, key)
         if not self._exchange.takes(key, begin.first, begin.end):
             return self._end(begin.transfer, Ack([begin.transfer]))
         if self._exchange.refuses(self._member, key, (begin.first, begin.end), now_s):
@@ -161,6 +165,14 @@ class Receiver:
         incoming.data = bytearray()
         self._admitting[begin.transfer] = incoming
         self._effect(Admit(begin.transfer, block))
+
+    def _not_yet(self, begin: Begin, key: Key) -> None:
+        """It may have heard of the stream what we are yet to hear, or the other way round."""
+        self._put_off += 1
+        if self._put_off == PUT_OFF_MAX:
+            details = {"peer": self._member.peer.node, "stream": key[0], "origin": str(key[1]), "problem": self.terms.why_not(key)}
+            self._effect(Report("a peer goes on bringing what it may not, or has not heard so", "not taken", details))
+        self._reject(begin.transfer, "later")
 
     def _not_begun(self, begin: Begin, key: Key) -> None:
         if not self._too_many_told:

@@ -5,11 +5,13 @@ refused at once.
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from streams.definitions import Definitions
 from streams.policy import LAN, Peer
-from streams.session import Session, Terms
+from streams.session import Report, Session, Terms
 from streams.session import messages as m
+from streams.session.receiving import PUT_OFF_MAX
 from tests.sync.test_boundaries import Liar, begin_of
 
 
@@ -47,6 +49,22 @@ def test_who_has_heard_of_a_streams_settings_first_is_put_off_and_not_refused() 
     definitions.take(stream, 3, {"replicate": ("customer/{}", "port/JPTYO")})
     assert liar.session.missed()
     assert stream not in liar.honest.log.streams()
+
+
+def test_who_goes_on_bringing_what_some_setting_could_give_is_named_once_and_not_refused() -> None:
+    liar = Liar("hq")
+    terms = Terms(Peer("tokyo", "port", "JPTYO"), Peer("liar", "hq"), LAN, {"liar": "hq"}, definitions=Definitions())
+    liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
+    liar.greet()
+    begin = begin_of(liar, "customers/ducks", "liar")
+    named = []
+    for transfer in range(1, 2 * PUT_OFF_MAX):
+        liar.say(replace(begin, transfer=transfer))
+        named += [(transfer, effect.details) for effect in liar.session.effects() if isinstance(effect, Report)]
+    [(transfer, details)] = named
+    assert (transfer, details["peer"], details["stream"]) == (PUT_OFF_MAX, "liar", "customers/ducks")
+    assert not liar.session.closed
+    assert "customers/ducks" not in liar.honest.log.streams()
 
 
 def test_who_has_heard_more_of_a_streams_settings_is_put_off_and_not_refused() -> None:
