@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from streams.logs.disk import Disk
 from streams.logs.segments import file_path, read_span
 
 ASIDE = "aside"
+_TAKEN_ANEW = "what follows in it is taken from the log's own files"
 INDEX_SUFFIXES = ("", "-wal", "-shm")
 ASIDE_BYTES_MAX = 64 << 20
 """Once so much lies aside, what comes further is reported only."""
@@ -45,6 +47,18 @@ class Aside:
                 for file in filter(Path.exists, files):
                     file.replace(self.log / ASIDE / f"{file.name}.{number}")
         self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; built anew from what is stored"))
+
+    def write_ahead_log(self, index: Path, why: str) -> None:
+        """SQLite takes this index's write-ahead log up to what does not verify: a copy is kept where there is room, and told of."""
+        wal = index.with_name(f"{index.name}-wal")
+        with suppress(OSError):
+            if self._has_room(wal.stat().st_size):
+                shutil.copyfile(wal, self._free_name(wal))
+        self.tell(Damage(0, 0, wal.stat().st_size, f"{index.name}: {why}: cut short with the power, or damaged", cure=_TAKEN_ANEW))
+
+    def _free_name(self, path: Path) -> Path:
+        number = sum(1 for kept in (self.log / ASIDE).glob(f"{path.name}.*"))
+        return self.log / ASIDE / f"{path.name}.{number}"
 
     def _has_room(self, length: int) -> bool:
         folder = self.log / ASIDE

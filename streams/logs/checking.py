@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,10 +12,14 @@ from streams.block import Block, Codec, UnknownCodec
 from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
+from streams.logs.indexbytes import sum_problem, wal_problem
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
 from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
 from streams.ranges import RangeSet
 from streams.words import Origin
+
+WRITTEN_S = 5.0
+"""A write-ahead log that is younger may be being written: what is half written there is no finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     try:
         if not (log / INDEX_NAME).exists():
             raise IndexDamaged("it is missing", hint=REBUILT)
+        yield from _check_bytes(log / INDEX_NAME)
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark, ends = index.mark(), index.file_ends()
             for (told,) in index.rows("PRAGMA quick_check"):
@@ -62,6 +68,15 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
             continue  # freed meanwhile: what it held is elsewhere now
     if mark is not None:
         yield from _check_lines(log, codec, tally)
+
+
+def _check_bytes(index: Path) -> Iterator[Finding]:
+    """Of a log that is closed, or whose process was killed: what SQLite would pass over in silence."""
+    if (problem := sum_problem(index)) is not None:
+        yield Finding("the index", problem)
+    wal = index.with_name(f"{index.name}-wal")
+    if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= WRITTEN_S:
+        yield Finding("the index", problem)
 
 
 def _check_lines(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from streams.logs.index import (
     piece_of,
     summed,
 )
+from streams.logs.indexbytes import SUM_SUFFIX, drop_sum, keep_sum, sum_problem
 from streams.logs.segments import disk_refused
 from streams.ranges import RangeSet
 
@@ -56,19 +58,39 @@ class IndexWriter(IndexReader):
 
     _others = 0
     """What the transaction's rows make of the mark's `others`."""
+    _disk: Disk | None = None
 
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
         """The index at `path`, empty when there was none. Raises IndexDamaged when what is there is of another version or damaged."""
+        try:
+            if path.exists() and (damaged := sum_problem(path)) is not None:
+                raise IndexDamaged(damaged)
+            drop_sum(path, disk)
+        except OSError as problem:
+            raise disk_refused(problem) from problem
         writer = cls(disk.connect(path), path)
         try:
             writer._prepare()
+            writer._disk = disk
         except (*UNREADABLE, IndexDamaged) as problem:
             writer.close()
             if _is_refusal(problem):
                 raise disk_refused(problem) from problem
             raise IndexDamaged(f"the log's index does not open: {problem}") from problem
         return writer
+
+    def close(self) -> None:
+        """Release the database. All of it is in one file then, whose digest is kept, unless a reader or the disk is in the way."""
+        moved = False
+        with self._lock:
+            with suppress(sqlite3.Error):
+                busy, pages, moved_pages = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                moved = not busy and pages == moved_pages
+            self._connection.close()
+        if moved and self._disk is not None:
+            with suppress(OSError):
+                keep_sum(self._path, self._disk)
 
     def verify(self, book: Book) -> None:
         """Read every piece, as it would be looked up. Raises IndexDamaged when they are not, whole, what `book` holds."""
@@ -133,6 +155,7 @@ class IndexWriter(IndexReader):
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
         execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
+        execute("PRAGMA journal_size_limit = 0")  # what SQLite would leave behind the frames that count, nobody could verify
         execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
         version = execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -239,5 +262,5 @@ def _is_refusal(problem: Exception) -> bool:
 
 def remove_index(path: Path) -> None:
     """Delete the index: the next to open it finds an empty one."""
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in (SUM_SUFFIX, "", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

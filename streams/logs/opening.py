@@ -14,6 +14,7 @@ from streams.logs.aside import Aside
 from streams.logs.disk import Disk
 from streams.logs.disowned import Disowned
 from streams.logs.index import INDEX_NAME, IndexDamaged
+from streams.logs.indexbytes import wal_problem
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused
@@ -53,11 +54,14 @@ class LogFolder:
     def open(self) -> Opened:
         """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
 
+        What SQLite does not take of its write-ahead log, because of damage or a power cut, is told of; the files have it.
         Raises RetryLater when the disk is full.
         """
         path = self.path / INDEX_NAME
         why, seen = None, 0
         if path.exists():
+            if (damaged := wal_problem(path)) is not None:
+                self.aside.write_ahead_log(path, damaged)
             try:
                 return self._replay(IndexWriter.open_for(path, self.disk), whole=False)
             except OtherFiles as problem:

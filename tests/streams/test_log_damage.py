@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -142,17 +143,21 @@ def test_segments_cut_short_behind_the_index(written: tuple[Path, FileLog]) -> N
 
 
 def test_bits_anywhere_in_the_index(written: tuple[Path, FileLog], tmp_path: Path) -> None:
-    """The index is checked at opening and built anew, or at the write that first meets the damage."""
+    """At any place, used or not, of the index or of its digest: told by who checks and who opens, set aside, built anew."""
     folder, copy = written
     chance = random.Random(8)
     truth = content(copy, ["containers"])
-    data = (folder / "log" / "index.sqlite").read_bytes()
-    used = [at for at, byte in enumerate(data) if byte]
-    for number in range(40):
+    assert not list(check(folder / "log", BlockCodec(), Tally()))
+    for number in range(24):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
-        flip(spoiled / "log" / "index.sqlite", chance.choice(used), chance.randrange(8))
-        log = reopened(spoiled)
+        path = spoiled / "log" / ("index.sqlite" if number % 8 else "index.sqlite.sum")
+        flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
+        assert list(check(spoiled / "log", BlockCodec(), Tally()))
+        found: list[Damage] = []
+        log = reopened(spoiled, found)
+        assert [damage.why for damage in found] == ["index.sqlite: its bytes are not those it was closed with"]
+        assert list((spoiled / "log" / "aside").glob("index.sqlite.*"))
         assert content(log, ["containers"]) == truth
         assert log.history("box-1").rows.num_rows == copy.history("box-1").rows.num_rows
         assert append_rows(log, rows(1)) == COMMITS * ROWS
@@ -161,7 +166,9 @@ def test_bits_anywhere_in_the_index(written: tuple[Path, FileLog], tmp_path: Pat
 
 
 def test_bits_anywhere_in_the_write_ahead_log(written: tuple[Path, FileLog], tmp_path: Path) -> None:
-    """After kill -9 the newest of the index is in its write-ahead log; whatever a flipped bit costs there comes back from the segments."""
+    """After kill -9 the newest of the index is in its write-ahead log: a flipped bit anywhere in it is told by who checks and who opens,
+    and whatever it costs there comes back from the segments.
+    """
     folder, copy = written
     log = reopened(folder)
     for commit in range(COMMITS, COMMITS + 5):
@@ -174,11 +181,16 @@ def test_bits_anywhere_in_the_write_ahead_log(written: tuple[Path, FileLog], tmp
     wal = killed / "log" / "index.sqlite-wal"
     assert wal.stat().st_size > 0
     chance = random.Random(9)
-    for number in range(40):
+    for number in range(24):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(killed, spoiled)
-        flip(spoiled / "log" / "index.sqlite-wal", chance.randrange(wal.stat().st_size), chance.randrange(8))
-        log = reopened(spoiled)
+        path = spoiled / "log" / "index.sqlite-wal"
+        flip(path, chance.randrange(wal.stat().st_size), chance.randrange(8))
+        os.utime(path, (0, 0))  # nobody writes it
+        assert list(check(spoiled / "log", BlockCodec(), Tally()))
+        found: list[Damage] = []
+        log = reopened(spoiled, found)
+        assert any("write-ahead log does not verify" in damage.why for damage in found)
         assert content(log, ["containers"]) == truth
         assert append_rows(log, rows(1)) == (COMMITS + 5) * ROWS
         log.close()

@@ -23,6 +23,7 @@ from streams.logs.disk import Disk
 from streams.logs.disowned import Disowned
 from streams.logs.frames import FrameHeader
 from streams.logs.index import INDEX_NAME, IndexDamaged
+from streams.logs.indexbytes import wal_problem
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.kafka.client import Fenced, check_lets_in
 from streams.logs.kafka.following import CONTROL_SEGMENT, Follower, RecordsLost
@@ -273,11 +274,14 @@ class KafkaKeeper:
         path = self._place.folder / INDEX_NAME
         if not path.exists():
             return self._rebuilt()
+        if (damaged := wal_problem(path)) is not None:
+            told.warning("the index: %s: cut short with the power, or damaged; what follows in it is taken from the broker", damaged)
         try:
             index = IndexWriter.open_for(path, self._disk)
             book = index.load()
             index.verify(book)
-        except IndexDamaged:
+        except IndexDamaged as problem:
+            told.warning("the index is damaged, and built anew from the broker: %s", problem)
             return self._rebuilt()
         return book, index
 
