@@ -50,23 +50,25 @@ def taken_over(where: Place) -> Iterator[Transactions]:
         lease.close()
 
 
-class SecondBroker:
-    """A second broker beside the one of `kafka`, which stays the controller: started once it is made, and gone after the block.
+class FurtherBroker:
+    """A broker beside the one of `kafka`, which is number 1 and stays the controller: started once it is made, and gone after the block.
 
     One that stayed would get Kafka topics of the tests to come.
     """
 
-    def __init__(self, kafka: Kafka, folder: Path) -> None:
+    def __init__(self, kafka: Kafka, folder: Path, number: int = 2) -> None:
         own = kafka.folder / "broker"
         broker_port, port = free_ports(2)
         addresses = f"BROKER://127.0.0.1:{broker_port},DOOR0://127.0.0.1:{port}"
         cluster = re.search(r"^cluster\.id=(.+)$", (own / "log" / "meta.properties").read_text(), re.MULTILINE)
         assert cluster
-        changes = {"process.roles": "broker", "node.id": "2", "log.dirs": str(folder / "log")}
+        changes = {"process.roles": "broker", "node.id": str(number), "log.dirs": str(folder / "log")}
         changes |= {"listeners": addresses, "advertised.listeners": addresses}
         properties = folder / "server.properties"
         (folder / "log").mkdir(parents=True)
-        (folder / "log" / "meta.properties").write_text(f"version=1\ncluster.id={cluster[1]}\nnode.id=2\ndirectory.id={'b' * 21}A\n")
+        (folder / "log" / "meta.properties").write_text(
+            f"version=1\ncluster.id={cluster[1]}\nnode.id={number}\ndirectory.id={chr(ord('a') + number) * 21}A\n"
+        )
         lines = (own / "server.properties").read_text().splitlines()
         told = dict(line.split("=", 1) for line in lines) | changes
         properties.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
@@ -74,7 +76,7 @@ class SecondBroker:
         self._folder = folder
         self.start()
 
-    def __enter__(self) -> SecondBroker:
+    def __enter__(self) -> FurtherBroker:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -25,7 +25,7 @@ from streams.logs.stamping import NewBlock
 from streams.words import Position
 from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkaingesting import FENCED_EXIT, ROWS, ingest
-from tests.streams.kafkakit import SecondBroker, open_kafka_log, place
+from tests.streams.kafkakit import FurtherBroker, open_kafka_log, place
 from tests.streams.logkit import FullDisk, append_rows, numbers, rows, stamped
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -239,7 +239,7 @@ def test_too_few_brokers_in_step(kafka: Kafka, tmp_path: Path) -> None:
     more for that, for as long as other tests share this broker.
     """
     open_kafka_log(place(kafka, tmp_path / "first")).close()  # what all logs of this broker share is made, and stays, where it has a copy
-    with SecondBroker(kafka, tmp_path / "second") as second:
+    with FurtherBroker(kafka, tmp_path / "second") as second:
         admin = AdminClient(client_settings(place(kafka, tmp_path).settings))
         until(lambda: len(admin.list_topics(timeout=5).brokers) == 2, f"the second broker, whose words are in {tmp_path / 'second'}")
         where = place(kafka, tmp_path, replication=2, min_insync=2, answer_s=3)
@@ -252,3 +252,29 @@ def test_too_few_brokers_in_step(kafka: Kafka, tmp_path: Path) -> None:
         until(lambda: taken(log, 3), f"the second broker to be in step, its words are in {tmp_path / 'second'}")
         assert numbers(log) == list(range(6))
         log.close()
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(600)
+def test_one_broker_of_three_may_be_gone(kafka: Kafka, tmp_path: Path) -> None:
+    """Of three copies two must be in step: without one broker appends go on, without two none is acknowledged, and nothing is lost."""
+    open_kafka_log(place(kafka, tmp_path / "first")).close()  # what all logs of this broker share is made, and stays, where it has a copy
+    with FurtherBroker(kafka, tmp_path / "second") as second, FurtherBroker(kafka, tmp_path / "third", 3) as third:
+        admin = AdminClient(client_settings(place(kafka, tmp_path).settings))
+        until(lambda: len(admin.list_topics(timeout=5).brokers) == 3, f"three brokers, whose words are in {tmp_path}")
+        where = place(kafka, tmp_path, replication=3, min_insync=2, answer_s=3)
+        log = open_kafka_log(where)
+        append_rows(log, rows(3))
+        third.kill()
+        until(lambda: taken(log, 3), "the two that are left")
+        append_rows(log, rows(3, start=6))
+        second.kill()
+        with pytest.raises(RetryLater, match=r"1 of 3 brokers are in step for .*: start the others; nothing was changed"):
+            until(lambda: append_rows(log, rows(3, start=9)) < 0, "a refusal that names the brokers")
+        second.start()
+        until(lambda: taken(log, 9), f"the second broker to be in step, its words are in {tmp_path / 'second'}")
+        assert numbers(log) == list(range(12))
+        log.close()
+        anew = open_kafka_log(place(kafka, tmp_path / "anew", replication=3, min_insync=2, prefix=where.settings.prefix))
+        assert numbers(anew) == list(range(12))
+        anew.close()
