@@ -3,7 +3,7 @@
 `python -m bench.losses [--kills N] [--cuts N] [--seed N] [name …]`. A publisher at QoS 1 sends readings; at a random instant the server
 gets SIGKILL, or its disk loses power (`bench/powercut.py`: needs root) and then it does; started again, it goes on, and so does the
 publisher with what was not acknowledged. At the end each acknowledged reading is looked for: at a ship's node in her log, at NATS in the
-stream of its MQTT messages, at Mosquitto with a subscriber whose persistent session was away. Then a backlog of 20,000 without any fault.
+stream of its MQTT messages, at Mosquitto with a subscriber whose persistent session was away. Then a backlog of 5,000 without any fault.
 Prints a table and one JSON object.
 """
 
@@ -40,7 +40,7 @@ SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
 }
 READINGS, WINDOW, PER_S = 3_000, 500, 1_500
 """Of one strike: readings at most, how many wait for their PUBACK at once, and how many are sent a second."""
-BACKLOG = 20_000
+BACKLOG = 5_000
 PAIR = "landfall-pair"
 CONNECT = packet(0x10, b"\0\4MQTT\4\0\0\x3c\0\x09publisher")
 ANSWERED_WITHIN_S = 120.0

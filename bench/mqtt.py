@@ -1,9 +1,11 @@
-"""MQTT to durable readings: through the node's own endpoint, and through Mosquitto with a paho subscriber, in one run.
+"""MQTT to durable readings: through the node's own endpoint and through a broker, beside Mosquitto and NATS alone, in one run.
 
 `python -m bench.mqtt [readings]` starts each receiving side as processes of their own on one core (the load comes from another), publishes
-14-signal readings at QoS 1 from raw sockets, and counts until all are decoded, checked and on disk. Then 10,000 readings a second for
-PACED_S seconds, and how long each waited for its PUBACK. Prints one JSON object. `cpu_us` is the receiving side's own CPU time a reading,
-which another load on the machine changes least.
+14-signal readings at QoS 1 from raw sockets, one and a hundred, and counts until all are decoded, checked and on disk. Beside it Mosquitto
+with a subscriber that only acknowledges, which is on no disk and read by nobody, and NATS with MQTT that syncs each message. Then 10,000
+readings a second for PACED_S seconds, and how long each waited for its PUBACK; the endpoint once more beside IDLE idle connections; and
+two nodes that answer from both disks beside one alone (`landfall ship`, whole, the second one on the core of the load). Prints one JSON
+object. `cpu_us` is the receiving side's own CPU time a reading, which another load on the machine changes least.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import selectors
 import shutil
 import socket
 import statistics
@@ -20,15 +21,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
-from bench.proc import cpu_s
-from bench.readings import START_AT_MS, fleet_readings
+from bench.mqttload import PACED_PER_S, PACED_S, connect, messages, paced, publish
+from bench.mqttpair import local_and_two_nodes, pinned
+from bench.nats import nats_client, nats_server
+from bench.proc import cpu_s, memory_mib
+from bench.readings import START_AT_MS
 from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.packets import packet
@@ -41,114 +43,20 @@ from streams.committing import GroupCommitter
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
 
-CONTAINERS = 2_000
-WINDOW = 4_000
-CHUNK = 100
-PACED_PER_S, PACED_S, PACE_MS = 10_000, 10, 5
 TELL_EVERY_S = 0.02
 STARTED_WITHIN_S = 30.0
 YEAR_MS = 365 * 86_400_000
 SHIP = "9321483"
-CONNECT = b"\0\4MQTT\4\2\0\x3c"
-
-
-def messages(readings: int) -> list[bytes]:
-    """That many PUBLISH packets, one reading each, QoS 1."""
-    hours = -(-readings // CONTAINERS)
-    made = []
-    for n, row in enumerate(fleet_readings(CONTAINERS, hours).slice(0, readings).to_pylist()):
-        topic = f"landfall/containers/{row.pop('topic')}/reading".encode()
-        fields = {"device": row.pop("device"), "at": row.pop("device_at_ms")}
-        payload = orjson.dumps(fields | {name: value for name, value in row.items() if value is not None})
-        made.append(packet(0x32, len(topic).to_bytes(2, "big") + topic + (n % 65_535 + 1).to_bytes(2, "big") + payload))
-    return made
-
-
-@dataclass
-class Sender:
-    """One connection that keeps at most `window` messages unacknowledged."""
-
-    port: int
-    name: str
-    waiting: Sequence[bytes]
-    window: int
-    sent: int = 0
-    acknowledged: int = 0
-    out: bytes = b""
-    answered: bytes = b""
-    socket: socket.socket = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", self.port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(packet(0x10, CONNECT + len(self.name).to_bytes(2, "big") + self.name.encode()))
-        if (answer := self.socket.recv(4)) != b"\x20\2\0\0":
-            raise ConnectionError(f"refused: {answer!r}")
-        self.socket.setblocking(False)
-
-    def turn(self) -> None:
-        """Send and receive what goes without waiting."""
-        try:
-            self.answered += self.socket.recv(65_536)
-            self.acknowledged += len(self.answered) // 4
-            self.answered = self.answered[len(self.answered) // 4 * 4 :]
-        except BlockingIOError:
-            pass
-        if not self.out and self.sent < len(self.waiting) and self.sent - self.acknowledged + CHUNK <= self.window:
-            chunk = self.waiting[self.sent : self.sent + CHUNK]
-            self.out, self.sent = b"".join(chunk), self.sent + len(chunk)
-        if self.out:
-            with suppress(BlockingIOError):
-                self.out = self.out[self.socket.send(self.out) :]
-
-
-def publish(port: int, packets: Sequence[bytes], connections: int) -> None:
-    """Publish all of it over so many connections; returns once everything is acknowledged."""
-    share = -(-len(packets) // connections)
-    senders = [
-        Sender(port, f"load-{n}", packets[n * share : (n + 1) * share], max(CHUNK, WINDOW // connections)) for n in range(connections)
-    ]
-    with selectors.DefaultSelector() as selector:
-        for sender in senders:
-            selector.register(sender.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, sender)
-        while any(sender.acknowledged < len(sender.waiting) for sender in senders):
-            moved = sum(sender.acknowledged + sender.sent for sender in senders)
-            for key, _ in selector.select(0.01):
-                key.data.turn()
-            if moved == sum(sender.acknowledged + sender.sent for sender in senders):
-                time.sleep(0.0005)
-    for sender in senders:
-        sender.socket.close()
-
-
-def paced(port: int, packets: Sequence[bytes]) -> list[float]:
-    """Publish PACED_PER_S a second; the milliseconds each waited for its acknowledgement, in order."""
-    sender = Sender(port, "paced", [], 0)
-    step = PACED_PER_S * PACE_MS // 1_000
-    due: list[float] = []
-    waited: list[float] = []
-    began = time.perf_counter()
-    at = 0
-    while len(waited) < len(packets):
-        now = time.perf_counter()
-        if at < len(packets) and now >= began + at / PACED_PER_S:
-            sender.out += b"".join(packets[at : at + step])
-            due += [began + at / PACED_PER_S] * len(packets[at : at + step])
-            at += step
-        sender.turn()
-        now = time.perf_counter()
-        waited += [(now - sent) * 1_000 for sent in due[len(waited) : sender.acknowledged]]
-        time.sleep(0.0002)
-    sender.socket.close()
-    return waited
+IDLE, IDLE_KEEP_ALIVE_S = 5_000, 3_600
+SLOW = {"broker": 4, "watched": 4, "mosquitto": 2, "nats": 40}
+"""These ways get so many times fewer readings, so that each takes seconds."""
 
 
 class Receiver:
-    """`serve` in a process of its own on core 0, and how many readings it says are durable."""
+    """`serve`, or another word of this module, in a process of its own on core 0, and how many readings it says it has."""
 
-    def __init__(self, way: str, folder: Path, port: int) -> None:
-        command = [sys.executable, "-m", "bench.mqtt", "serve", way, str(folder), str(port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", "bench.mqtt", *words], stdout=subprocess.PIPE, text=True)
         self.durable = -1
         threading.Thread(target=self._listen, daemon=True).start()
         self.wait(0)
@@ -164,15 +72,11 @@ class Receiver:
                 raise ConnectionError("the receiving process has ended")
             time.sleep(0.005)
 
-    def cpu_s(self) -> float:
-        """The CPU time it has used."""
-        return cpu_s(self.process.pid)
-
 
 @contextmanager
-def receiver(way: str, folder: Path, port: int) -> Iterator[Receiver]:
+def receiver(*words: str) -> Iterator[Receiver]:
     """A receiver that ends with the block."""
-    one = Receiver(way, folder, port)
+    one = Receiver(*words)
     try:
         yield one
     finally:
@@ -196,7 +100,7 @@ def mosquitto(folder: Path, port: int) -> Iterator[int]:
     keeps = "max_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\n"
     config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n{keeps}")
     process = subprocess.Popen([mosquitto_binary(), "-c", str(config)], stderr=subprocess.DEVNULL)
-    os.sched_setaffinity(process.pid, {0})
+    pinned(process.pid, 0)
     deadline = time.monotonic() + STARTED_WITHIN_S
     while time.monotonic() < deadline:
         try:
@@ -234,24 +138,106 @@ async def serve(way: str, folder: Path, port: int) -> None:
             await asyncio.sleep(TELL_EVERY_S)
 
 
-def measured(way: str, folder: Path, packets: Sequence[bytes], connections: int) -> dict[str, float]:
-    """Readings a second through one way, all of its processes on one core."""
-    port = free_port()
-    if way != "broker":
-        with receiver(way, folder / f"{way}-{connections}", port) as one:
-            return _timed(one, None, port, packets, connections)
-    with mosquitto(folder / f"broker-{connections}", port) as pid, receiver(way, folder / f"{way}-log-{connections}", port) as one:
-        return _timed(one, pid, port, packets, connections)
+def subscribe(port: int) -> None:
+    """The quickest subscriber at a broker: it acknowledges what comes, looks at nothing of it, and tells how much that was."""
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        connect(client, "quickest", IDLE_KEEP_ALIVE_S)
+        client.sendall(packet(0x82, b"\0\1\0\x0alandfall/#\1"))
+        heard, count, told_s, subscribed = b"", 0, 0.0, False
+        while data := client.recv(1 << 18):
+            heard += data
+            at, answers = 0, bytearray()
+            while (end := _packet_end(heard, at)) is not None:
+                kind, body, packet_end = heard[at], *end
+                if kind >> 4 == 3:
+                    id_at = body + 2 + int.from_bytes(heard[body : body + 2])
+                    answers += b"\x40\2" + heard[id_at : id_at + 2]
+                    count += 1
+                subscribed, at = True, packet_end
+            heard = heard[at:]
+            client.sendall(answers)
+            if subscribed and (time.monotonic() - told_s > TELL_EVERY_S or not heard):
+                print(count, flush=True)
+                told_s = time.monotonic()
 
 
-def _timed(one: Receiver, broker_pid: int | None, port: int, packets: Sequence[bytes], connections: int) -> dict[str, float]:
-    used = one.cpu_s() + (cpu_s(broker_pid) if broker_pid else 0)
-    began = time.perf_counter()
-    publish(port, packets, connections)
-    one.wait(len(packets))
-    took = time.perf_counter() - began
-    used = one.cpu_s() + (cpu_s(broker_pid) if broker_pid else 0) - used
-    return {"readings_s": round(len(packets) / took), "cpu_us": round(used / len(packets) * 1e6, 2)}
+def _packet_end(data: bytes, at: int) -> tuple[int, int] | None:
+    """Where the body of the packet at `at` begins and ends; None when it is not all here."""
+    length = shift = 0
+    for place in range(at + 1, min(at + 5, len(data))):
+        length |= (data[place] & 0x7F) << shift
+        shift += 7
+        if data[place] < 0x80:
+            return (place + 1, place + 1 + length) if place + 1 + length <= len(data) else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A receiving side at `port`: its processes, and a call that returns once it has so many readings."""
+
+    port: int
+    processes: list[int]
+    wait: Callable[[int], None]
+
+
+@contextmanager
+def way_in(way: str, folder: Path) -> Iterator[Way]:
+    """One of `endpoint`, `watched`, `broker`, `mosquitto`, `nats`, in `folder`, all of it on one core; ends with the block."""
+    folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        port, processes = free_port(), list[int]()
+        if way == "nats":
+            door, jetstream = free_port(), f'jetstream {{ store_dir: "{folder}", sync_interval: always }}'
+            settings = f'listen: "127.0.0.1:{door}"\nserver_name: intake\n{jetstream}\nmqtt {{ listen: "127.0.0.1:{port}" }}\n'
+            server = stack.enter_context(nats_server(folder, settings))
+            nats_client(door).close()
+            pinned(server.pid, 0)
+            yield Way(port, [server.pid], lambda readings: None)
+            return
+        if way in ("broker", "mosquitto"):
+            processes.append(stack.enter_context(mosquitto(folder / "broker", port)))
+        words = ("subscribe", str(port)) if way == "mosquitto" else ("serve", way, str(folder / "node"), str(port))
+        one = stack.enter_context(receiver(*words))
+        yield Way(port, [*processes, one.process.pid], one.wait)
+
+
+def measured(way: str, folder: Path, packets: Sequence[bytes]) -> dict[str, object]:
+    """Readings a second through one way, from one publisher and from a hundred, and how long they wait at PACED_PER_S a second."""
+    found: dict[str, object] = {}
+    some = packets[: len(packets) // SLOW.get(way, 1)]
+    for publishers in (1, 100):
+        with way_in(way, folder / f"{way}-{publishers}") as one:
+            used, began = sum(map(cpu_s, one.processes)), time.perf_counter()
+            publish(one.port, some, publishers)
+            one.wait(len(some))
+            took, used = time.perf_counter() - began, sum(map(cpu_s, one.processes)) - used
+        rate = {"readings_s": round(len(some) / took), "cpu_us": round(used / len(some) * 1e6, 2)}
+        with way_in(way, folder / f"{way}-paced-{publishers}") as one:
+            rate |= _waits(paced(one.port, packets[: min(len(some), PACED_PER_S * PACED_S)], publishers))
+        found[f"{publishers}_publishers"] = rate
+    return found
+
+
+def _waits(waited: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(waited)
+    picked = {"p50": ordered[len(ordered) // 2], "p99": ordered[len(ordered) * 99 // 100], "max": ordered[-1]}
+    return {f"{name}_ms": round(value, 1) for name, value in picked.items()}
+
+
+def beside_idle(folder: Path, packets: Sequence[bytes]) -> dict[str, object]:
+    """The endpoint beside IDLE connections that say nothing: what they take, and what they change."""
+    with way_in("endpoint", folder / "idle") as one, ExitStack() as stack:
+        before = memory_mib(one.processes[0])
+        for number in range(IDLE):
+            connect(stack.enter_context(socket.create_connection(("127.0.0.1", one.port))), f"idle-{number}", IDLE_KEEP_ALIVE_S)
+        memory = memory_mib(one.processes[0]) - before
+        used, began = cpu_s(one.processes[0]), time.perf_counter()
+        publish(one.port, packets, 1)
+        one.wait(len(packets))
+        took, used = time.perf_counter() - began, cpu_s(one.processes[0]) - used
+        waits = _waits(paced(one.port, packets[: PACED_PER_S * PACED_S]))
+    return {"memory_mib": memory, "readings_s": round(len(packets) / took), "cpu_us": round(used / len(packets) * 1e6, 2), **waits}
 
 
 def free_port() -> int:
@@ -266,31 +252,24 @@ def main(readings: int = 400_000) -> None:
     """Measures and prints."""
     os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})
     packets = messages(readings)
+    results: dict[str, object] = {"readings": readings, "bytes_per_message": round(statistics.mean(map(len, packets)), 1)}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        results: dict[str, object] = {"readings": readings, "bytes_per_message": round(statistics.mean(map(len, packets)), 1)}
-        endpoint = measured("endpoint", folder, packets, 1)
-        broker = measured("broker", folder, packets[: readings // 4], 1)
-        results |= {"endpoint": endpoint, "mosquitto_and_paho": broker}
-        results["endpoint_100_publishers"] = measured("endpoint", folder, packets, 100)
-        results["endpoint_every_rule_judged"] = measured("watched", folder, packets[: readings // 4], 1)
-        results["ratio"] = round(endpoint["readings_s"] / broker["readings_s"], 2)
-        results["ratio_cpu"] = round(broker["cpu_us"] / endpoint["cpu_us"], 2)
-        port = free_port()
-        with receiver("endpoint", folder / "paced", port):
-            waited = sorted(paced(port, packets[: PACED_PER_S * PACED_S]))
-        results["acknowledged_at_10000_s"] = {
-            "p50_ms": round(waited[len(waited) // 2], 1),
-            "p99_ms": round(waited[len(waited) * 99 // 100], 1),
-            "max_ms": round(waited[-1], 1),
-        }
+        for way in ("endpoint", "broker", "mosquitto", "nats", "watched"):
+            results[way] = measured(way, Path(name), packets)
+            print(way, results[way], file=sys.stderr, flush=True)
+        results[f"endpoint_beside_{IDLE}_idle"] = beside_idle(Path(name), packets)
+        results["nodes"] = local_and_two_nodes(Path(name), packets[: readings // 4])
     print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        os.sched_setaffinity(0, {0})
-        Path(sys.argv[3]).mkdir(parents=True)
-        asyncio.run(serve(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])))
-    else:
-        main(*(int(argument) for argument in sys.argv[1:]))
+    match sys.argv[1:]:
+        case ["serve", way, folder, port]:
+            os.sched_setaffinity(0, {0})
+            Path(folder).mkdir(parents=True)
+            asyncio.run(serve(way, Path(folder), int(port)))
+        case ["subscribe", port]:
+            os.sched_setaffinity(0, {0})
+            subscribe(int(port))
+        case arguments:
+            main(*map(int, arguments))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.request import Request, urlopen
 
 import orjson
 import paho.mqtt.client as mqtt
@@ -211,7 +212,8 @@ class Ship:
             f'[node]\nnode = "ship"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "node"}"\n'
             f'port = {door}\ntoken = "{TOKEN}"\n{more}'
         )
-        self._door = ReadDoor(f"http://127.0.0.1:{door}", TOKEN)
+        self._url = f"http://127.0.0.1:{door}"
+        self._door = ReadDoor(self._url, TOKEN)
         self._process = Process([sys.executable, "-m", "landfall", "ship", "-c", str(config)], folder.parent, self.port)
 
     def start(self) -> None:
@@ -255,6 +257,14 @@ class Behind(Ship):
         self._broker.start()
         super().__init__(folder, f'[intake.broker]\nport = {self._broker.port}\nclient_id = "ship"\n')
         self.port = self._broker.port
+
+    def _is_ready(self) -> bool:
+        """Her subscription stands: what comes before the first is nobody's."""
+        try:
+            with urlopen(Request(f"{self._url}/ship", headers={"Authorization": f"Bearer {TOKEN}"}), timeout=10) as answer:
+                return bool(orjson.loads(answer.read())["intake"]["broker_connected"])
+        except OSError:
+            return False
 
     def found(self) -> Counter[int]:
         """See Server, once nothing more has come for a while."""

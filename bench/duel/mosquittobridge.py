@@ -12,7 +12,8 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from bench.duel.side import Compared, Given, compare, folder_of, wait_until
-from bench.mqtt import Sender, mosquitto_binary, publish
+from bench.mqtt import mosquitto_binary
+from bench.mqttload import Sender, publish
 from bench.peers import free_ports
 from bench.proxy import Proxy
 from intake.packets import packet

@@ -43,6 +43,13 @@ class NodeProcess:
             command = [sys.executable, "-m", "landfall", self._word, "-c", str(self.config)]
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
 
+    @property
+    def pid(self) -> int:
+        """The process that was started last. Raises ValueError before the first start."""
+        if self._process is None:
+            raise ValueError(f"{self.node} was not started")
+        return self._process.pid
+
     def wait_ready(self) -> None:
         """Returns once its door answers."""
         wait(self.ready, self.tail)
