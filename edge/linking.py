@@ -129,6 +129,7 @@ class LinkChoice:
                 if self._moved.is_set():
                     self._moved.clear()
                     self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
+                self._turn.count_spent()
                 wanted = self._wanted()
                 if wanted != self._kept:
                     self._kept = wanted

@@ -1,8 +1,13 @@
-"""Which node of a ship keeps the satellite's link: one alone, and the next as soon as that one is gone, or has no way ashore."""
+"""Which node of a ship keeps the satellite's link: one alone, and the next as soon as that one is gone, or has no way ashore; and what the
+others spent of the day's budget before.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
 
 from streams.clock import WallClock
 from streams.log import LogReader
@@ -29,6 +34,12 @@ class Turn:
         """Whether there is anybody to take turns with."""
         return bool(self._node.settings.companions())
 
+    def count_spent(self) -> None:
+        """What the others say they spent of a link's budget is spent of this node's too: the ship has one."""
+        for name in self._node.settings.companions():
+            for link, day, bytes_ in spent(self._node.log, name):
+                self._node.links.spent_elsewhere(link, day, name, bytes_)
+
     def ours(self) -> bool:
         """Whether this node is to keep the link now."""
         node = self._node
@@ -52,9 +63,21 @@ class Turn:
 
 def linked(log: LogReader, name: str, wall_now_ms: int) -> set[str]:
     """The peers with which the ship's node of this name was in session when it last told `metrics`, unless that is STALE_MS ago."""
-    told = [json.loads(batch.records.column(BODY)[0].as_py()) for batch in log.latest(METRICS, f"{name}.ship") if batch.origin.node == name]
-    newest = max(told, key=lambda body: int(body["wall_at_ms"]), default=None)
+    newest = max(_told(log, name), key=lambda body: int(body["wall_at_ms"]), default=None)
     if newest is None or wall_now_ms - newest["wall_at_ms"] > STALE_MS:
         return set()
     gauges = [(key.split("."), value) for key, value in newest["gauges"].items()]
     return {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
+
+
+def spent(log: LogReader, name: str) -> Iterator[tuple[str, str, int]]:
+    """Class of link, day (UTC), and the charged bytes that the ship's node of this name said last it had spent itself on that day."""
+    for gauges in (body["gauges"] for body in _told(log, name)):
+        for link in [key.split(".")[1] for key in gauges if key.startswith("budget.") and key.endswith(".day")]:
+            day = date.fromordinal(int(gauges[f"budget.{link}.day"])).isoformat()
+            yield link, day, int(gauges[f"budget.{link}.spent_here_bytes"])
+
+
+def _told(log: LogReader, name: str) -> list[dict[str, Any]]:
+    batches = [batch for batch in log.latest(METRICS, f"{name}.ship") if batch.origin.node == name]
+    return [json.loads(batch.records.column(BODY)[0].as_py()) for batch in batches]

@@ -77,12 +77,22 @@ class Purse:
         self._used = dict(self._leased)
         self._held_bytes = self._open_links = 0
         self._granted: dict[str, int] = {}
+        self._elsewhere: dict[str, dict[str, int]] = {}
 
     def grant(self, day: str, bytes_: int) -> None:
         """On `day` (`2026-05-01`, UTC) so many charged bytes more than the budget may pass, by somebody's word. Not kept: whoever grants
         tells it again after a restart.
         """
         self._granted[day] = self._granted.get(day, 0) + bytes_
+
+    def elsewhere(self, day: str, who: str, bytes_: int) -> None:
+        """On `day` (UTC) `who`, another that spends of the same budget, has spent so many charged bytes, by its own word, of which the
+        highest counts. Not kept: whoever tells it tells it again after a restart.
+        """
+        self._elsewhere.setdefault(day, {})
+        self._elsewhere = dict(sorted(self._elsewhere.items())[-DAYS_MAX:])
+        told = self._elsewhere.get(day, {})
+        told[who] = max(bytes_, told.get(who, 0))
 
     def ahead(self, bytes_: int, alerts: bool = False) -> bool:
         """Whether `bytes_` more may pass the socket now. With `alerts` they always may, whatever is left.
@@ -97,7 +107,7 @@ class Purse:
 
     def _leased_for(self, day: str, bytes_: int, alerts: bool) -> bool:
         wanted = self._used.get(day, 0) + self.budget.charge(bytes_ + self._held_bytes)
-        limit = self._bytes_today() - (0 if alerts else self.budget.reserve_bytes)
+        limit = self._bytes_today() - self._elsewhere_bytes() - (0 if alerts else self.budget.reserve_bytes)
         if wanted > limit and not alerts:
             return False
         if wanted <= self._leased.get(day, 0):
@@ -127,8 +137,8 @@ class Purse:
         self._used[self._day] = self._used.get(self._day, 0) + self.budget.charge(bytes_)
 
     def spent_bytes(self) -> int:
-        """What counts as passed today."""
-        return self._used.get(_day(self._now_ms()), 0)
+        """What counts as passed today, here and elsewhere."""
+        return self._used.get(_day(self._now_ms()), 0) + self._elsewhere_bytes()
 
     def state(self, opening_bytes: int) -> State:
         """`open` while a link that is open may go on, or one that takes `opening_bytes` to be worth it may be opened, whatever it carries;
@@ -148,6 +158,9 @@ class Purse:
     def _bytes_today(self) -> int:
         return self.budget.bytes_per_day + self._granted.get(_day(self._now_ms()), 0)
 
+    def _elsewhere_bytes(self) -> int:
+        return sum(self._elsewhere.get(_day(self._now_ms()), {}).values())
+
     def to_json(self) -> dict[str, object]:
         """The day, what was spent of what, and what that cost."""
         spent, budget = self.spent_bytes(), self.budget
@@ -157,6 +170,7 @@ class Purse:
             "reserve_bytes": budget.reserve_bytes,
             "granted_bytes": self._bytes_today() - budget.bytes_per_day,
             "spent_bytes": spent,
+            "spent_here_bytes": spent - self._elsewhere_bytes(),
             "left_bytes": max(0, self._bytes_today() - spent),
             "free_bytes": self.free_bytes(),
             "cost": round(budget.cost(spent), 4),

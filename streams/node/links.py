@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from streams.clock import Clock, WallClock
@@ -176,6 +177,10 @@ class Links:
         self._purses.grant(link, day, bytes_)
         self.hurry()
 
+    def spent_elsewhere(self, link: str, day: str, who: str, bytes_: int) -> None:
+        """On `day` (UTC) another node of this ship has spent so many charged bytes of the budget of this class of link."""
+        self._purses.elsewhere(link, day, who, bytes_)
+
     def budgets(self) -> dict[str, dict[str, Any]]:
         """Per class of link with a budget: the day, what was spent of what, what it cost, what the link is open for."""
         return self._purses.status()
@@ -289,8 +294,9 @@ class Links:
         for reason, outcome, details in self._purses.news():
             self._report(reason, outcome, **details)
         for link, status in self._purses.status().items():
-            for what in ("spent_bytes", "left_bytes", "cost"):
+            for what in ("spent_bytes", "spent_here_bytes", "left_bytes", "cost"):
                 self._metrics.gauge(f"budget.{link}.{what}", status[what])
+            self._metrics.gauge(f"budget.{link}.day", date.fromisoformat(status["day"]).toordinal())
         for name, live in list(self._live.items()):
             kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
             if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait()):

@@ -51,6 +51,11 @@ class Purses:
         for purse in (purse for name, purse in self._purses.items() if name == link):
             purse.grant(day, bytes_)
 
+    def elsewhere(self, link: str, day: str, who: str, bytes_: int) -> None:
+        """On `day` (UTC) another node has spent so much of the same budget, by its own word: `Purse.elsewhere`."""
+        for purse in (purse for name, purse in self._purses.items() if name == link):
+            purse.elsewhere(day, who, bytes_)
+
     def meter(self, policy: LinkPolicy) -> Meter | None:
         """What allows and counts the bytes of a link with this policy; None where nothing has to."""
         return self._meters.get((policy.link_class, policy.streams == (ALERTS,)))

@@ -166,6 +166,23 @@ def test_what_is_granted_is_that_day_s_and_the_reserve_stays_the_alerts() -> Non
     assert (ship.purse.free_bytes(), ship.purse.to_json()["granted_bytes"]) == (150_000, 0)
 
 
+def test_what_others_spent_of_the_same_budget_is_spent_of_it_here_that_day() -> None:
+    ship = Ship(Budget(200_000, reserve_bytes=50_000))
+    assert ship.sends(40_000)
+    for told_bytes in (60_000, 100_000, 90_000):
+        ship.purse.elsewhere(str(ship.purse.to_json()["day"]), "bridge", told_bytes)
+    told = ship.purse.to_json()
+    assert (told["spent_bytes"], told["spent_here_bytes"], told["left_bytes"], told["free_bytes"]) == (140_000, 40_000, 60_000, 10_000)
+    assert ship.sends(10_000)
+    assert not ship.sends(1)
+    assert ship.sends(50_000, alerts=True)
+    assert ship.purse.state(0) == "alerts"
+    assert ship.sends(1, alerts=True)
+    assert ship.purse.state(0) == "overdrawn"
+    ship.now_ms += DAY_MS
+    assert (ship.purse.spent_bytes(), ship.purse.free_bytes()) == (0, 150_000)
+
+
 def test_what_is_free_leaves_out_what_open_links_are_held_for() -> None:
     ship = Ship(Budget(200_000, reserve_bytes=50_000, overhead_percent=10.0))
     assert ship.purse.hold(20_000)

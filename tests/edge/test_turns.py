@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -14,28 +14,31 @@ from bench.proxy import Proxy
 from edge.linking import LinkChoice
 from edge.settings import ShoreNode
 from streams.node.node import Node
-from streams.node.settings import PeerAddress
-from tests.node.fleet import address, until
+from streams.node.settings import LinkSettings, PeerAddress
+from streams.policy import LinkClass
+from tests.node.fleet import address, readings, until
+from tests.node.test_budgets import up
 from tests.node.test_companions import alert, has, settings, started
+
+Links = Mapping[LinkClass, LinkSettings]
+BUDGET, RESERVE = 1_000_000, 600_000
+CARRIED = ("alerts", "containers")
+FRUGAL: Links = {"satellite": LinkSettings(streams=CARRIED, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE)}
+NO_LINKS: Links = {}
 
 
 @asynccontextmanager
-async def at_sea(name: str, folder: Path, hq_url: str, peers: Sequence[PeerAddress] = ()) -> AsyncIterator[Node]:
+async def at_sea(name: str, folder: Path, hq_url: str, peers: Sequence[PeerAddress] = (), links: Links = NO_LINKS) -> AsyncIterator[Node]:
     """A node of the ship that may dial headquarters over the satellite, and finds another without a way after half a second.
 
     `peers`: whom it always dials, over the ship's own network.
     """
-    node = Node(settings(name, folder).model_copy(update={"metrics_every_s": 0.1, "peers": tuple(peers)}), process="ship")
+    more = {"metrics_every_s": 0.1, "peers": tuple(peers), "links": links}
+    node = Node(settings(name, folder).model_copy(update=more), process="ship")
     shore = ShoreNode(node="hq", url=hq_url, token=SecretStr(f"token-of-{name}"))
-    await node.start()
-    links = asyncio.create_task(LinkChoice(node, [], shore, takeover_s=0.5).run())
-    try:
+    node.add_background("links of the ship", LinkChoice(node, [], shore, takeover_s=0.5).run)
+    async with up(node):
         yield node
-    finally:
-        links.cancel()
-        with suppress(asyncio.CancelledError):
-            await links
-        await node.stop()
 
 
 @pytest.fixture
@@ -46,11 +49,11 @@ async def hq(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def pair(folder: Path, hq: Node, bridge_dials: str) -> AsyncIterator[tuple[Node, Node]]:
+async def pair(folder: Path, hq: Node, bridge_dials: str, links: Links = NO_LINKS) -> AsyncIterator[tuple[Node, Node]]:
     """Both nodes of the ship in session; `bridge` finds headquarters at `bridge_dials`. Until they know each other both may dial it."""
     async with (
-        at_sea("bridge", folder, bridge_dials) as bridge,
-        at_sea("engine", folder, hq.url, [address("engine", "bridge", bridge.url)]) as engine,
+        at_sea("bridge", folder, bridge_dials, links=links) as bridge,
+        at_sea("engine", folder, hq.url, [address("engine", "bridge", bridge.url)], links) as engine,
     ):
         await until(lambda: "bridge" in engine.links.status())
         yield bridge, engine
@@ -88,3 +91,24 @@ async def test_without_a_way_ashore_the_other_dials_until_it_has_one_again(tmp_p
         await bridge.append([alert(2)])
         await until(lambda: has(hq, "alerts") == 2)
     await way.stop()
+
+
+def budget(node: Node) -> dict[str, Any]:
+    return node.links.budgets()["satellite"]
+
+
+async def test_the_day_s_budget_is_the_ship_s_whichever_node_spends_it(tmp_path: Path) -> None:
+    """The one spends all but the reserve, and is killed: the other has an alert's bytes left of the day, and no reading's."""
+    ashore = settings("hq", tmp_path).model_copy(update={"links": {"satellite": LinkSettings(streams=CARRIED)}})
+    async with up(Node(ashore)) as hq, pair(tmp_path, hq, hq.url, FRUGAL) as (bridge, engine):
+        await until(lambda: set(hq.links.status()) == {"bridge"})
+        await bridge.append([readings(0, 80_000)])
+        await until(lambda: budget(bridge)["state"] == "alerts", 90.0)
+        await until(lambda: budget(engine)["spent_bytes"] >= budget(bridge)["spent_bytes"], 90.0)
+        assert budget(engine)["state"] == "alerts"
+        before = budget(engine)["spent_bytes"] - budget(engine)["spent_here_bytes"]
+        await bridge.stop()
+        await engine.append([alert(1), readings(80_000, 10)])
+        await until(lambda: has(hq, "alerts") == 1)
+        assert before < budget(engine)["spent_bytes"] <= BUDGET
+        assert has(hq, "containers") < 80_000
