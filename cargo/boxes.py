@@ -18,6 +18,8 @@ LATELY_READINGS = 4_000
 LATELY_READINGS_MIN = 50
 MISSED_MAX = 5
 CHANCE_MAX = 1e-4
+KEPT_READINGS = 10
+"""So many more readings that come late than in time are no clocks that are wrong: the gateway had kept them."""
 RSSI_BUCKET_MS = 6 * 3_600_000
 RSSI_BUCKETS = 5
 RSSI_SLIDE_DB = 6.0
@@ -31,13 +33,15 @@ BATTERY_LOW_MV = 3_300
 class Gateway(msgspec.Struct):
     """One gateway: when it last passed a reading on, and since when it hears again after an outage (UTC ms).
 
-    `came` and `missed`: how many readings of regular boxes came lately, and how many were lost on the air.
+    `came` and `missed`: how many readings of regular boxes came lately, and how many were lost on the air. `behind`: how many more of its
+    last readings came late than in time.
     """
 
     heard_at_ms: int = 0
     back_at_ms: int = 0
     came: int = 0
     missed: int = 0
+    behind: int = 0
 
     def note(self, gap_ms: int, interval_ms: int) -> None:
         """Takes in a regular box's gap between two readings: all intervals of it but one were missed."""
@@ -45,6 +49,13 @@ class Gateway(msgspec.Struct):
         self.missed += min(MISSED_MAX, max(0, round(gap_ms / interval_ms) - 1))
         if self.came >= LATELY_READINGS:
             self.came, self.missed = self.came // 2, self.missed // 2
+
+    def arrive(self, *, late: bool, now_ms: int) -> None:
+        """Takes in whether a box's news came late. A gateway that brings what it had kept was out as far as the watch goes: what its boxes
+        said last is known when all of it is here, and their silence begins then."""
+        self.behind = min(KEPT_READINGS, self.behind + 1) if late else max(0, self.behind - 1)
+        if self.behind == KEPT_READINGS:
+            self.back_at_ms = now_ms
 
     def patience(self) -> int:
         """After how many missed intervals a silence is no longer chance: 2 on a clean radio, more the more readings are lost on the air.

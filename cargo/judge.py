@@ -12,6 +12,7 @@ from cargo.lost import (
     GROUP_MIN,
     GROUP_WINDOW_MS,
     KINEMATIC_WINDOW_MS,
+    LAST_WORDS_MS,
     ROLL_WINDOW_MS,
     Case,
     Decision,
@@ -153,6 +154,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         roll_growing=growing,
         roll_at_ms=roll_at,
         sockets=sockets_dead(state, box),
+        down=fell_and_speak(state, box),
         fixes_nm=tuple(box.fixes_nm),
         battery_low=box.battery_low,
         rssi_sliding=box.rssi_sliding,
@@ -250,6 +252,20 @@ def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
     for number in state.stowage.stack_of(box.number):
         other = state.memory.boxes.get(number)
         if other is not None and other.power_off_at_ms and abs(other.power_off_at_ms - box.newest_at_ms) <= GROUP_WINDOW_MS:
+            found.append(number)
+    return tuple(found)
+
+
+def fell_and_speak(state: WatchState, box: Box) -> tuple[str, ...]:
+    """The boxes of its stack and beside it that were struck within 2 minutes of its own fall and spoke on after that: they lie aboard."""
+    if box.free_fall is None:
+        return ()
+    found = []
+    for number in state.stowage.near(box.number):
+        other = state.memory.boxes.get(number)
+        if other is None or other is box or other.shock is None or other.state in GONE_STATES:
+            continue
+        if abs(other.shock[1] - box.free_fall[1]) <= KINEMATIC_WINDOW_MS and other.newest_at_ms - other.shock[1] > LAST_WORDS_MS:
             found.append(number)
     return tuple(found)
 

@@ -79,6 +79,7 @@ class Weights(msgspec.Struct, frozen=True):
     battery: float = -1.5
     gateway: float = -4.0
     restarted: float = -4.0
+    collapse: float = -4.0
     discharge: float = -5.0
     probable_min: float = PROBABLE_MIN
     """Not a weight: the posterior from which a box is PROBABLE_OVERBOARD."""
@@ -113,6 +114,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `gateway_restarted`: its gateway, or the node itself, was out since the last message, or most of its boxes fell silent with it.
     `fixes_nm`: the last positions' distances from the ship's track, in order. `patience`: how many missed intervals make it missing, two or
     more where the radio loses much. `deck_fall_ms`: how long a fall from its place can last that ends aboard (None: its place is unknown).
+    `down`: its neighbours that were struck within two minutes of it and spoke on.
     """
 
     now_at_ms: int
@@ -139,6 +141,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     fixes_nm: tuple[float, ...] = ()
     patience: int = INTERVALS_MISSING
     deck_fall_ms: int | None = None
+    down: tuple[str, ...] = ()
     gateway_restarted: bool = False
     battery_low: bool = False
     rssi_sliding: bool = False
@@ -157,7 +160,7 @@ def decide(case: Case, weights: Weights = WEIGHTS) -> Decision:
 
     PROBABLE_OVERBOARD needs an open case (two expected intervals missed, the gateway alive and 80 % of its boxes heard), a second family,
     and a posterior of 0.9; or the shortcut: free fall and more than 4 g within two minutes of the last message, then silence
-    (`shortcut_silence_ms`).
+    (`shortcut_silence_ms`), unless the fall may have ended aboard.
     """
     evidence = tuple(_counted(_families(case, weights)))
     posterior = probability(PRIOR + sum(piece.weight for piece in evidence))
@@ -174,21 +177,16 @@ def probability(log_odds: float) -> float:
 
 
 def shortcut_armed(case: Case) -> bool:
-    """Whether free fall and a shock above 4 g came with the last message, of a box nobody is just lifting: only silence is wanting."""
-    return not case.leaving and _shock_counts(case) and _fall_counts(case)
+    """Whether free fall and a shock above 4 g came with the last message, of a box nobody is just lifting: only silence is wanting.
+
+    What may have fallen onto the deck may be of a stack that is down aboard, and is decided like any silence.
+    """
+    return not case.leaving and _shock_counts(case) and _fall_counts(case) and not _fell_short(case)
 
 
 def shortcut_silence_ms(case: Case) -> int:
-    """How long a box must be silent for the shortcut: 60 s.
-
-    Where its place is known, less or more: a fall that lasted longer than one onto the deck can, with no word after it, did not end aboard,
-    which half a minute shows. A shorter one is what a stack does that is down aboard: its boxes may wait for their next report, and do.
-    """
-    if case.free_fall is None or case.deck_fall_ms is None:
-        return SHORTCUT_SILENCE_MS
-    if case.free_fall[0] > case.deck_fall_ms and case.newest_at_ms - case.free_fall[1] <= LAST_WORDS_MS:
-        return DEEP_FALL_SILENCE_MS
-    return max(SHORTCUT_SILENCE_MS, case.interval_ms + case.grace_ms)
+    """How long a box must be silent for the shortcut: 60 s; where its place is known, half of that shows that it did not end aboard."""
+    return SHORTCUT_SILENCE_MS if case.deck_fall_ms is None else DEEP_FALL_SILENCE_MS
 
 
 def missed(case: Case) -> int:
@@ -204,13 +202,17 @@ def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float, probabl
         return "LATE"
     if case.leaving:
         return "DISCHARGED"
-    if not case.gateway_alive or (case.heard_share is not None and case.heard_share < HEARD_SHARE_MIN):
+    if _gateway_out(case):
         return "GATEWAY_OUTAGE"
     speaking = sum(1 for piece in evidence if piece.weight > 0) + 1
     if posterior >= probable_min and speaking >= FAMILIES_MIN:
         return "PROBABLE_OVERBOARD"
     failing = any(piece.signal in {"battery", "rssi"} for piece in evidence)
     return "DEVICE_FAULT" if failing and posterior < 0.5 else "MISSING"
+
+
+def _gateway_out(case: Case) -> bool:
+    return not case.gateway_alive or (case.heard_share is not None and case.heard_share < HEARD_SHARE_MIN)
 
 
 def _counted(pieces: list[Evidence]) -> list[Evidence]:
@@ -239,6 +241,13 @@ def _shock_counts(case: Case) -> bool:
 
 def _fall_counts(case: Case) -> bool:
     return case.free_fall is not None and case.free_fall[0] >= FREE_FALL_MS and _with_last_message(case, case.free_fall[1])
+
+
+def _fell_short(case: Case) -> bool:
+    """Whether its fall may have ended aboard: it was no longer than one from its place onto the deck, or the box had a word after it."""
+    if case.free_fall is None or case.deck_fall_ms is None:
+        return False
+    return case.free_fall[0] <= case.deck_fall_ms or case.newest_at_ms - case.free_fall[1] > LAST_WORDS_MS
 
 
 def _with_last_message(case: Case, at_ms: int) -> bool:
@@ -290,11 +299,14 @@ def _contra(case: Case, weights: Weights) -> list[Evidence]:
         pieces.append(Evidence("contra", "battery", weights.battery, "its battery was nearly empty", case.heard_at_ms))
     if case.rssi_sliding:
         pieces.append(Evidence("contra", "rssi", weights.battery, "its signal had been fading for a day", case.heard_at_ms))
-    if not case.gateway_alive or (case.heard_share is not None and case.heard_share < HEARD_SHARE_MIN):
+    if _gateway_out(case):
         share = "nothing" if not case.gateway_alive else f"only {case.heard_share or 0:.0%} of its other boxes due"
         pieces.append(Evidence("contra", "gateway", weights.gateway, f"its gateway heard {share}", case.now_at_ms))
     elif case.gateway_restarted:
         pieces.append(Evidence("contra", "restart", weights.restarted, "its gateway was out since it was last heard", case.heard_at_ms))
+    if case.down and case.free_fall is not None and _fell_short(case):
+        detail = f"its fall was no deeper than the deck, and {len(case.down)} that fell with it speak on: {', '.join(case.down[:12])}"
+        pieces.append(Evidence("contra", "stack_down", weights.collapse, detail, case.free_fall[1]))
     if case.leaving:
         pieces.append(Evidence("contra", "discharge", weights.discharge, "it is being loaded or discharged in port", case.now_at_ms))
     elif not case.at_sea:

@@ -210,7 +210,8 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     if at_ms == before:
         return
     heard_at = _heard_at(state, at_ms, row, late=late)
-    _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)))
+    kept = late and settled - at_ms > OUTAGE_MS_MIN
+    _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)), kept=kept)
     _note_gap(state, box, before, at_ms)
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
     if not box.aboard and not box.first_at_ms:
@@ -258,13 +259,15 @@ def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
     wake_after_news(state, box, at_ms)
 
 
-def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str) -> None:
-    """The gateway passed a reading on. When ten boxes were due since the one before and none came, it was out: their silence begins now."""
+def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str, *, kept: bool) -> None:
+    """The gateway passed a reading on (`kept`: minutes late). When ten boxes were due since the one before and none came, it was out: their
+    silence begins now."""
     gateway = state.memory.gateways.setdefault(name, Gateway())
     last = gateway.heard_at_ms
     if last and at_ms - last > OUTAGE_MS_MIN and _were_due(state, name, last, at_ms) >= OUTAGE_READINGS:
         gateway.back_at_ms = at_ms
     gateway.heard_at_ms = max(gateway.heard_at_ms, at_ms)
+    gateway.arrive(late=kept, now_ms=state.memory.settled_at_ms)
     state.put_on(box, name)
 
 

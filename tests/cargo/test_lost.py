@@ -202,12 +202,30 @@ def test_free_fall_and_shock_and_a_minute_of_silence_are_probable_at_once() -> N
     assert decide(short(silent_ms=60_000)).state == "ONBOARD"
 
 
-@pytest.mark.parametrize(("fell_ms", "after_ms"), [(1_800, 30_000), (1_660, 90_000)])
-def test_a_fall_deeper_than_the_deck_needs_half_a_minute(fell_ms: int, after_ms: int) -> None:
-    """Goal: a box that fell for longer than onto the deck did not stop there: 30 s; any other may lie there till its next report."""
-    known: dict[str, Any] = {"free_fall": (fell_ms, NOW - after_ms), "deck_fall_ms": 1_660, "interval_ms": 60_000, "grace_ms": 30_000}
-    assert decide(short(silent_ms=after_ms, **known)).state in {"ONBOARD", "LATE"}
-    assert decide(short(silent_ms=after_ms + 1, **known)).state == "PROBABLE_OVERBOARD"
+KNOWN_PLACE: dict[str, Any] = {"deck_fall_ms": 1_660, "interval_ms": 60_000, "grace_ms": 30_000}
+
+
+def test_a_fall_deeper_than_the_deck_needs_half_a_minute() -> None:
+    """Goal: a box that fell for longer than onto the deck, and said no more, did not stop there."""
+    fell: dict[str, Any] = {"free_fall": (1_800, NOW - 30_000), **KNOWN_PLACE}
+    assert decide(short(silent_ms=30_000, **fell)).state == "ONBOARD"
+    assert decide(short(silent_ms=30_001, **fell)).state == "PROBABLE_OVERBOARD"
+
+
+@pytest.mark.parametrize(("fell_ms", "word_after_ms"), [(1_660, 0), (1_800, 10_001)])
+def test_a_fall_that_may_have_ended_on_deck_is_decided_like_any_silence(fell_ms: int, word_after_ms: int) -> None:
+    """Goal: it misses its intervals, its gateway is asked, and what is known beside the blow decides. Neighbours that fell with it and
+    speak on speak against it, but not where it fell deeper.
+    """
+    silent_ms = 2 * 60_000 + 30_000
+    fell: dict[str, Any] = {"free_fall": (fell_ms, NOW - silent_ms - word_after_ms), "shock": (6.5, NOW - silent_ms), **KNOWN_PLACE}
+    assert decide(short(silent_ms=silent_ms - 1, **ROLL, **fell)).state == "LATE"
+    assert decide(short(silent_ms=silent_ms, **ROLL, **fell)).state == "PROBABLE_OVERBOARD"
+    assert decide(short(silent_ms=silent_ms, **ROLL, **fell, gateway_alive=False)).state == "GATEWAY_OUTAGE"
+    assert decide(short(silent_ms=silent_ms, **fell)).state == "MISSING"
+    assert decide(short(silent_ms=silent_ms, **ROLL, **fell, down=("MSKU1234565",))).state == "MISSING"
+    deep: dict[str, Any] = {**fell, "free_fall": (1_800, NOW - silent_ms)}
+    assert decide(short(silent_ms=silent_ms, **ROLL, **deep, down=("MSKU1234565",))).state == "PROBABLE_OVERBOARD"
 
 
 def test_silence_that_began_with_an_outage_is_no_loss() -> None:
