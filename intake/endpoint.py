@@ -21,6 +21,7 @@ from intake.pipeline import Pipeline
 from intake.sessions import Key, Sessions
 from intake.settings import EndpointSettings
 from intake.subscriptions import Subscription
+from intake.wills import Wills
 from streams.clock import Clock, WallClock
 from streams.listening import listening
 from streams.metrics import Metrics
@@ -43,7 +44,7 @@ class Endpoint:
         self._clients: dict[Key, Connection] = {}
         self._client_of: dict[Connection, Key] = {}
         self._sessions = Sessions(sessions_file, WallClock().now_ms)
-        self._wills: dict[Key, tuple[float, Connection, Will]] = {}
+        self._wills = Wills()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._asked: bytes | None = None
@@ -117,8 +118,8 @@ class Endpoint:
                 older.session_expiry_s = 0  # its session ends here, so its will waits no longer
             older.end(Reason.SESSION_TAKEN_OVER, f"{client_id!r} connected again")
         present, subscription = self._sessions.begin(key, clean=connect.clean_start, expiry_s=connection.session_expiry_s)
-        if (waiting := self._wills.pop(key, None)) is not None and not present:
-            self._publish_will(*waiting[1:])
+        if (waiting := self._wills.take(key)) is not None and not present:
+            self._publish_will(*waiting)
         self._clients[key] = connection
         self._client_of[connection] = key
         return Joined(client_id, present, subscription)
@@ -143,8 +144,13 @@ class Endpoint:
             if not delay_s:
                 self._publish_will(connection, will)
             elif key is not None:
-                self._wills[key] = (self.now_s() + delay_s, connection, will)
+                self._wills.keep(key, self.now_s() + delay_s, connection, will)
+                self._publish_due_wills()
         self._metrics.gauge("mqtt_connections", len(self._connections))
+
+    def _publish_due_wills(self) -> None:
+        for waiting in self._wills.due(self.now_s()):
+            self._publish_will(*waiting)
 
     def _publish_will(self, connection: Connection, will: Will) -> None:
         self.published(connection, [connection.checked(Publish(will.topic, will.payload))])
@@ -167,8 +173,7 @@ class Endpoint:
             now_s = self.now_s()
             for connection in list(self._connections):
                 connection.end_if_silent(now_s)
-            for key in [key for key, (due_s, *_) in self._wills.items() if due_s <= now_s]:
-                self._publish_will(*self._wills.pop(key)[1:])
+            self._publish_due_wills()
             await self._write_sessions()
 
     async def _write_sessions(self) -> None:

@@ -13,17 +13,20 @@ import pytest
 import intake.logins
 import intake.routes
 import intake.sessions
+import intake.wills
 from cargo.stormmode import REQUEST_TOPIC
 from intake.logins import Gateway
 from intake.packets import packet
 from intake.routes import Routes, topic_pattern
 from intake.sessions import SESSION_S_MAX, Sessions
 from intake.subscriptions import Subscription
-from tests.intake.stand import TOPIC, Publisher, eventually, payload, stand
+from intake.wills import OVERHEAD_BYTES
+from tests.intake.stand import TOPIC, Publisher, Stand, eventually, payload, stand
 from tests.intake.test_endpoint import CONNECT_311, ask, publish_packet
 
 LEAVE = b"\xe0\0"
 ME = b"\0\2me"
+HOUR_S = 3_600
 KEPT_311 = packet(0x10, b"\0\4MQTT\4\0\0\x3c" + ME)
 SUBSCRIBE_311 = packet(0x82, b"\0\7" + struct.pack(">H", len(REQUEST_TOPIC)) + REQUEST_TOPIC.encode() + b"\1")
 
@@ -37,6 +40,14 @@ def connect_5(expiry_s: int | None = None, clean: bool = False, will_delay_s: in
         will += b"".join(struct.pack(">H", len(one)) + one for one in (will_topic.encode(), payload(7)))
     flags = clean * 2 | bool(will) * 4
     return packet(0x10, b"\0\4MQTT\5" + bytes((flags, 0, 0x3C, len(said))) + said + ME + will)
+
+
+async def breaks_off(one: Stand, connect: bytes) -> None:
+    """Connect, be let in, and go without a word; returns once nobody is connected."""
+    with socket.create_connection(("127.0.0.1", one.endpoint.port)) as client:
+        await asyncio.to_thread(client.sendall, connect)
+        await asyncio.to_thread(client.recv, 1)
+    await eventually(lambda: one.metrics.body(0, 0)["gauges"]["mqtt_connections"] == 0)
 
 
 async def present(port: int, connect: bytes, leave: bytes = LEAVE) -> bool:
@@ -86,22 +97,29 @@ async def test_a_will_waits_for_who_may_come_back(tmp_path: Path) -> None:
     async with stand(tmp_path) as one:
         port = one.endpoint.port
 
-        async def breaks_off(connect: bytes) -> None:
-            with socket.create_connection(("127.0.0.1", port)) as client:
-                await asyncio.to_thread(client.sendall, connect)
-                await asyncio.to_thread(client.recv, 1)
-            await eventually(lambda: one.metrics.body(0, 0)["gauges"]["mqtt_connections"] == 0)
-
-        await breaks_off(connect_5(60, will_delay_s=60))
+        await breaks_off(one, connect_5(60, will_delay_s=60))
         assert await present(port, connect_5(60))
-        await breaks_off(connect_5(60, will_delay_s=60))
+        await breaks_off(one, connect_5(60, will_delay_s=60))
         assert not one.rows("containers")
         assert not await present(port, connect_5(clean=True))
         await eventually(lambda: one.counts().get("intake_stale", 0) == 1)
-        await breaks_off(connect_5(None, will_delay_s=60))
+        await breaks_off(one, connect_5(None, will_delay_s=60))
         await eventually(lambda: one.counts().get("intake_repeated", 0) == 1)
-        await breaks_off(connect_5(60, will_delay_s=1))
+        await breaks_off(one, connect_5(60, will_delay_s=1))
         await eventually(lambda: one.counts().get("intake_repeated", 0) == 2)
+
+
+async def test_endless_identifiers_that_leave_wills_to_wait_make_the_node_keep_only_so_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the many that wait an hour for their clients those that were left first are said at once: none is forgotten, the last wait."""
+    monkeypatch.setattr(intake.wills, "WILLS_BYTES_MAX", 5 * (OVERHEAD_BYTES + len(TOPIC) + len(payload(7))))
+    async with stand(tmp_path) as one:
+        for n in range(20):
+            await breaks_off(one, connect_5(HOUR_S, will_delay_s=HOUR_S).replace(ME, struct.pack(">H2s", 2, b"%02d" % n)))
+        await eventually(lambda: one.counts().get("intake_received", 0) == 15)
+        assert await present(one.endpoint.port, connect_5(HOUR_S).replace(ME, b"\0\x0219"))
+        assert one.counts()["intake_received"] == 15
 
 
 async def test_a_will_that_may_not_be_said_is_refused_or_counted(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Wills that wait for their clients to come back, as MQTT 5 has it; so many of them at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from intake.connect import Will
+from intake.connection import Connection
+from intake.sessions import Key
+
+WILLS_BYTES_MAX = 16 << 20
+"""Of topics, payloads and what else each takes. Beyond, those that are due soonest do not wait any longer."""
+OVERHEAD_BYTES = 2_048
+
+Waiting = tuple[Connection, Will]
+
+
+class Wills:
+    """The wills of clients that left without a word."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Key, tuple[float, Connection, Will]] = {}
+        self._bytes = 0
+
+    def keep(self, key: Key, due_s: float, connection: Connection, will: Will) -> None:
+        """`will` waits for `key` until `due_s`, monotone seconds."""
+        self.take(key)
+        self._waiting[key] = due_s, connection, will
+        self._bytes += _bytes(will)
+
+    def take(self, key: Key) -> Waiting | None:
+        """The will that waits for this client; it waits no more."""
+        if (waiting := self._waiting.pop(key, None)) is None:
+            return None
+        self._bytes -= _bytes(waiting[2])
+        return waiting[1:]
+
+    def due(self, now_s: float) -> Iterator[Waiting]:
+        """Those whose time has come, and those there is no room for; they wait no more."""
+        if self._bytes <= WILLS_BYTES_MAX and not any(due_s <= now_s for due_s, *_ in self._waiting.values()):
+            return
+        for key in sorted(self._waiting, key=lambda key: self._waiting[key][0]):
+            if self._bytes <= WILLS_BYTES_MAX and self._waiting[key][0] > now_s:
+                return
+            if (waiting := self.take(key)) is not None:
+                yield waiting
+
+
+def _bytes(will: Will) -> int:
+    return len(will.topic) + len(will.payload) + OVERHEAD_BYTES
