@@ -48,17 +48,20 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     """
     mark: tuple[int, int, int] | None = None
     ends: dict[int, int] = {}
+    damaged: list[Finding] = []
     try:
         if not (log / INDEX_NAME).exists():
             raise IndexDamaged("it is missing", hint=REBUILT)
-        yield from _check_bytes(log / INDEX_NAME)
+        damaged = list(_check_bytes(log / INDEX_NAME))
+        yield from damaged
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark, ends = index.mark(), index.file_ends()
             for (told,) in index.rows("PRAGMA quick_check"):
                 if told != "ok":
                     yield Finding("the index", str(told))
     except (IndexDamaged, *UNREADABLE) as problem:
-        yield Finding("the index", str(problem))
+        if not damaged:
+            yield Finding("the index", str(problem))
     files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))
     seen = mark or (0, max(files, default=0), 0)
     for number in files:

@@ -1,7 +1,8 @@
 """Whether the bytes of the index's two files are as SQLite left them, also where it would pass over them in silence.
 
 Of the write-ahead log by its own checksums (https://www.sqlite.org/walformat.html): SQLite takes it up to the first frame that does not
-verify. Of the database, which has none, by a digest that is kept while no process writes it.
+verify. Of the database, which has none, by a digest of it as it was written last: that is done only where the write-ahead log is brought
+to it, so it is rare.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ Numbers = npt.NDArray[np.uint32]
 
 
 def keep_sum(index: Path, disk: Disk) -> None:
-    """From now on the database is what its digest says. For who closed it and found its write-ahead log empty. Raises OSError."""
+    """From now on the database is what its digest says. Called by who wrote it, before anybody else does. Raises OSError."""
     disk.replace(_sum_path(index), _sum(index))
 
 
 def sum_problem(index: Path) -> str | None:
-    """Why the database is not as it was closed; None when it is, or nobody closed it."""
-    path = _sum_path(index)
-    if not path.exists():
-        return None
-    closed_with, found = path.read_bytes(), _sum(index)
-    if found == closed_with or not path.exists():  # whoever writes the database drops the digest first
-        return None
-    return "its bytes are not those it was closed with"
+    """Why the database is not as its digest says; None when it is, or there is none."""
+    while (kept := _kept_sum(index)) is not None:
+        found = _sum(index)
+        if found == kept:
+            return None
+        if _kept_sum(index) == kept:  # else it was being written: whoever does drops the digest first
+            return "its bytes are not those that were written last"
+    return None
 
 
 def drop_sum(index: Path, disk: Disk) -> None:
@@ -112,6 +113,13 @@ def _weights(pairs: int) -> tuple[list[list[int]], Numbers]:
 
 def _sum_path(index: Path) -> Path:
     return index.with_name(index.name + SUM_SUFFIX)
+
+
+def _kept_sum(index: Path) -> bytes | None:
+    try:
+        return _sum_path(index).read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _sum(index: Path) -> bytes:

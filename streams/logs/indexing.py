@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,9 @@ CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTE
     PRIMARY KEY (stream, producer)) WITHOUT ROWID;
 CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor INTEGER, why TEXT, at_ms INTEGER, ends BLOB, sum INTEGER);
 """
-WAL_PAGES_MAX = 16_384
-"""Pages (4 KiB) of SQLite's write-ahead log after which a commit itself brings it to the database: upkeep does so long before."""
+WAL_BYTES_MAX = 64 << 20
+"""Of SQLite's write-ahead log, after which a commit itself brings it to the database: upkeep does so long before."""
+_bringing_down = threading.Lock()
 _REFUSALS = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -66,7 +68,6 @@ class IndexWriter(IndexReader):
         try:
             if path.exists() and (damaged := sum_problem(path)) is not None:
                 raise IndexDamaged(damaged)
-            drop_sum(path, disk)
         except OSError as problem:
             raise disk_refused(problem) from problem
         writer = cls(disk.connect(path), path)
@@ -81,15 +82,13 @@ class IndexWriter(IndexReader):
         return writer
 
     def close(self) -> None:
-        """Release the database. All of it is in one file then, whose digest is kept, unless a reader or the disk is in the way."""
-        moved = False
-        with self._lock:
-            with suppress(sqlite3.Error):
-                busy, pages, moved_pages = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                moved = not busy and pages == moved_pages
-            self._connection.close()
-        if moved and self._disk is not None:
-            with suppress(OSError):
+        """Release the database: SQLite brings its write-ahead log to it, unless a reader is in the way."""
+        with self._lock, suppress(OSError), _bringing_down:
+            if self._disk is not None:
+                drop_sum(self._path, self._disk)
+        super().close()
+        with suppress(OSError), _bringing_down:
+            if self._disk is not None:
                 keep_sum(self._path, self._disk)
 
     def verify(self, book: Book) -> None:
@@ -154,7 +153,7 @@ class IndexWriter(IndexReader):
         execute = self._connection.execute
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
-        execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_MAX}")
+        execute("PRAGMA wal_autocheckpoint = 0")  # `bring_down` does it, which keeps the digest
         execute("PRAGMA journal_size_limit = 0")  # what SQLite would leave behind the frames that count, nobody could verify
         execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
         version = execute("PRAGMA user_version").fetchone()[0]
@@ -185,6 +184,13 @@ class IndexWriter(IndexReader):
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+        self._keep_short()
+
+    def _keep_short(self) -> None:
+        """What is not done now, the disk being full, is done by a commit to come."""
+        with suppress(OSError, sqlite3.Error):
+            if self._disk is not None and self._path.with_name(f"{self._path.name}-wal").stat().st_size > WAL_BYTES_MAX:
+                bring_down(self._path, self._disk)
 
     def _apply(self, change: Change, ids: dict[LineKey, int]) -> None:
         for key, line in change.lines.items():
@@ -258,6 +264,26 @@ class IndexWriter(IndexReader):
 def _is_refusal(problem: Exception) -> bool:
     """Whether the disk is full, busy or read-only, rather than the index damaged."""
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
+
+
+def bring_down(index: Path, disk: Disk) -> None:
+    """SQLite's write-ahead log is brought to the database, both to the disk, and the database's digest is of what it is then.
+
+    Commits go on meanwhile; what they hold back of it stays for the next time. Raises sqlite3.OperationalError, OSError.
+    """
+    with _bringing_down:
+        drop_sum(index, disk)
+        with closing(disk.connect(index)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with suppress(OSError):  # a full disk has to be made room on, and that needs none
+            keep_sum(index, disk)
+
+
+def put_in_place(beside: Path, index: Path) -> None:
+    """The index `beside`, closed, takes the place of `index`, which was removed. Raises OSError."""
+    beside.rename(index)
+    with suppress(FileNotFoundError):
+        beside.with_name(beside.name + SUM_SUFFIX).rename(index.with_name(index.name + SUM_SUFFIX))
 
 
 def remove_index(path: Path) -> None:

@@ -15,7 +15,7 @@ from streams.logs.disk import Disk
 from streams.logs.disowned import Disowned
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexbytes import wal_problem
-from streams.logs.indexing import IndexWriter, remove_index
+from streams.logs.indexing import IndexWriter, put_in_place, remove_index
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused
 
@@ -85,7 +85,7 @@ class LogFolder:
             self.aside.index(path, why)
         remove_index(path)
         try:
-            beside.rename(path)
+            put_in_place(beside, path)
             self.disk.sync_folder(self.path)
         except OSError as problem:
             raise disk_refused(problem) from problem

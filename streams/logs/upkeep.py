@@ -21,6 +21,7 @@ from streams.errors import Corrupt
 from streams.logs.book import LineKey, Piece
 from streams.logs.disk import Disk
 from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.indexing import bring_down
 from streams.logs.levels import LEVELS, Level, ripe_groups
 from streams.logs.merging import MergedFiles, Rewritten
 from streams.logs.segments import disk_refused, file_path, merged_numbers, read_span, segment_numbers
@@ -192,9 +193,8 @@ class FileUpkeep:
         """SQLite's write-ahead log is brought to its database, and both to the disk."""
         commit = self._parts.writer.book.commit
         try:
-            with closing(self._parts.disk.connect(self._parts.folder / INDEX_NAME)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        except sqlite3.OperationalError as problem:
+            bring_down(self._parts.folder / INDEX_NAME, self._parts.disk)
+        except (sqlite3.OperationalError, OSError) as problem:
             raise disk_refused(problem) from problem
         self._checkpointed = commit
 

@@ -24,7 +24,7 @@ from streams.logs.disowned import Disowned
 from streams.logs.frames import FrameHeader
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexbytes import wal_problem
-from streams.logs.indexing import IndexWriter, remove_index
+from streams.logs.indexing import IndexWriter, put_in_place, remove_index
 from streams.logs.kafka.client import Fenced, check_lets_in
 from streams.logs.kafka.following import CONTROL_SEGMENT, Follower, RecordsLost
 from streams.logs.kafka.lease import Lease
@@ -294,6 +294,6 @@ class KafkaKeeper:
         index.close()
         release()
         remove_index(path)
-        beside.rename(path)
+        put_in_place(beside, path)
         self._disk.sync_folder(self._place.folder)
         return book, IndexWriter.open_for(path, self._disk)
