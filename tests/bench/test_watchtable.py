@@ -48,9 +48,11 @@ def test_a_felt_loss_is_on_the_bridge_in_time_and_a_hundred_boxes_beside_it_are_
     assert max(felt.told[box] - felt.lost[box] for box in found) <= 120_000
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1_000_000, 1_000_001, 74, 140, 265])
 def test_no_fault_of_devices_cries_wolf(seed: int) -> None:
-    assert not watched(quiet(1_000_000 + seed)).told
+    """The last three once did: a gateway that brings what it kept and is out again; a tracker that is dead, and one in an outage, of a
+    stack that is down aboard."""
+    assert not watched(quiet(seed)).told
 
 
 @pytest.mark.parametrize("name", FAULTS_OF_DEVICES)
