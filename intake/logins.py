@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import argon2
 
 from intake.packets import Reason, Violation
-from intake.routes import topic_pattern
+from intake.routes import REMEMBERED_BYTES_MAX, topic_pattern
 from intake.settings import EndpointSettings, GatewayLogin
 from intake.subscriptions import TOPIC
 
@@ -31,7 +31,7 @@ class Gateway:
     def may_publish(self, topic: bytes) -> bool:
         """Whether this gateway may publish to `topic`; where the node asks devices, nobody may.
 
-        Remembered for at most PERMITS_MAX topics, then worked out again.
+        Remembered for at most PERMITS_MAX topics, none of them long, then worked out again.
 
         Raises Violation when MQTT allows no such topic name.
         """
@@ -39,9 +39,11 @@ class Gateway:
         if permit is None:
             if not is_topic_name(topic):
                 raise Violation(Reason.TOPIC_NAME_INVALID, "a topic name that is no UTF-8, is empty or has wildcards")
-            if len(self._permits) >= PERMITS_MAX:
-                self._permits.clear()
-            permit = self._permits[topic] = topic != TOPIC and any(pattern.fullmatch(topic) for pattern in self.patterns)
+            permit = topic != TOPIC and any(pattern.fullmatch(topic) for pattern in self.patterns)
+            if len(topic) <= REMEMBERED_BYTES_MAX:
+                if len(self._permits) >= PERMITS_MAX:
+                    self._permits.clear()
+                self._permits[topic] = permit
         return permit
 
 

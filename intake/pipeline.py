@@ -107,7 +107,7 @@ class Pipeline:
         """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""
         self._waiting.append((sender, messages, self._clock.monotonic_s()))
         self._waiting_messages += len(messages)
-        self._waiting_bytes += sum([len(message.payload) for message in messages])
+        self._waiting_bytes += _bytes(messages)
         self._arrived.set()
         self._moved.set()
         self._tell_full()
@@ -147,7 +147,7 @@ class Pipeline:
             parcels.append(self._waiting.popleft())
             taken += len(parcels[-1][1])
         self._waiting_messages -= taken
-        self._waiting_bytes -= sum(len(message.payload) for _, messages, _ in parcels for message in messages)
+        self._waiting_bytes -= sum(_bytes(messages) for _, messages, _ in parcels)
         if not self._waiting:
             self._arrived.clear()
         self._tell_full()
@@ -232,7 +232,7 @@ class Pipeline:
 
     def _count_unsettled(self, parcels: list[_Parcel], sign: int) -> None:
         self._unsettled_messages += sign * sum(len(messages) for _, messages, _ in parcels)
-        self._unsettled_bytes += sign * sum(len(message.payload) for _, messages, _ in parcels for message in messages)
+        self._unsettled_bytes += sign * sum(_bytes(messages) for _, messages, _ in parcels)
         self._tell_full()
 
     async def _append(self, appends: list[Append]) -> None:
@@ -254,3 +254,7 @@ class Pipeline:
         for outcome, count in Counter(outcomes).items():
             self._metrics.count(f"intake_{outcome.name.lower()}", count)
         self._metrics.count("intake_received", len(outcomes))
+
+
+def _bytes(messages: Sequence[Publish]) -> int:
+    return sum([len(message.topic) + len(message.payload) for message in messages])

@@ -10,6 +10,8 @@ from cargo.identifiers import is_container, is_imo
 from intake.decoding import Decoder
 
 ROUTES_MAX = 131_072
+REMEMBERED_BYTES_MAX = 256
+"""What is known of a longer topic is worked out each time: else endless topics of 64 KiB would fill the memory."""
 _TOPIC = re.compile(
     r"landfall/(?:containers/(?P<container>[A-Za-z0-9-]{1,24})/reading|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment))"
 )
@@ -29,7 +31,7 @@ class Route:
 
 
 class Routes:
-    """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, then it begins anew."""
+    """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, and of long topics none, then it begins anew."""
 
     def __init__(self, decoders: Iterable[tuple[str, Decoder]] = ()) -> None:
         """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none."""
@@ -41,10 +43,12 @@ class Routes:
         try:
             return self._known[mqtt_topic]
         except KeyError:
-            if len(self._known) >= ROUTES_MAX:
-                self._known.clear()
             others = (route for pattern, route in self._decoders if pattern.fullmatch(mqtt_topic))
-            found = self._known[mqtt_topic] = _route(mqtt_topic) or next(others, None)
+            found = _route(mqtt_topic) or next(others, None)
+            if len(mqtt_topic) <= REMEMBERED_BYTES_MAX:
+                if len(self._known) >= ROUTES_MAX:
+                    self._known.clear()
+                self._known[mqtt_topic] = found
             return found
 
 

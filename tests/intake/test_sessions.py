@@ -15,10 +15,13 @@ import intake.routes
 import intake.sessions
 import intake.wills
 from cargo.stormmode import REQUEST_TOPIC
+from intake.arrivals import Publish
+from intake.connection import Connection
 from intake.logins import Gateway
 from intake.packets import packet
 from intake.routes import Routes, topic_pattern
 from intake.sessions import SESSION_S_MAX, Sessions
+from intake.settings import PipelineSettings
 from intake.subscriptions import Subscription
 from intake.wills import OVERHEAD_BYTES
 from tests.intake.stand import TOPIC, Publisher, Stand, eventually, payload, stand
@@ -145,6 +148,14 @@ async def test_clients_that_share_an_identifier_cost_the_others_nothing(tmp_path
         assert len(one.rows("containers")) == 60
 
 
+async def test_topics_count_for_what_may_wait(tmp_path: Path) -> None:
+    async with stand(tmp_path, pipeline_settings=PipelineSettings(pending_bytes_max=1 << 20)) as one:
+        one.pipeline.offer(Connection(one.endpoint), [Publish(b"landfall/" + b"x" * 60_000, b"") for _ in range(20)])
+        assert one.pipeline.full
+        await eventually(lambda: one.counts().get("intake_received", 0) == 20)
+        assert not one.pipeline.full
+
+
 def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((intake.logins, "PERMITS_MAX"), (intake.routes, "ROUTES_MAX"), (intake.sessions, "SESSIONS_MAX")):
         monkeypatch.setattr(module, name, 50)
@@ -156,6 +167,12 @@ def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest
         sessions.begin((None, str(n)), clean=False, expiry_s=60)
         sessions.leave((None, str(n)), 60, None)
     assert max(len(gateway._permits), len(routes._known), len(sessions._kept)) <= 50
+    before = dict(gateway._permits), dict(routes._known)
+    for n in range(10):
+        topic = b"landfall/" + str(n).encode() * 60_000
+        assert gateway.may_publish(topic)
+        assert routes.route(topic) is None
+    assert (gateway._permits, routes._known) == before, "of long topics none is kept"
     assert sessions.begin((None, "499"), clean=False, expiry_s=60)[0], "the last are kept"
 
 
