@@ -1,4 +1,5 @@
-"""Goal: `landfall sim replay FILE` into a running ship: every row exactly once in her log but for exact repeats, sparse rows and gaps kept.
+"""Goal: `landfall sim replay FILE` into a running ship: every row exactly once in her log but for exact repeats, sparse rows and gaps kept;
+the node's counts by outcome add up to the rows.
 
 `recorded.csv` is made up in the shape of the real readings; where those are beside this checkout, all of them go the same way.
 """
@@ -19,8 +20,10 @@ from typing import Any
 import pytest
 import tomli_w
 
+from intake.arrivals import STORED, Outcome
 from tests.cargo.sea import SHIP
 from tests.edge.aboard import ShipProcess, ship
+from tests.node.process import wait
 
 OWN = Path(__file__).with_name("recorded.csv")
 REAL = Path(__file__).parents[3] / "shared" / "data" / "schenker_sea_containers.csv"
@@ -99,9 +102,28 @@ def check(file: Path, process: ShipProcess, folder: Path) -> list[Told]:
     assert gaps([kept(row) for row in stored]) == gaps(distinct)
     assert len({row["topic"] for row in stored}) == len({device for device, _, _ in rows})
     assert process.rows("exceptions") == []
+    check_counts(process, len(rows), len(distinct))
     replayed(file, process, folder)
     assert len(process.rows("containers")) == len(distinct)
+    check_counts(process, 2 * len(rows), len(distinct))
     return rows
+
+
+def check_counts(process: ShipProcess, published: int, distinct: int) -> None:
+    """The node's own counts by outcome add up to what came in: all that was published, and what MQTT brought once more; each row was stored
+    once, the rest was there already."""
+    answers: list[dict[str, Any]] = []
+
+    def answered() -> bool:
+        answers.extend(filter(None, [process.status()]))
+        return bool(answers)
+
+    wait(answered, process.tail)
+    told = answers[-1]["intake"]
+    counts = {outcome: told.get(outcome.name.lower(), 0) for outcome in Outcome}
+    assert sum(counts.values()) == told["received"] >= published
+    assert sum(counts[outcome] for outcome in STORED) == distinct
+    assert counts[Outcome.REPEATED] == told["received"] - distinct
 
 
 def test_every_row_of_a_recording_is_in_the_ships_log_once(aboard: ShipProcess, tmp_path: Path) -> None:
