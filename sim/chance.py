@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sim.arrays import Floats, Ints
 
 _Bits = npt.NDArray[np.uint64]
+_STEPS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ class Chance:
     def normal(self, channel: str, first: Ints, second: Ints | int = 0) -> Floats:
         """Numbers of the standard normal distribution (Box-Muller), one for each pair of keys."""
         radius = np.sqrt(-2.0 * np.log1p(-self.uniform(channel, first, second)))
-        angle: Floats = np.cos(2.0 * np.pi * self.uniform(channel + "'", first, second))
-        return radius * angle
+        angle = 2.0 * np.pi * self.uniform(channel + "'", first, second)
+        return np.cos(angle, out=angle) * radius
 
     def between(self, channel: str, low: float, high: float, first: Ints, second: Ints | int = 0) -> Floats:
         """Numbers spread evenly over [low, high), one for each pair of keys."""
@@ -46,6 +47,8 @@ class Chance:
 def _mixed(bits: _Bits) -> _Bits:
     """The finishing step of SplitMix64 (Steele, Lea, Flood 2014)."""
     bits = bits + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    for shift, factor in _STEPS:
+        bits ^= bits >> shift
+        bits *= factor
+    bits ^= bits >> np.uint64(31)
+    return bits

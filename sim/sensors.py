@@ -23,7 +23,8 @@ AFTER_OUTAGE_MS = 2 * MINUTE_MS
 GNSS_MISSED_SHARE = 0.05
 DECK_TIER = 82
 POSITION = ("latitude_deg", "longitude_deg", "accuracy_m")
-HEARD_STATES = (State.QUAY, State.SHIP, State.SHOP)
+_HEARD = np.isin(np.arange(len(State)), (State.QUAY, State.SHIP, State.SHOP))
+"""By state: whether an intake is within hearing."""
 _YARDS = [PORTS[intake.split("/")[1]] if intake.startswith("quay/") else None for intake in INTAKES]
 
 
@@ -66,11 +67,12 @@ class Sensors:
         parts = [self._reports(since, until_at_ms), self._happened(since, until_at_ms)]
         for voyage in range(len(self.world.timeline.voyages)):
             parts += [self._locations(voyage, since, until_at_ms), self._environments(voyage, since, until_at_ms)]
-        made = self._delayed(concatenated(parts))
-        made = concatenated([made, self._repeats(made)])
+        parts = [self._delayed(part) for part in parts]
+        made = concatenated([*parts, *(self._repeats(part) for part in parts)])
         end = min(until_at_ms, self.world.timeline.ends_at_ms)
-        made = made.taken((from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < end))
-        return made.taken(np.lexsort((made.repeat, made.at_ms, made.thing, made.heard_at_ms)))
+        within = np.flatnonzero((from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < end))
+        keys = (made.repeat, made.at_ms, made.thing, made.heard_at_ms)
+        return made.taken(within[np.lexsort([key[within] for key in keys])])
 
     def asked(self, span: Span, boxes: Ints) -> Readings:
         """What `boxes` report because they were asked to, beside their regular reports: those on deck of the span's ship, whose gateway
@@ -102,9 +104,15 @@ class Sensors:
         """Readings made during the gateway's outage are heard after it, if the device can still send them."""
         outage = self.faults.outage
         out = (made.gateway == outage.gateway) & (outage.from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < outage.until_at_ms)
-        later = outage.until_at_ms + self.world.chance.between("after outage", 0, AFTER_OUTAGE_MS, made.thing, made.heard_at_ms)
-        heard_at_ms = np.where(out, later, made.heard_at_ms).astype(np.int64)
-        return replace(made, heard_at_ms=heard_at_ms).taken(~out | self._sends(made, heard_at_ms))
+        if not out.any():
+            return made
+        late = made.taken(out)
+        later = outage.until_at_ms + self.world.chance.between("after outage", 0, AFTER_OUTAGE_MS, late.thing, late.heard_at_ms)
+        heard_at_ms = made.heard_at_ms.copy()
+        heard_at_ms[out] = later.astype(np.int64)
+        kept = ~out
+        kept[out] = self._sends(late, heard_at_ms[out])
+        return replace(made, heard_at_ms=heard_at_ms).taken(kept)
 
     def _repeats(self, made: Readings) -> Readings:
         """Those that their device sends twice, the second time some seconds later, if it then still can and to the same intake."""
@@ -149,7 +157,7 @@ class Sensors:
 
     def _hears(self, box: Ints, column: Ints, at_ms: Ints) -> Flags:
         """Whether an intake is within hearing and the device alive."""
-        hears: Flags = np.isin(self.world.stages.state[box, column], HEARD_STATES) & (at_ms < self.faults.dies_at_ms[box])
+        hears: Flags = _HEARD[self.world.stages.state[box, column]] & (at_ms < self.faults.dies_at_ms[box])
         return hears
 
     def _of_boxes(self, box: Ints, at_ms: Ints, column: Ints, signals: Mapping[str, Floats]) -> Readings:
@@ -181,20 +189,23 @@ class Sensors:
 
     def _cooled(self, box: Ints, at_ms: Ints, outside: Floats) -> dict[str, Floats]:
         """What only reefers report; NaN for dry boxes. Once stripped and unplugged they report no more of it."""
-        chance, setpoint = self.world.chance, self.world.boxes.setpoint_c[box]
-        gases = self._gases[box]
-        off_for_ms = self.power.off_for_ms(box, at_ms)
-        defrosts = defrosting(chance, box, at_ms) & (off_for_ms == 0)
-        setpoint = np.where(at_ms < self.world.boxes.stripped_at_ms[box], setpoint, np.nan)
-        gases &= ~np.isnan(setpoint)
-        return {
+        cold = np.flatnonzero(at_ms < np.where(self.world.boxes.reefer, self.world.boxes.stripped_at_ms, 0)[box])
+        chance, setpoint = self.world.chance, self.world.boxes.setpoint_c[box[cold]]
+        boxes, times = box[cold], at_ms[cold]
+        off_for_ms = self.power.off_for_ms(boxes, times)
+        defrosts = defrosting(chance, boxes, times) & (off_for_ms == 0)
+        signals = {
             "setpoint_c": setpoint,
-            **air(chance, setpoint, outside, off_for_ms, defrosts, (box, at_ms)),
-            "power_on": np.where(np.isnan(setpoint), np.nan, off_for_ms == 0),
-            "defrosting": np.where(np.isnan(setpoint), np.nan, defrosts),
-            "o2_pct": np.where(gases, np.round(5.0 + 0.3 * chance.normal("o2", box, at_ms), 1), np.nan),
-            "co2_pct": np.where(gases, np.round(3.0 + 0.3 * chance.normal("co2", box, at_ms), 1), np.nan),
+            **air(chance, setpoint, outside[cold], off_for_ms, defrosts, (boxes, times)),
+            "power_on": (off_for_ms == 0).astype(np.float64),
+            "defrosting": defrosts.astype(np.float64),
         }
+        told = {name: _spread(values, cold, len(box)) for name, values in signals.items()}
+        kept = cold[self._gases[boxes]]
+        for name, target_pct in (("o2_pct", 5.0), ("co2_pct", 3.0)):
+            gas_pct = target_pct + 0.3 * chance.normal(name.removesuffix("_pct"), box[kept], at_ms[kept])
+            told[name] = _spread(np.round(gas_pct, 1), kept, len(box))
+        return told
 
     def _battery_mv(self, box: Ints, at_ms: Ints) -> Floats:
         """3.5 to 3.7 V, slowly falling; a failing one goes down to 2.9 V in its last two days."""
@@ -210,18 +221,20 @@ class Sensors:
         place = stages.place[box, column]
         shop = stages.state[box, column] == State.SHOP
         away_deg = np.where(shop, 0.06, 0.004)
-        latitude = away_deg * (2.0 * chance.uniform("yard north", box, shop) - 1.0) + 5e-5 * chance.normal("fix north", box, at_ms)
-        longitude = away_deg * (2.0 * chance.uniform("yard east", box, shop) - 1.0) + 5e-5 * chance.normal("fix east", box, at_ms)
+        latitude, longitude = 5e-5 * chance.normal("fix north", box, at_ms), 5e-5 * chance.normal("fix east", box, at_ms)
         for index, yard in enumerate(_YARDS):
-            here = place == index
+            here = np.flatnonzero(place == index)
+            if not len(here):
+                continue
             if yard is not None:
-                latitude[here] += yard.latitude_deg
-                longitude[here] += yard.longitude_deg
-            elif here.any():
+                stands = box[here], shop[here]
+                latitude[here] += away_deg[here] * (2.0 * chance.uniform("yard north", *stands) - 1.0) + yard.latitude_deg
+                longitude[here] += away_deg[here] * (2.0 * chance.uniform("yard east", *stands) - 1.0) + yard.longitude_deg
+            else:
                 voyage = self.world.timeline.voyages[index]
                 fix = voyage.route.at(voyage.along(at_ms[here]))
-                latitude[here] = fix.latitude_deg + 5e-5 * chance.normal("fix north", box[here], at_ms[here])
-                longitude[here] = fix.longitude_deg + 5e-5 * chance.normal("fix east", box[here], at_ms[here])
+                latitude[here] += fix.latitude_deg
+                longitude[here] += fix.longitude_deg
         return latitude, longitude
 
     def _happened(self, since: int, until: int) -> Readings:
@@ -251,3 +264,10 @@ class Sensors:
         thing = np.full(count, len(self.world.boxes) + 2 * voyage + which)
         intake, gateway = np.full(count, voyage), np.full(count, -1)
         return Readings(at_ms, at_ms, thing, intake, gateway, np.zeros(count, dtype=np.bool_), signals)
+
+
+def _spread(values: Floats, where: Ints, count: int) -> Floats:
+    """`count` numbers: `values` at the indices `where`, NaN elsewhere."""
+    spread = np.full(count, np.nan)
+    spread[where] = values
+    return spread
