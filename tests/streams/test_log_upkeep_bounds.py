@@ -19,6 +19,7 @@ from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.cores import cores, one_core
 from streams.logs.files import FileLog
+from streams.logs.indexbytes import sum_problem
 from streams.words import Origin
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
@@ -152,6 +153,20 @@ def test_upkeep_brings_the_index_to_its_database_and_commits_do_not(tmp_path: Pa
     monkeypatch.setattr("streams.logs.upkeep.CHECKPOINT_COMMITS", 1)
     assert log.upkeep.step()
     assert database.stat().st_size > before
+    log.close()
+
+
+def test_where_there_is_no_upkeep_a_commit_brings_the_index_to_its_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the write-ahead log does not grow without end; the database's digest is of what it is then."""
+    monkeypatch.setattr("streams.logs.indexing.WAL_BYTES_MAX", 1 << 20)
+    log = open_log(tmp_path)
+    database, ahead = tmp_path / "log" / "index.sqlite", tmp_path / "log" / "index.sqlite-wal"
+    before = database.stat().st_size
+    while database.stat().st_size == before:
+        append_rows(log, rows(3))
+        assert ahead.stat().st_size < 2 << 20
+    assert database.with_name("index.sqlite.sum").exists()
+    assert sum_problem(database) is None
     log.close()
 
 
