@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.powercut import CutDisk
 from bench.tally import Tally
-from tests.edge.test_two_nodes import Sensors, ShipNode, pair
+from tests.edge.test_two_nodes import Sensors, ShipNode, pair, wait_filled
 
 PER_STRIKE = 60
 """Readings that are acknowledged, at most, before the next strike."""
@@ -31,7 +31,7 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
             for _ in range(strikes):
                 before = len(sensors.acknowledged)
                 _until(lambda before=before: len(sensors.acknowledged) > before + chance.randrange(PER_STRIKE))  # type: ignore[misc]
-                _strike(nodes, disks, chance)
+                _strike(nodes, disks, sensors, chance)
             sensors.finish()
         _until(lambda: all(len(set(node.held())) >= sensors.published for node in nodes), fails=False)
         lost: set[int] = set()
@@ -43,9 +43,11 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
         return Tally(strikes, len(sensors.acknowledged), len(lost), twice)
 
 
-def _strike(nodes: list[ShipNode], disks: list[CutDisk], chance: random.Random) -> None:
+def _strike(nodes: list[ShipNode], disks: list[CutDisk], sensors: Sensors, chance: random.Random) -> None:
     struck = chance.choice([[0], [1], [0, 1]])
     robbed = chance.choice(struck) if chance.random() < 0.5 else None
+    if robbed is not None:
+        wait_filled(nodes[1 - robbed], sensors)
     for at in struck:
         if disks:
             disks[at].cut()
@@ -54,6 +56,7 @@ def _strike(nodes: list[ShipNode], disks: list[CutDisk], chance: random.Random) 
     for at in struck:
         if disks:
             disks[at].format() if at == robbed else disks[at].back()
+            nodes[at].is_filled = nodes[at].is_filled and at != robbed
         elif at == robbed:
             nodes[at].lose_disk()
     for at in struck:

@@ -39,7 +39,7 @@ class ShipNode(NodeProcess):
     """One of two `landfall ship` processes of one ship, which answers sensors from two disks."""
 
     def __init__(self, folder: Path, name: str, door_port: int, other: str, other_port: int) -> None:
-        self.mqtt_port, self.folder = free_port(), folder / name
+        self.mqtt_port, self.folder, self.is_filled = free_port(), folder / name, True
         settings = (
             f'[node]\nnode = "{name}"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{self.folder}"\nport = {{port}}\ntoken = "{TOKEN}"\n'
             f'[[node.known]]\nnode = "{other}"\nrole = "ship"\nidentity = "{SHIP}"\ntoken = "of-{other}"\n'
@@ -52,6 +52,7 @@ class ShipNode(NodeProcess):
     def lose_disk(self) -> None:
         """All that it has is gone."""
         shutil.rmtree(self.folder)
+        self.is_filled = False
 
     def held(self) -> list[int]:
         """The numbers of the readings it has, by whoever took them in."""
@@ -136,9 +137,16 @@ class Sensors:
             time.sleep(0.002)
 
     def _send(self, at: int, number: int) -> None:
-        payload = json.dumps({"device": "TRK-1", "at": AT_MS + 1000 * number, "return_c": number / 10}).encode()
+        payload = json.dumps({"device": "TRK-1", "at": AT_MS + 1000 * number, "return_c": number % 400 / 10}).encode()
         self._waiting[number].add(at)
         self._sent[at, self._clients[at].publish(TOPIC, payload, 1).mid] = number
+
+
+def wait_filled(node: ShipNode, sensors: Sensors) -> None:
+    """A disk that was lost has all again that was acknowledged before: who loses both disks before that has lost."""
+    before = set(sensors.acknowledged)
+    wait(lambda: node.is_filled or before <= set(node.held()), node.tail)
+    node.is_filled = True
 
 
 def strike(chance: random.Random, nodes: list[ShipNode], sensors: Sensors) -> None:
@@ -146,10 +154,13 @@ def strike(chance: random.Random, nodes: list[ShipNode], sensors: Sensors) -> No
     before = len(sensors.acknowledged)
     wait(lambda: len(sensors.acknowledged) >= before + chance.randrange(1, ONE_KILL), nodes[0].tail, PATIENCE_S)
     struck = chance.choice([nodes[:1], nodes[1:], nodes])
+    robbed = chance.choice(struck) if chance.random() < 0.5 else None
+    if robbed is not None:
+        wait_filled(next(node for node in nodes if node is not robbed), sensors)
     for node in struck:
         node.kill()
-    if chance.random() < 0.5:
-        chance.choice(struck).lose_disk()
+    if robbed is not None:
+        robbed.lose_disk()
     for node in struck:
         node.start()
     for node in struck:
