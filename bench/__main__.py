@@ -36,6 +36,7 @@ SHORT = {
     "sim": ("500",),
     "drift": ("500", "24"),
     "watchtable": ("40", "2"),
+    "watchday": ("500", "6"),
     "voyage": (),
     "firstrun": (),
 }

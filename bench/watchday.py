@@ -1,0 +1,115 @@
+"""A ship's watch over a day of readings: how many every rule judges per second on one core, and how soon its state is rebuilt from the log.
+
+`python -m bench.watchday [boxes] [hours]`: the readings lie in the log of a ship's node, as her endpoint left them, hourly from each box;
+then a watch that knows nothing takes her load list and reads that log from its beginning. Prints one JSON object; seconds of CPU beside
+those of the wall.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.machine import machine
+from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
+from cargo.heard import Heard, rows
+from cargo.outcome import Outcome, Place
+from cargo.registry import Entry, LoadList, Stowed
+from cargo.state import WatchSettings, WatchState
+from cargo.watch import learn, step
+from sim.steady import ship_readings
+from sim.trial import SHIP
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.log import Append, LogReader
+from streams.logs.files import FileLog
+from streams.words import Position
+
+BATCH = 2_000
+TIERS, ROWS, GATEWAYS = 8, 20, 24
+SETTINGS = WatchSettings(Place("ship-a", ship=SHIP))
+
+
+def written(log: FileLog, boxes: int, hours: int) -> list[str]:
+    """A day's readings in the log, in the order in which they came; whose they are, sorted."""
+    readings = fleet_readings(boxes, hours).drop_columns(["latitude_deg", "longitude_deg"])  # hour by hour theirs stand still, hers do not
+    numbers = sorted(set(readings.column("topic").to_pylist()))
+    of_box = {number: f"GW-{at * GATEWAYS // len(numbers)}" for at, number in enumerate(numbers)}
+    readings = readings.append_column("gateway", pa.array([of_box[number] for number in readings.column("topic").to_pylist()]))
+    log.append([Append("ships", ship_readings(SHIP, START_AT_MS, hours * 6, INTERVAL_MS // 6))])
+    for first in range(0, readings.num_rows, BATCH):
+        log.append([Append("containers", readings.slice(first, BATCH))])
+    return numbers
+
+
+def load_list(numbers: list[str]) -> Entry:
+    """All of them on deck, as reefers: they are expected every hour."""
+    stowed = []
+    for at, number in enumerate(numbers):
+        stack, tier = divmod(at, TIERS)
+        bay, row = divmod(stack, ROWS)
+        stowed.append(Stowed(number, f"{2 + 4 * bay:03}{row + 1:02}{82 + 2 * tier}", "45R1", "JPTYO", "SGSIN"))
+    listed = LoadList(SHIP, "JPTYO", 1, tuple(stowed), (), (), START_AT_MS)
+    return Entry("load_list", listed.id, 1, START_AT_MS, "clerk", listed)
+
+
+def rebuilt(log: LogReader, listed: Entry) -> tuple[WatchState, Outcome, int]:
+    """A watch that has read all of the log, what it told, and of how many readings. Her own readings go before those of her boxes."""
+    state = WatchState(SETTINGS)
+    made, count = learn(state, [listed]), 0
+    own = [row for batch in log.read("ships", Position()) for row in rows(batch.records)]
+    for batch in log.read("containers", Position()):
+        heard = list(rows(batch.records))
+        upto = next((at for at, row in enumerate(own) if row.order_at_ms > heard[-1].order_at_ms), len(own))
+        more = step(state, in_turn(own[:upto], heard))
+        own, count = own[upto:], count + len(heard) + upto
+        made.events += more.events
+        made.alerts += more.alerts
+    return state, made, count
+
+
+def in_turn(ship: list[Heard], boxes: list[Heard]) -> list[Heard]:
+    """As they came."""
+    return sorted([*ship, *boxes], key=lambda row: row.order_at_ms)
+
+
+def main() -> None:
+    """Measure and print."""
+    boxes = int(sys.argv[1]) if len(sys.argv) > 1 else 24_000
+    hours = int(sys.argv[2]) if len(sys.argv) > 2 else 24
+    with tempfile.TemporaryDirectory() as name:
+        clock = StillClock(START_AT_MS + (hours + 1) * INTERVAL_MS)
+        log = FileLog(Path(name) / "log", Path(name) / "marker", "ship-a", BlockCodec(), clock)
+        listed = load_list(written(log, boxes, hours))
+        began_s, cpu_s = time.perf_counter(), time.process_time()
+        state, made, count = rebuilt(log, listed)
+        wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
+        log.close()
+        began_s = time.process_time()
+        kept = state.to_bytes()
+        written_s = time.process_time() - began_s
+        began_s = time.process_time()
+        WatchState.from_bytes(kept, SETTINGS)
+        read_s = time.process_time() - began_s
+    figures = {
+        "boxes": boxes,
+        "hours": hours,
+        "readings": count,
+        "rebuilt_cpu_s": round(cpu_s, 1),
+        "rebuilt_s": round(wall_s, 1),
+        "judged_per_cpu_s": round(count / cpu_s),
+        "told": len(made.events) + len(made.alerts),
+        "snapshot_mib": round(len(kept) / 2**20, 1),
+        "snapshot_written_cpu_s": round(written_s, 2),
+        "snapshot_read_cpu_s": round(read_s, 2),
+    }
+    print(json.dumps({**figures, "machine": machine()}))
+
+
+if __name__ == "__main__":
+    main()
