@@ -36,15 +36,16 @@ class Played:
     """The voyage after its end, with all logs in step, and what was seen before.
 
     `singapore_before`: Singapore's `events` and `registry` before the first ship arrived there. `amended`: what was done to her list for
-    Singapore. `passage`: how far Tokyo and Sydney had her readings when she was on her way from there. `serving_deleted_at_ms`: when, on
-    that way, the serving database was deleted (fleet, UTC ms). `killed`: which processes died by
-    chance. `died_at`: which of them killed themselves before, and at which commit point.
+    Singapore. `given_at_ms`: when she lay there and had given everything (fleet, UTC ms). `passage`: how far Tokyo and Sydney had
+    her readings when she was on her way from there. `serving_deleted_at_ms`: when, on that way, the serving database was deleted (fleet,
+    UTC ms). `killed`: which processes died by chance. `died_at`: which of them killed themselves before, and at which commit point.
     """
 
     voyage: Voyage
     before_singapore_at_ms: int
     singapore_before: dict[str, list[StoredRecord]]
     amended: Amended
+    given_at_ms: int
     passage: dict[str, Position]
     serving_deleted_at_ms: int
     off_sydney: OffSydney
@@ -53,8 +54,8 @@ class Played:
 
 
 def play(voyage: Voyage) -> Played:
-    """To B, with kills between commits: stop and look. On to C, with kills, cut links and the serving database deleted: stop and look. The
-    loss at 1x. To the end, with further kills."""
+    """To B, with kills between commits: stop and look. Into Singapore, where time waits until she has given everything, and on to C, with
+    kills, cut links and the serving database deleted: stop and look. The loss at 1x. To the end, with further kills."""
     armed: dict[str, subprocess.Popen[bytes]] = {}
     voyage.to_chapter("B", on_the_way=lambda: armed.update({name: voyage.arm(name, point) for name, point in ARMED.items()}))
     died_at = deaths(armed)
@@ -63,11 +64,15 @@ def play(voyage: Voyage) -> Played:
     before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
     amended = amend(voyage)
-    voyage.control(action="resume")
     deleted_at_ms: list[int] = []
     with voyage.cables.cutting(), killing(voyage, KILLED, seed=1, every_s=KILL_EVERY_S) as killed:
+        voyage.run_to(halfway_through_singapore(voyage))
+        until("every reading till then is acknowledged", voyage.published)
+        until("Singapore has the passage's readings", lambda: in_step(voyage, ("containers",), ("singapore",), (FIRST,)))
+        given_at_ms = voyage.clock()["fleet_at_ms"]
         voyage.to_chapter("C", on_the_way=lambda: deleted_at_ms.append(delete_serving(voyage)))
-        until("ports have the passage's readings", lambda: in_step(voyage, ("containers",), SHORE, ("tokyo", "singapore")))
+        until("ports have their own readings", lambda: in_step(voyage, ("containers",), SHORE, ("tokyo", "singapore")))
+        until("ports have the passage's readings", lambda: level(voyage, "containers", SHORE, FIRST))
     passage = {node: voyage.position(node, "containers") for node in SHORE}
     up_again(voyage)
     until("the satellite carries", lambda: in_step(voyage, ("ships", "alerts"), SHORE, (FIRST,)))
@@ -80,7 +85,13 @@ def play(voyage: Voyage) -> Played:
     land(voyage, SECOND, "SGSIN")
     until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
     until("Spark and the projector have worked it off", voyage.caught_up, 2 * DEADLINE_S)
-    return Played(voyage, before_at_ms, before, amended, passage, deleted_at_ms[0], seen, [*killed, *killed_later], died_at)
+    return Played(voyage, before_at_ms, before, amended, given_at_ms, passage, deleted_at_ms[0], seen, [*killed, *killed_later], died_at)
+
+
+def halfway_through_singapore(voyage: Voyage) -> int:
+    """The middle of the first ship's call there, by the simulator's timetable, fleet UTC ms: as far from her sailing as it can be."""
+    call = voyage.truth.world.timeline.first.calls[1]
+    return (call.arrives_at_ms + call.departs_at_ms) // 2
 
 
 def deaths(armed: dict[str, subprocess.Popen[bytes]]) -> dict[str, str]:
@@ -102,6 +113,12 @@ def in_step(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], or
         if not all(voyage.position(node, stream).reaches(Position(own)) for node in nodes):
             return False
     return True
+
+
+def level(voyage: Voyage, stream: str, nodes: tuple[str, ...], origin: str) -> bool:
+    """Whether `nodes` have equally much of a stream of what `origin` appended itself."""
+    had = [{one: offset for one, offset in voyage.position(node, stream).items() if one.node == origin} for node in nodes]
+    return all(one == had[0] for one in had)
 
 
 def delete_serving(voyage: Voyage) -> int:

@@ -31,7 +31,7 @@ from tests.e2e.cables import CabledFleet, Cables
 from tests.e2e.truth import Truth
 
 SHORT = Story(seed=7, boxes=60, cadence="short", speed=60.0)
-FAST = 20_000.0
+BRISK, FAST = 2_000.0, 20_000.0
 DEADLINE_S = 240.0
 POLL_S = 0.2
 FIRST_PORT, LAST_PORT = 21_000, 30_000
@@ -117,6 +117,13 @@ class Voyage:
         until(f"the jump to {chapter} is over", lambda: self.clock()["state"] not in ("jumping", "waiting"))
         self.control(action="pause")
 
+    def run_to(self, at_ms: int) -> None:
+        """Run, slowly enough to stop soon after fleet time `at_ms` on a busy machine, and stand still there."""
+        self.control(action="speed", speed=BRISK)
+        self.control(action="resume")
+        until("the time has come", lambda: self.clock()["fleet_at_ms"] >= at_ms)
+        self.control(action="pause")
+
     def play_to_the_end(self) -> None:
         """Run on fast until the story is over."""
         self.control(action="speed", speed=FAST)
@@ -150,9 +157,9 @@ class Voyage:
             log.close()
 
     def published(self) -> bool:
-        """Whether the simulator has an acknowledgement of everything up to the story's end."""
+        """Whether the simulator has an acknowledgement of everything up to the clock's time, which stands still."""
         progress = json.loads((self.fleet.folder / "sim" / "progress.json").read_text())
-        return bool(progress["fleet_at_ms"] > self.clock()["ends_at_ms"])
+        return bool(progress["fleet_at_ms"] > self.clock()["fleet_at_ms"])
 
     def caught_up(self) -> bool:
         """Whether Spark and the projector have worked off all that headquarters' log holds."""
