@@ -62,6 +62,9 @@ def _event(body: Item, names: Names) -> tuple[str, str]:
     parts += [f"{of_port} {port}"] if port else []
     if body.get("shock_g") is not None:
         parts.append(words.measured(body["shock_g"], "g"))
+    if isinstance(body.get("until_at_ms"), int) and isinstance(body.get("event_at_ms"), int):
+        peak, area = words.measured(body.get("peak_c"), "°C"), words.measured(body.get("degree_minutes"), "°C·min", 0)
+        parts.append(f"for {words.span(body['until_at_ms'] - body['event_at_ms'])}, at most {peak} from the setpoint, {area}")
     tone = "alert" if code in GRAVE else "warning" if code.startswith("X_") else "accent"
     return " ".join(parts), tone
 

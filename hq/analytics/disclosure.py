@@ -12,6 +12,8 @@ import msgspec
 from streams.records import body_text
 
 EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node", "updated_at_ms", "retracted")
+EXCURSION_FIELDS = ("until_at_ms", "peak_c", "degree_minutes")
+"""What an excursion came to: told of one that began and ended in the customer's own time."""
 ALERT_FIELDS = ("alert_id", "rule", "severity", "state", "at_ms", "status", "position")
 OWN_EVIDENCE = frozenset({"kinematic", "slot", "position"})
 """Families of evidence that speak of the box alone. The others count, name or imply its neighbours."""
@@ -27,14 +29,16 @@ def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) 
     """The body that the customer gets: a reading's as it is, but for a `landfall_kind` that its device wrote; of an event or alert only
     named fields, and `landfall_kind`.
 
-    Free text (`title`, `detail`), incident and posterior stay here: they may tell of others. Evidence is kept of the customer's own time
-    only.
+    Free text (`title`, `detail`), incident and posterior stay here: they may tell of others. Evidence, and what an excursion came to, is
+    kept of the customer's own time only.
     """
     kind = KINDS.get(stream)
     if kind is None:
         return body if body is None or re.search(MAY_HAVE_KIND, body) is None else _without_kind(body)
     fields = _fields(body)
-    names = EVENT_FIELDS if kind == "event" else ALERT_FIELDS
+    names = ALERT_FIELDS
+    if kind == "event":
+        names = EVENT_FIELDS + (EXCURSION_FIELDS if _within(fields, from_at_ms, until_at_ms) else ())
     kept: dict[str, Any] = {name: fields[name] for name in names if name in fields}
     if kind == "alert":
         evidence = fields.get("evidence")
@@ -55,6 +59,11 @@ def _fields(body: str | None) -> dict[str, Any]:
         return msgspec.json.decode(body or "{}", type=dict[str, Any])
     except msgspec.MsgspecError:
         return {}
+
+
+def _within(excursion: Mapping[str, Any], from_at_ms: int, until_at_ms: int) -> bool:
+    began, ended = excursion.get("event_at_ms"), excursion.get("until_at_ms")
+    return isinstance(began, int) and isinstance(ended, int) and from_at_ms <= began <= ended < until_at_ms
 
 
 def _may_tell(evidence: Any, from_at_ms: int, until_at_ms: int) -> bool:

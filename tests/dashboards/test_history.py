@@ -32,6 +32,16 @@ def test_milestones() -> None:
     assert told[2][1].endswith("UTC · told by tokyo")
 
 
+def test_an_excursion_is_told_with_what_it_came_to() -> None:
+    whole = event(at(1), "X_EXCURSION", place="SGSIN", event_at_ms=at(1), until_at_ms=at(3), peak_c=-7.5, degree_minutes=900.0)
+    bare = event(at(0), "X_EXCURSION", place="SGSIN")
+    told = [what for what, _, _ in history.milestones([whole, bare], NAMES)]
+    assert told == [
+        "Temperature out of range in Singapore for 2 h, at most −7.5 °C from the setpoint, 900 °C·min",
+        "Temperature out of range in Singapore",
+    ]
+
+
 def test_bands_last_as_long_as_readings_say() -> None:
     """From the first reading that says so to the first that does not; across a long silence nothing is claimed."""
     items = [reading(at(0), power_on=True), reading(at(1), power_on=False), reading(at(2), power_on=False), reading(at(3), power_on=True)]

@@ -158,6 +158,18 @@ def test_an_event_keeps_only_fields_that_are_known_to_be_harmless() -> None:
     assert json.loads(told) == {"event_id": "e", "event": "LOAD", "event_at_ms": 5, "landfall_kind": "event"}
 
 
+@pytest.mark.parametrize(
+    ("began_ms", "ended_ms", "is_told"),
+    [(NOON_MS, OPEN_MS - 1, True), (NOON_MS - 1, OPEN_MS - 1, False), (NOON_MS, OPEN_MS, False), (NOON_MS, "late", False)],
+)
+def test_an_excursion_is_told_whole_when_it_was_in_the_customers_own_time(began_ms: int, ended_ms: Any, is_told: bool) -> None:
+    measures = {"until_at_ms": ended_ms, "peak_c": 7.5, "degree_minutes": 90.0}
+    event = {"event_id": "e", "event": "X_EXCURSION", "event_at_ms": began_ms}
+    told = disclosed("events", json.dumps(event | measures | {"alert_id": "a1"}), NOON_MS, OPEN_MS)
+    assert told is not None
+    assert json.loads(told) == event | (measures if is_told else {}) | {"landfall_kind": "event"}
+
+
 @pytest.mark.parametrize("body", ["[1, 2]", "no JSON", '{"evidence": "yes", "incident": 1}', '{"evidence": [1, null]}', None])
 def test_of_what_does_not_read_nothing_is_told(body: str | None) -> None:
     told = disclosed("alerts", body, NOON_MS, OPEN_MS)
