@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from bench.powercut import CutDisk
@@ -29,8 +30,8 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
         nodes = stack.enter_context(pair(folder))
         with Sensors([node.mqtt_port for node in nodes]) as sensors:
             for _ in range(strikes):
-                before = len(sensors.acknowledged)
-                _until(lambda before=before: len(sensors.acknowledged) > before + chance.randrange(PER_STRIKE))  # type: ignore[misc]
+                wanted = len(sensors.acknowledged) + 1 + chance.randrange(PER_STRIKE)
+                _until(partial(_reached, sensors, wanted))
                 _strike(nodes, disks, sensors, chance)
             sensors.finish()
         _until(lambda: all(len(set(node.held())) >= sensors.published for node in nodes), fails=False)
@@ -63,6 +64,10 @@ def _strike(nodes: list[ShipNode], disks: list[CutDisk], sensors: Sensors, chanc
         nodes[at].start()
     for at in struck:
         nodes[at].wait_ready()
+
+
+def _reached(sensors: Sensors, wanted: int) -> bool:
+    return len(sensors.acknowledged) >= wanted
 
 
 def _until(true: Callable[[], bool], *, fails: bool = True) -> None:

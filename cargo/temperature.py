@@ -2,7 +2,7 @@
 excursion and alarms nobody.
 
 An excursion is a limit, a minimum duration, a clear delay and a suppression; it keeps its start, end, peak and degree-minutes. It follows
-from the samples in order of their time (`Track.fold`), so the record is the same whenever they came. How far back a late one counts is
+from the samples in order of their time (`fold`), so the record is the same whenever they came. How far back a late one counts is
 limited: TRACK_MAX samples are kept of a box.
 """
 
