@@ -36,9 +36,7 @@ def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) 
     if kind is None:
         return body if body is None or re.search(MAY_HAVE_KIND, body) is None else _without_kind(body)
     fields = _fields(body)
-    names = ALERT_FIELDS
-    if kind == "event":
-        names = EVENT_FIELDS + (EXCURSION_FIELDS if _within(fields, from_at_ms, until_at_ms) else ())
+    names = ALERT_FIELDS if kind == "alert" else EVENT_FIELDS + (EXCURSION_FIELDS if _within(fields, from_at_ms, until_at_ms) else ())
     kept: dict[str, Any] = {name: fields[name] for name in names if name in fields}
     if kind == "alert":
         evidence = fields.get("evidence")
