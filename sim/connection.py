@@ -150,14 +150,10 @@ class Connection:
         door = self.door
         try:
             connected = socket.create_connection((door.host, door.port), timeout=CONNECT_WITHIN_S)
-            try:
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if door.tls_ca is not None:
-                    connected = ssl.create_default_context(cafile=str(door.tls_ca)).wrap_socket(connected, server_hostname=door.host)
-                connected.setblocking(False)
-            except BaseException:
-                connected.close()
-                raise
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if door.tls_ca is not None:  # which closes it where there is no understanding
+                connected = ssl.create_default_context(cafile=str(door.tls_ca)).wrap_socket(connected, server_hostname=door.host)
+            connected.setblocking(False)
         except OSError as problem:
             return self._tell(f"{door.at} at {door.host}:{door.port} does not answer ({problem}); trying again")
         self.socket, self._reader = connected, PacketReader(PACKET_BYTES_MAX)
