@@ -3,7 +3,7 @@
 `python -m bench.mqtt [readings]` starts each receiving side as processes of their own on one core (the load comes from another), publishes
 14-signal readings at QoS 1 from raw sockets, one and a hundred, and counts until all are decoded, checked and on disk. Beside it Mosquitto
 with a subscriber that only acknowledges, which is on no disk and read by nobody, and NATS with MQTT that syncs each message. Then 10,000
-readings a second for PACED_S seconds, and how long each waited for its PUBACK; the endpoint once more beside IDLE idle connections; and
+readings a second for PACED_S seconds, and how long each waited for its PUBACK; the endpoint once more beside none and IDLE idle connections; and
 two nodes that answer from both disks beside one alone (`landfall ship`, whole, the second one on the core of the load). Prints one JSON
 object. `cpu_us` is the receiving side's own CPU time a reading, which another load on the machine changes least.
 """
@@ -225,11 +225,11 @@ def _waits(waited: Sequence[float]) -> dict[str, float]:
     return {f"{name}_ms": round(value, 1) for name, value in picked.items()}
 
 
-def beside_idle(folder: Path, packets: Sequence[bytes]) -> dict[str, object]:
-    """The endpoint beside IDLE connections that say nothing: what they take, and what they change."""
-    with way_in("endpoint", folder / "idle") as one, ExitStack() as stack:
+def beside_idle(folder: Path, packets: Sequence[bytes], idle: int) -> dict[str, object]:
+    """The endpoint beside so many connections that say nothing: what they take, and what they change."""
+    with way_in("endpoint", folder / f"idle-{idle}") as one, ExitStack() as stack:
         before = memory_mib(one.processes[0])
-        for number in range(IDLE):
+        for number in range(idle):
             connect(stack.enter_context(socket.create_connection(("127.0.0.1", one.port))), f"idle-{number}", IDLE_KEEP_ALIVE_S)
         memory = memory_mib(one.processes[0]) - before
         used, began = cpu_s(one.processes[0]), time.perf_counter()
@@ -257,7 +257,8 @@ def main(readings: int = 400_000) -> None:
         for way in ("endpoint", "broker", "mosquitto", "nats", "watched"):
             results[way] = measured(way, Path(name), packets)
             print(way, results[way], file=sys.stderr, flush=True)
-        results[f"endpoint_beside_{IDLE}_idle"] = beside_idle(Path(name), packets)
+        for idle in (0, IDLE):
+            results[f"endpoint_beside_{idle}_idle"] = beside_idle(Path(name), packets, idle)
         results["nodes"] = local_and_two_nodes(Path(name), packets[: readings // 4])
     print(json.dumps(results, indent=1))
 

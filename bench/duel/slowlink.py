@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import ceil
 from typing import Any
 
 from bench.duel.ours import Ours
@@ -136,7 +137,8 @@ def _waited(side: Side, published: dict[int, float]) -> dict[str, Any]:
     told: dict[str, Any] = {"published": len(published), "heard": len(waited)}
     if waited:
         told |= {"p50_s": round(statistics.median(waited), 3), "max_s": round(waited[-1], 3)}
-        told["p99_s"] = round(waited[min(len(waited) - 1, int(0.99 * len(waited)))], 3)
+        told["p99_s"] = round(waited[ceil(0.99 * len(waited)) - 1], 3)
+        told["longest_s"] = [round(one, 3) for one in waited[-5:]]
     return told
 
 

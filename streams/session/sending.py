@@ -38,7 +38,7 @@ CLAIMS_MAX = 10_000
 SETTLED_RANGES_MAX = 200_000
 """Separate ranges a peer can make us remember, over all it speaks of."""
 LATER_S = 2.0
-FRAGMENT_BYTES_MIN = 4096
+FRAGMENT_BYTES_MIN = 2048
 FRAGMENT_S = 0.005
 """Where the link takes more than FRAGMENT_BYTES_MIN in this time, a fragment is larger: what is urgent waits for one at most."""
 MEASURED_BYTES = 64 << 10

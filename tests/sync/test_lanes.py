@@ -98,7 +98,7 @@ def test_lanes_leave_in_their_order() -> None:
     first_of_each = [lanes.index(lane) for lane in sorted(set(lanes))]
     assert first_of_each == sorted(first_of_each), lanes
     last_alert = max(at for at, lane in enumerate(lanes) if lane == 0)
-    assert last_alert <= 5, "nothing else goes while alerts wait, but what had begun when they were read"
+    assert sum(lane != 0 for lane in lanes[:last_alert]) <= 2, "nothing else goes while alerts wait, but what had begun when they were read"
 
 
 def test_the_newest_readings_go_beside_the_backlog() -> None:
