@@ -3,7 +3,7 @@
 `python -m bench.mqtt [readings]` starts each receiving side as processes of their own on one core (the load comes from another), publishes
 14-signal readings at QoS 1 from raw sockets, one and a hundred, and counts until all are decoded, checked and on disk. Beside it Mosquitto
 with a subscriber that only acknowledges, which is on no disk and read by nobody, and NATS with MQTT that syncs each message. Then 10,000
-readings a second for PACED_S seconds, and how long each waited for its PUBACK; the endpoint once more beside none and IDLE idle connections; and
+readings a second for PACED_S seconds, and how long each waited for its PUBACK; the endpoint beside no idle connections and IDLE; and
 two nodes that answer from both disks beside one alone (`landfall ship`, whole, the second one on the core of the load). Prints one JSON
 object. `cpu_us` is the receiving side's own CPU time a reading, which another load on the machine changes least.
 """
