@@ -1,8 +1,9 @@
-"""A ship's watch over a day of readings: how many every rule judges per second on one core, and how soon its state is rebuilt from the log.
+"""A ship's watch over a day of readings: how many every rule judges per second on one core, how soon its state is rebuilt from the log, and
+what memory her node takes.
 
 `python -m bench.watchday [boxes] [hours]`: the readings lie in the log of a ship's node, as her endpoint left them, hourly from each box;
-then a watch that knows nothing takes her load list and reads that log from its beginning. Prints one JSON object; seconds of CPU beside
-those of the wall.
+then a watch that knows nothing takes her load list and reads that log from its beginning. Then `landfall ship`, whole, starts on that log,
+and its own watch judges all of it. Prints one JSON object; seconds of CPU beside those of the wall.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from bench.machine import machine
+from bench.proc import cpu_s, memory_mib, peak_mib
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from cargo.heard import Heard, rows
 from cargo.outcome import Outcome, Place
-from cargo.registry import Entry, LoadList, Stowed
+from cargo.registry import Entry, LoadList, Stowed, entry_body
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import learn, step
 from sim.steady import ship_readings
@@ -27,23 +30,32 @@ from sim.trial import SHIP
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append, LogReader
-from streams.logs.files import FileLog
+from streams.logs.files import FileLog, FileLogReader
+from streams.records import DEVICE_AT, Record, to_batch
 from streams.words import Position
+from tests.edge.aboard import NODE, ShipProcess, ship
+from tests.node.process import wait
 
 BATCH = 2_000
 TIERS, ROWS, GATEWAYS = 8, 20, 24
-SETTINGS = WatchSettings(Place("ship-a", ship=SHIP))
+SETTINGS = WatchSettings(Place(NODE, ship=SHIP))
+JUDGED_WITHIN_S, RESTS_S = 900.0, 20.0
 
 
-def written(log: FileLog, boxes: int, hours: int) -> list[str]:
-    """A day's readings in the log, in the order in which they came; whose they are, sorted."""
+def written(log: FileLog, clock: StillClock, boxes: int, hours: int) -> list[str]:
+    """A day's readings in the log, received as the clock moves on with them, in commits of BATCH; whose they are, sorted."""
     readings = fleet_readings(boxes, hours).drop_columns(["latitude_deg", "longitude_deg"])  # hour by hour theirs stand still, hers do not
     numbers = sorted(set(readings.column("topic").to_pylist()))
     of_box = {number: f"GW-{at * GATEWAYS // len(numbers)}" for at, number in enumerate(numbers)}
     readings = readings.append_column("gateway", pa.array([of_box[number] for number in readings.column("topic").to_pylist()]))
-    log.append([Append("ships", ship_readings(SHIP, START_AT_MS, hours * 6, INTERVAL_MS // 6))])
+    own = ship_readings(SHIP, START_AT_MS, hours * 6, INTERVAL_MS // 6)
     for first in range(0, readings.num_rows, BATCH):
-        log.append([Append("containers", readings.slice(first, BATCH))])
+        part = readings.slice(first, BATCH)
+        clock.at_ms = part.column(DEVICE_AT)[-1].as_py()
+        upto = int(np.searchsorted(own.column(DEVICE_AT).to_numpy(), clock.at_ms))
+        ships = [Append("ships", own.slice(0, upto))] if upto else []
+        log.append([*ships, Append("containers", part)])
+        own = own.slice(upto)
     return numbers
 
 
@@ -78,14 +90,36 @@ def in_turn(ship: list[Heard], boxes: list[Heard]) -> list[Heard]:
     return sorted([*ship, *boxes], key=lambda row: row.order_at_ms)
 
 
+def judged(log: FileLogReader, node: ShipProcess) -> bool:
+    """Whether the node's watch has judged all readings of this log."""
+    at = next(iter(node.read.latest("consumers", "watch/containers")), None)
+    return at is not None and Position.from_json(at["body"]["position"]) == log.position("containers")
+
+
+def of_node(folder: Path) -> dict[str, object]:
+    """The memory of `landfall ship` in `folder`: with nothing to judge, when its watch has judged all that lies there and its snapshot is
+    written, and the most it ever was; and its CPU time."""
+    with ship(folder) as node:
+        node.start()
+        node.wait_ready()
+        log = FileLogReader(folder / "ship" / "log", BlockCodec())
+        wait(lambda: judged(log, node), node.tail, JUDGED_WITHIN_S)
+        log.close()
+        time.sleep(RESTS_S)
+        return {"node_mib": memory_mib(node.pid), "node_peak_mib": peak_mib(node.pid), "node_cpu_s": round(cpu_s(node.pid), 1)}
+
+
 def main() -> None:
     """Measure and print."""
     boxes = int(sys.argv[1]) if len(sys.argv) > 1 else 24_000
     hours = int(sys.argv[2]) if len(sys.argv) > 2 else 24
     with tempfile.TemporaryDirectory() as name:
-        clock = StillClock(START_AT_MS + (hours + 1) * INTERVAL_MS)
-        log = FileLog(Path(name) / "log", Path(name) / "marker", "ship-a", BlockCodec(), clock)
-        listed = load_list(written(log, boxes, hours))
+        clock = StillClock(START_AT_MS)
+        home = Path(name) / "ship"
+        home.mkdir()
+        log = FileLog(home / "log", home / "marker", NODE, BlockCodec(), clock)
+        listed = load_list(written(log, clock, boxes, hours))
+        log.append([Append(f"aboard/{SHIP}", to_batch([Record(listed.topic, body=entry_body(listed))]))])
         began_s, cpu_s = time.perf_counter(), time.process_time()
         state, made, count = rebuilt(log, listed)
         wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
@@ -96,6 +130,8 @@ def main() -> None:
         began_s = time.process_time()
         WatchState.from_bytes(kept, SETTINGS)
         read_s = time.process_time() - began_s
+        del state
+        node = of_node(Path(name))
     figures = {
         "boxes": boxes,
         "hours": hours,
@@ -108,7 +144,7 @@ def main() -> None:
         "snapshot_written_cpu_s": round(written_s, 2),
         "snapshot_read_cpu_s": round(read_s, 2),
     }
-    print(json.dumps({**figures, "machine": machine()}))
+    print(json.dumps({**figures, **node, "machine": machine()}))
 
 
 if __name__ == "__main__":

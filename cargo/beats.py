@@ -49,8 +49,10 @@ class Habit(msgspec.Struct):
 
         Without a habit `nominal_ms`, or the longest gap seen.
         """
-        learned = (self.storm_ms if storm else 0) or self.calm_ms or max(nominal_ms, *self.calm_gaps, 0)
-        return min(max(learned, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
+        learned = (self.storm_ms if storm else 0) or self.calm_ms
+        if not learned:
+            learned = max(nominal_ms, *self.calm_gaps, 0)
+        return INTERVAL_MS_MIN if learned < INTERVAL_MS_MIN else INTERVAL_MS_MAX if learned > INTERVAL_MS_MAX else learned
 
 
 def regular_ms(gaps_ms: list[int]) -> int:
@@ -58,6 +60,9 @@ def regular_ms(gaps_ms: list[int]) -> int:
     these make up 60 % of the time. 0 when there is none: the gaps are of events, or too few."""
     if len(gaps_ms) < LIKE_GAPS_MIN:
         return 0
+    longest = max(gaps_ms)
+    if min(gaps_ms) >= longest * (1 - LIKE_PART):
+        return longest
     ordered = sorted(gaps_ms, reverse=True)
     needed = sum(ordered) * LIKE_TIME_PART
     for longest in ordered[: 1 - LIKE_GAPS_MIN]:
@@ -69,4 +74,5 @@ def regular_ms(gaps_ms: list[int]) -> int:
 
 def grace_ms(interval_ms: int) -> int:
     """How much later than its interval a reading may come without being missed: a tenth, at least 30 s (clocks differ by so much)."""
-    return max(GRACE_MS_MIN, int(interval_ms * GRACE_PART))
+    part_ms = int(interval_ms * GRACE_PART)
+    return part_ms if part_ms > GRACE_MS_MIN else GRACE_MS_MIN

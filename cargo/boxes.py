@@ -123,22 +123,21 @@ class Box(msgspec.Struct, omit_defaults=True):
 
     def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: Voyage) -> None:
         """Takes the facts of one reading in, also of one that came late. The same reading again changes nothing."""
-        for name, value in signals.items():
-            if name == "shock_g":
-                self._shock(at_ms, float(value))
-            elif name == "free_fall_ms":
-                self._fall(at_ms, int(value))
-            elif name == "tilt_deg" and at_ms >= self.newest_at_ms:
-                self._tilt(at_ms, float(value), voyage)
-            elif name == "power_on" and not value and at_ms >= self.newest_at_ms:
-                self.power_off_at_ms = self.power_off_at_ms or at_ms
-            elif name == "power_on" and at_ms >= self.newest_at_ms:
-                self.power_off_at_ms = 0
-            elif name == "battery_mv" and at_ms >= self.newest_at_ms:
-                self.battery_mv = int(value)
-            elif name == "rssi_dbm" and at_ms >= self.newest_at_ms:
-                self._rssi(at_ms, float(value))
-        if "latitude_deg" in signals and "longitude_deg" in signals and at_ms >= self.newest_at_ms:
+        if "shock_g" in signals:
+            self._shock(at_ms, float(signals["shock_g"]))
+        if "free_fall_ms" in signals:
+            self._fall(at_ms, int(signals["free_fall_ms"]))
+        if at_ms < self.newest_at_ms:
+            return
+        if "tilt_deg" in signals:
+            self._tilt(at_ms, float(signals["tilt_deg"]), voyage)
+        if "power_on" in signals:
+            self.power_off_at_ms = 0 if signals["power_on"] else self.power_off_at_ms or at_ms
+        if "battery_mv" in signals:
+            self.battery_mv = int(signals["battery_mv"])
+        if "rssi_dbm" in signals:
+            self._rssi(at_ms, float(signals["rssi_dbm"]))
+        if "latitude_deg" in signals and "longitude_deg" in signals:
             self._fix(at_ms, signals)
 
     def base_ms(self) -> int:
@@ -156,6 +155,11 @@ class Box(msgspec.Struct, omit_defaults=True):
         best = [strength for _, strength in self.rssi]
         falling = all(later < earlier for earlier, later in pairwise(best))
         return len(best) == RSSI_BUCKETS and falling and best[0] - best[-1] >= RSSI_SLIDE_DB
+
+    def struck(self, sailed_at_ms: int) -> bool:
+        """Whether it told of a blow above 4 g with its last message, on the leg she sailed on then: what happened at the berth was
+        handling."""
+        return self.shock is not None and self.shock[1] >= sailed_at_ms and abs(self.newest_at_ms - self.shock[1]) <= KINEMATIC_WINDOW_MS
 
     def judge_fixes(self, voyage: Voyage) -> None:
         """Measures the waiting positions against the ship's track, as far as the track is known by now."""

@@ -99,6 +99,7 @@ def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witnes
         _gone(state, box, to, at_ms, witness)
     else:
         _accounted_for(state, box, to, at_ms, witness)
+    state.changed(box)
     state.recount(at_ms)
     made, state.outcome = state.outcome, Outcome()
     return made

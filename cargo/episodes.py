@@ -87,8 +87,8 @@ class RuleMemory(msgspec.Struct, omit_defaults=True):
     """What the rules remember of one box: its last setpoint, when that changed and when it last defrosted, whether it had power (None: not
     told yet), and an episode per rule.
 
-    `samples`: (time, °C from the setpoint) of the last readings of the control air, `base`: what those dropped before (the last at
-    `dropped_at_ms`) came to; `told`: the records of excursions that are over, `ended`: those of them to be told now.
+    `samples`: time and °C from the setpoint of the last readings of the control air (`cargo.track`), `base`: what those dropped before (the
+    last at `dropped_at_ms`) came to; `told`: the records of excursions that are over, `ended`: those of them to be told now.
     """
 
     setpoint_c: float | None = None
@@ -96,15 +96,14 @@ class RuleMemory(msgspec.Struct, omit_defaults=True):
     setpoint_at_ms: int = 0
     defrosted_at_ms: int = 0
     episodes: dict[str, Episode] = {}
-    samples: list[tuple[int, float]] = []
+    samples: bytes = b""
     base: Episode | None = None
     dropped_at_ms: int = 0
     told: list[Excursion] = []
     ended: list[Excursion] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True, gc=False):
     """Whose reading it is, and where the box was: number, ship (IMO) or None, slot or None, whether the ship is at sea.
 
     `laden`: whether a booking covers it now, so that its climate matters (True when nothing is known of its bookings). `booked_c`: what it

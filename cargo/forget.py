@@ -18,6 +18,7 @@ def forget(state: WatchState, at_ms: int) -> None:
     for number in [number for number, box in memory.boxes.items() if _left(state, number) and box.base_ms() < since]:
         box = memory.boxes.pop(number)
         state.on_gateway[box.gateway].pop(number, None)
+        state.changed(box)
     devices = memory.clock.devices
     for device in [device for device, clock in devices.items() if max(clock.sound_at_ms, clock.heard_at_ms) < since]:
         del devices[device]

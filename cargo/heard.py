@@ -29,7 +29,13 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
     coordinates: str = ""
 
     def __lt__(self, other: Heard) -> bool:
+        if self.topic != other.topic:
+            return self.topic < other.topic
         return (self.key(), self.received_at_ms) < (other.key(), other.received_at_ms)
+
+    def repeats(self, other: Heard) -> bool:
+        """Whether the two are the same reading."""
+        return self.topic == other.topic and self.key() == other.key()
 
     def key(self) -> tuple[str, str, int, str]:
         """The reading's identity, which also orders readings of one instant."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
-from cargo.boxes import Box, in_time
+from cargo.boxes import Box
 from cargo.incidents import INCIDENT_BAYS, found_again, probably_lost
 from cargo.lost import (
     GONE_STATES,
@@ -41,6 +41,7 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
         return
     if box.fixes:
         box.judge_fixes(state.memory.voyage)
+        state.changed(box)
     if box.state == "ONBOARD" and box.shock is None:
         first = state.missed_at_ms(box, at_ms, 1)
         if at_ms < first:
@@ -164,48 +165,16 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
 def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> float | None:
     """Of the gateway's other boxes that speak as often as this one, the share that has missed nothing. None for fewer than 5 of them.
 
-    Boxes already known as lost are left out, and so is the cluster of neighbours on deck that fell silent with this one (`cluster`), while
-    it is no more than half of them, or one of it was struck: an outage would silence others too, and strikes nobody.
+    Boxes already known as lost are left out, and so is the cluster of neighbours on deck that fell silent with this one, while it is no
+    more than half of them, or one of it was struck: an outage would silence others too, and strikes nobody.
     """
-    silent, heard = set(), 0
-    for number in state.on_gateway.get(box.gateway, ()):
-        other = state.memory.boxes[number]
-        if other is box or not other.aboard or other.state in GONE_STATES:
-            continue
-        habit = state.interval_ms(other, at_ms)
-        if habit <= interval_ms * LIKE_INTERVAL:
-            if in_time(state.silent_ms(other, at_ms), habit):
-                heard += 1
-            else:
-                silent.add(number)
-    if heard + len(silent) < PEERS_MIN:
+    count = state.count_like(box, at_ms, interval_ms * LIKE_INTERVAL)
+    total = count.heard + count.silent
+    if total < PEERS_MIN:
         return None
-    together = cluster(state, box, silent)
-    struck = any(_struck(state, state.memory.boxes[number]) for number in (box.number, *together))
-    if struck or 2 * len(together) <= heard + len(silent):
-        silent -= together
-    return heard / (heard + len(silent)) if heard + len(silent) >= PEERS_MIN else None
-
-
-def cluster(state: WatchState, box: Box, silent: set[str]) -> set[str]:
-    """Those of `silent` that stand on deck in one neighbourhood with the box, each beside one that fell silent within 2 minutes of it."""
-    found: set[str] = set()
-    edge = [box]
-    while edge:
-        one = edge.pop()
-        for number in state.stowage.near(one.number):
-            other = state.memory.boxes.get(number)
-            if number not in silent or number in found or other is None or not state.stowage.on_deck(number):
-                continue
-            if abs(other.heard_at_ms - one.heard_at_ms) <= GROUP_WINDOW_MS:
-                found.add(number)
-                edge.append(other)
-    return found
-
-
-def _struck(state: WatchState, box: Box) -> bool:
-    """Whether it told of a blow above 4 g at sea with its last message."""
-    return box.shock is not None and _since_sailing(state, box.shock[1]) and abs(box.newest_at_ms - box.shock[1]) <= KINEMATIC_WINDOW_MS
+    if count.struck or 2 * count.together <= total:
+        total -= count.together
+    return count.heard / total if total >= PEERS_MIN else None
 
 
 def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
@@ -272,6 +241,7 @@ def fell_and_speak(state: WatchState, box: Box) -> tuple[str, ...]:
 
 def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
     """Acts on a change of state."""
+    state.changed(box)
     before, box.state = box.state, decision.state
     if decision.state == "PROBABLE_OVERBOARD":
         if not box.heard_at_ms:

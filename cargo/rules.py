@@ -16,26 +16,32 @@ def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, 
     """The changes of alerts that follow from one reading, which comes in order of the box's time. Updates `memory`; a repeat changes
     nothing."""
     changes: list[Alert] = []
+    told = memory.episodes
     if "power_on" in signals:
         memory.power_on = bool(signals["power_on"])
         off = where.laden and not memory.power_on
-        changes += _switch(memory, where, at_ms, _Switch("power_off", off, limits.power_off_ms, "power off"))
-    if where.laden and not signals.keys().isdisjoint(TEMPERATURE):
+        if off or "power_off" in told:
+            changes += _switch(memory, where, at_ms, _Switch("power_off", off, limits.power_off_ms, "power off"))
+    if where.laden and not TEMPERATURE.isdisjoint(signals):
         changes += judge_temperature(limits, memory, where, at_ms, signals)
     if "setpoint_c" in signals and where.booked_c is not None:
         wrong = where.laden and abs(float(signals["setpoint_c"]) - where.booked_c) > limits.setpoint_within_c
-        words = f"set to {float(signals['setpoint_c']):.1f} °C, booked at {where.booked_c:.1f} °C"
-        changes += _switch(memory, where, at_ms, _Switch("setpoint", wrong, limits.setpoint_lasts_ms, words))
+        if wrong or "setpoint" in told:
+            words = f"set to {float(signals['setpoint_c']):.1f} °C, booked at {where.booked_c:.1f} °C"
+            changes += _switch(memory, where, at_ms, _Switch("setpoint", wrong, limits.setpoint_lasts_ms, words))
     if "humidity_pct" in signals:
         low, high = limits.humidity_pct
         damp = where.laden and not low <= float(signals["humidity_pct"]) <= high
-        words = f"humidity out of {low:.0f} to {high:.0f} %"
-        changes += _switch(memory, where, at_ms, _Switch("humidity", damp, limits.humidity_lasts_ms, words))
+        if damp or "humidity" in told:
+            words = f"humidity out of {low:.0f} to {high:.0f} %"
+            changes += _switch(memory, where, at_ms, _Switch("humidity", damp, limits.humidity_lasts_ms, words))
     if where.tilted is not None:
         changes += _switch(memory, where, at_ms, _Switch("tilt", where.tilted, limits.tilt_lasts_ms, "lies tilted"))
     if "door_open" in signals:
-        changes += _switch(memory, where, at_ms, _Switch("door_open", bool(signals["door_open"]) and where.at_sea, 0, "door open at sea"))
-    if "shock_g" in signals or "shock" in memory.episodes:
+        opened = bool(signals["door_open"]) and where.at_sea
+        if opened or "door_open" in told:
+            changes += _switch(memory, where, at_ms, _Switch("door_open", opened, 0, "door open at sea"))
+    if "shock_g" in signals or "shock" in told:
         changes += _shock(limits, memory, where, at_ms, float(signals.get("shock_g", 0.0)))
     return changes
 

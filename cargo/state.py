@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappush
 from itertools import chain
 
@@ -10,12 +11,13 @@ import msgspec
 
 from cargo.beats import grace_ms
 from cargo.boxes import Box, Gateway
+from cargo.census import Census, Count, Line
 from cargo.climate import Climate
 from cargo.episodes import Limits
 from cargo.errors import Unreadable
 from cargo.event_time import EventClock
 from cargo.heard import Heard
-from cargo.lost import INTERVALS_MISSING, WEIGHTS, Weights
+from cargo.lost import GONE_STATES, INTERVALS_MISSING, WEIGHTS, Weights
 from cargo.outcome import Outcome, Place
 from cargo.registry import BookedContainer, LoadList, Port, Stowed
 from cargo.stowage import Stowage
@@ -24,7 +26,7 @@ from cargo.voyage import Voyage
 HOUR_MS = 3_600_000
 PENDING_MAX = 200_000
 RECOUNT_AFTER_MS = 60_000
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,10 @@ class WatchState:
         self.timers: list[tuple[int, str]] = []
         self.on_gateway: dict[str, dict[str, None]] = {}
         self.outcome = Outcome()
+        self._censuses: dict[str, Census] = {}
+        ashore = settings.place.port is not None
+        self._reefer_ms = settings.quay_interval_ms if ashore else settings.reefer_interval_ms
+        self._usual_ms = settings.quay_interval_ms if ashore else settings.dry_interval_ms
         self._reefers: frozenset[str] = frozenset()
         self._loads: dict[str, frozenset[str]] = {}
         self._discharges: dict[str, frozenset[str]] = {}
@@ -160,6 +166,7 @@ class WatchState:
             if id_ in self.memory.lists:
                 aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
         self.stowage = Stowage(aboard.values())
+        self.all_changed()
         self._size_type_of = {}
         if self.memory.size_types:
             everybody = (box for listed in self.memory.lists.values() for box in listed.aboard)
@@ -253,6 +260,7 @@ class WatchState:
         if box is None:
             box = self.memory.boxes[number] = Box.new(number)
             self.on_gateway.setdefault("", {})[number] = None
+            self.changed(box)
         return box
 
     def put_on(self, box: Box, gateway: str) -> None:
@@ -260,7 +268,27 @@ class WatchState:
         if box.gateway != gateway:
             self.on_gateway[box.gateway].pop(box.number, None)
             self.on_gateway.setdefault(gateway, {})[box.number] = None
+            self.changed(box)
             box.gateway = gateway
+            self.changed(box)
+
+    def changed(self, box: Box) -> None:
+        """Whoever changes where a box is, whether it is lost, when it was heard or how it was struck says so, before it is next counted."""
+        census = self._censuses.get(box.gateway)
+        if census is not None:
+            census.changed(box.number)
+
+    def all_changed(self) -> None:
+        """Many boxes have changed, or where they stand: all are counted anew."""
+        self._censuses.clear()
+
+    def count_like(self, box: Box, at_ms: int, like_ms: float) -> Count:
+        """How the other boxes of its gateway stand whose interval is no longer than `like_ms`."""
+        census = self._censuses.get(box.gateway)
+        if census is None:
+            numbers = self.on_gateway.get(box.gateway, ())
+            census = self._censuses[box.gateway] = Census(numbers, partial(self._line, box.gateway), self.stowage.near)
+        return census.count(box.number, at_ms, like_ms, self._floor_ms(box), storm=self.memory.voyage.storm(at_ms))
 
     def wake(self, box: Box, at_ms: int) -> None:
         """The box is to be judged at `at_ms`, or now when that is past: its case is made of what is known now."""
@@ -271,13 +299,16 @@ class WatchState:
 
     def interval_ms(self, box: Box, at_ms: int) -> int:
         """How long this box may be silent now before a reading is missed."""
-        return box.habit.interval_ms(self._nominal_ms(box.number), storm=self.memory.voyage.storm(at_ms))
+        nominal_ms = self._reefer_ms if box.number in self._reefers else self._usual_ms
+        return box.habit.interval_ms(nominal_ms, storm=self.memory.voyage.storm(at_ms))
+
+    def silent_from_ms(self, box: Box) -> int:
+        """Since when it could have been heard and was not: outages of its gateway and of the node do not count."""
+        return max(box.base_ms(), self._floor_ms(box))
 
     def silent_ms(self, box: Box, at_ms: int) -> int:
-        """How long it has been silent though it could have been heard: outages of its gateway and of the node do not count."""
-        gateway = self.memory.gateways.get(box.gateway)
-        back = gateway.back_at_ms if gateway is not None else 0
-        return at_ms - max(box.base_ms(), back, self.memory.deaf_until_ms)
+        """How long it has been silent though it could have been heard."""
+        return at_ms - self.silent_from_ms(box)
 
     def patience(self, box: Box) -> int:
         """How many intervals it must miss to be missing, by how much its gateway loses on the air."""
@@ -287,13 +318,30 @@ class WatchState:
     def missed_at_ms(self, box: Box, at_ms: int, intervals: int) -> int:
         """When it will have missed so many intervals, if it stays silent."""
         interval = self.interval_ms(box, at_ms)
-        return at_ms - self.silent_ms(box, at_ms) + intervals * interval + grace_ms(interval)
+        return self.silent_from_ms(box) + intervals * interval + grace_ms(interval)
+
+    def _floor_ms(self, box: Box) -> int:
+        """Since when its gateway and the node hear without a break."""
+        gateway = self.memory.gateways.get(box.gateway)
+        back_at_ms = gateway.back_at_ms if gateway is not None else 0
+        return max(back_at_ms, self.memory.deaf_until_ms)
+
+    def _line(self, gateway: str, number: str) -> Line | None:
+        box = self.memory.boxes.get(number)
+        if box is None or box.gateway != gateway:
+            return None
+        nominal_ms = self._reefer_ms if number in self._reefers else self._usual_ms
+        calm, storm = (box.habit.interval_ms(nominal_ms, storm=storm) for storm in (False, True))
+        return Line(
+            counts=box.aboard and box.state not in GONE_STATES,
+            on_deck=bool(self.stowage.on_deck(number)),
+            struck=box.struck(self.memory.voyage.sailed_at_ms),
+            heard_at_ms=box.heard_at_ms,
+            base_ms=box.base_ms(),
+            calm_ms=(calm, calm + grace_ms(calm)),
+            storm_ms=(storm, storm + grace_ms(storm)),
+        )
 
     def _index(self, id_: str, boxes: tuple[BookedContainer, ...]) -> None:
         for box in boxes:
             self._booked.setdefault(box.container, {}).setdefault(id_, []).append(box)
-
-    def _nominal_ms(self, number: str) -> int:
-        if self.settings.place.port is not None:
-            return self.settings.quay_interval_ms
-        return self.settings.reefer_interval_ms if number in self._reefers else self.settings.dry_interval_ms

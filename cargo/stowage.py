@@ -24,6 +24,7 @@ class Stowage:
         self.boxes = {box.container: box for box in aboard}
         self.slots = {number: Slot.parse(box.slot) for number, box in self.boxes.items()}
         self._stacks: dict[StackKey, list[str]] = {}
+        self._near: dict[StackKey, list[str]] = {}
         self._rows: dict[int, int] = {}
         for number in sorted(self.slots):
             slot = self.slots[number]
@@ -42,8 +43,10 @@ class Stowage:
         slot = self.slots.get(number)
         if slot is None:
             return []
-        found = [mate for stack in slot.stacks_beside() for mate in self._stacks.get(stack, ())]
-        return sorted(found)
+        near = self._near.get(slot.stack)
+        if near is None:
+            near = self._near[slot.stack] = sorted(mate for stack in slot.stacks_beside() for mate in self._stacks.get(stack, ()))
+        return near
 
     def on_deck(self, number: str) -> bool | None:
         """Whether it stands on deck; None when its slot is not known."""

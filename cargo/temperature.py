@@ -18,6 +18,7 @@ from cargo.alerts import Alert, AlertState
 from cargo.episodes import HOUR_MS, Episode, Excursion, Limits, RuleMemory, Text, Where, change_alert, raise_alert
 from cargo.heard import Value
 from cargo.lost import Evidence
+from cargo.track import first, last, longer, packed, unpacked
 
 TRACK_MAX = 48
 TOLD_MAX = 8
@@ -54,7 +55,7 @@ def judge_temperature(limits: Limits, memory: RuleMemory, where: Where, at_ms: i
     beyond = _beyond(limits, memory, at_ms, signals)
     if beyond is None or memory.setpoint_c is None:
         return []
-    if (at_ms, beyond) not in memory.samples[-REPEATS_MAX:]:
+    if (at_ms, beyond) not in last(memory.samples, REPEATS_MAX):
         _keep(limits, memory, at_ms, beyond)
     before = memory.episodes.pop(RULE, None)
     episode, closed = fold(limits, before, at_ms, beyond)
@@ -85,14 +86,16 @@ def correct_reading(limits: Limits, memory: RuleMemory, where: Where, late: Late
         return []
     if memory.dropped_at_ms and late_at_ms <= memory.dropped_at_ms:
         return []
-    before = list(memory.samples)
+    before = unpacked(memory.samples)
+    samples = list(before)
     if signals.get("defrosting") and control_air(limits, memory.setpoint_c) == "return_c":
         until_ms = late_at_ms + limits.after_defrost_ms
-        memory.samples = [one for one in memory.samples if not late_at_ms <= one[0] <= until_ms]
+        samples = [one for one in samples if not late_at_ms <= one[0] <= until_ms]
     beyond = _beyond(limits, memory, late_at_ms, signals)
-    if beyond is not None and (late_at_ms, beyond) not in memory.samples:
-        insort(memory.samples, (late_at_ms, beyond))
-    return [] if memory.samples == before else _again(limits, memory, where, late.now_ms)
+    if beyond is not None and (late_at_ms, beyond) not in samples:
+        insort(samples, (late_at_ms, beyond))
+    memory.samples = packed(samples)
+    return [] if samples == before else _again(limits, memory, where, late.now_ms)
 
 
 def fold(limits: Limits, episode: Episode | None, at_ms: int, beyond_c: float) -> tuple[Episode | None, Episode | None]:
@@ -118,11 +121,10 @@ def fold(limits: Limits, episode: Episode | None, at_ms: int, beyond_c: float) -
 
 def _keep(limits: Limits, memory: RuleMemory, at_ms: int, beyond_c: float) -> None:
     """The sample is kept; what is dropped for it stays in the fold (`memory.base`)."""
-    memory.samples.append((at_ms, beyond_c))
-    if len(memory.samples) > TRACK_MAX:
-        at_ms, beyond_c = memory.samples.pop(0)
-        memory.base, _ = fold(limits, memory.base, at_ms, beyond_c)
-        memory.dropped_at_ms = at_ms
+    memory.samples, dropped = longer(memory.samples, at_ms, beyond_c, TRACK_MAX)
+    if dropped is not None:
+        memory.base, _ = fold(limits, memory.base, *dropped)
+        memory.dropped_at_ms = dropped[0]
 
 
 def _beyond(limits: Limits, memory: RuleMemory, at_ms: int, signals: Mapping[str, Value]) -> float | None:
@@ -140,7 +142,7 @@ def _beyond(limits: Limits, memory: RuleMemory, at_ms: int, signals: Mapping[str
 def _again(limits: Limits, memory: RuleMemory, where: Where, now_ms: int) -> list[Alert]:
     """All excursions of the samples kept, anew: what changed is told, in the record and in the alert that was raised of it."""
     episode, closed = memory.base, []
-    for at_ms, beyond in memory.samples:
+    for at_ms, beyond in unpacked(memory.samples):
         episode, over = fold(limits, episode, at_ms, beyond)
         closed += [over] if over else []
     told = memory.episodes.pop(RULE, None)
@@ -164,7 +166,8 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
     the one that was open, if none is any more."""
     changes: list[Alert] = []
     known, memory.told = memory.told, []
-    first_ms = memory.samples[0][0] if memory.samples else now_ms
+    oldest = first(memory.samples)
+    first_ms = oldest[0] if oldest else now_ms
     for one in closed:
         meets = [old for old in known if old.since_ms <= one.back_ms and one.since_ms <= old.until_ms]
         old = meets[0] if meets else None

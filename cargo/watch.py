@@ -34,6 +34,8 @@ from cargo.temperature import TEMPERATURE, Late, correct_reading
 FOREVER = 1 << 62
 OUTAGE_READINGS = 10
 OUTAGE_MS_MIN = 3 * 60_000
+BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
+"""The blows that are events: code, signal, and the least of it."""
 
 
 def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
@@ -105,23 +107,36 @@ def _settle(state: WatchState, until_ms: int) -> None:
 
     Timers wait while the node itself hears nothing: what a deaf node misses is no silence.
     """
-    memory = state.memory
+    memory, pending = state.memory, state.memory.pending
     while True:
-        reading_at = memory.pending[0][0] if memory.pending else FOREVER
-        timer_at = min(_box_timer(state), memory.muster_at_ms or FOREVER, memory.recount_at_ms or FOREVER)
+        reading_at = pending[0][0] if pending else FOREVER
+        timer_at = _next_timer(state, min(reading_at, until_ms))
         if timer_at > memory.spoke_at_ms + state.settings.deaf_ms:
             timer_at = FOREVER
-        if min(reading_at, timer_at) > until_ms:
+        at_ms = min(reading_at, timer_at)
+        if at_ms > until_ms:
             break
-        memory.settled_at_ms = max(memory.settled_at_ms, min(reading_at, timer_at))
+        if at_ms > memory.settled_at_ms:
+            memory.settled_at_ms = at_ms
         if reading_at <= timer_at:
-            at_ms, row = heappop(memory.pending)
-            while memory.pending and memory.pending[0][0] == at_ms and memory.pending[0][1].key() == row.key():
-                heappop(memory.pending)
+            _, row = heappop(pending)
+            while pending and pending[0][0] == at_ms and pending[0][1].repeats(row):
+                heappop(pending)
             _take(state, at_ms, row, late=False)
         else:
             _ring(state, max(timer_at, memory.deaf_until_ms))
     memory.settled_at_ms = max(memory.settled_at_ms, until_ms)
+
+
+def _next_timer(state: WatchState, until_ms: int) -> int:
+    """When the earliest timer rings, if that is up to `until_ms`; else some later time."""
+    memory, timers = state.memory, state.timers
+    timer_at = _box_timer(state) if timers and timers[0][0] <= until_ms else FOREVER
+    if 0 < memory.muster_at_ms < timer_at:
+        timer_at = memory.muster_at_ms
+    if 0 < memory.recount_at_ms < timer_at:
+        timer_at = memory.recount_at_ms
+    return timer_at
 
 
 def _box_timer(state: WatchState) -> int:
@@ -172,7 +187,8 @@ def _take(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     if now - memory.spoke_at_ms > state.settings.deaf_ms:
         memory.deaf_until_ms = now
         _next_muster(state, now)
-    memory.spoke_at_ms = max(memory.spoke_at_ms, now)
+    if now > memory.spoke_at_ms:
+        memory.spoke_at_ms = now
     kind = ship_topic(row.topic)
     if kind is None:
         _take_box(state, at_ms, row, late=late)
@@ -195,11 +211,13 @@ def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, V
     elif kind == "environment" and (not voyage.rolls or at_ms > voyage.rolls[-1][0]) and voyage.feel(at_ms, signals):
         for box in state.memory.boxes.values():
             box.habit.storm_begins()
+        state.all_changed()
 
 
 def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     """A box spoke. Its facts count whenever they come; it counts as heard, and meets the rules, only with news of its own."""
     box = state.box(row.topic)
+    state.changed(box)
     before = box.newest_at_ms
     box.fold(at_ms, row.signals, state.memory.voyage)
     settled = state.memory.settled_at_ms
@@ -262,7 +280,9 @@ def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
 def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str, *, kept: bool) -> None:
     """The gateway passed a reading on (`kept`: minutes late). When ten boxes were due since the one before and none came, it was out: their
     silence begins now."""
-    gateway = state.memory.gateways.setdefault(name, Gateway())
+    gateway = state.memory.gateways.get(name)
+    if gateway is None:
+        gateway = state.memory.gateways[name] = Gateway()
     last = gateway.heard_at_ms
     if last and at_ms - last > OUTAGE_MS_MIN and _were_due(state, name, last, at_ms) >= OUTAGE_READINGS:
         gateway.back_at_ms = at_ms
@@ -330,8 +350,7 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
         _tell_excursions(state, box.number, box.rules, max(at_ms, state.memory.settled_at_ms))
     if historical:
         return
-    blows = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
-    for code, signal, least in blows:
+    for code, signal, least in BLOWS:
         value = signals.get(signal)
         if value is not None and float(value) >= least and at_ms > box.felt.get(code, 0):
             box.felt[code] = at_ms

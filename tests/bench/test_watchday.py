@@ -14,9 +14,9 @@ BOXES, HOURS = 60, 5
 
 
 def test_a_watch_rebuilt_from_the_log_has_judged_every_reading(tmp_path: Path) -> None:
-    clock = StillClock(START_AT_MS + (HOURS + 1) * INTERVAL_MS)
+    clock = StillClock(START_AT_MS)
     log = FileLog(tmp_path / "log", tmp_path / "marker", "ship-a", BlockCodec(), clock)
-    numbers = written(log, BOXES, HOURS)
+    numbers = written(log, clock, BOXES, HOURS)
     state, made, count = rebuilt(log, load_list(numbers))
     again, _, _ = rebuilt(log, load_list(numbers))
     log.close()
