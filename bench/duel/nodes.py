@@ -19,14 +19,16 @@ from bench.proc import cpu_s
 from streams.errors import LandfallError, RetryLater
 from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
-from streams.node.upkeep import IDLE_S
+from streams.node.upkeep import IDLE_S, REST_SHARE
 from streams.policy import LinkClass
 
 IMO = "9321483"
 LOCODES = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD", "durban": "ZADUR"}
 COMMIT_READINGS = 32_768
 STOPPED_WITHIN_S = 30.0
-REST_S, REST_CPU_S = 1.2 * IDLE_S, 0.1
+STEP_S = 0.5
+"""What one step of upkeep takes, about."""
+REST_S, REST_CPU_S = 2 * (IDLE_S + REST_SHARE * STEP_S), 0.1
 """A process rests that used no more processor time in so long: longer than upkeep waits between two steps."""
 PRODUCER = "duel"
 METRICS_EVERY_S = 86_400.0

@@ -28,6 +28,9 @@ from streams.words import Origin, check_stream
 Changed = Callable[[frozenset[str]], None]
 Randbits = Callable[[int], int]
 
+DECODED_ALONE_RECORDS = 1 << 17
+"""Blocks from elsewhere of at least so many records are decoded one after another: unpacked, one takes a hundred MiB and more."""
+
 
 class LogKeeper(Protocol):
     """Where commits go. Not safe from several threads: the log's lock guards it."""
@@ -275,7 +278,9 @@ class KeptLog(IndexedReader):
             if new:
                 wanted.setdefault(key, RangeSet()).update(new)
                 places.append(place)
-        return dict(zip(places, self._decoders.map(self._to_store, [blocks[place] for place in places]), strict=True))
+        large = {place: self._to_store(blocks[place]) for place in places if blocks[place].count >= DECODED_ALONE_RECORDS}
+        small = [place for place in places if place not in large]
+        return large | dict(zip(small, self._decoders.map(self._to_store, [blocks[place] for place in small]), strict=True))
 
     def _to_store(self, block: Block) -> list[NewBlock]:
         """What is written of a block from elsewhere."""
