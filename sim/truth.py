@@ -99,7 +99,7 @@ def published(folder: Path, until_at_ms: int = NEVER_MS) -> pa.Table:
 
 
 def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
-    """What goes wrong in the story: `{"cause", "container"|"gateway", …}`."""
+    """What goes wrong in the story, and what is felt of handling and the sea: `{"cause", "container"|"gateway", …}`."""
     world, faults = sensors.world, sensors.faults
     numbers = world.boxes.numbers
     for box, at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
@@ -112,6 +112,24 @@ def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
     outage = faults.outage
     gateway = {"gateway": GATEWAYS[outage.gateway], "intake": INTAKES[outage.intake]}
     yield {"cause": "gateway outage", **gateway, "from_at_ms": outage.from_at_ms, "until_at_ms": outage.until_at_ms}
+    off, on = sensors.power.off_at_ms, sensors.power.on_at_ms
+    for box, spell in np.argwhere(off < NEVER_MS).tolist():
+        yield {"cause": "power off", "container": numbers[box], "from_at_ms": int(off[box, spell]), "until_at_ms": int(on[box, spell])}
+    yield from _shocks(sensors)
+
+
+def _shocks(sensors: Sensors) -> Iterator[dict[str, Any]]:
+    """Every shock but those of the fall, in order of time: the sea's, or of a lift."""
+    world, happened = sensors.world, sensors.happenings
+    falls = np.isin(happened.box, world.fallen) & (happened.at_ms >= world.timeline.falls_at_ms)
+    struck = np.flatnonzero(~np.isnan(happened.signals["shock_g"]) & ~falls)
+    box, at_ms, shock_g = happened.box[struck], happened.at_ms[struck], happened.signals["shock_g"][struck]
+    place = world.stages.place[box, world.stages.column_at(box, at_ms)]
+    at_sea = np.zeros(len(box), dtype=np.bool_)
+    for index, voyage in enumerate(world.timeline.voyages):
+        at_sea |= (place == index) & ~voyage.moored(at_ms)
+    for one, at, g, sea in zip(box.tolist(), at_ms.tolist(), shock_g.tolist(), at_sea.tolist(), strict=True):
+        yield {"cause": "shock at sea" if sea else "handled hard", "container": world.boxes.numbers[one], "at_ms": at, "shock_g": g}
 
 
 def _stages(sensors: Sensors) -> Iterator[dict[str, Any]]:
