@@ -123,7 +123,8 @@ async def serve(way: str, folder: Path, port: int) -> None:
     clock = FleetClock(FleetTime(0, START_AT_MS + YEAR_MS // 4, 0.0))
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock)
     metrics = Metrics("ship")
-    endpoint = EndpointSettings(port=port, anonymous_publish=("landfall/#",)) if way != "broker" else None
+    here = EndpointSettings(port=port, anonymous_publish=("landfall/#",), connections_per_address_max=2 * IDLE)
+    endpoint = here if way != "broker" else None
     broker = BrokerSettings(port=port, client_id="ship-a") if way == "broker" else None
     intake = Intake(IntakeSettings(endpoint=endpoint, broker=broker), clock, metrics)
     committer = GroupCommitter(log)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from ipaddress import ip_network
+from typing import Any, Protocol
 
 from intake.arrivals import Outcome, Publish, Sender
 from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, Will, read_connect, read_disconnect
@@ -23,13 +24,14 @@ from intake.packets import (
     pubacks,
     welcome_properties,
 )
+from intake.passwords import Crowded
 from intake.sessions import SESSION_S_MAX
 from intake.settings import EndpointSettings
 from intake.subscriptions import Subscription, request_packet, subscribe, unsubscribe
 
 KEEP_ALIVE_PATIENCE = 1.5
 """MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
-_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _LOGIN_REFUSED_311, _NOT_AUTHORIZED_311 = 1, 2, 4, 5
+_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _UNAVAILABLE_311, _LOGIN_REFUSED_311, _NOT_AUTHORIZED_311 = 1, 2, 3, 4, 5
 _LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
 _DEAF = "client does not read"
 _NOT_TAKEN = {
@@ -65,6 +67,10 @@ class Door(Protocol):
         """A socket is open; False when there are too many."""
         ...
 
+    def has_room(self, gateway: Gateway, connect: Connect) -> bool:
+        """Whether this login may have one more connection."""
+        ...
+
     def joined(self, connection: Connection, connect: Connect) -> Joined:
         """A client was let in. An older connection of the same one ends, and its session goes on with this one if the client wants it."""
         ...
@@ -90,6 +96,15 @@ class Door(Protocol):
         ...
 
 
+def address_of(peer: Sequence[Any] | str | None) -> str:
+    """Who counts as one by where they come from: an IPv4 address, a /64 of IPv6, which one machine mostly has to itself."""
+    host = peer[0] if isinstance(peer, tuple) else ""
+    try:
+        return str(ip_network((host.partition("%")[0], 64 if ":" in host else 32), strict=False))
+    except ValueError:
+        return host
+
+
 class Connection(asyncio.Protocol):
     """The protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
 
@@ -109,12 +124,15 @@ class Connection(asyncio.Protocol):
         self.subscription: Subscription | None = None
         self.session_expiry_s = 0
         self.gateway: Gateway | None = None
+        self.address = ""
+        """Where it comes from, as `address_of`."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A socket was accepted."""
         if not isinstance(transport, asyncio.Transport):
             raise AssertionError(f"a stream's transport, not {transport!r}")
         self._transport = transport
+        self.address = address_of(transport.get_extra_info("peername"))
         transport.set_write_buffer_limits(high=self._door.settings.unread_bytes_max)
         if not self._door.opened(self):
             transport.abort()
@@ -181,6 +199,12 @@ class Connection(asyncio.Protocol):
         if self._reader.v5 and self.gateway is not None:
             self._transport.write(disconnect(reason))
         self._transport.close()
+
+    def drop(self, detail: str) -> None:
+        """End this connection at once, without a word to its client."""
+        if self._transport is not None:
+            self._door.ending(self, detail)
+            self._transport.abort()
 
     def tell(self, request: bytes, retained: bool = False) -> None:
         """What the node asks of devices now, or asked last (`retained`), if this client has subscribed to it. One that does not read, or
@@ -302,9 +326,17 @@ class Connection(asyncio.Protocol):
             self._login = asyncio.get_running_loop().create_task(self._log_in(connect))
 
     async def _log_in(self, connect: Connect) -> None:
-        gateway = await self._door.logins.gateway(connect.username, connect.password)
+        crowded, gateway = False, None
+        try:
+            gateway = await self._door.logins.gateway(self.address, connect.username, connect.password)
+        except Crowded:
+            crowded = True
         self._login = None
         if self._transport is None or self._transport.is_closing():
+            return
+        if crowded or (gateway is not None and not self._door.has_room(gateway, connect)):
+            what = "passwords wait for" if crowded else "connections of"
+            self._refuse(_UNAVAILABLE_311, Reason.QUOTA_EXCEEDED, f"too many {what} {connect.username!r}")
             return
         if gateway is None:
             self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")

@@ -10,12 +10,13 @@ import asyncio
 import logging
 import secrets
 import ssl
+from collections import Counter
 from pathlib import Path
 
 from intake.arrivals import Publish, Sender
 from intake.connect import Connect, Will
 from intake.connection import Connection, Joined
-from intake.logins import Logins
+from intake.logins import Gateway, Logins
 from intake.packets import Reason
 from intake.pipeline import Pipeline
 from intake.sessions import Key, Sessions
@@ -41,6 +42,10 @@ class Endpoint:
         self.logins = Logins(settings)
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
         self._connections: set[Connection] = set()
+        self._strangers: dict[Connection, None] = {}
+        """Those that have not logged in, the longest first."""
+        self._addresses: Counter[str] = Counter()
+        self._usernames: Counter[str | None] = Counter()
         self._clients: dict[Key, Connection] = {}
         self._client_of: dict[Connection, Key] = {}
         self._sessions = Sessions(sessions_file, WallClock().now_ms)
@@ -61,13 +66,16 @@ class Endpoint:
     async def __aenter__(self) -> Endpoint:
         """Listen. Raises Misuse when the address can not be had."""
         loop = asyncio.get_running_loop()
-        tls = None
+        tls, handshake_s = None, None
         if self.settings.tls_certificate is not None:
             tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             tls.load_cert_chain(self.settings.tls_certificate, self.settings.tls_key)
+            handshake_s = self.settings.connect_within_ms / 1_000
         host, port = self.settings.host, self.settings.port
         with listening("the MQTT endpoint", host, port):
-            self._server = await loop.create_server(lambda: Connection(self), host, port, ssl=tls, backlog=1_024)
+            self._server = await loop.create_server(
+                lambda: Connection(self), host, port, ssl=tls, backlog=1_024, ssl_handshake_timeout=handshake_s
+            )
         self._sweeper = loop.create_task(self._sweep())
         _log.info("MQTT endpoint listens on %s:%d", self.settings.host, self.port)
         return self
@@ -80,6 +88,7 @@ class Endpoint:
         for connection in list(self._connections):
             connection.end(Reason.SERVER_SHUTTING_DOWN, "the node ends")
         await self._server.wait_closed()
+        self.logins.close()
         await self._write_sessions()
 
     def ask(self, request: bytes) -> None:
@@ -97,15 +106,34 @@ class Endpoint:
         return self._clock.monotonic_s()
 
     def opened(self, connection: Connection) -> bool:
-        """A socket is open; False when there are too many."""
-        if len(self._connections) >= self.settings.connections_max:
+        """A socket is open; False when there are too many, or too many from where it comes. Where there is no room left, the one that has
+        waited longest without a login makes some."""
+        settings = self.settings
+        if self._addresses[connection.address] >= settings.connections_per_address_max or not self._make_room():
             self._metrics.count("mqtt_connections_refused")
             return False
         self._connections.add(connection)
+        self._addresses[connection.address] += 1
+        self._strangers[connection] = None
         self._metrics.gauge("mqtt_connections", len(self._connections))
         if self._pipeline.full:
             connection.pause("queue is full")
         return True
+
+    def _make_room(self) -> bool:
+        if len(self._connections) < self.settings.connections_max:
+            return True
+        oldest = next(iter(self._strangers), None)
+        if oldest is not None:
+            del self._strangers[oldest]
+            oldest.drop("another wants its place, and it has not logged in")
+        return oldest is not None
+
+    def has_room(self, gateway: Gateway, connect: Connect) -> bool:
+        """Whether this login may have one more connection; one that takes an older one's place always may."""
+        if gateway.username is None or (gateway.username, connect.client_id) in self._clients:
+            return True
+        return self._usernames[gateway.username] < self.settings.connections_per_login_max
 
     def joined(self, connection: Connection, connect: Connect) -> Joined:
         """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4), its session goes on if wanted."""
@@ -114,14 +142,17 @@ class Endpoint:
         older = self._clients.pop(key, None)
         if older is not None:
             del self._client_of[older]
+            self._usernames[key[0]] -= 1
             if connect.clean_start:
                 older.session_expiry_s = 0  # its session ends here, so its will waits no longer
             older.end(Reason.SESSION_TAKEN_OVER, f"{client_id!r} connected again")
         present, subscription = self._sessions.begin(key, clean=connect.clean_start, expiry_s=connection.session_expiry_s)
         if (waiting := self._wills.take(key)) is not None and not present:
             self._publish_will(*waiting)
+        self._strangers.pop(connection, None)
         self._clients[key] = connection
         self._client_of[connection] = key
+        self._usernames[key[0]] += 1
         return Joined(client_id, present, subscription)
 
     def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
@@ -134,9 +165,15 @@ class Endpoint:
 
     def left(self, connection: Connection, will: Will | None) -> None:
         """The socket is closed. The will of a client whose session is kept waits as long as it says, and not at all for who took over."""
-        self._connections.discard(connection)
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self._addresses[connection.address] -= 1
+            if not self._addresses[connection.address]:
+                del self._addresses[connection.address]
+        self._strangers.pop(connection, None)
         key = self._client_of.pop(connection, None)
         if key is not None:
+            self._usernames[key[0]] -= 1
             self._clients.pop(key, None)
             self._sessions.leave(key, connection.session_expiry_s, connection.subscription)
         if will is not None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import os
 import re
 from dataclasses import dataclass, field
 
-import argon2
-
 from intake.packets import Reason, Violation
+from intake.passwords import PasswordChecks
 from intake.routes import REMEMBERED_BYTES_MAX, topic_pattern
 from intake.settings import EndpointSettings, GatewayLogin
 from intake.subscriptions import TOPIC
@@ -65,33 +63,32 @@ class Logins:
         self._anonymous = Gateway(None, _patterns(settings.anonymous_publish)) if settings.anonymous_publish else None
         self._key = os.urandom(32)
         self._known: dict[str, bytes] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self._checks = PasswordChecks()
 
-    async def gateway(self, username: str | None, password: bytes | None) -> Gateway | None:
-        """The gateway of these credentials; None when they are wrong, or none were given and none are not enough."""
+    def close(self) -> None:
+        """Nobody is let in any more."""
+        self._checks.close()
+
+    async def gateway(self, address: str, username: str | None, password: bytes | None) -> Gateway | None:
+        """The gateway of these credentials, shown from `address`; None when they are wrong, or none were given and none are not enough.
+
+        Raises Crowded when too many passwords wait for this login there.
+        """
         if username is None:
             return self._anonymous
         login = self._logins.get(username)
         if login is None or password is None:
             return None
         digest = hmac.digest(self._key, password, hashlib.sha256)
-        if hmac.compare_digest(self._known.get(username, b""), digest) or await self._right(login, password):
+        if hmac.compare_digest(self._known.get(username, b""), digest) or await self._right(address, login, password):
             self._known[username] = digest
             return self._gateways[username]
         return None
 
-    async def _right(self, login: GatewayLogin, password: bytes) -> bool:
+    async def _right(self, address: str, login: GatewayLogin, password: bytes) -> bool:
         if login.password is not None:
             return hmac.compare_digest(login.password.get_secret_value().encode(), password)
-        async with self._one_at_a_time:
-            return await asyncio.to_thread(_verifies, login.password_argon2 or "", password)
-
-
-def _verifies(argon2_hash: str, password: bytes) -> bool:
-    try:
-        return argon2.PasswordHasher().verify(argon2_hash, password)
-    except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
-        return False
+        return await self._checks.right(address, login.username, login.password_argon2 or "", password)
 
 
 def _patterns(filters: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:

@@ -69,7 +69,8 @@ class EndpointSettings(SettingsTable):
     """The node's own MQTT door. Port 0 takes any free one.
 
     `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
-    of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read.
+    of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read. Of
+    `connections_max` one address (of IPv6 a /64) may have `connections_per_address_max`, one login `connections_per_login_max`.
     """
 
     host: Host = "127.0.0.1"
@@ -81,6 +82,8 @@ class EndpointSettings(SettingsTable):
     packet_bytes_max: int = Field(default=65_536 + 4_096, ge=8_192, le=TAKEN_BYTES_MAX)
     receive_max: int = Field(default=4_096, ge=1, le=65_535)
     connections_max: int = Field(default=10_000, ge=1)
+    connections_per_address_max: int = Field(default=2_500, ge=1)
+    connections_per_login_max: int = Field(default=1_000, ge=1)
     connect_within_ms: int = Field(default=10_000, ge=1)
     unread_bytes_max: int = Field(default=1 << 20, ge=1_024)
 
