@@ -7,6 +7,8 @@ outlives a mode's end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 GAPS_MAX = 12
@@ -22,27 +24,27 @@ GRACE_PART = 0.1
 class Habit(msgspec.Struct):
     """The last gaps (ms) outside storms and in this storm, and the interval each of the two shows (0: none)."""
 
-    calm_gaps: list[int] = []
-    storm_gaps: list[int] = []
+    calm_gaps: tuple[int, ...] = ()
+    storm_gaps: tuple[int, ...] = ()
     calm_ms: int = 0
     storm_ms: int = 0
 
     def note(self, gap_ms: int, *, storm: bool) -> None:
         """Takes in the gap between two readings."""
         if storm:
-            self.storm_gaps = [*self.storm_gaps[1 - GAPS_MAX :], gap_ms]
+            self.storm_gaps = (*self.storm_gaps[1 - GAPS_MAX :], gap_ms)
             self.storm_ms = regular_ms(self.storm_gaps)
         else:
-            self.calm_gaps = [*self.calm_gaps[1 - GAPS_MAX :], gap_ms]
+            self.calm_gaps = (*self.calm_gaps[1 - GAPS_MAX :], gap_ms)
             self.calm_ms = regular_ms(self.calm_gaps)
 
     def storm_begins(self) -> None:
         """A new storm: the last one's habit is forgotten."""
-        self.storm_gaps, self.storm_ms = [], 0
+        self.storm_gaps, self.storm_ms = (), 0
 
     def forget(self) -> None:
         """The device's mode has changed (loaded, sailed): nothing is known of its habit."""
-        self.calm_gaps, self.storm_gaps, self.calm_ms, self.storm_ms = [], [], 0, 0
+        self.calm_gaps, self.storm_gaps, self.calm_ms, self.storm_ms = (), (), 0, 0
 
     def interval_ms(self, nominal_ms: int, *, storm: bool) -> int:
         """How long it may be silent before a reading is missed: its habit in a storm while there is one, else its long habit.
@@ -55,7 +57,7 @@ class Habit(msgspec.Struct):
         return INTERVAL_MS_MIN if learned < INTERVAL_MS_MIN else INTERVAL_MS_MAX if learned > INTERVAL_MS_MAX else learned
 
 
-def regular_ms(gaps_ms: list[int]) -> int:
+def regular_ms(gaps_ms: Sequence[int]) -> int:
     """The interval at which most of the time of these gaps was spent: the longest gap that at least 4 gaps are like (within 25 %) and
     these make up 60 % of the time. 0 when there is none: the gaps are of events, or too few."""
     if len(gaps_ms) < LIKE_GAPS_MIN:

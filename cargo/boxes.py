@@ -95,7 +95,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     gateway: str = ""
     aboard: bool = False
     aboard_at_ms: int = 0
-    told: list[str] = []
+    told: tuple[str, ...] = ()
     felt: dict[str, int] = {}
     state: State = "ONBOARD"
     by_hand: bool = False
@@ -107,9 +107,9 @@ class Box(msgspec.Struct, omit_defaults=True):
     tilt_from_ms: int = 0
     power_off_at_ms: int = 0
     battery_mv: int = 0
-    rssi: list[tuple[int, float]] = []
-    fixes: list[tuple[int, float, float]] = []
-    fixes_nm: list[float] = []
+    rssi: tuple[tuple[int, float], ...] = ()
+    fixes: tuple[tuple[int, float, float], ...] = ()
+    fixes_nm: tuple[float, ...] = ()
     off_since_ms: int = 0
     incident_id: str = ""
     alert_id: str = ""
@@ -164,12 +164,13 @@ class Box(msgspec.Struct, omit_defaults=True):
     def judge_fixes(self, voyage: Voyage) -> None:
         """Measures the waiting positions against the ship's track, as far as the track is known by now."""
         while self.fixes and self.fixes[0][0] + FIX_SLACK_MS <= voyage.fixed_until_ms():
-            at, latitude, longitude = self.fixes.pop(0)
+            (at, latitude, longitude), *others = self.fixes
+            self.fixes = tuple(others)
             off_nm = voyage.off_track_nm(at, latitude, longitude, FIX_SLACK_MS)
             if off_nm <= 0.5 or not voyage.at_sea or at < voyage.sailed_at_ms + FIX_SLACK_MS:
-                self.fixes_nm, self.off_since_ms = [], 0
+                self.fixes_nm, self.off_since_ms = (), 0
             elif off_nm != float("inf"):
-                self.fixes_nm = [*self.fixes_nm[-2:], off_nm]
+                self.fixes_nm = (*self.fixes_nm[-2:], off_nm)
                 self.off_since_ms = self.off_since_ms or at
 
     def _shock(self, at_ms: int, shock_g: float) -> None:
@@ -204,15 +205,16 @@ class Box(msgspec.Struct, omit_defaults=True):
         """Keeps the strongest of every 6 hours, so that a repeat changes nothing."""
         bucket = at_ms // RSSI_BUCKET_MS
         if self.rssi and self.rssi[-1][0] == bucket:
-            self.rssi[-1] = max(self.rssi[-1], (bucket, rssi_dbm))
+            if rssi_dbm > self.rssi[-1][1]:
+                self.rssi = (*self.rssi[:-1], (bucket, rssi_dbm))
         else:
-            self.rssi = [*[kept for kept in self.rssi if kept[0] > bucket - RSSI_BUCKETS], (bucket, rssi_dbm)]
+            self.rssi = (*(kept for kept in self.rssi if kept[0] > bucket - RSSI_BUCKETS), (bucket, rssi_dbm))
 
     def _fix(self, at_ms: int, signals: Mapping[str, Value]) -> None:
         accuracy = signals.get("accuracy_m")
         if isinstance(accuracy, int | float) and accuracy > ACCURACY_M_MAX:
             return
-        self.fixes = [*self.fixes[1 - FIXES_MAX :], (at_ms, float(signals["latitude_deg"]), float(signals["longitude_deg"]))]
+        self.fixes = (*self.fixes[1 - FIXES_MAX :], (at_ms, float(signals["latitude_deg"]), float(signals["longitude_deg"])))
 
 
 def in_time(silent_ms: int, interval_ms: int) -> bool:

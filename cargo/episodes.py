@@ -99,8 +99,8 @@ class RuleMemory(msgspec.Struct, omit_defaults=True):
     samples: bytes = b""
     base: Episode | None = None
     dropped_at_ms: int = 0
-    told: list[Excursion] = []
-    ended: list[Excursion] = []
+    told: tuple[Excursion, ...] = ()
+    ended: tuple[Excursion, ...] = ()
 
 
 class Where(msgspec.Struct, frozen=True, gc=False):

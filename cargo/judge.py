@@ -156,7 +156,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         roll_at_ms=roll_at,
         sockets=sockets_dead(state, box),
         down=fell_and_speak(state, box),
-        fixes_nm=tuple(box.fixes_nm),
+        fixes_nm=box.fixes_nm,
         battery_low=box.battery_low,
         rssi_sliding=box.rssi_sliding,
     )
@@ -287,7 +287,7 @@ def _discharged(state: WatchState, box: Box) -> None:
     box.aboard, box.first_at_ms = False, 0
     if listed is None or f"DISC {listed.id}" in box.told:
         return
-    box.told = [*box.told, f"DISC {listed.id}"]
+    box.told = (*box.told, f"DISC {listed.id}")
     at_ms = box.heard_at_ms or box.waiting_from_ms
     made = event(state.settings.place, box.number, "DISC", at_ms, place=listed.port, call=listed.call, listed=True, basis="list")
     state.outcome.events.append(made)

@@ -158,5 +158,5 @@ def _tell_load(state: WatchState, box: Box, listed: LoadList | None, expected: b
 def _tell_once(box: Box, what: str) -> bool:
     if what in box.told:
         return False
-    box.told = [*box.told, what]
+    box.told = (*box.told, what)
     return True

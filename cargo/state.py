@@ -142,7 +142,7 @@ class WatchState:
         return msgspec.json.encode(_Snapshot(SNAPSHOT_VERSION, self.settings.place.log_topic, self.memory))
 
     @classmethod
-    def from_bytes(cls, data: bytes, settings: WatchSettings) -> WatchState:
+    def from_bytes(cls, data: bytes | memoryview, settings: WatchSettings) -> WatchState:
         """The watch a snapshot was taken of. Raises Unreadable when it is none, of another version or another place: begin anew from the
         log."""
         try:

@@ -165,37 +165,38 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
     """The ended excursions as they are now, against the records told of them: new ones, changed ones, and those that were none. `alert`:
     the one that was open, if none is any more."""
     changes: list[Alert] = []
-    known, memory.told = memory.told, []
+    known, told, ended = memory.told, [], []
     oldest = first(memory.samples)
     first_ms = oldest[0] if oldest else now_ms
     for one in closed:
         meets = [old for old in known if old.since_ms <= one.back_ms and one.since_ms <= old.until_ms]
         old = meets[0] if meets else None
-        known = [kept for kept in known if kept is not old]
+        known = tuple(kept for kept in known if kept is not old)
         one.alert_id = old.alert_id if old else alert
         record = Excursion(old.first_ms if old else one.since_ms, one.since_ms, one.back_ms, one.peak, one.degree_minutes, one.alert_id)
-        memory.told.append(record)
+        told.append(record)
         if record != old:
-            memory.ended.append(record)
+            ended.append(record)
         if one.alert_id and record != old:
             changes.append(_change(one, "cleared", where, now_ms, f"{CORRECTED}{_ended(one)}"))
     for old in known:
         if old.until_ms < first_ms:
-            memory.told.append(old)
+            told.append(old)
         else:
-            memory.ended.append(msgspec.structs.replace(old, retracted=True))
+            ended.append(msgspec.structs.replace(old, retracted=True))
             if old.alert_id and all(one.alert_id != old.alert_id for one in closed):
                 was = Episode(since_ms=old.since_ms, raised_at_ms=now_ms, alert_id=old.alert_id)
                 changes += _was_none(was, where, now_ms)
-    memory.told = sorted(memory.told, key=lambda one: one.since_ms)[-TOLD_MAX:]
+    memory.told = tuple(sorted(told, key=lambda one: one.since_ms)[-TOLD_MAX:])
+    memory.ended = (*memory.ended, *ended)
     return changes
 
 
 def _over(memory: RuleMemory, closed: Episode, where: Where, at_ms: int) -> list[Alert]:
     """An excursion has ended: its record, and its alert cleared if one was raised."""
     record = Excursion(closed.since_ms, closed.since_ms, closed.back_ms, closed.peak, closed.degree_minutes, closed.alert_id)
-    memory.told = [*memory.told[1 - TOLD_MAX :], record]
-    memory.ended.append(record)
+    memory.told = (*memory.told[1 - TOLD_MAX :], record)
+    memory.ended = (*memory.ended, record)
     return [_change(closed, "cleared", where, at_ms, f"back in range after {_ended(closed)}")] if closed.raised_at_ms else []
 
 

@@ -326,7 +326,7 @@ def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: 
         }
         made = event(state.settings.place, number, "X_EXCURSION", one.first_ms, **({"retracted": True} if one.retracted else {}))
         state.outcome.events.append(Made(number, now_ms, {**made.body, **more}))
-    rules.ended = []
+    rules.ended = ()
 
 
 def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value], *, historical: bool) -> None:

@@ -38,12 +38,14 @@ class PassedOver:
 class OwnReadings:
     """The readings that `node` took in, of whatever generation. What other nodes appended is left to them. For one thread.
 
-    `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most.
+    `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most. `more`: whether the last poll was cut short by its
+    `rows_max`, so that the next one finds more at once.
     """
 
     def __init__(self, log: LogReader, node: str, clock: Clock, patience_s: Callable[[str], float | None]) -> None:
         self._log, self._node, self._clock, self._patience_s = log, node, clock, patience_s
         self._waiting: dict[tuple[str, Origin], tuple[int, float]] = {}
+        self.more = False
 
     def poll(self, since: Positions, rows_max: int) -> tuple[dict[str, Polled], list[PassedOver]]:
         """What follows `since`, by stream, all streams up to the same received time; and what was passed over to get there.
@@ -59,10 +61,12 @@ class OwnReadings:
             polled = {stream: self._rows(stream, position, ends[stream], rows_max) for stream, position in standing.items()}
             cut_at_ms = [_last_received_at_ms(one) for stream, one in polled.items() if not _reaches(one.position, ends[stream])]
             if not cut_at_ms and not held_back_at_ms:
+                self.more = False
                 return polled, passed
             until_ms = min(cut_at_ms + held_back_at_ms)
+            self.more = until_ms in cut_at_ms
             together = {stream: _received_before(one, standing[stream], until_ms) for stream, one in polled.items()}
-            if until_ms not in cut_at_ms or any(one.position != standing[stream] for stream, one in together.items()):
+            if not self.more or any(one.position != standing[stream] for stream, one in together.items()):
                 return together, passed
             rows_max *= 2
 

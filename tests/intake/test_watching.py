@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import intake.watching
 from cargo.heard import Heard
 from cargo.outcome import Place
 from cargo.registry import entry_body
@@ -186,3 +187,19 @@ async def test_readings_of_other_nodes_are_left_to_them(tmp_path: Path) -> None:
     await committer.close()
     aboard.log.close()
     elsewhere.close()
+
+
+async def test_a_backlog_is_judged_at_one_go_though_no_step_of_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: steps end where a commit of another stream begins, short of what they may hold; the watch asks on, and waits for nothing."""
+    monkeypatch.setattr(intake.watching, "ROWS_AT_ONCE_MAX", 40)
+    monkeypatch.setattr(intake.watching, "PATIENCE_S", 1_000_000.0)
+    aboard = Aboard(tmp_path)
+    aboard.told()
+    readings = voyage()
+    for first in range(0, len(readings), 30):
+        aboard.clock.advance(1)
+        aboard.append(readings[first : first + 30])
+    await aboard.watch()
+    steps = [row for row in stored(aboard.log, "consumers") if row.record.topic == "watch/containers"]
+    assert len(steps) > 5
+    aboard.log.close()
