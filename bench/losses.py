@@ -1,10 +1,10 @@
 """What an MQTT server loses of what it acknowledged, killed or its power cut at any instant: ours, Mosquitto and NATS in one run.
 
-`python -m bench.losses [--kills N] [--cuts N] [--seed N] [name …]`. A publisher at QoS 1 sends readings; at a random instant the server
-gets SIGKILL, or its disk loses power (`bench/powercut.py`: needs root) and then it does; started again, it goes on, and so does the
-publisher with what was not acknowledged. At the end each acknowledged reading is looked for: at a ship's node in her log, at NATS in the
-stream of its MQTT messages, at Mosquitto with a subscriber whose persistent session was away. Then a backlog of 5,000 without any fault.
-Prints a table and one JSON object.
+`python -m bench.losses [--kills N] [--cuts N] [--readings N] [--seed N] [name …]`. A publisher at QoS 1 sends readings; at a random
+instant the server gets SIGKILL, or its disk loses power (`bench/powercut.py`: needs root) and then it does, and now and then once more
+while it starts; started again, it goes on, and so does the publisher with what was not acknowledged. At the end each acknowledged reading
+is looked for: at a ship's node in her log, at NATS in the stream of its MQTT messages, at Mosquitto with a subscriber whose persistent
+session was away. Then a backlog of 5,000 without any fault. Prints a table and one JSON object.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import random
 import socket
 import tempfile
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
 from bench.losspair import struck_pair
 from bench.machine import machine
-from bench.mqttservers import BEST, EACH_CHANGE, TOPIC, Behind, Server, Ship, mosquitto, nats, reading
+from bench.mqttservers import BEST, EACH_CHANGE, TOPIC, Before, Behind, Server, Ship, mosquitto, nats, reading
 from bench.powercut import CutDisk
 from bench.tally import Tally
 from intake.packets import packet
@@ -32,6 +32,7 @@ from intake.packets import packet
 SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
     "landfall": ("Landfall, endpoint", Ship),
     "landfall-behind": ("Landfall subscribed at Mosquitto, Landfall struck", Behind),
+    "landfall-before": ("Landfall subscribed at Mosquitto, Mosquitto struck", Before),
     "mosquitto": ("Mosquitto, default", lambda folder: mosquitto(folder, "")),
     "mosquitto-best": ("Mosquitto, best: no limits, saved each second", lambda folder: mosquitto(folder, BEST)),
     "mosquitto-each": ("Mosquitto, the same, saved at each change", lambda folder: mosquitto(folder, EACH_CHANGE)),
@@ -39,7 +40,9 @@ SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
     "nats-always": ("NATS with MQTT, `sync_interval: always`", lambda folder: nats(folder, "sync_interval: always")),
 }
 READINGS, WINDOW, PER_S = 3_000, 500, 1_500
-"""Of one strike: readings at most, how many wait for their PUBACK at once, and how many are sent a second."""
+"""Of one strike: acknowledged readings at most, how many wait for their PUBACK at once, and how many are sent a second."""
+STARTING, STARTING_S_MAX = 5, 0.5
+"""Each fifth strike falls into the server's start, so long after it was begun at most."""
 BACKLOG = 5_000
 PAIR = "landfall-pair"
 CONNECT = packet(0x10, b"\0\4MQTT\4\0\0\x3c\0\x09publisher")
@@ -98,7 +101,16 @@ def _publish_packet(number: int, packet_id: bytes) -> bytes:
     return packet(0x32, len(TOPIC).to_bytes(2) + TOPIC.encode() + packet_id + reading(number))
 
 
-def struck(make: Callable[[Path], Server], folder: Path, strikes: int, chance: random.Random, *, cutting: bool) -> Tally:
+@dataclass(frozen=True, slots=True)
+class Torture:
+    """How often a server is killed and its disk's power cut, and how many readings are acknowledged, at most, before each."""
+
+    kills: int
+    cuts: int
+    readings: int
+
+
+def struck(make: Callable[[Path], Server], folder: Path, torture: Torture, chance: random.Random, *, cutting: bool) -> Tally:
     """What a server lost by so many strikes, one after another, on one disk."""
     with ExitStack() as stack:
         disk = stack.enter_context(CutDisk(folder)) if cutting else None
@@ -106,9 +118,15 @@ def struck(make: Callable[[Path], Server], folder: Path, strikes: int, chance: r
         server, publisher = make(folder), Publisher()
         stack.callback(server.end)
         stack.callback(server.kill)
+        server.start()
+        strikes = torture.cuts if cutting else torture.kills
         for strike in range(strikes):
-            server.start()
-            publisher.publish(server.port, READINGS, chance.randrange(1, READINGS))
+            if strike % STARTING == STARTING - 1:
+                server.kill()
+                server.launch()
+                time.sleep(chance.random() * STARTING_S_MAX)
+            else:
+                publisher.publish(server.port, torture.readings, chance.randrange(1, torture.readings))
             if disk is not None:
                 disk.cut()
             server.kill()
@@ -116,8 +134,7 @@ def struck(make: Callable[[Path], Server], folder: Path, strikes: int, chance: r
                 disk.back()
             server.start()
             server.fetch()
-            found = server.found() if strike == strikes - 1 else Counter()
-            server.kill()
+        found = server.found()
         lost = publisher.acknowledged - found.keys()
         return Tally(strikes, len(publisher.acknowledged), len(lost), sum(1 for count in found.values() if count > 1))
 
@@ -151,18 +168,18 @@ def name_of(server: str) -> str:
     return "Landfall, two nodes; either's disk alone" if server == PAIR else SERVERS[server][0]
 
 
-def measured(server: str, folder: Path, kills: int, cuts: int, chance: random.Random) -> dict[str, Tally | None]:
+def measured(server: str, folder: Path, torture: Torture, chance: random.Random) -> dict[str, Tally | None]:
     """All three columns of one server; of a pair, the first two."""
     if server == PAIR:
         return {
-            "kills": struck_pair(folder / "killed", kills, chance, cutting=False) if kills else None,
-            "cuts": struck_pair(folder / "cut", cuts, chance, cutting=True) if cuts else None,
+            "kills": struck_pair(folder / "killed", torture.kills, chance, cutting=False) if torture.kills else None,
+            "cuts": struck_pair(folder / "cut", torture.cuts, chance, cutting=True) if torture.cuts else None,
             "backlog": None,
         }
     make = SERVERS[server][1]
     return {
-        "kills": struck(make, folder / "killed", kills, chance, cutting=False) if kills else None,
-        "cuts": struck(make, folder / "cut", cuts, chance, cutting=True) if cuts else None,
+        "kills": struck(make, folder / "killed", torture, chance, cutting=False) if torture.kills else None,
+        "cuts": struck(make, folder / "cut", torture, chance, cutting=True) if torture.cuts else None,
         "backlog": backlogged(make, folder / "backlog"),
     }
 
@@ -181,17 +198,19 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join((PAIR, *SERVERS))}; all when none is named")
     parser.add_argument("--kills", type=int, default=3, help="SIGKILLs of each server (3)")
     parser.add_argument("--cuts", type=int, default=3, help="power cuts of each server's disk (3); 0 where nothing may be mounted")
+    parser.add_argument("--readings", type=int, default=READINGS, help=f"acknowledged before each, at most ({READINGS:,}); not of the pair")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    torture = Torture(given.kills, given.cuts, given.readings)
     results: dict[str, dict[str, Tally | None]] = {}
     with tempfile.TemporaryDirectory() as name:
         for server in given.names or (PAIR, *SERVERS):
             chance = random.Random(f"{given.seed} {server}")
             (folder := Path(name) / server).mkdir()
-            results[server] = measured(server, folder, given.kills, given.cuts, chance)
+            results[server] = measured(server, folder, torture, chance)
             print(f"{server}: {json.dumps({kind: tally and asdict(tally) for kind, tally in results[server].items()})}", flush=True)
     print("\n".join(rows(results)))
-    print(json.dumps({"machine": machine(), "kills": given.kills, "cuts": given.cuts, "seed": given.seed}))
+    print(json.dumps({"machine": machine(), **asdict(torture), "seed": given.seed}))
 
 
 if __name__ == "__main__":

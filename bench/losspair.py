@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from bench.nursery import Forked
 from bench.powercut import CutDisk
 from bench.tally import Tally
 from tests.edge.test_two_nodes import Sensors, ShipNode, pair, wait_filled
@@ -19,6 +20,21 @@ WAIT_S_MAX = 180.0
 DISK_MIB = 256
 
 
+class Struck(ShipNode):
+    """A node that starts quickly."""
+
+    def start(self, crash_at: str = "") -> None:
+        """Start it."""
+        if crash_at:
+            raise ValueError("it is killed from without")
+        self._forked = Forked(["ship", "-c", str(self.config)], self._words)
+        self._forked.start()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._forked.kill()
+
+
 def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: bool) -> Tally:
     """What was acknowledged and is not on both disks in the end, each read alone.
 
@@ -27,7 +43,7 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
     with ExitStack() as stack:
         disks = [stack.enter_context(CutDisk(folder / name, DISK_MIB)) for name in ("bridge", "engine")] if cutting else []
         folder.mkdir(parents=True, exist_ok=True)
-        nodes = stack.enter_context(pair(folder))
+        nodes = stack.enter_context(pair(folder, Struck))
         with Sensors([node.mqtt_port for node in nodes]) as sensors:
             for _ in range(strikes):
                 wanted = len(sensors.acknowledged) + 1 + chance.randrange(PER_STRIKE)

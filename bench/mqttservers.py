@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import os
 import socket
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,6 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from bench.mqtt import free_port, mosquitto_binary
 from bench.nats import nats_binary, nats_client
+from bench.nursery import Forked
 from streams.errors import LandfallError
 from streams.link.door import ReadDoor
 from streams.words import Position
@@ -58,6 +57,10 @@ class Server(Protocol):
         """Start it; returns once it lets clients in. Raises TimeoutError."""
         ...
 
+    def launch(self) -> None:
+        """Start it without waiting for it."""
+        ...
+
     def kill(self) -> None:
         """SIGKILL."""
         ...
@@ -75,42 +78,76 @@ class Server(Protocol):
         ...
 
 
-class Process:
-    """A program that is started with `command`, and let clients in at `port`."""
+class Killable(Protocol):
+    """A process that is started and killed."""
 
-    def __init__(self, command: Sequence[str], folder: Path, port: int) -> None:
-        self._command, self._words, self.port = command, folder / "words.log", port
-        self._process: subprocess.Popen[bytes] | None = None
+    def start(self) -> None:
+        """Start it."""
+        ...
 
-    def start(self, is_up: Callable[[], bool]) -> None:
-        """Returns once it `is_up`."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
-        with self._words.open("ab") as words:
-            self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=words, stderr=words, env=environment)
-        deadline_s = time.monotonic() + STARTED_WITHIN_S
-        while not is_up():
-            if time.monotonic() > deadline_s or self._process.poll() is not None:
-                raise TimeoutError(f"{self._command[0]} does not start:\n{self._words.read_text()[-2_000:]}")
-            time.sleep(0.01)
+    def alive(self) -> bool:
+        """Whether it runs."""
+        ...
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """SIGKILL; returns once it is dead."""
+        ...
+
+
+class Program:
+    """A program that is started with `command`; what it says goes to `words`."""
+
+    def __init__(self, command: Sequence[str], words: Path) -> None:
+        self._command, self._words = command, words
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """See Killable."""
+        with self._words.open("ab") as words:
+            self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=words, stderr=words)
+
+    def alive(self) -> bool:
+        """See Killable."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """See Killable."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+def started(process: Killable, is_up: Callable[[], bool], words: Path) -> None:
+    """Starts it; returns once it `is_up`. Raises TimeoutError with its last `words`."""
+    process.start()
+    until(is_up, process, words)
+
+
+def until(is_up: Callable[[], bool], process: Killable, words: Path) -> None:
+    """Returns once the process `is_up`. Raises TimeoutError with its last `words`."""
+    deadline_s = time.monotonic() + STARTED_WITHIN_S
+    while not is_up():
+        if time.monotonic() > deadline_s or not process.alive():
+            raise TimeoutError(f"it does not start:\n{words.read_text()[-2_000:]}")
+        time.sleep(0.01)
 
 
 class Subscribed:
     """A broker with one subscriber, which has a persistent session and is away while readings come; what it was brought counts."""
 
     def __init__(self, command: Sequence[str], folder: Path, port: int) -> None:
-        self._process, self.port = Process(command, folder, port), port
+        self._words, self.port = folder / "words.log", port
+        self._process = Program(command, self._words)
         self._brought: Counter[int] = Counter()
 
     def start(self) -> None:
         """See Server; the subscriber has its session then."""
-        self._process.start(self._answers)
+        started(self._process, self._answers, self._words)
         self._subscriber(collecting=False)
+
+    def launch(self) -> None:
+        """See Server."""
+        self._process.start()
 
     def kill(self) -> None:
         """See Server."""
@@ -214,11 +251,16 @@ class Ship:
         )
         self._url = f"http://127.0.0.1:{door}"
         self._door = ReadDoor(self._url, TOKEN)
-        self._process = Process([sys.executable, "-m", "landfall", "ship", "-c", str(config)], folder.parent, self.port)
+        self._words = folder.parent / "words.log"
+        self._process = Forked(["ship", "-c", str(config)], self._words)
 
     def start(self) -> None:
         """See Server."""
-        self._process.start(self._is_ready)
+        started(self._process, self._is_ready, self._words)
+
+    def launch(self) -> None:
+        """See Server."""
+        self._process.start()
 
     def kill(self) -> None:
         """See Server."""
@@ -250,9 +292,9 @@ class Ship:
 class Behind(Ship):
     """`landfall ship` that subscribes at a Mosquitto with its best settings, which goes on when she is killed."""
 
-    def __init__(self, folder: Path) -> None:
-        broker = folder.with_name(f"{folder.name}-broker")
-        broker.mkdir()
+    def __init__(self, folder: Path, broker: Path | None = None) -> None:
+        broker = broker or folder.with_name(f"{folder.name}-broker")
+        broker.mkdir(exist_ok=True)
         self._broker = mosquitto(broker, BEST)
         self._broker.start()
         super().__init__(folder, f'[intake.broker]\nport = {self._broker.port}\nclient_id = "ship"\n')
@@ -277,3 +319,31 @@ class Behind(Ship):
     def end(self) -> None:
         """The broker ends too."""
         self._broker.kill()
+
+
+class Before(Behind):
+    """The same, where the broker is what is killed, and the disk its own; the ship goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        ship = folder.with_name(f"{folder.name}-ship")
+        ship.mkdir()
+        super().__init__(ship, broker=folder)
+        started(self._process, self._is_ready, self._words)
+
+    def start(self) -> None:
+        """See Server: the ship has found it again then."""
+        self._broker.kill()
+        self._broker.start()
+        until(self._is_ready, self._process, self._words)
+
+    def launch(self) -> None:
+        """See Server."""
+        self._broker.launch()
+
+    def kill(self) -> None:
+        """See Server."""
+        self._broker.kill()
+
+    def end(self) -> None:
+        """The ship ends too."""
+        self._process.kill()

@@ -60,10 +60,10 @@ class ShipNode(NodeProcess):
 
 
 @contextmanager
-def pair(folder: Path) -> Iterator[list[ShipNode]]:
+def pair(folder: Path, kind: type[ShipNode] = ShipNode) -> Iterator[list[ShipNode]]:
     """Both, started; killed at the end whatever happens."""
     ports = free_port(), free_port()
-    nodes = [ShipNode(folder, "bridge", ports[0], "engine", ports[1]), ShipNode(folder, "engine", ports[1], "bridge", ports[0])]
+    nodes = [kind(folder, "bridge", ports[0], "engine", ports[1]), kind(folder, "engine", ports[1], "bridge", ports[0])]
     try:
         for node in nodes:
             node.start()
