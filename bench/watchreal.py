@@ -47,8 +47,8 @@ def at_sea(rows: list[Heard], roll_deg: float) -> Outcome:
         said.append(Heard(f"{SHIP}.location", "NAV", at_ms, at_ms, at_ms, where))
         said.append(Heard(f"{SHIP}.environment", "MET", at_ms, at_ms, at_ms, {"roll_deg": roll_deg, "wind_speed_ms": roll_deg}))
     made = step(state, sorted(said, key=lambda row: row.order_at_ms))
-    rest = advance(state, end_ms)
-    return Outcome(made.events + rest.events, made.alerts + rest.alerts)
+    made.add(advance(state, end_ms))
+    return made
 
 
 def on_quay(rows: list[Heard]) -> Outcome:

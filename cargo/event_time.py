@@ -18,6 +18,8 @@ SOUND_MS = 20 * 60_000
 LOCKSTEP_MS = 5 * 60_000
 LOCKSTEP_RUN_MS = 2 * 3_600_000
 LOCKSTEP_READINGS = 3
+DEVICES_MAX = 200_000
+"""So many clocks are remembered: whoever makes up names of devices takes no more memory than that."""
 
 
 class DeviceClock(msgspec.Struct):
@@ -67,6 +69,8 @@ class EventClock(msgspec.Struct):
     def _put_right(self, heard: Heard) -> int:
         clock = self.devices.get(heard.device)
         if clock is None:
+            if len(self.devices) >= DEVICES_MAX:
+                self._forget_some()
             clock = self.devices[heard.device] = DeviceClock()
         clock.heard_at_ms = self.now_at_ms
         lag = self.now_at_ms - heard.order_at_ms
@@ -79,6 +83,11 @@ class EventClock(msgspec.Struct):
         elif not clock.sound_at_ms or self._in_lockstep(clock, lag):
             clock.behind_ms = lag
         return heard.order_at_ms + clock.behind_ms
+
+    def _forget_some(self) -> None:
+        """The half that was heard longest ago: whoever speaks again is new."""
+        by_hearing = sorted(self.devices.items(), key=lambda item: item[1].heard_at_ms)
+        self.devices = dict(by_hearing[len(by_hearing) // 2 :])
 
     def _in_lockstep(self, clock: DeviceClock, lag: int) -> bool:
         """Whether the lag stayed the same for hours while time went on: the clock is wrong, the readings are neither late nor repeats."""

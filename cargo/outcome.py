@@ -19,10 +19,17 @@ class Made:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a step made, in the order of the fleet's time."""
+    """What a step made, in the order of the fleet's time, and how many readings it passed over: of boxes it had no room to watch."""
 
     events: list[Made] = field(default_factory=list)
     alerts: list[Made] = field(default_factory=list)
+    unwatched: int = 0
+
+    def add(self, more: Outcome) -> None:
+        """What the next step made."""
+        self.events += more.events
+        self.alerts += more.alerts
+        self.unwatched += more.unwatched
 
 
 def digest(*parts: object) -> str:

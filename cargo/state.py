@@ -25,6 +25,8 @@ from cargo.voyage import Voyage
 
 HOUR_MS = 3_600_000
 PENDING_MAX = 200_000
+BOXES_MAX = 100_000
+"""Four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS = 60_000
 SNAPSHOT_VERSION = 2
 
@@ -195,6 +197,11 @@ class WatchState:
         if not self._listed and not self._booked:
             return set()
         return numbers.difference(self._listed, self._booked)
+
+    def has_room(self, number: str) -> bool:
+        """Whether a reading of this container is judged. Of numbers that no load list and no booking names BOXES_MAX are watched and no
+        more, so that who makes up numbers takes no more memory than that."""
+        return number in self.memory.boxes or len(self.memory.boxes) < BOXES_MAX or number in self._listed or number in self._booked
 
     def laden(self, number: str, at_ms: int) -> bool:
         """Whether a booking covers the box then; True when no booking of it was ever known."""

@@ -32,6 +32,9 @@ from cargo.state import PENDING_MAX, Terms, WatchState
 from cargo.temperature import TEMPERATURE, Late, correct_reading
 
 FOREVER = 1 << 62
+NO_GATEWAY = ""
+GATEWAYS_MAX = 2_000
+"""Beyond so many, readings count as heard by nobody in particular: whoever makes up names of gateways takes no more memory than that."""
 OUTAGE_READINGS = 10
 OUTAGE_MS_MIN = 3 * 60_000
 BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
@@ -216,6 +219,9 @@ def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, V
 
 def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     """A box spoke. Its facts count whenever they come; it counts as heard, and meets the rules, only with news of its own."""
+    if not state.has_room(row.topic):
+        state.outcome.unwatched += 1
+        return
     box = state.box(row.topic)
     state.changed(box)
     before = box.newest_at_ms
@@ -280,9 +286,12 @@ def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
 def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str, *, kept: bool) -> None:
     """The gateway passed a reading on (`kept`: minutes late). When ten boxes were due since the one before and none came, it was out: their
     silence begins now."""
-    gateway = state.memory.gateways.get(name)
+    gateways = state.memory.gateways
+    if name not in gateways and len(gateways) >= GATEWAYS_MAX:
+        name = NO_GATEWAY
+    gateway = gateways.get(name)
     if gateway is None:
-        gateway = state.memory.gateways[name] = Gateway()
+        gateway = gateways[name] = Gateway()
     last = gateway.heard_at_ms
     if last and at_ms - last > OUTAGE_MS_MIN and _were_due(state, name, last, at_ms) >= OUTAGE_READINGS:
         gateway.back_at_ms = at_ms

@@ -209,9 +209,9 @@ class Watching:
         started_s = self._clock.monotonic_s()
         outcome = self._judge({stream: one.batches for stream, one in polled.items()})
         self._metrics.observe("watch_step_ms", (self._clock.monotonic_s() - started_s) * 1000)
-        self._metrics.count("watch_readings", sum(one.rows for one in polled.values()))
-        self._metrics.count("watch_alerts", len(outcome.alerts))
-        self._metrics.count("watch_events", len(outcome.events))
+        counts = (sum(one.rows for one in polled.values()), len(outcome.alerts), len(outcome.events), outcome.unwatched)
+        for name, count in zip(("readings", "alerts", "events", "unwatched"), counts, strict=True):
+            self._metrics.count(f"watch_{name}", count)
         appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
         more = any(one.rows >= ROWS_AT_ONCE_MAX for one in polled.values()) or any(own.more for own in self._taken_in)
         return _Step(polled, [*appends, *self._told_of(passed)], more)
@@ -247,15 +247,15 @@ class Watching:
         people said."""
         outcome = Outcome()
         for stream in self._told_by:
-            _add(outcome, learn(self._state, self._entries(batches.get(stream, ()))))
+            outcome.add(learn(self._state, self._entries(batches.get(stream, ()))))
         own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node in self._nodes]
         heard = [row for batch in own for row in _heard(batch)]
         heard.sort(key=lambda row: row.order_at_ms)
-        _add(outcome, step(self._state, heard))
+        outcome.add(step(self._state, heard))
         for stream in self._decided_in:
             for batch in batches.get(stream, ()):
                 for body in batch.records.column(BODY).to_pylist():
-                    _add(outcome, self._decided(body))
+                    outcome.add(self._decided(body))
         return outcome
 
     def _decided(self, body: str | None) -> Outcome:
@@ -361,11 +361,6 @@ def _for_ever(stream: str) -> float | None:
 
 def _records(made: Sequence[Made]) -> pa.RecordBatch:
     return to_batch([Record(topic=one.topic, device_at_ms=one.at_ms, body=one.body) for one in made])
-
-
-def _add(outcome: Outcome, more: Outcome) -> None:
-    outcome.events += more.events
-    outcome.alerts += more.alerts
 
 
 def _heard(batch: Batch) -> Iterator[Heard]:

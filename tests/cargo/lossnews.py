@@ -13,7 +13,7 @@ from cargo.lossdraft import Facts
 from cargo.muster import muster_event
 from cargo.registry import BookedContainer, Booking, Dangerous, Entry, Ship
 from cargo.watch import advance, step
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, START_MS, Sea, fall, join, number, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, START_MS, Sea, fall, number, watch
 
 LOST_AT_MS = SAILS_MS + 2 * HOUR_MS
 UNTIL_MS = LOST_AT_MS + 10 * MINUTE_MS
@@ -56,8 +56,8 @@ def voyage(*, blows: bool = True, heard_again: bool = False, untracked: frozense
     readings = sea.readings(UNTIL_MS, said)
     state, made = watch(sea, readings)
     if heard_again:
-        join(made, step(state, [sea.says(0, UNTIL_MS + MINUTE_MS, battery_mv=3_600)]))
-        join(made, advance(state, UNTIL_MS + 2 * MINUTE_MS))
+        made.add(step(state, [sea.says(0, UNTIL_MS + MINUTE_MS, battery_mv=3_600)]))
+        made.add(advance(state, UNTIL_MS + 2 * MINUTE_MS))
     book = AlertBook((one.topic, one.body) for one in made.alerts)
     standing = [one for one in book.standing() if one.body["incident_id"]]
     ship = {

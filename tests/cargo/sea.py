@@ -144,15 +144,9 @@ def watch(sea: Sea, readings: Iterable[Heard], batch: int = 10_000) -> tuple[Wat
     made = learn(state, sea.entries())
     rows = list(readings)
     for first in range(0, len(rows), batch):
-        join(made, step(state, rows[first : first + batch]))
-    join(made, advance(state, max(row.order_at_ms for row in rows) + state.settings.lateness_ms))
+        made.add(step(state, rows[first : first + batch]))
+    made.add(advance(state, max(row.order_at_ms for row in rows) + state.settings.lateness_ms))
     return state, made
-
-
-def join(made: Outcome, more: Outcome) -> None:
-    """Appends what a further step made."""
-    made.events += more.events
-    made.alerts += more.alerts
 
 
 def told(records: Iterable[Made], **wanted: str) -> list[Made]:

@@ -13,7 +13,7 @@ from cargo.muster import muster, muster_event
 from cargo.outcome import Outcome
 from cargo.state import WatchState
 from cargo.watch import advance, step
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, join, number, settings, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
 
 LOSS_MS = SAILS_MS + 2 * HOUR_MS
 SAID_MS = LOSS_MS + 4 * HOUR_MS
@@ -27,7 +27,7 @@ def silent(*, blow: bool) -> tuple[WatchState, Outcome]:
     """A watch with box 0 silent: lost with a blow, or missing only."""
     sea = Sea(boxes=24, silent={0: [(LOSS_MS, 1 << 62)]})
     state, made = watch(sea, sea.readings(SAID_MS - MINUTE_MS, fall(sea, 0, LOSS_MS) if blow else []))
-    join(made, advance(state, SAID_MS))
+    made.add(advance(state, SAID_MS))
     return state, made
 
 
@@ -36,7 +36,7 @@ def speaking_on(state: WatchState, until_ms: int, *, again: bool = False) -> Out
     storm = [(SAID_MS + 2 * HOUR_MS, SAID_MS + 3 * HOUR_MS)]
     sea = Sea(boxes=24, silent={0: [(LOSS_MS, until_ms - 2 * HOUR_MS if again else 1 << 62)]}, storms=storm)
     made = step(state, [row for row in sea.readings(until_ms) if row.order_at_ms > SAID_MS])
-    join(made, advance(state, until_ms))
+    made.add(advance(state, until_ms))
     return made
 
 
@@ -119,7 +119,7 @@ def test_an_incident_is_confirmed_once_all_its_boxes_are() -> None:
     """Goal: of two lost, one confirmed: probable still, and how many are certain is said."""
     sea = Sea(boxes=24, silent={at: [(LOSS_MS, 1 << 62)] for at in (0, 1)})
     state, made = watch(sea, sea.readings(SAID_MS - MINUTE_MS, [row for at in (0, 1) for row in fall(sea, at, LOSS_MS)]))
-    join(made, advance(state, SAID_MS))
+    made.add(advance(state, SAID_MS))
     told = []
     for serial in (0, 1):
         told += [one.body for one in take_said(state, said("gone", serial)).alerts if one.body["rule"] == "incident"]
@@ -134,7 +134,7 @@ def test_who_was_seen_with_a_dead_tracker_is_at_risk_beside_a_loss() -> None:
     later_ms = SAID_MS + 5 * HOUR_MS
     sea = Sea(boxes=24, silent={0: [(LOSS_MS, 1 << 62)], 1: [(later_ms, 1 << 62)]})
     state, made = watch(sea, sea.readings(SAID_MS - MINUTE_MS))
-    join(made, advance(state, SAID_MS))
+    made.add(advance(state, SAID_MS))
     take_said(state, said("seen"))
     rows = [row for row in sea.readings(later_ms + HOUR_MS, fall(sea, 1, later_ms)) if row.order_at_ms > SAID_MS]
     made = step(state, rows)

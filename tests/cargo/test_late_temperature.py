@@ -16,7 +16,7 @@ from cargo.rules import judge_reading
 from cargo.state import WatchSettings, WatchState
 from cargo.temperature import Late, correct_reading
 from cargo.watch import advance, step
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, join, number
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))
 WHERE = Where(number(1), None, None, at_sea=False)
@@ -178,8 +178,8 @@ def test_the_watch_tells_a_correction_as_a_later_version_of_the_same_event() -> 
     for restarts in (False, True):
         state, made = WatchState(QUAY), Outcome()
         for row in (*rows, late):
-            join(made, step(state, [row]))
-            join(made, advance(state, row.received_at_ms + QUAY.lateness_ms))
+            made.add(step(state, [row]))
+            made.add(advance(state, row.received_at_ms + QUAY.lateness_ms))
             state = WatchState.from_bytes(state.to_bytes(), QUAY) if restarts else state
         told.append([one for one in made.events if one.body["event"] == "X_EXCURSION"])
     first, second = told[0]

@@ -10,7 +10,7 @@ from cargo.outcome import Outcome
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import held_back, of_boxes, stamped, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, entry, join, number, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, entry, number, settings, told, watch
 from tests.cargo.test_presence import CALL_MS, NORTH, calling, second_call
 
 REEFER, DRY = 5, 7
@@ -37,10 +37,10 @@ def test_a_list_that_comes_at_sea_finds_nobody_and_tells_no_muster_of_the_past(l
     rows, listed = without_box(REEFER, silent_ms, end), second_call(sea, range(8, 12))
     state = WatchState(settings())
     made = learn(state, [*sea.entries(), entry("port", "JPHAK", NORTH)])
-    join(made, step(state, [row for row in rows if row.order_at_ms <= SAILS_MS + learnt_h * HOUR_MS]))
-    join(made, learn(state, [entry("load_list", listed.id, listed)]))
-    join(made, step(state, [row for row in rows if row.order_at_ms > SAILS_MS + learnt_h * HOUR_MS]))
-    join(made, advance(state, end + state.settings.lateness_ms))
+    made.add(step(state, [row for row in rows if row.order_at_ms <= SAILS_MS + learnt_h * HOUR_MS]))
+    made.add(learn(state, [entry("load_list", listed.id, listed)]))
+    made.add(step(state, [row for row in rows if row.order_at_ms > SAILS_MS + learnt_h * HOUR_MS]))
+    made.add(advance(state, end + state.settings.lateness_ms))
     assert [record.topic for record in told(made.events, event="X_MISSING")] == [number(REEFER)]
     assert not told(made.events, event="X_FOUND")
     assert musters(made) == sorted(musters(made))
@@ -53,7 +53,7 @@ def test_a_port_finds_nobody(silent_ms: int) -> None:
     sea, end = Sea(boxes=24), CALL_MS + 30 * HOUR_MS
     state, listed = WatchState(settings()), second_call(sea, range(8, 12))
     made = learn(state, [*sea.entries(), entry("port", "JPHAK", NORTH), entry("load_list", listed.id, listed)])
-    join(made, step(state, without_box(REEFER, silent_ms, end)))
+    made.add(step(state, without_box(REEFER, silent_ms, end)))
     assert told(made.events, event="ARRI", place="JPHAK")
     assert told(made.events, event="X_MISSING")
     assert not told(made.events, event="X_FOUND")

@@ -10,7 +10,7 @@ from cargo.registry import LoadList, Port
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import of_boxes, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, join, number, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, number, settings, told, watch
 
 CALL_MS = SAILS_MS + 30 * HOUR_MS
 CALLS_FOR_MS = 12 * HOUR_MS
@@ -49,8 +49,8 @@ def voyage(sea: Sea, listed: LoadList, boxes: list[Heard], until_ms: int) -> Out
     state = WatchState(settings())
     made = learn(state, [*sea.entries(), entry("port", "JPHAK", NORTH), entry("load_list", listed.id, listed)])
     rows = sorted([*calling(sea, until_ms), *boxes], key=lambda heard: heard.order_at_ms)
-    join(made, step(state, rows))
-    join(made, advance(state, until_ms + state.settings.lateness_ms))
+    made.add(step(state, rows))
+    made.add(advance(state, until_ms + state.settings.lateness_ms))
     return made
 
 
@@ -139,8 +139,8 @@ def quay(readings: list[Heard], *lists: LoadList) -> Outcome:
     """The watch of Tokyo's quay."""
     state = WatchState(WatchSettings(Place("port-jptyo", port="JPTYO")))
     made = learn(state, [entry("load_list", listed.id, listed) for listed in lists])
-    join(made, step(state, sorted(readings, key=lambda heard: heard.order_at_ms)))
-    join(made, advance(state, max(heard.order_at_ms for heard in readings) + state.settings.lateness_ms))
+    made.add(step(state, sorted(readings, key=lambda heard: heard.order_at_ms)))
+    made.add(advance(state, max(heard.order_at_ms for heard in readings) + state.settings.lateness_ms))
     return made
 
 

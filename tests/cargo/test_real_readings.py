@@ -13,7 +13,7 @@ from cargo.outcome import Outcome, Place
 from cargo.registry import LoadList, Stowed
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
-from tests.cargo.sea import HOUR_MS, SHIP, entry, join, number, settings, told
+from tests.cargo.sea import HOUR_MS, SHIP, entry, number, settings, told
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "schenker_sea_containers.csv"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the shared data is not beside this checkout")
@@ -50,8 +50,8 @@ def aboard(rows: list[Heard], roll_deg: float) -> Outcome:
     listed = LoadList(SHIP, "JPTYO", 1, stack, (), (), rows[0].order_at_ms - 2 * HOUR_MS)
     state = WatchState(settings())
     made = learn(state, [entry("load_list", listed.id, listed)])
-    join(made, step(state, ship(rows, roll_deg)))
-    join(made, advance(state, rows[-1].order_at_ms + 5 * HOUR_MS))
+    made.add(step(state, ship(rows, roll_deg)))
+    made.add(advance(state, rows[-1].order_at_ms + 5 * HOUR_MS))
     return made
 
 

@@ -14,7 +14,7 @@ from cargo.outcome import Made, Outcome, Place
 from cargo.registry import BookedContainer, Booking, Entry
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, join, number
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))
 BOX = number(1)
@@ -52,12 +52,12 @@ def told(draw: st.DrawFn) -> list[Heard]:
 def outcome(rows: list[Heard], restarts: frozenset[int] = frozenset()) -> list[Made]:
     """All the quay's watch tells of them, taken down before the readings numbered in `restarts`."""
     state, made = WatchState(QUAY), Outcome()
-    join(made, learn(state, [booking(1, humidity_pct=(50, 90), above_c=2.5)]))
+    made.add(learn(state, [booking(1, humidity_pct=(50, 90), above_c=2.5)]))
     for at, row in enumerate(rows):
         if at in restarts:
             state = WatchState.from_bytes(state.to_bytes(), QUAY)
-        join(made, step(state, [row]))
-    join(made, advance(state, max(row.order_at_ms for row in rows) + QUAY.lateness_ms))
+        made.add(step(state, [row]))
+    made.add(advance(state, max(row.order_at_ms for row in rows) + QUAY.lateness_ms))
     return [*made.events, *made.alerts]
 
 

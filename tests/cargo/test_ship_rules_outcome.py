@@ -13,7 +13,7 @@ from cargo.heard import Heard, Value
 from cargo.outcome import Made, Outcome
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SECOND_MS, START_MS, Sea, fall, join, settings
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SECOND_MS, START_MS, Sea, fall, settings
 
 SAILS_MS = START_MS + HOUR_MS
 STORM_MS = SAILS_MS + HOUR_MS
@@ -59,11 +59,11 @@ def happens(sea: Sea, at: int, fate: Fate, at_ms: int) -> list[Heard]:
 def outcome(sea: Sea, rows: list[Heard], restarts: frozenset[int] = frozenset()) -> list[Made]:
     """All that her watch tells of them, taken down and taken up again from its snapshot before the readings numbered in `restarts`."""
     state, made, first = WatchState(settings()), Outcome(), 0
-    join(made, learn(state, sea.entries()))
+    made.add(learn(state, sea.entries()))
     for at in [*sorted(restarts), len(rows)]:
-        join(made, step(state, rows[first:at]))
+        made.add(step(state, rows[first:at]))
         state, first = WatchState.from_bytes(state.to_bytes(), state.settings), at
-    join(made, advance(state, END_MS + state.settings.lateness_ms))
+    made.add(advance(state, END_MS + state.settings.lateness_ms))
     return [*made.events, *made.alerts]
 
 

@@ -12,7 +12,7 @@ from cargo.registry import BookedContainer, Booking, Entry, SizeType
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import of_gateway, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, START_MS, Sea, entry, fall, join, number, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, START_MS, Sea, entry, fall, number, settings, told, watch
 
 DEAD_MS = SAILS_MS + 8 * HOUR_MS
 END_MS = SAILS_MS + 24 * HOUR_MS
@@ -35,8 +35,8 @@ def voyage(sea: Sea, until_ms: int = END_MS, more: tuple[Entry, ...] = ()) -> Ou
     """What the watch makes of the voyage; it heard of `more` with its lists."""
     state = WatchState(settings())
     made = learn(state, [*sea.entries(), *more])
-    join(made, step(state, sea.readings(until_ms)))
-    join(made, advance(state, until_ms + state.settings.lateness_ms))
+    made.add(step(state, sea.readings(until_ms)))
+    made.add(advance(state, until_ms + state.settings.lateness_ms))
     return made
 
 

@@ -13,7 +13,7 @@ from cargo.outcome import Outcome
 from cargo.registry import BookedContainer, Booking, Entry
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, join, number, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 4 * HOUR_MS
 LOSS_MS = STORM_MS + HOUR_MS
@@ -71,7 +71,7 @@ def test_a_confirmed_loss_heard_again_is_found() -> None:
     state, _ = lost()
     decide_by_hand(state, number(0), "CONFIRMED_LOST", LOSS_MS + 10 * MINUTE_MS, witness("master"))
     made = step(state, [Sea(boxes=24).says(0, LOSS_MS + 20 * MINUTE_MS, ambient_c=20.0)])
-    join(made, advance(state, LOSS_MS + 21 * MINUTE_MS))
+    made.add(advance(state, LOSS_MS + 21 * MINUTE_MS))
     assert told(made.events, event="X_FOUND")
     assert state_of(state, 0) == "FOUND"
 
@@ -88,7 +88,7 @@ def test_an_empty_reefer_alarms_nobody_while_a_laden_one_does() -> None:
     made = learn(state, [*sea.entries(), booked(1, None), booked(2, START_MS + MINUTE_MS)])
     off: dict[str, Value] = {"power_on": False, "setpoint_c": 4.0, "supply_c": 20.0}
     rows = [sea.says(at, START_MS + hour * HOUR_MS, **off) for hour in range(8) for at in (5, 10)]
-    join(made, step(state, sorted([*rows, *sea.ship(START_MS + 8 * HOUR_MS)], key=lambda row: row.order_at_ms)))
+    made.add(step(state, sorted([*rows, *sea.ship(START_MS + 8 * HOUR_MS)], key=lambda row: row.order_at_ms)))
     assert {record.topic for record in told(made.alerts, state="raised")} == {number(5)}
     again = WatchState.from_bytes(state.to_bytes(), settings())
     assert [again.laden(number(at), START_MS + HOUR_MS) for at in (5, 10, 15)] == [True, False, True]
@@ -121,7 +121,7 @@ def test_a_box_on_a_second_voyage_is_waited_for_anew() -> None:
     box = state.memory.boxes[number(5)]
     box.aboard, box.state = False, "DISCHARGED"
     listed = msgspec.structs.replace(sea.load_list(), call=2, port="AUSYD", departs_at_ms=SAILS_MS + 40 * HOUR_MS)
-    join(made, learn(state, [entry("load_list", listed.id, listed)]))
+    made.add(learn(state, [entry("load_list", listed.id, listed)]))
     rows = sea.ship(SAILS_MS + 60 * HOUR_MS)[-1:]
     berth: dict[str, Value] = {"latitude_deg": -33.86, "longitude_deg": 151.2, "speed_kn": 0.0}
     away: dict[str, Value] = {"latitude_deg": -32.0, "longitude_deg": 152.0, "speed_kn": 15.0}
@@ -130,7 +130,28 @@ def test_a_box_on_a_second_voyage_is_waited_for_anew() -> None:
         where = berth if hour < 40 else {**away, "latitude_deg": -32.0 + (hour - 40) * 0.25}
         rows += [Heard(f"{SHIP}.location", "GPS-1", at_ms, at_ms, at_ms, where)]
         rows += [sea.says(at, at_ms + at, ambient_c=1.0) for at in range(5)]
-    join(made, step(state, sorted(rows, key=lambda row: row.order_at_ms)))
+    made.add(step(state, sorted(rows, key=lambda row: row.order_at_ms)))
     (missing,) = told(made.events, event="X_MISSING")
     assert (missing.topic, missing.body["last_heard_at_ms"]) == (number(5), None)
     assert not told(made.alerts, rule="lost_container")
+
+
+def test_who_makes_up_numbers_takes_no_more_memory_than_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: made-up containers, devices and gateways are bounded; what the load list names is watched all the same; the rest is counted."""
+    monkeypatch.setattr("cargo.state.BOXES_MAX", 50)
+    monkeypatch.setattr("cargo.event_time.DEVICES_MAX", 40)
+    monkeypatch.setattr("cargo.watch.GATEWAYS_MAX", 10)
+    sea = Sea(boxes=6)
+    state = WatchState(settings())
+    made = learn(state, sea.entries())
+    flood = [
+        msgspec.structs.replace(sea.says(1_000 + at, START_MS + at, gateway=f"GW-{at}"), device=f"made-up {at}") for at in range(1_000)
+    ]
+    made.add(step(state, flood))
+    made.add(step(state, [sea.says(at, START_MS + MINUTE_MS, ambient_c=1.0) for at in range(6)]))
+    made.add(advance(state, START_MS + HOUR_MS))
+    assert {number(at) for at in range(6)} <= state.memory.boxes.keys()
+    assert len(state.memory.boxes) == 50 + 6
+    assert made.unwatched == 1_000 - 50
+    assert len(state.memory.gateways) <= 11
+    assert len(state.memory.clock.devices) <= 40

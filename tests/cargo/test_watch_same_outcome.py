@@ -14,7 +14,7 @@ from cargo.outcome import Outcome, Place
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import held_back, jittered, of_gateway, repeated, without, wrong_clocks
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, join, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, settings, told, watch
 
 STORM_MS = SAILS_MS + 8 * HOUR_MS
 LOSS_MS = STORM_MS + 30 * MINUTE_MS
@@ -91,13 +91,13 @@ def test_restarts_change_nothing(seed: int) -> None:
     chance = random.Random(seed)
     wanted, made = flat(watch(sea, readings)[1]), Outcome()
     state = WatchState(settings())
-    join(made, learn(state, sea.entries()))
+    made.add(learn(state, sea.entries()))
     at = 0
     while at < len(readings):
         upto = at + chance.choice([1, 3, 50, 400])
-        join(made, step(state, readings[at:upto]))
+        made.add(step(state, readings[at:upto]))
         state, at = WatchState.from_bytes(state.to_bytes(), settings()), upto
-    join(made, advance(state, END_MS + state.settings.lateness_ms))
+    made.add(advance(state, END_MS + state.settings.lateness_ms))
     assert flat(made) == wanted
 
 
@@ -130,8 +130,8 @@ def test_shore_runs_the_same_watch_and_agrees() -> None:
     here = watch(sea, readings)[1]
     state = WatchState(WatchSettings(Place("shore-tokyo", ship=SHIP)))
     there = learn(state, sea.entries())
-    join(there, step(state, readings))
-    join(there, advance(state, END_MS + state.settings.lateness_ms))
+    there.add(step(state, readings))
+    there.add(advance(state, END_MS + state.settings.lateness_ms))
     both = AlertBook((record.topic, record.body) for record in [*there.alerts, *here.alerts]).standing()
     assert both == AlertBook((record.topic, record.body) for record in here.alerts).standing()
 
