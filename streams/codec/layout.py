@@ -83,7 +83,7 @@ class Layout:
     def row_by_row(self) -> bool:
         """Whether each column that is told from another has its values in the same rows as that one: else no row can be read alone.
 
-        Earlier builds wrote columns of yes and no that say of their rows what another says of others.
+        The format allows columns of yes and no to be told from one of other rows; `streams.codec.writing` makes none.
         """
         if all(mask.always for mask in self.masks):
             return True

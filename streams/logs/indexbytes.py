@@ -22,6 +22,7 @@ _WAL_HEADER, _FRAME_HEADER = struct.Struct(">8I"), struct.Struct(">6I")
 _MAGIC = 0x377F0682
 """Checksums are over little-endian numbers; over big-endian ones where it is one more."""
 _FRAMES_AT_ONCE = 1024
+_READ_AT_ONCE = 1 << 20
 
 Numbers = npt.NDArray[np.uint32]
 
@@ -123,4 +124,8 @@ def _kept_sum(index: Path) -> bytes | None:
 
 
 def _sum(index: Path) -> bytes:
-    return xxhash.xxh3_128_hexdigest(index.read_bytes()).encode()
+    digest = xxhash.xxh3_128()
+    with index.open("rb") as file:
+        while part := file.read(_READ_AT_ONCE):
+            digest.update(part)
+    return digest.hexdigest().encode()

@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import random
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import ClassVar
@@ -232,38 +234,39 @@ def taken(log: KafkaLog, start: int) -> bool:
     return True
 
 
+@contextmanager
+def log_of_several(kafka: Kafka, folder: Path, brokers: int) -> Iterator[tuple[KafkaLog, list[FurtherBroker]]]:
+    """A log whose records must be at two of so many brokers, and the brokers but the first."""
+    open_kafka_log(place(kafka, folder / "first")).close()  # what all logs of this broker share is made, and stays, where it has a copy
+    with ExitStack() as stack:
+        further = [stack.enter_context(FurtherBroker(kafka, folder / f"broker-{number}", number)) for number in range(2, brokers + 1)]
+        admin = AdminClient(client_settings(place(kafka, folder).settings))
+        until(lambda: len(admin.list_topics(timeout=5).brokers) == brokers, f"{brokers} brokers, whose words are in {folder}")
+        with closing(open_kafka_log(place(kafka, folder, replication=brokers, min_insync=2, answer_s=3))) as log:
+            yield log, further
+
+
 def test_too_few_brokers_in_step(kafka: Kafka, tmp_path: Path) -> None:
     """Nothing is acknowledged that fewer brokers have than must; what to do is said, and once it is done the same log goes on.
 
     Were it never done, the first broker would offer the transaction's end to the missing one for ever and without a pause: a core and
     more for that, for as long as other tests share this broker.
     """
-    open_kafka_log(place(kafka, tmp_path / "first")).close()  # what all logs of this broker share is made, and stays, where it has a copy
-    with FurtherBroker(kafka, tmp_path / "second") as second:
-        admin = AdminClient(client_settings(place(kafka, tmp_path).settings))
-        until(lambda: len(admin.list_topics(timeout=5).brokers) == 2, f"the second broker, whose words are in {tmp_path / 'second'}")
-        where = place(kafka, tmp_path, replication=2, min_insync=2, answer_s=3)
-        log = open_kafka_log(where)
+    with log_of_several(kafka, tmp_path, 2) as (log, [second]):
         append_rows(log, rows(3))
         second.kill()
         with pytest.raises(RetryLater, match=r"1 of 2 brokers are in step for .*: start the others; nothing was changed"):
             until(lambda: append_rows(log, rows(3, start=3)) < 0, "a refusal that names the broker")
         second.start()
-        until(lambda: taken(log, 3), f"the second broker to be in step, its words are in {tmp_path / 'second'}")
+        until(lambda: taken(log, 3), f"the second broker to be in step, its words are in {tmp_path}")
         assert numbers(log) == list(range(6))
-        log.close()
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(600)
 def test_one_broker_of_three_may_be_gone(kafka: Kafka, tmp_path: Path) -> None:
     """Of three copies two must be in step: without one broker appends go on, without two none is acknowledged, and nothing is lost."""
-    open_kafka_log(place(kafka, tmp_path / "first")).close()  # what all logs of this broker share is made, and stays, where it has a copy
-    with FurtherBroker(kafka, tmp_path / "second") as second, FurtherBroker(kafka, tmp_path / "third", 3) as third:
-        admin = AdminClient(client_settings(place(kafka, tmp_path).settings))
-        until(lambda: len(admin.list_topics(timeout=5).brokers) == 3, f"three brokers, whose words are in {tmp_path}")
-        where = place(kafka, tmp_path, replication=3, min_insync=2, answer_s=3)
-        log = open_kafka_log(where)
+    with log_of_several(kafka, tmp_path, 3) as (log, [second, third]):
         append_rows(log, rows(3))
         third.kill()
         until(lambda: taken(log, 3), "the two that are left")
@@ -272,9 +275,10 @@ def test_one_broker_of_three_may_be_gone(kafka: Kafka, tmp_path: Path) -> None:
         with pytest.raises(RetryLater, match=r"1 of 3 brokers are in step for .*: start the others; nothing was changed"):
             until(lambda: append_rows(log, rows(3, start=9)) < 0, "a refusal that names the brokers")
         second.start()
-        until(lambda: taken(log, 9), f"the second broker to be in step, its words are in {tmp_path / 'second'}")
+        until(lambda: taken(log, 9), f"the second broker to be in step, its words are in {tmp_path}")
         assert numbers(log) == list(range(12))
         log.close()
-        anew = open_kafka_log(place(kafka, tmp_path / "anew", replication=3, min_insync=2, prefix=where.settings.prefix))
+        prefix = place(kafka, tmp_path).settings.prefix
+        anew = open_kafka_log(place(kafka, tmp_path / "anew", replication=3, min_insync=2, prefix=prefix))
         assert numbers(anew) == list(range(12))
         anew.close()

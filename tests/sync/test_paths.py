@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 import pytest
 
@@ -165,53 +166,62 @@ def test_a_peer_that_dies_with_a_block_half_sent_does_not_hold_it_back(stream: s
     assert hq.log.rows == singapore.log.rows
 
 
+@dataclass
+class Slowly:
+    """Headquarters, Singapore with 2,000 rows of a ship's, and Tokyo, played by hand, in the midst of bringing their first block."""
+
+    world: World
+    session: Session
+
+    @classmethod
+    def begun(cls) -> Slowly:
+        """Its block is begun, and nothing of it here."""
+        world = World(13)
+        hq, singapore = world.station("hq", "hq"), world.station("singapore")
+        ship = Origin("ship-a", 1)
+        world.truth["containers", ship] = rows(random.Random(13), 2000)
+        singapore.log.write(("containers", ship), 0, world.truth["containers", ship])
+        singapore.exchange.changed(["containers"])
+        terms = Terms(hq.me, Peer("tokyo", "port", "JPTYO"), LAN, hq.exchange.roles)
+        one = cls(world, Session(hq.exchange, terms, world.clock.monotonic_s, lambda: None))
+        one.say(Hello(PROTOCOL, PROTOCOL, "tokyo", "port", "JPTYO", 1, ["*"], []), Digests([], last=True))
+        one.say(Track(0, "containers", ship.node, ship.generation), Begin(1, 0, 0, 393_216, 1 << 20, bytes(16), 0, b"x"))
+        return one
+
+    def say(self, *messages: Message) -> None:
+        """Tokyo says it."""
+        for message in messages:
+            self.session.receive(encode(message))
+
+    def brings(self, each_s: bytes) -> None:
+        """Singapore comes too; for 40 s Tokyo brings so much of its block each second."""
+        self.world.connect("singapore", "hq")
+        for turn in range(40):
+            self.world.run(1.0)
+            self.say(Fragment(1, each_s), Ping(turn))
+
+    def named(self) -> list[object]:
+        """Whom headquarters has named."""
+        return [effect.details["peer"] for effect in self.session.effects() if isinstance(effect, Report)]
+
+
 def test_who_brings_a_block_byte_by_byte_holds_it_for_a_while_alone_and_is_named() -> None:
     """A relay against a relay: the honest one is put off once, and then taken from."""
-    world = World(13)
-    hq, singapore = world.station("hq", "hq"), world.station("singapore")
-    ship = Origin("ship-a", 1)
-    world.truth["containers", ship] = rows(random.Random(13), 2000)
-    singapore.log.write(("containers", ship), 0, world.truth["containers", ship])
-    singapore.exchange.changed(["containers"])
-    terms = Terms(hq.me, Peer("tokyo", "port", "JPTYO"), LAN, hq.exchange.roles)
-    liar = Session(hq.exchange, terms, world.clock.monotonic_s, lambda: None)
-
-    def say(*messages: Message) -> None:
-        for message in messages:
-            liar.receive(encode(message))
-
-    say(Hello(PROTOCOL, PROTOCOL, "tokyo", "port", "JPTYO", 1, ["*"], []), Digests([], last=True))
-    say(Track(0, "containers", ship.node, ship.generation), Begin(1, 0, 0, 393_216, 1 << 20, bytes(16), 0, b"x"))
-    world.connect("singapore", "hq")
-    for turn in range(40):
-        world.run(1.0)
-        say(Fragment(1, b"x"), Ping(turn))
-    assert world.complete("hq")
-    assert [effect.details["peer"] for effect in liar.effects() if isinstance(effect, Report)] == ["tokyo"]
+    tokyo = Slowly.begun()
+    tokyo.brings(b"x")
+    assert tokyo.world.complete("hq")
+    assert tokyo.named() == ["tokyo"]
 
 
 def test_who_was_suspended_accuses_nobody_of_what_came_slowly_meanwhile() -> None:
-    world = World(13)
-    hq, singapore = world.station("hq", "hq"), world.station("singapore")
-    ship = Origin("ship-a", 1)
-    world.truth["containers", ship] = rows(random.Random(13), 2000)
-    singapore.log.write(("containers", ship), 0, world.truth["containers", ship])
-    singapore.exchange.changed(["containers"])
-    terms = Terms(hq.me, Peer("tokyo", "port", "JPTYO"), LAN, hq.exchange.roles)
-    slow = Session(hq.exchange, terms, world.clock.monotonic_s, lambda: None)
-    opening = Hello(PROTOCOL, PROTOCOL, "tokyo", "port", "JPTYO", 1, ["*"], []), Digests([], last=True)
-    track = Track(0, "containers", ship.node, ship.generation)
-    for message in (*opening, track, Begin(1, 0, 0, 393_216, 1 << 20, bytes(16), 0, b"x"), Fragment(1, bytes(1_000))):
-        slow.receive(encode(message))
-    world.clock.advance(200.0)
-    slow.receive(encode(Fragment(1, bytes(1_000))))
-    world.connect("singapore", "hq")
-    for turn in range(40):
-        world.run(1.0)
-        for said in (Fragment(1, bytes(1_000)), Ping(turn)):
-            slow.receive(encode(said))
-    assert world.complete("hq")
-    assert not [effect for effect in slow.effects() if isinstance(effect, Report)]
+    tokyo = Slowly.begun()
+    tokyo.say(Fragment(1, bytes(1_000)))
+    tokyo.world.clock.advance(200.0)
+    tokyo.say(Fragment(1, bytes(1_000)))
+    tokyo.brings(bytes(1_000))
+    assert tokyo.world.complete("hq")
+    assert not tokyo.named()
+
 
 
 def test_what_is_written_here_was_lost_and_came_again_is_announced_to_who_could_bring_it_too() -> None:
