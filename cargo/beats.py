@@ -53,7 +53,7 @@ class Habit(msgspec.Struct):
         """
         learned = (self.storm_ms if storm else 0) or self.calm_ms
         if not learned:
-            learned = max(nominal_ms, *self.calm_gaps, 0)
+            learned = max(nominal_ms, *self.calm_gaps) if self.calm_gaps else nominal_ms
         return INTERVAL_MS_MIN if learned < INTERVAL_MS_MIN else INTERVAL_MS_MAX if learned > INTERVAL_MS_MAX else learned
 
 

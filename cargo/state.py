@@ -9,7 +9,7 @@ from itertools import chain
 
 import msgspec
 
-from cargo.beats import grace_ms
+from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box, Gateway
 from cargo.census import Census, Count, Line
 from cargo.climate import Climate
@@ -308,6 +308,25 @@ class WatchState:
         """How long this box may be silent now before a reading is missed."""
         nominal_ms = self._reefer_ms if box.number in self._reefers else self._usual_ms
         return box.habit.interval_ms(nominal_ms, storm=self.memory.voyage.storm(at_ms))
+
+    def were_due(self, gateway: str, since_ms: int, until_ms: int) -> int:
+        """How many of the gateway's boxes should have spoken in the span, 30 s of each end and the lost left out. Where a storm ended in
+        it, those of the storm's minute may have gone back to their hours: that is no outage."""
+        boxes, reefers, due = self.memory.boxes, self._reefers, 0
+        earliest, latest = since_ms + GRACE_MS_MIN, until_ms - GRACE_MS_MIN
+        storm, stormy_before = self.memory.voyage.storm(until_ms), self.memory.voyage.storm(since_ms)
+        for number in self.on_gateway.get(gateway, ()):
+            box = boxes[number]
+            heard_at_ms = box.heard_at_ms
+            if heard_at_ms + INTERVAL_MS_MIN >= latest:
+                continue
+            nominal_ms = self._reefer_ms if number in reefers else self._usual_ms
+            next_at_ms = heard_at_ms + box.habit.interval_ms(nominal_ms, storm=storm)
+            if storm != stormy_before:
+                next_at_ms = max(next_at_ms, heard_at_ms + box.habit.interval_ms(nominal_ms, storm=stormy_before))
+            if earliest < next_at_ms < latest and box.aboard and box.state not in GONE_STATES:
+                due += 1
+        return due
 
     def silent_from_ms(self, box: Box) -> int:
         """Since when it could have been heard and was not: outages of its gateway and of the node do not count."""

@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 import msgspec
 
 from cargo.alerts import Alert
-from cargo.beats import GRACE_MS_MIN
 from cargo.boxes import Box, Gateway
 from cargo.collapse import stack_down
 from cargo.episodes import RuleMemory, Where
@@ -21,7 +20,7 @@ from cargo.event_time import SOUND_MS
 from cargo.forget import forget
 from cargo.heard import Heard, Value, ship_topic
 from cargo.judge import judge, refuted, wake_after_news
-from cargo.lost import FREE_FALL_MS, GONE_STATES, SHOCK_G
+from cargo.lost import FREE_FALL_MS, SHOCK_G
 from cargo.muster import muster_event
 from cargo.outcome import Made, Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
@@ -293,22 +292,11 @@ def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str, *, kept: b
     if gateway is None:
         gateway = gateways[name] = Gateway()
     last = gateway.heard_at_ms
-    if last and at_ms - last > OUTAGE_MS_MIN and _were_due(state, name, last, at_ms) >= OUTAGE_READINGS:
+    if last and at_ms - last > OUTAGE_MS_MIN and state.were_due(name, last, at_ms) >= OUTAGE_READINGS:
         gateway.back_at_ms = at_ms
     gateway.heard_at_ms = max(gateway.heard_at_ms, at_ms)
     gateway.arrive(late=kept, now_ms=state.memory.settled_at_ms)
     state.put_on(box, name)
-
-
-def _were_due(state: WatchState, gateway: str, since_ms: int, until_ms: int) -> int:
-    """How many of the gateway's boxes should have spoken in the span, 30 s of each end and the lost left out. Where a storm ended in it,
-    those of the storm's minute may have gone back to their hours: that is no outage."""
-    due = 0
-    for number in state.on_gateway.get(gateway, ()):
-        box = state.memory.boxes[number]
-        next_at = box.heard_at_ms + max(state.interval_ms(box, since_ms), state.interval_ms(box, until_ms))
-        due += box.aboard and box.state not in GONE_STATES and since_ms + GRACE_MS_MIN < next_at < until_ms - GRACE_MS_MIN
-    return due
 
 
 def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapping[str, Value]) -> None:
