@@ -66,6 +66,8 @@ class News:
         if self.terms.outgoing(key):
             track = self.sender.track(key)
             track.unreadable = track.unreadable.without(ranges)
+            if key[1].node != self.peer.node:  # who wrote them knows what is gone of them
+                track.held_after_all(ranges)
             lane = self.terms.lane(key[0])
             if lane >= Lane.READINGS and not companions(self.terms.me, self.peer):
                 track.linger(self.now_s(), LINGER_S, LINGER_APART_S)
@@ -103,6 +105,8 @@ class News:
     def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         """These will never come, says their origin."""
         if self.terms.outgoing(key):
+            track = self.sender.track(key)
+            track.give_up(ranges.without(track.settled))
             for chunk in chunked(ranges):
                 self.announcer.say(Gone(self.announcer.number(key), reason, chunk))
         elif self.terms.incoming(key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from streams.errors import Corrupt
@@ -9,7 +10,6 @@ from streams.ranges import Range, RangeSet
 
 PEER_RANGES_MAX = 10_000
 """Ranges a peer can make us remember of one (stream, origin)."""
-
 
 APART_RECORDS = 32
 """A range of fewer records is not shared among those that could bring it."""
@@ -29,13 +29,14 @@ class Wait:
 class PeerTrack:
     """One (stream, origin) at the peer.
 
-    `settled`: what the peer needs no more, by its own word. `busy`: being read here or on its way, not yet acknowledged. `unreadable`: what
-    our own log could not give. `live_from`: offsets from here on are the newest, the others backlog.
-    `backlog_at`: one past what was read last of the backlog. `lingering`: a few new records wait for more of their kind, until
-    `linger_until_s`; else that is when such last went.
+    `settled`: what the peer needs no more, by its own word; `gone`: of that, what it takes to be gone, perhaps by a liar's word. `busy`:
+    being read here or on its way, not yet acknowledged. `unreadable`: what our own log could not give. `live_from`: offsets from here on
+    are the newest, the others backlog. `backlog_at`: one past what was read last of the backlog. `lingering`: a few new records wait for
+    more of their kind, until `linger_until_s`; else that is when such last went.
     """
 
     settled: RangeSet = field(default_factory=RangeSet)
+    gone: RangeSet = field(default_factory=RangeSet)
     busy: RangeSet = field(default_factory=RangeSet)
     unreadable: RangeSet = field(default_factory=RangeSet)
     waits: list[Wait] = field(default_factory=list)
@@ -44,11 +45,29 @@ class PeerTrack:
     lingering: bool = False
     linger_until_s: float = 0.0
 
-    def settle(self, ranges: RangeSet) -> None:
-        """The peer has these. Raises Corrupt when it makes us remember too much."""
+    def settle(self, ranges: RangeSet, gone: Iterable[Range] = ()) -> None:
+        """The peer has these, but those that it takes to be `gone`. Raises Corrupt when it makes us remember too much."""
         self.settled.update(ranges)
+        if self.gone:
+            self.gone = self.gone.without(ranges)
+        self.give_up(gone)
         if len(self.settled) > PEER_RANGES_MAX:
             raise Corrupt(f"a peer may settle at most {PEER_RANGES_MAX} separate ranges of one origin")
+
+    def give_up(self, ranges: Iterable[Range]) -> None:
+        """The peer takes these to be gone. Beyond PEER_RANGES_MAX of them the first are forgotten: it gets them when we next meet."""
+        self.gone.update(ranges)
+        if len(self.gone) > PEER_RANGES_MAX:
+            self.gone = RangeSet(list(self.gone)[-PEER_RANGES_MAX:])
+
+    def held_after_all(self, ranges: RangeSet) -> None:
+        """We have these: who took them to be gone has not got them."""
+        if wrongly := self.gone.common(ranges):
+            self.lack(wrongly)
+
+    def lack(self, ranges: RangeSet) -> None:
+        """The peer has not got these, whatever was known."""
+        self.settled, self.gone = self.settled.without(ranges), self.gone.without(ranges)
 
     def wait(self, first: int, end: int, until_s: float, claimed: bool = False) -> None:
         """Leave these alone for a while. Beyond PEER_RANGES_MAX of them the oldest is forgotten."""

@@ -280,7 +280,7 @@ class Session:
         for answer in answers:
             self._announcer.say(answer)
         for key, ranges in agreed.items():
-            self._sender.track(key).settle(ranges)
+            self._sender.track(key).settle(ranges, self._exchange.gone(key))
         self._effects.append(Opened())
         self._work([key for stream in self._exchange.streams() for key in self._exchange.keys(stream)])
 
@@ -333,8 +333,7 @@ class Session:
             case m.Have():
                 self._peer_has(key, checked_ranges(message.ranges))
             case m.Want():
-                track = self._sender.track(key)
-                track.settled = track.settled.without(checked_ranges(message.ranges))
+                self._sender.track(key).lack(checked_ranges(message.ranges))
             case m.Gone():
                 ranges = checked_ranges(message.ranges)
                 self._peer_has(key, ranges.without(self._disputed(key, ranges)))
@@ -367,6 +366,7 @@ class Session:
         return Report(MORE_THAN_THERE_IS, "not believed", details)
 
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
+        self._sender.track(key).give_up(ranges)
         if self._terms.incoming(key):
             self._hearsay.heard(key, reason, ranges)
 

@@ -223,7 +223,6 @@ def test_who_was_suspended_accuses_nobody_of_what_came_slowly_meanwhile() -> Non
     assert not tokyo.named()
 
 
-
 def test_what_is_written_here_was_lost_and_came_again_is_announced_to_who_could_bring_it_too() -> None:
     """Singapore, whose line was busy, hears that headquarters has brought back what Tokyo's disk had spoiled, and begins none of it."""
     world, chance = World(14), random.Random(14)
@@ -304,3 +303,30 @@ def test_what_was_read_ahead_is_let_go_of_once_another_brings_what_is_before_it(
     assert sender.next(0.0) is None
     [load] = sender.loads(0.0)
     assert load.first == (10 + other) // 2
+
+
+@pytest.mark.parametrize("told", ["as they met", "in the session", "before the session"])
+def test_what_is_here_after_all_is_brought_to_whom_it_was_called_gone(told: str) -> None:
+    """A liar had told headquarters that they were lost, and headquarters told Sydney; then their origin brings them."""
+    world = World(13)
+    hq, sydney = world.station("hq", "hq"), world.station("sydney")
+    key = "containers", Origin("tokyo", 1)
+    wanted = rows(random.Random(13), 20)
+    hq.log.write(key, 10, wanted[10:])
+    if told == "in the session":
+        world.connect("hq", "sydney")
+        world.run(1.0)
+    hq.log.declare_gone(key, 0, 10, "lost")
+    hq.exchange.changed(["containers"])
+    if told != "in the session":
+        met = world.connect("hq", "sydney")
+    world.run(5.0)
+    if told == "before the session":
+        world.cut(met)
+        world.connect("hq", "sydney")
+        world.run(1.0)
+    assert sydney.exchange.gone(key).covers(0, 10)
+    hq.log.write(key, 0, wanted[:10])
+    hq.exchange.changed(["containers"])
+    world.run(5.0)
+    assert [sydney.log.rows[key].get(offset) for offset in range(20)] == wanted
