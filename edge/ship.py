@@ -16,14 +16,12 @@ from edge.storm import StormMode
 from edge.waiting import TellingWaiting
 from intake.serving import Intake
 from intake.watching import Watching
-from streams.memory import share_arenas
 from streams.node.node import Node
 from streams.node.otherdisks import other_disks
 
 
 async def run_ship(settings: ShipSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises Misuse or RetryLater when the node can not start, or what ended a part of it."""
-    share_arenas()
     node = Node(settings.node, process="ship")
     taken, companions = settings.intake, settings.node.companions()
     others = other_disks(node, taken.ack, taken.alone_after_s, taken.when_alone)

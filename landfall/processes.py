@@ -22,18 +22,19 @@ from streams.tables import SettingsTable
 class Process:
     """A process `landfall <name>`: its settings and its main function, each as `module:name`.
 
-    `ends`: it is a tool, whose work is done at some time; one that is asked to end before that has failed.
+    `ends`: it is a tool, whose work is done at some time; one that is asked to end before that has failed. `small`: it spares memory.
     """
 
     settings: str
     run: str
     ends: bool = False
+    small: bool = False
 
 
 PROCESSES = {
-    "ship": Process("edge.settings:ShipSettings", "edge.ship:run_ship"),
-    "port": Process("shore.settings:PortSettings", "shore.port:run_port"),
-    "customer": Process("shore.settings:CustomerSettings", "shore.customer:run_customer"),
+    "ship": Process("edge.settings:ShipSettings", "edge.ship:run_ship", small=True),
+    "port": Process("shore.settings:PortSettings", "shore.port:run_port", small=True),
+    "customer": Process("shore.settings:CustomerSettings", "shore.customer:run_customer", small=True),
     "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
     "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
     "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),
@@ -58,6 +59,8 @@ def run_process(name: str, config: Path | None, **more: Any) -> Any:
             )
         sys.exit(0)
 
+    if PROCESSES[name].small:
+        found("streams.memory:spare_memory")()
     signal.signal(signal.SIGTERM, asked_to_end)  # until the process has a gentler way of its own
     settings = settings_of(name, config)
     to_stderr(name)

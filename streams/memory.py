@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 
 import pyarrow as pa
 
@@ -14,12 +18,28 @@ _ARENA_MAX = -8
 ARENAS = 2
 
 
-def share_arenas() -> None:
-    """From now on threads take their memory from the same ARENAS, Arrow's too: else each keeps what the largest work that it ever did took.
-    To be said before they are started."""
+class _Unwanted(MetaPathFinder):
+    """Finds nothing, and lets nobody else find what is not wanted in this process."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        """See MetaPathFinder. Raises ModuleNotFoundError for what is not wanted."""
+        if name in self._names:
+            raise ModuleNotFoundError(f"{name} is not loaded in this process", name=name)
+
+
+def spare_memory() -> None:
+    """For a process that is to be small, before it does anything else.
+
+    Threads take their memory from the same ARENAS, Arrow's too: else each keeps what the largest work that it ever did took. And pandas is
+    not loaded: Arrow would do so with the first array it makes, where it is installed, and it takes some 55 MiB.
+    """
     if _OPTION is not None:
         _OPTION(_ARENA_MAX, ARENAS)
     pa.set_memory_pool(pa.system_memory_pool())
+    sys.meta_path.insert(0, _Unwanted(frozenset({"pandas"})))
 
 
 def release_arrow() -> None:
