@@ -243,6 +243,13 @@ class Codec(Protocol):
         """
         ...
 
+    def check(self, block: Block) -> pa.StringArray:
+        """The block's topics, each at least once; all that `decode` gives is read and let go again: what passes here can be decoded.
+
+        Raises as `decode`.
+        """
+        ...
+
     def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> TopicRows | None:
         """The rows of this topic alone; None when the block has none of it.
 

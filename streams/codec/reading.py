@@ -18,6 +18,7 @@ from streams.codec.groups import Payload, known_sizes
 from streams.codec.layout import GroupPages, Named
 from streams.codec.pages import PackedColumn
 from streams.codec.parallel import each
+from streams.codec.room import Room
 from streams.codec.texts import Owners, read_texts, take
 from streams.codec.times import Stamps, times_of
 from streams.codec.topics import GroupTopics, joined, read_group, read_names
@@ -26,6 +27,8 @@ from streams.errors import Corrupt
 from streams.records import TOPIC
 
 Task = Callable[[], Any]
+CHECKED_ROWS = 1 << 15
+"""So many rows of a large block, about, are unpacked at once when all are only looked at: some tens of MiB."""
 
 
 def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
@@ -33,23 +36,49 @@ def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
     budget = Budget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory = Directory.read(payload, head)
-    return StoredRows(head, directory, _pages(payload, directory), payload.groups.sizes(range(len(payload.groups))), budget).all_rows()
+    every = range(len(payload.groups))
+    return StoredRows(head, directory, _pages(payload, directory, every), payload.groups.sizes(every), budget).all_rows()
+
+
+def check_rows(head: BlockHead, read: ReadBytes) -> pa.StringArray:
+    """The topics of a block, each at least once, all rows having been read as `read_rows` does, CHECKED_ROWS at a time, and let go.
+
+    Raises Corrupt where that would.
+    """
+    budget = Budget()
+    payload = Payload(read, head.payload_bytes, head.count, budget)
+    directory = Directory.read(payload, head)
+    count = len(payload.groups)
+    at_once = max(1, CHECKED_ROWS // payload.groups.group_rows)
+    taken, parts = np.zeros(head.count, np.bool_), []
+    for first in range(0, count, at_once):
+        budget.room = Room()
+        chosen = range(first, min(first + at_once, count))
+        pages = _pages(payload, directory, chosen)
+        part = StoredRows(head, directory, pages, payload.groups.sizes(chosen), budget)
+        parts.append(part.checked(first * payload.groups.group_rows, taken))
+    if not taken.all():
+        raise Corrupt("two rows of a block have one offset")
+    if (min(part.order_first_ms for part in parts), max(part.order_last_ms for part in parts)) != (head.order_first_ms, head.order_last_ms):
+        raise Corrupt("a block's order times are not those of its header")
+    return pa.concat_arrays([part.topics for part in parts])
 
 
 def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
     """The topics of a block, each at least once, in no particular order; its other columns are not unpacked. Raises Corrupt."""
     budget = Budget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
-    pages, sizes = _pages(payload, Directory.read(payload, head)), payload.groups.sizes(range(len(payload.groups)))
+    every = range(len(payload.groups))
+    pages, sizes = _pages(payload, Directory.read(payload, head), every), payload.groups.sizes(every)
     found = [read_names(group.next(), rows).topics for group, rows in zip(pages, sizes, strict=True)]
     return pa.concat_arrays([topics.texts(budget, np.arange(len(topics))) for topics in found])
 
 
-def _pages(payload: Payload, directory: Directory) -> list[GroupPages]:
-    """Those of every group."""
+def _pages(payload: Payload, directory: Directory, chosen: range) -> list[GroupPages]:
+    """Those of the `chosen` groups."""
     if payload.only is not None:
         return [GroupPages(payload.only, sized=False)]
-    return [GroupPages(group, sized=True) for group in payload.several(directory.spans, range(len(payload.groups)))]
+    return [GroupPages(group, sized=True) for group in payload.several(directory.spans, chosen)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +99,15 @@ class Found:
     named: list[tuple[Named, Any]]
     known: dict[str, Bools]
     has_device_at: Bools | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is kept of rows that were only looked at: their topics, and their first and last order time (UTC ms)."""
+
+    topics: pa.StringArray
+    order_first_ms: int
+    order_last_ms: int
 
 
 class StoredRows:
@@ -94,6 +132,19 @@ class StoredRows:
         topic, *named = self._each(finish)
         columns = dict(zip((column.name for column in self._layout.named), named, strict=True))
         return batch(self._schema, {TOPIC: topic, **stamps.arrays(), **columns}, self._rows)
+
+    def checked(self, first: int, taken: Bools) -> Checked:
+        """Every row is read and let go. They are stored from the `first` place on; the places of their offsets are noted in `taken`, which
+        says it of all rows of the block."""
+        groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
+        names, codes = joined(groups, self._rows, self._room)
+        found = self._found(groups)
+        places = self._room.counted(first, self._rows) if found.places is None else self._within(found.places)
+        taken[places] = True
+        for column, values in found.named:
+            self._finished(column, values, found.known.get(column.name), None)
+        order_at = self._stamps(found, None, places).order_at
+        return Checked(names.texts(self._budget, codes).unique(), int(order_at.min()), int(order_at.max()))
 
     def _next(self) -> list[Reader]:
         """The pages of the next column."""
@@ -158,22 +209,25 @@ class StoredRows:
 
     def _pick(self, places: Ints) -> Ints:
         """The rows that were read, in the order of their offsets."""
-        if places.min() < 0 or places.max() >= self._head.count:
-            raise Corrupt("a row of a block has an offset outside it")
         pick = self._room.full(self._rows, -1, np.int64)
-        pick[places] = self._room.counted(0, self._rows)
+        pick[self._within(places)] = self._room.counted(0, self._rows)
         if self._rows != self._head.count or pick.min() < 0:
             raise Corrupt("two rows of a block have one offset")
         return pick
 
-    def _stamps(self, found: Found, pick: Ints | None) -> Stamps:
-        """Offsets and times, in the order of the offsets."""
+    def _within(self, places: Ints) -> Ints:
+        if places.min() < 0 or places.max() >= self._head.count:
+            raise Corrupt("a row of a block has an offset outside it")
+        return places
+
+    def _stamps(self, found: Found, pick: Ints | None, places: Ints | None = None) -> Stamps:
+        """Offsets and times, in the order of the offsets; with `places`, of these rows alone, in their own order."""
         layout, room, numbers = self._layout, self._room, iter(found.numbers)
         received = next(numbers) if layout.received else np.empty(0, np.int64)
         given = next(numbers) if layout.device else np.empty(0, np.int64)
         other = None if layout.order is None else next(numbers)
         if self._received is not None:
-            received = self._received.all(room)
+            received = self._received.all(room) if places is None else self._received.at(places)
         elif pick is not None:
             received = room.taken(received, pick)
         known = found.has_device_at

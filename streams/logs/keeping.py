@@ -22,14 +22,10 @@ from streams.logs.stamping import NewBlock, Plan, new_blocks, plan_appends
 from streams.logs.tables import INT64_MAX
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
-from streams.records import TOPIC
 from streams.words import Origin, check_stream
 
 Changed = Callable[[frozenset[str]], None]
 Randbits = Callable[[int], int]
-
-DECODED_ALONE_RECORDS = 1 << 17
-"""Blocks from elsewhere of at least so many records are decoded one after another: unpacked, one takes a hundred MiB and more."""
 
 
 class LogKeeper(Protocol):
@@ -278,13 +274,11 @@ class KeptLog(IndexedReader):
             if new:
                 wanted.setdefault(key, RangeSet()).update(new)
                 places.append(place)
-        large = {place: self._to_store(blocks[place]) for place in places if blocks[place].count >= DECODED_ALONE_RECORDS}
-        small = [place for place in places if place not in large]
-        return large | dict(zip(small, self._decoders.map(self._to_store, [blocks[place] for place in small]), strict=True))
+        return dict(zip(places, self._decoders.map(self._to_store, [blocks[place] for place in places]), strict=True))
 
     def _to_store(self, block: Block) -> list[NewBlock]:
         """What is written of a block from elsewhere."""
-        return [NewBlock(block, topic_filter(self._codec.decode(block).column(TOPIC)) if self._codec.knows(block.codec) else None)]
+        return [NewBlock(block, topic_filter(self._codec.check(block)) if self._codec.knows(block.codec) else None)]
 
     def _check_node(self, where: object) -> None:
         openings = self._keeper.book.openings

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from streams import varints
 from streams.block import BLOCK_RECORDS_MAX, Block
-from streams.codec import BlockCodec, groups
+from streams.codec import BlockCodec, groups, reading
 from streams.codec import numbers as packing
 from streams.codec.wire import Ints
 from streams.errors import Corrupt
@@ -35,6 +35,15 @@ ADDRESS_SPACE_BYTES_MAX = 8 << 30
 EXTREMES = (0, 1, 2, 127, 4096, BLOCK_RECORDS_MAX, (1 << 31) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 LIES_EACH = 2
 """How many extremes each field is set to in a short run."""
+
+
+def passes(block: Block) -> bool:
+    """Whether a log would take the block from a peer."""
+    try:
+        CODEC.check(block)
+    except Corrupt:
+        return False
+    return True
 
 
 @dataclass
@@ -51,8 +60,10 @@ class Tally:
         self.tried += 1
         try:
             assert CODEC.decode(block).num_rows == block.count
+            assert passes(block)
         except Corrupt:
             self.refused += 1
+            assert not passes(block), "what can not be decoded passed for good"
         for topic in topics:
             with suppress(Corrupt):
                 found = CODEC.topic_rows(block.head, lambda at, length: block.payload[at : at + length], topic)
@@ -144,6 +155,7 @@ def main() -> None:
     chance, tally = random.Random(seed), Tally()
     blocks = {name: CODEC.encode("containers", SHIP, records) for name, records in samples().items()}
     topics = {name: records.column("topic").unique().to_pylist() for name, records in samples().items()}
+    reading.CHECKED_ROWS = 8192
     groups._verify = lambda data, checksum, what: None  # whoever makes such bytes makes their checksums, too
     before_mib = peak_mib()
     for block in (*map(constant, (14, 22, 900)), *(constant_texts(*shape) for shape in ((4, 15, 1), (1, 50, 9), (1, 4000, 0)))):

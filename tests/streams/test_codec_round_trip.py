@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,14 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.string(): TEXT | st.integers(0, 99_999).map(lambda number: f"TRK-{number:05}"),
 }
 TOPICS = st.sampled_from(["MSKU1234565", "MSKU1234566", "CSQU3054383", "9321483.location", "box é"]) | TEXT.filter(bool)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_parts() -> Iterator[None]:
+    """What is only looked at is looked at in parts of 512 rows."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("streams.codec.reading.CHECKED_ROWS", 512)
+        yield
 
 
 @st.composite
@@ -127,6 +135,7 @@ def test_any_batch_comes_back_exactly(records: pa.RecordBatch, group_rows: int, 
     """All of it, and the rows of some topics alone; as one group and as several."""
     block = Block.from_bytes(BlockCodec(group_rows).encode("containers", SHIP, records).to_bytes())
     decoded = CODEC.decode(block)
+    assert set(CODEC.check(block).to_pylist()) == set(records.column(TOPIC).to_pylist())
     assert bits(decoded) == bits(records)
     assert (block.first, block.count) == (records.column(OFFSET)[0].as_py(), records.num_rows)
     for field in decoded.schema:

@@ -31,6 +31,9 @@ class NewerCodec(BlockCodec):
     def decode(self, block: Block) -> pa.RecordBatch:
         return super().decode(replace(block, codec=CODEC))
 
+    def check(self, block: Block) -> pa.StringArray:
+        return super().check(replace(block, codec=CODEC))
+
     def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> PickedRows | None:
         return super().topic_rows(replace(head, codec=CODEC), read, topic)
 

@@ -37,6 +37,10 @@ class SizedCodec:
         """As the codec does it."""
         return self.codec.decode(block)
 
+    def check(self, block: Block) -> pa.StringArray:
+        """As the codec does it."""
+        return self.codec.check(block)
+
     def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> TopicRows | None:
         """As the codec does it."""
         return self.codec.topic_rows(head, read, topic)
