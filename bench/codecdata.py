@@ -13,7 +13,6 @@ import pyarrow as pa
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from cargo.signals import SIGNALS
 from sim.arrays import DAY_MS
-from sim.faults import GATEWAYS
 from sim.recorded import read_recorded
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
@@ -52,7 +51,7 @@ def simulated(boxes: int, days: int) -> pa.RecordBatch:
         DEVICE: pa.array(sensors.devices).take(pa.array(heard.thing)),
         DEVICE_AT: pa.array(heard.at_ms),
         BODY: pa.nulls(len(heard), pa.string()),
-        "gateway": pa.array(GATEWAYS).take(pa.array(heard.gateway, mask=heard.gateway < 0)),
+        "gateway": pa.array(sensors.world.places.gateways).take(pa.array(heard.gateway, mask=heard.gateway < 0)),
     }
     for name, values in heard.signals.items():
         known = ~np.isnan(values)

@@ -1,8 +1,9 @@
 """How fast the simulator is: readings made as columns, written as payloads, and published until a real Mosquitto has acknowledged them.
 
-`python -m bench.sim [boxes]` makes the voyage of the demo, of larger fleets the first 600,000 readings. Prints one JSON object; `made`
-rates are readings per second of one core's processor time, so that what else runs does not count; `published_per_s` is by the wall, and
-`publisher_cpu_us` the processor time of it.
+`python -m bench.sim [boxes|demo|bench|stress]` makes the story's voyage with so many boxes, or a fleet of docs/simulator.md; at most the
+first 600,000 readings. Prints one JSON object; `made` rates are readings per second of one core's processor time, so that what else runs
+does not count, `world_s` is that of the world before them; `published_per_s` is by the wall, and `publisher_cpu_us` the processor time of
+it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
+from sim.fleets import PRESETS, PresetName, build_fleet
 from sim.publish import Publisher
-from sim.readings import payloads
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
-from sim.stages import INTAKES
 from sim.tape import PIECE_MS, Tape
 from sim.truth import Truth
 from sim.world import build_world
@@ -43,7 +45,7 @@ def made(sensors: Sensors) -> dict[str, float]:
         began_s = time.process_time()
         piece = sensors.heard(since, since + PIECE_MS)
         made_s = time.process_time()
-        payload_bytes += sum(map(len, payloads(piece, sensors.devices)))
+        payload_bytes += sum(map(len, sensors.payloads(piece)))
         columns_s += made_s - began_s
         written_s += time.process_time() - began_s
         readings += len(piece)
@@ -59,8 +61,8 @@ def made(sensors: Sensors) -> dict[str, float]:
 
 def published(sensors: Sensors, folder: Path, port: int) -> dict[str, float]:
     """The tape played flat out, truth included, until so many readings are acknowledged."""
-    doors = {place: IntakeDoor(at=place, port=port) for place in INTAKES}
-    publisher = Publisher(INTAKES, doors, WallClock())
+    places = sensors.world.places.names
+    publisher = Publisher(places, {place: IntakeDoor(at=place, port=port) for place in places}, WallClock())
     tape = Tape(sensors, Truth(folder, sensors), publisher, BEGINS_AT_MS)
     began_s, cpu_s = time.perf_counter(), time.process_time()
     while tape.acknowledged < PUBLISHED_READINGS:
@@ -94,8 +96,14 @@ def answered(port: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    boxes = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
-    sensors = Sensors(build_world(1, boxes, BEGINS_AT_MS), CADENCES["demo"])
+    named = sys.argv[1] if len(sys.argv) > 1 else "2000"
+    began_s = time.process_time()
+    if named.isdigit():
+        sensors = Sensors(build_world(1, int(named), BEGINS_AT_MS), CADENCES["demo"])
+    else:
+        preset = PRESETS[msgspec.convert(named, PresetName)]
+        sensors = Sensors(build_fleet(1, preset, BEGINS_AT_MS), CADENCES[preset.cadence])
+    world_s = round(time.process_time() - began_s, 2)
     port = free_port()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -107,7 +115,7 @@ def main() -> None:
         with subprocess.Popen([program, "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
             try:
                 answered(port)
-                figures = {"boxes": boxes, **made(sensors), **published(sensors, folder, port)}
+                figures = {"boxes": len(sensors.world.boxes), "world_s": world_s, **made(sensors), **published(sensors, folder, port)}
             finally:
                 broker.kill()
     print(

@@ -28,7 +28,8 @@ from cargo.outcome import Outcome, Place
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 from sim.mishaps import batteries_die, devices_fail, discharged_unlisted, gateway_dies, lose, radio_shadow, sockets_trip, stack_falls_aboard
-from sim.trial import SHIP, STORM_MODE_DEG, Trial, Weather
+from sim.storms import Weather
+from sim.trial import SHIP, STORM_MODE_DEG, Trial
 
 JUDGING, CALIBRATING = 1_000_000, 0
 """Where the seeds of the voyages that judge and of those that calibrate begin."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +13,7 @@ from faker.providers import BaseProvider
 from sim.identity import customer_id
 
 Colour = tuple[int, int, int]
+Role = Literal["shipper", "consignee"]
 _COLOURS: tuple[Colour, ...] = (
     (148, 103, 189), (23, 190, 207), (255, 127, 14), (188, 143, 103), (127, 199, 127), (214, 97, 107),
     (100, 149, 237), (205, 133, 63), (218, 112, 214), (107, 142, 35), (70, 130, 180), (240, 128, 128),
@@ -24,7 +27,7 @@ class Customer:
     id: str
     name: str
     colour: Colour
-    role: Literal["shipper", "consignee"]
+    role: Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,40 @@ class CargoWords:
         return str(self._faker.cargo(goods.name))
 
 
+class Invention:
+    """Companies and ships by Faker, of one seed; none twice, and none of those `taken` (customers' ids)."""
+
+    def __init__(self, seed: int, taken: set[str]) -> None:
+        self._faker = Faker("en_US")
+        self._faker.seed_instance(seed)
+        self._taken, self._colours = taken, deque(_COLOURS)
+
+    def customer(self, role: Role, ending: str = "") -> Customer:
+        """Somebody's firm; with `ending` a family's, so named."""
+        while True:
+            name = f"{self._faker.last_name()}{ending}" if ending else self._faker.company()
+            if (identity := customer_id(name)) not in self._taken:
+                self._taken.add(identity)
+                colour = self._colours[0]
+                self._colours.rotate(-1)
+                return Customer(identity, name, colour, role)
+
+    def carrier(self) -> str:
+        """A shipping company's family name, four plain letters at least."""
+        return self._another(self._faker.last_name)
+
+    def ship(self, carrier: str) -> str:
+        """A name for one of its ships."""
+        return f"{carrier} {self._another(self._faker.first_name)}"
+
+    def _another(self, make: Callable[[], str]) -> str:
+        while True:
+            name = make()
+            if len(name) > 3 and name.isalpha() and name.isascii() and name not in self._taken:
+                self._taken.add(name)
+                return name
+
+
 @dataclass(frozen=True, slots=True)
 class Companies:
     """Every company of one seed, by the part it plays; the lists hold no company twice."""
@@ -98,20 +135,7 @@ class Companies:
 
 def companies(seed: int) -> Companies:
     """The companies of `seed`: four by name, fifteen by Faker, all ids different."""
-    faker = Faker("en_US")
-    faker.seed_instance(seed)
-    taken = {customer.id for customer in (DUCKWORKS, KANTO, MERLION, SOUTHERN)}
-    colours = list(_COLOURS)
-
-    def invent(role: Literal["shipper", "consignee"], ending: str = "") -> Customer:
-        while True:
-            name = f"{faker.last_name()}{ending}" if ending else faker.company()
-            if (identity := customer_id(name)) not in taken:
-                taken.add(identity)
-                colour = colours.pop(0)
-                colours.append(colour)
-                return Customer(identity, name, colour, role)
-
+    invent = Invention(seed, {customer.id for customer in (DUCKWORKS, KANTO, MERLION, SOUTHERN)}).customer
     return Companies(
         tokyo=(KANTO, invent("shipper"), invent("shipper")),
         singapore=(MERLION, invent("shipper"), invent("shipper")),

@@ -38,6 +38,8 @@ class Consignment:
     dry: tuple[Goods, ...] = DRY_GOODS
     chilled: tuple[Goods, ...] = CHILLED_GOODS
     """Empty: no reefers in it."""
+    carrier: str = "BB"
+    """With what the numbers of its bookings begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _booking(number: int, index: int, group: Consignment, goods: tuple[Goods, ..
 
     chosen = goods[pick("goods", len(goods))]
     return Booking(
-        reference=f"BB{7_310_000 + number * 37}",
+        reference=f"{group.carrier}{7_310_000 + number * 37}",
         consignment=index,
         shipper=group.shippers[pick("shipper", len(group.shippers))],
         consignee=group.consignees[number % len(group.consignees)],

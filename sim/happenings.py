@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Floats, Ints
+from sim.chance import Chance
 from sim.reefers import Power
 from sim.stages import State
 from sim.world import FALL_MS, World
@@ -118,13 +119,22 @@ def _knocks(world: World, gathered: _Gathered) -> None:
 
 
 def _falls(world: World, gathered: _Gathered) -> None:
-    """Three messages from each box: it slides and strikes the next stack, it falls, it hits the water; then nothing more."""
-    boxes = np.array(world.fallen)
-    at_ms = np.array(world.falls_at_ms)
-    chance = world.chance
-    slides_g, hits_g = chance.between("slide g", 4.4, 7.0, boxes), chance.between("hit g", 7.5, 12.0, boxes)
-    tilt, turned = chance.between("slide tilt", 32, 48, boxes), chance.between("fall tilt", 70, 130, boxes)
-    falls_ms = chance.between("fall ms", FALL_MS - 300, FALL_MS, boxes)
+    """Up to three messages from each box: it slides and strikes the next stack, it falls, it hits the water; then nothing more."""
+    for felt in ("shock", "shock and fall"):
+        losses = [loss for loss in world.losses if loss.felt == felt]
+        boxes, at_ms = np.array([loss.box for loss in losses], dtype=np.int64), np.array([loss.at_ms for loss in losses], dtype=np.int64)
+        _slide(world.chance, boxes, at_ms, gathered)
+        if felt == "shock and fall":
+            _fall(world.chance, boxes, at_ms, gathered)
+
+
+def _slide(chance: Chance, boxes: Ints, at_ms: Ints, gathered: _Gathered) -> None:
+    slides_g, tilt = chance.between("slide g", 4.4, 7.0, boxes), chance.between("slide tilt", 32, 48, boxes)
     gathered.add(boxes, at_ms, shock_g=np.round(slides_g, 1), tilt_deg=np.round(tilt, 1), motion=1.0)
+
+
+def _fall(chance: Chance, boxes: Ints, at_ms: Ints, gathered: _Gathered) -> None:
+    hits_g, turned = chance.between("hit g", 7.5, 12.0, boxes), chance.between("fall tilt", 70, 130, boxes)
+    falls_ms = chance.between("fall ms", FALL_MS - 300, FALL_MS, boxes)
     gathered.add(boxes, at_ms + FALL_MS - 100, free_fall_ms=np.round(falls_ms), tilt_deg=np.round(turned, 1), motion=1.0)
     gathered.add(boxes, at_ms + FALL_MS + SECOND_MS // 2, shock_g=np.round(hits_g, 1), motion=1.0)

@@ -10,10 +10,9 @@ import msgspec
 import numpy as np
 
 from cargo.registry import BookedContainer, Booking, Custody, Customer, LoadList, Port, RegistryValue, Ship, Story, Stowed
-from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS
-from sim.places import PORTS
-from sim.stages import INTAKES, State
-from sim.story import chapters
+from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Ints
+from sim.consignments import Booking as Booked
+from sim.stages import State
 from sim.stowage import slot_text, stacks_of
 from sim.voyages import Call
 from sim.world import World
@@ -48,10 +47,10 @@ def paperwork(world: World, pile_ms: int = HOUR_MS) -> list[Paper]:
     """
     begins_at_ms = world.timeline.begins_at_ms
     papers = [
-        *(_paper(begins_at_ms, "customer", who.id, Customer(who.name, who.colour, who.role)) for who in world.companies.all),
+        *(_paper(begins_at_ms, "customer", who.id, Customer(who.name, who.colour, who.role)) for who in world.customers),
         *(
             _paper(begins_at_ms, "port", port.locode, Port(port.locode, port.name, port.latitude_deg, port.longitude_deg, port.radius_nm))
-            for port in PORTS.values()
+            for port in world.ports
         ),
         *_ships(world),
         *_bookings(world),
@@ -68,7 +67,7 @@ def _paper(ready_at_ms: int, kind: str, identity: str, value: RegistryValue, wri
 
 
 def _ships(world: World) -> Iterator[Paper]:
-    capacity = sum(len(stack.slots) for stack in stacks_of(world.groups))
+    capacity = sum(len(stack.slots) for stack in stacks_of(world.hull))
     for voyage in world.timeline.voyages:
         ship = voyage.ship
         value = Ship(ship.imo, ship.name, ship.call_sign, ship.mmsi, ship.flag, capacity)
@@ -78,21 +77,24 @@ def _ships(world: World) -> Iterator[Paper]:
 def _bookings(world: World) -> Iterator[Paper]:
     """Each booking when it is made, its boxes' spans open; and again when the strippings are planned."""
     boxes, begins_at_ms = world.boxes, world.timeline.begins_at_ms
-    for index, booking in enumerate(world.bookings):
-        mine = np.flatnonzero(boxes.booking == index).tolist()
+    ashore_at_ms = world.stages.begins(State.QUAY)
+    in_order = np.argsort(boxes.booking, kind="stable")
+    ends = np.searchsorted(boxes.booking[in_order], np.arange(len(world.bookings)), "right")
+    for booking, mine in zip(world.bookings, np.split(in_order, ends[:-1]), strict=True):
         leg = world.consignments[booking.consignment].legs[0]
         call = world.timeline.voyages[leg.voyage].calls[leg.loads - 1]
-        appears_at_ms = min(int(world.stages.begins(State.QUAY)[box]) for box in mine)
+        appears_at_ms = int(ashore_at_ms[mine].min())
         made_at_ms = begins_at_ms if call.number == 1 else max(begins_at_ms, appears_at_ms - BOOKED_BEFORE_MS)
-        yield _paper(made_at_ms, "booking", booking.reference, _booking(world, index, mine, ended=False))
-        if any(boxes.stripped_at_ms[box] < world.timeline.ends_at_ms for box in mine):
-            yield _paper(call.departs_at_ms + END_PLANNED_AFTER_MS, "booking", booking.reference, _booking(world, index, mine, ended=True))
+        yield _paper(made_at_ms, "booking", booking.reference, _booking(world, booking, mine, ended=False))
+        if (boxes.stripped_at_ms[mine] < world.timeline.ends_at_ms).any():
+            planned_at_ms = call.departs_at_ms + END_PLANNED_AFTER_MS
+            yield _paper(planned_at_ms, "booking", booking.reference, _booking(world, booking, mine, ended=True))
 
 
-def _booking(world: World, index: int, mine: list[int], *, ended: bool) -> Booking:
-    booking, boxes = world.bookings[index], world.boxes
+def _booking(world: World, booking: Booked, mine: Ints, *, ended: bool) -> Booking:
+    boxes = world.boxes
     spans = []
-    for box in mine:
+    for box in mine.tolist():
         until = int(boxes.stripped_at_ms[box])
         known = ended and until < NEVER_MS
         spans.append(BookedContainer(boxes.numbers[box], int(boxes.stuffed_at_ms[box]), until if known else None))
@@ -144,7 +146,8 @@ def _aboard(world: World, voyage: int, call: Call) -> dict[str, Stowed]:
         number = world.boxes.numbers[box]
         slot = slot_text(int(world.stages.slot[box, column[box]]))
         pol, pod = calls[leg.loads - 1].locode, calls[leg.discharges - 1].locode
-        aboard[number] = Stowed(number, slot, world.boxes.size_types[box], pol, pod, booking.reference)
+        tracker = bool(world.boxes.tracker[box])
+        aboard[number] = Stowed(number, slot, world.boxes.size_types[box], pol, pod, booking.reference, tracker)
     return aboard
 
 
@@ -153,7 +156,7 @@ def _custody(world: World, pile_ms: int) -> Iterator[Paper]:
     begins_at_ms = world.timeline.begins_at_ms
     for stage in world.stages.each():
         if stage.state in (State.QUAY, State.SHIP, State.ROAD):
-            at = "delivered" if stage.state is State.ROAD else INTAKES[stage.place]
+            at = "delivered" if stage.state is State.ROAD else world.places.names[stage.place]
             first = stage.from_at_ms < begins_at_ms + HOUR_MS
             piled_at_ms = begins_at_ms if first else -(-stage.from_at_ms // pile_ms) * pile_ms
             writing_ms = 0 if first else max(0, min(WRITING_MS, world.timeline.ends_at_ms - piled_at_ms))
@@ -161,6 +164,6 @@ def _custody(world: World, pile_ms: int) -> Iterator[Paper]:
 
 
 def _chapters(world: World) -> Iterator[Paper]:
-    for chapter in chapters(world.timeline):
+    for chapter in world.chapters:
         value = Story(chapter.title, chapter.text, chapter.look, chapter.told_at_ms)
         yield _paper(chapter.told_at_ms, "story", chapter.id, value)

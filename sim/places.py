@@ -1,8 +1,16 @@
-"""The ports of the story: where they are and how far their yards' gateways and geofences reach."""
+"""Ports, where they are and how far their geofences reach; and who may hear a box: ships and quays, each with its gateways."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sim.arrays import Ints
+
+SHIP_GATEWAYS = 6
+QUAY_GATEWAYS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +40,46 @@ PORTS: dict[str, Port] = {
         Port("GBLON", "London", 51.5030, 0.4900, 15.0, has_quay=False),
     )
 }
+"""The ports of the story."""
 QUAYS: tuple[str, ...] = tuple(locode for locode, port in PORTS.items() if port.has_quay)
-"""The ports with an intake of their own, in a fixed order."""
+"""Those of them with an intake of their own, in a fixed order."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Who may hear a box in one world: its ships (IMO numbers, in the order of their voyages), then the quays (UN/LOCODEs).
+
+    A place is an index into `names`, a gateway one into `gateways`.
+    """
+
+    ships: tuple[str, ...]
+    quays: tuple[Port, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """`ship/<IMO number>` and `quay/<UN/LOCODE>`: their intakes."""
+        return *(f"ship/{imo}" for imo in self.ships), *(f"quay/{port.locode}" for port in self.quays)
+
+    def quay_of(self, locode: str) -> int:
+        """The place of the quay of a port. Raises ValueError when the carrier has none there."""
+        return self.names.index(f"quay/{locode}")
+
+    @cached_property
+    def yards(self) -> tuple[Port | None, ...]:
+        """The port of each place; None for ships."""
+        return *(None for _ in self.ships), *self.quays
+
+    @cached_property
+    def gateways(self) -> tuple[str, ...]:
+        """Every gateway's name. The last of a quay's is the mobile network's, which hears the shops."""
+        of_each = zip(self.names, self._gateways_of_each(), strict=True)
+        return tuple(f"{name.split('/')[1]}-GW-{number}" for name, count in of_each for number in range(1, 1 + count))
+
+    @cached_property
+    def first_gateway(self) -> Ints:
+        """The first gateway of each place."""
+        counts = self._gateways_of_each()
+        return np.cumsum([0, *counts[:-1]])
+
+    def _gateways_of_each(self) -> list[int]:
+        return [SHIP_GATEWAYS] * len(self.ships) + [QUAY_GATEWAYS] * len(self.quays)

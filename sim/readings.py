@@ -11,7 +11,6 @@ import orjson
 
 from cargo.signals import SIGNALS
 from sim.arrays import Flags, Floats, Ints
-from sim.faults import GATEWAYS
 
 MEASURED: tuple[str, ...] = tuple(name for name, signal in SIGNALS.items() if signal.type != "text")
 """The signals that are numbers or flags, in their fixed order."""
@@ -23,8 +22,8 @@ class Readings:
     """Readings in the order in which they are heard; arrays of one length n.
 
     `at_ms`: by the device's own clock; `heard_at_ms`: the true time at which the intake hears it (both UTC ms). `thing`: an index into
-    `Sensors.topics`. `intake`: an index into `INTAKES`. `gateway`: an index into `GATEWAYS`, or -1. `repeat`: the device sends it again.
-    `signals`: only those that occur; NaN where a reading does not carry one; flags are 0.0 and 1.0.
+    `Sensors.topics`. `intake` and `gateway`: indices into the names and gateways of the world's `Places`, no gateway being -1. `repeat`:
+    the device sends it again. `signals`: only those that occur; NaN where a reading does not carry one; flags are 0.0 and 1.0.
     """
 
     heard_at_ms: Ints
@@ -66,16 +65,16 @@ def concatenated(parts: Sequence[Readings]) -> Readings:
     )
 
 
-def payloads(readings: Readings, devices: Sequence[str]) -> list[bytes]:
+def payloads(readings: Readings, devices: Sequence[str], gateways: Sequence[str]) -> list[bytes]:
     """The MQTT payload of each reading (ARCHITECTURE.md): UTF-8 JSON with `device`, `at`, `gateway` and the signals it carries.
 
-    `devices`: the device of each thing.
+    `devices`: the device of each thing; `gateways`: the name of each.
     """
-    things, times, gateways = readings.thing.tolist(), readings.at_ms.tolist(), readings.gateway.tolist()
+    things, times = readings.thing.tolist(), readings.at_ms.tolist()
     rows: list[dict[str, Any]] = [{"device": devices[thing], "at": at_ms} for thing, at_ms in zip(things, times, strict=True)]
-    for row, gateway in zip(rows, gateways, strict=True):
+    for row, gateway in zip(rows, readings.gateway.tolist(), strict=True):
         if gateway >= 0:
-            row["gateway"] = GATEWAYS[gateway]
+            row["gateway"] = gateways[gateway]
     for name, values in readings.signals.items():
         carried = np.flatnonzero(~np.isnan(values))
         typed: list[float] = values[carried].astype(_DTYPES[SIGNALS[name].type]).tolist()

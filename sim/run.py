@@ -24,12 +24,9 @@ from sim.paperwork import paperwork
 from sim.progress import Progress, load_progress, save_progress
 from sim.publish import Publisher
 from sim.sensors import Sensors
-from sim.settings import CADENCES, SimSettings
-from sim.stages import INTAKES
-from sim.story import chapters
+from sim.settings import SimSettings
 from sim.tape import Tape
 from sim.truth import Truth
-from sim.world import build_world
 from streams.clock import Clock, WallClock
 from streams.link.door import AppendDoor
 from streams.listening import listening
@@ -55,22 +52,22 @@ class Simulation:
         if fresh:
             begin_anew(settings.data)
         self._story = settings.story()
-        world = build_world(settings.seed, settings.boxes, settings.begins_at_ms)
+        world = settings.world()
         progress = load_progress(self._path, self._story) or Progress(
             self._story, settings.begins_at_ms, 0, Setting(settings.speed, paused=False)
         )
-        self.sensors = Sensors(world, CADENCES[settings.cadence])
+        self.sensors = Sensors(world, settings.reporting())
         self._truth = Truth(settings.data / "truth", self.sensors)
         self._truth.begin()
         times = world.timeline
-        self.clock = StoryClock(times.ends_at_ms, chapters(times), progress.fleet_at_ms, progress.setting, self._wall, hold=hold)
+        self.clock = StoryClock(times.ends_at_ms, world.chapters, progress.fleet_at_ms, progress.setting, self._wall, hold=hold)
         self.metrics, told = Metrics("sim"), settings.metrics
         door = AppendDoor(told.url, told.token.get_secret_value(), DOOR_TIMEOUT_S) if told else None
         self.teller = Teller(door, self.metrics, self.clock, told.every_s if told else NEVER_S, self._standing)
         papers = paperwork(world, self.sensors.cadence.report_ms)
         self.clerk = Clerk(papers, settings.api, progress.papers, self._report) if settings.api else None
-        doors, listens = {one.at: one for one in settings.intakes}, settings.listening > 0
-        self._publisher = Publisher(INTAKES, doors, self._wall, self._report, listens=listens)
+        listens = settings.listening > 0
+        self._publisher = Publisher(world.places.names, settings.doors(), self._wall, self._report, listens=listens)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
         self._listening = Listening(self.sensors, self._truth, settings.listening, progress.fleet_at_ms) if listens else None
         self._acknowledged_ms = progress.fleet_at_ms

@@ -1,4 +1,4 @@
-"""The sea, the air and how the ships move in them: smooth seeded processes of time, and the storm off Sydney."""
+"""The sea, the air and how the ships move in them: smooth seeded processes of time, and the storms of each voyage."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ KNOT_MS = 6 * HOUR_MS
 """Weather is drawn anew every so often and changes smoothly in between."""
 ROLLING_DEG = 10.0
 """Beyond this a ship reports her motion every minute."""
-STORM_HOURS = np.array([-9.0, -6.0, -0.5, -1 / 60, 0.0, 4 / 60, 0.5, 4.0, 9.0])
-STORM_ROLL_DEG = np.array([0.0, 9.0, 13.0, 14.0, 26.5, 25.0, 14.0, 9.5, 0.0])
-"""Roll around the loss: heavy weather, then a parametric roll that doubles within a minute (DOMAIN.md 6)."""
 
 
 def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = KNOT_MS) -> Floats:
@@ -26,17 +23,21 @@ def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = 
 
 
 def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
-    """The largest roll of a ship in the minute around each instant: below 0.5° at a berth, 2 to 8° at sea, 26° when the boxes fall."""
+    """The largest roll of a ship in the minute around each instant: below 0.5° at a berth, 2 to 8° at sea, more in her storms."""
     ship = times.voyages[voyage]
     calm = 2.0 + 6.0 * smooth(chance, "sea state", voyage, at_ms) ** 2
-    at_sea = calm if voyage else np.maximum(calm, np.interp((at_ms - times.falls_at_ms) / HOUR_MS, STORM_HOURS, STORM_ROLL_DEG))
+    at_sea = calm
+    for storm in ship.storms:
+        at_sea = np.maximum(at_sea, storm.roll_at(at_ms))
     return np.where(ship.moored(at_ms), 0.4 * calm / 8.0, at_sea)
 
 
 def wind_ms(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
-    """Wind in m/s: 2 to 14, and 24 in the storm."""
-    breeze = 2.0 + 12.0 * smooth(chance, "wind", voyage, at_ms)
-    return breeze if voyage else np.maximum(breeze, np.interp((at_ms - times.falls_at_ms) / HOUR_MS, STORM_HOURS, STORM_ROLL_DEG * 0.9))
+    """Wind in m/s: 2 to 14, and more in storms."""
+    wind = 2.0 + 12.0 * smooth(chance, "wind", voyage, at_ms)
+    for storm in times.voyages[voyage].storms:
+        wind = np.maximum(wind, storm.wind_at(at_ms))
+    return wind
 
 
 def air_c(chance: Chance, latitude_deg: Floats, longitude_deg: Floats, at_ms: Ints) -> Floats:

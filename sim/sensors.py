@@ -10,13 +10,12 @@ import numpy as np
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
 from sim.happenings import happenings_of
-from sim.places import PORTS
-from sim.readings import Readings, concatenated
+from sim.readings import Readings, concatenated, payloads
 from sim.reefers import air, defrosting, power_of
 from sim.sea import ROLLING_DEG, air_c, environment, location, roll_amplitude_deg
 from sim.settings import Cadence
-from sim.stages import INTAKES, State
-from sim.world import World
+from sim.stages import State
+from sim.world import Outage, World
 
 AFTER_OUTAGE_MS = 2 * MINUTE_MS
 """Within this time of a gateway's return the boxes send what they kept."""
@@ -25,12 +24,11 @@ DECK_TIER = 82
 POSITION = ("latitude_deg", "longitude_deg", "accuracy_m")
 _HEARD = np.isin(np.arange(len(State)), (State.QUAY, State.SHIP, State.SHOP))
 """By state: whether an intake is within hearing."""
-_YARDS = [PORTS[intake.split("/")[1]] if intake.startswith("quay/") else None for intake in INTAKES]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """Devices at this intake (an index into `INTAKES`) are asked to report every `every_ms` from `since_ms` on, before `until_ms`."""
+    """Devices at this intake (a place of the world) are asked to report every `every_ms` from `since_ms` on, before `until_ms`."""
 
     since_ms: int
     until_ms: int
@@ -74,6 +72,10 @@ class Sensors:
         keys = (made.repeat, made.at_ms, made.thing, made.heard_at_ms)
         return made.taken(within[np.lexsort([key[within] for key in keys])])
 
+    def payloads(self, readings: Readings) -> list[bytes]:
+        """The MQTT payload of each reading."""
+        return payloads(readings, self.devices, self.world.places.gateways)
+
     def asked(self, span: Span, boxes: Ints) -> Readings:
         """What `boxes` report because they were asked to, beside their regular reports: those on deck of the span's ship, whose gateway
         hears them. Without a position: GNSS costs a battery too much for that."""
@@ -90,19 +92,27 @@ class Sensors:
         due &= (past != 0) | self._rests(box, column, tick, at_ms)
         box, at_ms, column, tick = box[due], at_ms[due], column[due], tick[due]
         signals = self._measured(box, tick, at_ms, column) | {name: np.full(len(box), np.nan) for name in POSITION}
-        made, outage = self._of_boxes(box, at_ms, column, signals), self.faults.outage
-        out = (made.gateway == outage.gateway) & (outage.from_at_ms <= at_ms) & (at_ms < outage.until_at_ms)
+        made, out = self._of_boxes(box, at_ms, column, signals), np.zeros(len(box), dtype=np.bool_)
+        for outage in self.world.outages:
+            out |= (made.gateway == outage.gateway) & (outage.from_at_ms <= at_ms) & (at_ms < outage.until_at_ms)
         return made.taken(np.flatnonzero(~out)[np.argsort(at_ms[~out], kind="stable")])
 
     def _reach_ms(self, from_at_ms: int, until_at_ms: int) -> int:
         """How long before it was heard a reading of this span may have been made."""
-        outage = self.faults.outage
-        back = outage.from_at_ms < until_at_ms and from_at_ms < outage.until_at_ms + AFTER_OUTAGE_MS + REPEAT_WITHIN_MS
-        return REPEAT_WITHIN_MS + (outage.until_at_ms - outage.from_at_ms + AFTER_OUTAGE_MS if back else 0)
+        back = (
+            outage.until_at_ms - outage.from_at_ms + AFTER_OUTAGE_MS
+            for outage in self.world.outages
+            if outage.from_at_ms < until_at_ms and from_at_ms < outage.until_at_ms + AFTER_OUTAGE_MS + REPEAT_WITHIN_MS
+        )
+        return REPEAT_WITHIN_MS + max(back, default=0)
 
     def _delayed(self, made: Readings) -> Readings:
-        """Readings made during the gateway's outage are heard after it, if the device can still send them."""
-        outage = self.faults.outage
+        """Readings made during a gateway's outage are heard after it, if the device can still send them."""
+        for outage in self.world.outages:
+            made = self._kept_back(made, outage)
+        return made
+
+    def _kept_back(self, made: Readings, outage: Outage) -> Readings:
         out = (made.gateway == outage.gateway) & (outage.from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < outage.until_at_ms)
         if not out.any():
             return made
@@ -146,13 +156,13 @@ class Sensors:
         return self._of_boxes(box, at_ms, column, self._measured(box, tick, at_ms, column))
 
     def _rests(self, box: Ints, column: Ints, tick: Ints, at_ms: Ints) -> Flags:
-        """Dry boxes at sea leave out all but every n-th report."""
-        every = self.cadence.dry_at_sea_every
+        """Dry boxes at sea leave out all but every n-th report, reefers all but every m-th anywhere."""
         place = self.world.stages.place[box, column]
         sails = np.zeros(len(box), dtype=np.bool_)
         for index, voyage in enumerate(self.world.timeline.voyages):
             sails |= (place == index) & ~voyage.moored(at_ms)
-        rests: Flags = sails & ~self.world.boxes.reefer[box] & (tick % every != box % every)
+        every = np.where(self.world.boxes.reefer[box], self.cadence.reefer_every, np.where(sails, self.cadence.dry_at_sea_every, 1))
+        rests: Flags = tick % every != box % every
         return rests
 
     def _hears(self, box: Ints, column: Ints, at_ms: Ints) -> Flags:
@@ -222,7 +232,7 @@ class Sensors:
         shop = stages.state[box, column] == State.SHOP
         away_deg = np.where(shop, 0.06, 0.004)
         latitude, longitude = 5e-5 * chance.normal("fix north", box, at_ms), 5e-5 * chance.normal("fix east", box, at_ms)
-        for index, yard in enumerate(_YARDS):
+        for index, yard in enumerate(self.world.places.yards):
             here = np.flatnonzero(place == index)
             if not len(here):
                 continue

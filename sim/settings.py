@@ -11,7 +11,10 @@ from pydantic import Field, SecretStr
 
 from hq.running import WorkSettings
 from sim.arrays import HOUR_MS, MINUTE_MS
-from sim.stages import INTAKES
+from sim.fleets import PRESETS, PresetName, build_fleet
+from sim.places import Places
+from sim.voyages import STORY
+from sim.world import World, build_world
 from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, Token, between, repeated
 
 BEGINS_AT_MS = 1_777_593_600_000
@@ -23,9 +26,11 @@ BOXES_MIN, BOXES_MAX = 40, 20_000
 
 
 class Cadence(SettingsTable):
-    """How often things report, in ms: boxes; dry boxes at sea, `dry_at_sea_every` times as seldom; ships, and ships that roll hard."""
+    """How often things report, in ms: boxes; of them reefers `reefer_every` times as seldom, dry boxes at sea `dry_at_sea_every` times;
+    every `gnss_every`-th report has a position; ships, and ships that roll hard."""
 
     report_ms: int = Field(default=HOUR_MS, gt=0)
+    reefer_every: int = Field(default=1, ge=1)
     dry_at_sea_every: int = Field(default=2, ge=1)
     gnss_every: int = Field(default=6, ge=1)
     location_ms: int = Field(default=15 * MINUTE_MS, gt=0)
@@ -36,14 +41,19 @@ class Cadence(SettingsTable):
 CADENCES: dict[str, Cadence] = {
     "demo": Cadence(),
     "short": Cadence(report_ms=6 * HOUR_MS, dry_at_sea_every=2, gnss_every=2, location_ms=30 * MINUTE_MS, environment_ms=HOUR_MS),
+    "domain": Cadence(report_ms=15 * MINUTE_MS, reefer_every=4, dry_at_sea_every=96, gnss_every=24),
+    "hourly": Cadence(dry_at_sea_every=1),
 }
-"""`demo`: DOMAIN.md 6, dry boxes at sea every 2 h. `short`: the same story with a tenth of the readings per box, for end-to-end tests."""
+"""`domain`: DOMAIN.md 6, reefers every hour, dry boxes every quarter of one on land and once a day at sea. `hourly`: all every hour, for
+load. `demo`: the story's, hourly, dry boxes at sea every 2 h. `short`: the same story with a tenth of the readings per box, for end-to-end
+tests."""
 
 
 class IntakeDoor(SettingsTable):
-    """An MQTT intake: `at` is `ship/<IMO number>` or `quay/<UN/LOCODE>`; with `tls_ca` (a PEM file) the connection is TLS."""
+    """An MQTT intake: `at` is `ship/<IMO number>` or `quay/<UN/LOCODE>`, or `*` for every place that has none of its own; with `tls_ca` (a
+    PEM file) the connection is TLS."""
 
-    at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5})$", examples=["ship/9321483", "quay/JPTYO"])
+    at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5}|\*)$", examples=["ship/9321483", "quay/JPTYO", "*"])
     host: Host = "127.0.0.1"
     port: int = Field(default=1883, gt=0, lt=65536)
     username: str = ""
@@ -77,8 +87,13 @@ class SimSettings(SettingsTable):
     metrics: MetricsDoor | None = None
     """None: nobody is told."""
     seed: int = Field(default=1, ge=0)
+    preset: Literal["story", PresetName] = "story"
+    """`story`: the demo's. The others are fleets of DOMAIN.md 6, three weeks long: 6 ships with 2,000 boxes each, 30 with 10,000, 1 with
+    24,000 (docs/simulator.md)."""
     boxes: int = Field(default=2_000, ge=BOXES_MIN, le=BOXES_MAX)
+    """Of the story: a fleet has as many as its preset says."""
     cadence: Literal["demo", "short"] = "demo"
+    """Of the story, too."""
     listening: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
     """The share of boxes whose trackers do as the ship's node asks (docs/storm-mode.md): what they report then depends on when it asks."""
     begins_at_ms: int = BEGINS_AT_MS
@@ -95,7 +110,9 @@ class SimSettings(SettingsTable):
     @between
     def _has_an_intake_everywhere(self) -> Iterator[Problem]:
         there = [one.at for one in self.intakes if one.is_sound("at")]
-        missing = [at for at in INTAKES if at not in there]
+        if "*" in there or not self.is_sound("preset"):
+            return
+        missing = [at for at in self.places.names if at not in there]
         if len(missing) > len(self.intakes) - len(there):  # else what is wrong may be what is missing
             yield Problem(("intakes",), f"there is none at {', '.join(missing)}", "write an [[intakes]] for each")
 
@@ -103,7 +120,28 @@ class SimSettings(SettingsTable):
         """What makes the story what it is, in words: how far it has come means something to this very story alone."""
         begins = datetime.fromtimestamp(self.begins_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         listening = f", {self.listening:g} listening" if self.listening else ""
-        return f"seed {self.seed}, {self.boxes} boxes, {self.cadence}, from {begins}{listening}"
+        told = f"{self.boxes} boxes, {self.cadence}" if self.preset == "story" else f"the {self.preset} fleet"
+        return f"seed {self.seed}, {told}, from {begins}{listening}"
+
+    @property
+    def places(self) -> Places:
+        """Who hears the boxes."""
+        return STORY if self.preset == "story" else PRESETS[self.preset].places
+
+    def world(self) -> World:
+        """What is simulated. Raises Misuse when a ship is too small for her boxes."""
+        if self.preset == "story":
+            return build_world(self.seed, self.boxes, self.begins_at_ms)
+        return build_fleet(self.seed, PRESETS[self.preset], self.begins_at_ms)
+
+    def reporting(self) -> Cadence:
+        """How often everything in it reports."""
+        return CADENCES[self.cadence if self.preset == "story" else PRESETS[self.preset].cadence]
+
+    def doors(self) -> dict[str, IntakeDoor]:
+        """The intake of each place."""
+        given = {one.at: one for one in self.intakes}
+        return {name: given.get(name) or given["*"] for name in self.places.names}
 
     @property
     def progress(self) -> Path:

@@ -9,12 +9,8 @@ from enum import IntEnum
 import numpy as np
 
 from sim.arrays import NEVER_MS, Ints
-from sim.places import QUAYS
-from sim.voyages import SHIPS
 
 STAGES_MAX = 8
-INTAKES: tuple[str, ...] = (*(f"ship/{ship.imo}" for ship in SHIPS), *(f"quay/{locode}" for locode in QUAYS))
-"""Who may hear a box: the ships, in the order of `SHIPS`, then the quays. A place in `Stages` is an index into it."""
 NOWHERE = -1
 
 
@@ -32,14 +28,9 @@ class State(IntEnum):
     LOST = 5
 
 
-def quay_of(locode: str) -> int:
-    """The place of the quay of a port. Raises ValueError when the carrier has none there."""
-    return INTAKES.index(f"quay/{locode}")
-
-
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of one box: [from, until) in UTC ms, its place an index into `INTAKES` or `NOWHERE`, its slot 0 when not on a ship."""
+    """One stage of one box: [from, until) in UTC ms, its place one of its world's `Places` or `NOWHERE`, its slot 0 when not on a ship."""
 
     box: int
     state: State

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from streams.errors import Misuse
 
-HOLD_TIERS = tuple(range(2, 14, 2))
-DECK_TIERS = tuple(range(82, 92, 2))
-PLUG_TIERS = DECK_TIERS[:3]
-STERN_TIERS = DECK_TIERS[:4]
-DECK_ROWS = tuple(range(13))
-HOLD_ROWS = tuple(range(11))
-PLUG_ROWS = tuple(range(9))
+FIRST_HOLD_TIER, FIRST_DECK_TIER = 2, 82
+STERN_TIERS = tuple(range(82, 90, 2))
 STERN_ROWS = (12, 10)
-"""The two outermost rows on the port side."""
+"""The two outermost rows on the port side of a ship of thirteen."""
 GROUPS_MIN = 24
 BOXES_PER_GROUP = 84
 """A ship has a group of bays (two of 20 feet, or one of 40 over both) for every so many boxes of the fleet."""
@@ -40,6 +35,34 @@ class Stack:
     slots: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Hull:
+    """A ship's holds: so many groups of bays, rows across and tiers, on deck and in the hold. In bays of 40 feet the first `plug_rows` on
+    deck have sockets for reefers, in their lowest `plug_tiers`.
+
+    `open_stern`: the two outermost rows to port of the last group are kept for boxes of their own (`Kind.STERN`).
+    """
+
+    groups: int
+    deck_rows: int = 13
+    hold_rows: int = 11
+    deck_tiers: int = 5
+    hold_tiers: int = 6
+    plug_rows: int = 9
+    plug_tiers: int = 3
+    open_stern: bool = False
+
+    @staticmethod
+    def rows(across: int) -> range:
+        """Their numbers: an even number of rows has none in the middle, which is 0."""
+        return range(1 - across % 2, across + 1 - across % 2)
+
+    def slots(self, bay: int, row: int, *, deck: bool, tiers: int | None = None) -> tuple[int, ...]:
+        """Those of a stack, the lowest first."""
+        first, count = (FIRST_DECK_TIER, self.deck_tiers) if deck else (FIRST_HOLD_TIER, self.hold_tiers)
+        return tuple(slot_code(bay, row, first + 2 * tier) for tier in range(tiers or count))
+
+
 def slot_code(bay: int, row: int, tier: int) -> int:
     """A slot as a number whose seven digits are `BBBRRTT`. Raises ValueError when a part is out of range."""
     if not (1 <= bay <= 999 and 0 <= row <= 99 and 2 <= tier <= 98):
@@ -57,30 +80,26 @@ def groups_of(boxes: int) -> int:
     return max(GROUPS_MIN, boxes // BOXES_PER_GROUP // 2 * 2)
 
 
-def stacks_of(groups: int) -> list[Stack]:
+def stacks_of(hull: Hull) -> list[Stack]:
     """All stacks of a ship, from bow to stern: odd groups hold boxes of 20 feet, even ones of 40; the last group is the stern's."""
     stacks: list[Stack] = []
-    for group in range(1, groups + 1):
+    for group in range(1, hull.groups + 1):
         if group % 2:
             for bay in (4 * group - 3, 4 * group - 1):
-                stacks += [Stack(Kind.TWENTY, _slots(bay, row, HOLD_TIERS)) for row in HOLD_ROWS]
-                stacks += [Stack(Kind.TWENTY, _slots(bay, row, DECK_TIERS)) for row in DECK_ROWS]
+                stacks += [Stack(Kind.TWENTY, hull.slots(bay, row, deck=False)) for row in hull.rows(hull.hold_rows)]
+                stacks += [Stack(Kind.TWENTY, hull.slots(bay, row, deck=True)) for row in hull.rows(hull.deck_rows)]
             continue
         bay = 4 * group - 2
-        stern = group == groups
-        stacks += [Stack(Kind.FORTY, _slots(bay, row, HOLD_TIERS)) for row in HOLD_ROWS]
-        for row in DECK_ROWS:
-            if stern and row in STERN_ROWS:
-                stacks.append(Stack(Kind.STERN, _slots(bay, row, STERN_TIERS)))
-            elif row in PLUG_ROWS and not stern:
-                stacks.append(Stack(Kind.REEFER, _slots(bay, row, PLUG_TIERS)))
+        stern = group == hull.groups
+        stacks += [Stack(Kind.FORTY, hull.slots(bay, row, deck=False)) for row in hull.rows(hull.hold_rows)]
+        for row in hull.rows(hull.deck_rows):
+            if stern and hull.open_stern and row in STERN_ROWS:
+                stacks.append(Stack(Kind.STERN, hull.slots(bay, row, deck=True, tiers=len(STERN_TIERS))))
+            elif row < hull.plug_rows and not stern:
+                stacks.append(Stack(Kind.REEFER, hull.slots(bay, row, deck=True, tiers=hull.plug_tiers)))
             else:
-                stacks.append(Stack(Kind.FORTY, _slots(bay, row, DECK_TIERS)))
+                stacks.append(Stack(Kind.FORTY, hull.slots(bay, row, deck=True)))
     return stacks
-
-
-def _slots(bay: int, row: int, tiers: Iterable[int]) -> tuple[int, ...]:
-    return tuple(slot_code(bay, row, tier) for tier in tiers)
 
 
 @dataclass(slots=True)

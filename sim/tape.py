@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Protocol
 
-from sim.arrays import HOUR_MS
-from sim.readings import Readings, payloads
+from sim.arrays import HOUR_MS, MINUTE_MS
+from sim.readings import Readings
 from sim.sensors import Sensors
 from sim.truth import Truth
 
 PIECE_MS = 3 * HOUR_MS
 """How much is made at once; pieces begin at whole multiples of it, so that a restart makes the same ones."""
+LARGE_BOXES, LARGE_PIECE_MS = 24_000, 15 * MINUTE_MS
+"""Of more boxes so much: else its intakes would wait for a word until hundreds of thousands of readings are made."""
 
 
 class Outlet(Protocol):
@@ -35,7 +37,8 @@ class Tape:
     def __init__(self, sensors: Sensors, truth: Truth, outlet: Outlet, from_at_ms: int) -> None:
         self._sensors, self._truth, self._outlet = sensors, truth, outlet
         self._from_at_ms = from_at_ms
-        self._piece_ends_at_ms = from_at_ms // PIECE_MS * PIECE_MS
+        self._piece_ms = PIECE_MS if len(sensors.world.boxes) <= LARGE_BOXES else LARGE_PIECE_MS
+        self._piece_ends_at_ms = from_at_ms // self._piece_ms * self._piece_ms
         self._heard_at_ms: list[int] = []
         self._messages: list[tuple[int, str, bytes]] = []
         self._next = 0
@@ -65,7 +68,7 @@ class Tape:
     def interject(self, readings: Readings) -> None:
         """Play these too, each in its place in time: all are heard after what was played so far, and within the piece being played."""
         topics = [self._sensors.topics[thing] for thing in readings.thing.tolist()]
-        more = list(zip(readings.intake.tolist(), topics, payloads(readings, self._sensors.devices), strict=True))
+        more = list(zip(readings.intake.tolist(), topics, self._sensors.payloads(readings), strict=True))
         rest = [*zip(self._heard_at_ms[self._next :], self._messages[self._next :], strict=True)]
         rest = sorted([*rest, *zip(readings.heard_at_ms.tolist(), more, strict=True)], key=lambda one: one[0])
         self._heard_at_ms, self._messages, self._next = [at_ms for at_ms, _ in rest], [message for _, message in rest], 0
@@ -82,12 +85,12 @@ class Tape:
         return max(played_until_ms + 1, self._from_at_ms)
 
     def _make_piece(self) -> None:
-        since, until = self._piece_ends_at_ms, self._piece_ends_at_ms + PIECE_MS
+        since, until = self._piece_ends_at_ms, self._piece_ends_at_ms + self._piece_ms
         piece = self._sensors.heard(since, until)
         self._truth.write(since, piece)
         piece = piece.taken(piece.heard_at_ms >= self._from_at_ms)
         topics = [self._sensors.topics[thing] for thing in piece.thing.tolist()]
         self._heard_at_ms = piece.heard_at_ms.tolist()
-        self._messages = list(zip(piece.intake.tolist(), topics, payloads(piece, self._sensors.devices), strict=True))
+        self._messages = list(zip(piece.intake.tolist(), topics, self._sensors.payloads(piece), strict=True))
         self._next = 0
         self._piece_ends_at_ms = until

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -18,11 +17,9 @@ from cargo.registry import Entry, LoadList, Port, Stowed
 from cargo.slots import Slot
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
 from sim.identity import container_numbers
+from sim.storms import ROLL_DEG, Weather
 from streams.records import order_at_ms
 
-Weather = Literal["calm", "rough", "severe", "extreme"]
-ROLL_DEG: dict[Weather, tuple[float, float]] = {"calm": (2.0, 5.0), "rough": (5.0, 9.5), "severe": (20.5, 30.0), "extreme": (26.0, 41.0)}
-"""The largest roll in the worst hours (DOMAIN 6). `extreme` grows to it from 4° within a minute: a parametric roll."""
 STORM_MODE_DEG = 10.0
 """From this roll on boxes on deck report every minute (storm mode)."""
 SHIP = make_imo(932148)

@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 
 from cargo.signals import SIGNALS
 from sim.arrays import NEVER_MS
-from sim.faults import GATEWAYS
 from sim.readings import MEASURED, Readings
 from sim.sensors import Sensors, Span
-from sim.stages import INTAKES, NOWHERE
+from sim.stages import NOWHERE
 from sim.stowage import slot_text
 
 _TYPES = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
@@ -38,8 +37,8 @@ SCHEMA = pa.schema(
 
 def rows_of(readings: Readings, sensors: Sensors) -> pa.Table:
     """Readings as rows of `SCHEMA`: exactly the values that their payloads carry."""
-    intakes, topics, devices = np.array(INTAKES), np.array(sensors.topics), np.array(sensors.devices)
-    gateways = np.array([*GATEWAYS, ""])
+    places, topics, devices = sensors.world.places, np.array(sensors.topics), np.array(sensors.devices)
+    intakes, gateways = np.array(places.names), np.array([*places.gateways, ""])
     columns: dict[str, Any] = {
         "heard_at_ms": readings.heard_at_ms,
         "intake": intakes[readings.intake],
@@ -101,17 +100,17 @@ def published(folder: Path, until_at_ms: int = NEVER_MS) -> pa.Table:
 def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
     """What goes wrong in the story, and what is felt of handling and the sea: `{"cause", "container"|"gateway", …}`."""
     world, faults = sensors.world, sensors.faults
-    numbers = world.boxes.numbers
+    numbers, places = world.boxes.numbers, world.places
     for box, at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
         yield {"cause": "overboard", "container": numbers[box], "at_ms": at_ms}
-    for box in np.flatnonzero(faults.dies_at_ms < world.timeline.ends_at_ms).tolist():
+    for box in np.flatnonzero(world.boxes.tracker & (faults.dies_at_ms < world.timeline.ends_at_ms)).tolist():
         why = "battery" if faults.battery_fails[box] else "device"
         yield {"cause": f"{why} failed", "container": numbers[box], "at_ms": int(faults.dies_at_ms[box])}
     for box in np.flatnonzero(~faults.has_gnss).tolist():
         yield {"cause": "clock hours off", "container": numbers[box], "offset_ms": int(faults.clock_offset_ms[box])}
-    outage = faults.outage
-    gateway = {"gateway": GATEWAYS[outage.gateway], "intake": INTAKES[outage.intake]}
-    yield {"cause": "gateway outage", **gateway, "from_at_ms": outage.from_at_ms, "until_at_ms": outage.until_at_ms}
+    for outage in world.outages:
+        gateway = {"gateway": places.gateways[outage.gateway], "intake": places.names[outage.intake]}
+        yield {"cause": "gateway outage", **gateway, "from_at_ms": outage.from_at_ms, "until_at_ms": outage.until_at_ms}
     off, on = sensors.power.off_at_ms, sensors.power.on_at_ms
     for box, spell in np.argwhere(off < NEVER_MS).tolist():
         yield {"cause": "power off", "container": numbers[box], "from_at_ms": int(off[box, spell]), "until_at_ms": int(on[box, spell])}
@@ -121,7 +120,9 @@ def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
 def _shocks(sensors: Sensors) -> Iterator[dict[str, Any]]:
     """Every shock but those of the fall, in order of time: the sea's, or of a lift."""
     world, happened = sensors.world, sensors.happenings
-    falls = np.isin(happened.box, world.fallen) & (happened.at_ms >= world.timeline.falls_at_ms)
+    falls_at_ms = np.full(len(world.boxes), NEVER_MS)
+    falls_at_ms[list(world.fallen)] = world.falls_at_ms
+    falls = happened.at_ms >= falls_at_ms[happened.box]
     struck = np.flatnonzero(~np.isnan(happened.signals["shock_g"]) & ~falls)
     box, at_ms, shock_g = happened.box[struck], happened.at_ms[struck], happened.signals["shock_g"][struck]
     place = world.stages.place[box, world.stages.column_at(box, at_ms)]
@@ -137,7 +138,7 @@ def _stages(sensors: Sensors) -> Iterator[dict[str, Any]]:
         yield {
             "container": sensors.world.boxes.numbers[stage.box],
             "state": stage.state.name.lower(),
-            "place": None if stage.place == NOWHERE else INTAKES[stage.place],
+            "place": None if stage.place == NOWHERE else sensors.world.places.names[stage.place],
             "slot": slot_text(stage.slot) if stage.slot else None,
             "from_at_ms": stage.from_at_ms,
             "until_at_ms": None if stage.until_at_ms >= NEVER_MS else stage.until_at_ms,

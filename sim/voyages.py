@@ -9,8 +9,9 @@ import numpy as np
 
 from cargo.identifiers import make_imo
 from sim.arrays import HOUR_MS, Flags, Floats, Ints
-from sim.places import PORTS
+from sim.places import PORTS, QUAYS, Places
 from sim.routes import Route, joined, sea_route
+from sim.storms import Storm, storm
 
 SERVICE_KN = 19.0
 STORM_LEFT_NM = 60.0
@@ -18,6 +19,8 @@ STORM_LEFT_NM = 60.0
 HOVE_TO_NM, HOVE_TO_KN = 40.0, 4.0
 """After the loss the ship heaves to; then she creeps in at CREEP_KN."""
 CREEP_KN = 10.0
+STORM_ROLL_DEG = 26.5
+"""How far the first ship rolls as her boxes fall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ SHIPS = (
     Ship(make_imo(999_902), "Big Blue Cormorant", "9V8264", "563184920", "SG"),
 )
 """Their IMO numbers have right check digits and belong, as far as we know, to no ship afloat."""
+STORY = Places(tuple(ship.imo for ship in SHIPS), tuple(PORTS[locode] for locode in QUAYS))
+INTAKES = STORY.names
+"""Who hears the boxes of the story: the ships, in the order of `SHIPS`, then the quays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +63,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Voyage:
-    """A ship's way through the story: at `times_ms` she has gone `along_nm` of `route`, evenly in between."""
+    """A ship's way through the story: at `times_ms` she has gone `along_nm` of `route`, evenly in between; and her heavy weather."""
 
     ship: Ship
     calls: tuple[Call, ...]
     route: Route
     times_ms: Floats
     along_nm: Floats
+    storms: tuple[Storm, ...] = ()
 
     def along(self, at_ms: Ints) -> Floats:
         """Nautical miles gone at each instant."""
@@ -84,18 +91,20 @@ class Voyage:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The instants of the story, UTC ms, and the two voyages it runs over."""
+    """From when until when a world's story is told (UTC ms), and the voyages it runs over.
+
+    `falls_at_ms`: when the first boxes go overboard; NEVER_MS when none do.
+    """
 
     begins_at_ms: int
     falls_at_ms: int
     ends_at_ms: int
-    first: Voyage
-    second: Voyage
+    voyages: tuple[Voyage, ...]
 
     @property
-    def voyages(self) -> tuple[Voyage, Voyage]:
-        """Both, in the order of `SHIPS`."""
-        return self.first, self.second
+    def first(self) -> Voyage:
+        """The first ship's."""
+        return self.voyages[0]
 
 
 def timeline(begins_at_ms: int) -> Timeline:
@@ -103,63 +112,70 @@ def timeline(begins_at_ms: int) -> Timeline:
     to_singapore = sea_route(PORTS["JPTYO"], PORTS["SGSIN"])
     to_sydney = sea_route(PORTS["SGSIN"], PORTS["AUSYD"])
     slow = ((STORM_LEFT_NM - HOVE_TO_NM, CREEP_KN), (HOVE_TO_NM, HOVE_TO_KN))
-    tokyo = _first_call("JPTYO", begins_at_ms, departs_after_h=21)
-    singapore = _call(2, "SGSIN", _arrival(tokyo, to_singapore, ()), stays_h=18)
-    sydney = _call(3, "AUSYD", _arrival(singapore, to_sydney, slow), stays_h=20)
-    first = _voyage(SHIPS[0], (tokyo, singapore, sydney), ((to_singapore, ()), (to_sydney, slow)))
-    slow_ms = round(sum(nm / kn for nm, kn in slow) * HOUR_MS)
-    return Timeline(begins_at_ms, sydney.arrives_at_ms - slow_ms, sydney.arrives_at_ms + 14 * HOUR_MS, first, _second(begins_at_ms))
+    tokyo = first_call("JPTYO", begins_at_ms, departs_after_h=21)
+    singapore = later_call(2, "SGSIN", arrival(tokyo, to_singapore, ()), stays_h=18)
+    sydney = later_call(3, "AUSYD", arrival(singapore, to_sydney, slow), stays_h=20)
+    falls_at_ms = sydney.arrives_at_ms - round(sum(nm / kn for nm, kn in slow) * HOUR_MS)
+    rolls = (storm("extreme", falls_at_ms, STORM_ROLL_DEG),)
+    first = voyage_of(SHIPS[0], (tokyo, singapore, sydney), ((to_singapore, ()), (to_sydney, slow)), rolls)
+    return Timeline(begins_at_ms, falls_at_ms, sydney.arrives_at_ms + 14 * HOUR_MS, (first, _second(begins_at_ms)))
 
 
 def _second(begins_at_ms: int) -> Voyage:
     """Sydney to Singapore, and on towards London, where she does not arrive within the story."""
     to_singapore = sea_route(PORTS["AUSYD"], PORTS["SGSIN"])
     to_london = sea_route(PORTS["SGSIN"], PORTS["GBLON"])
-    sydney = _first_call("AUSYD", begins_at_ms, departs_after_h=15)
-    singapore = _call(2, "SGSIN", _arrival(sydney, to_singapore, ()), stays_h=18)
-    london = _call(3, "GBLON", _arrival(singapore, to_london, ()), stays_h=20)
-    return _voyage(SHIPS[1], (sydney, singapore, london), ((to_singapore, ()), (to_london, ())))
+    sydney = first_call("AUSYD", begins_at_ms, departs_after_h=15)
+    singapore = later_call(2, "SGSIN", arrival(sydney, to_singapore, ()), stays_h=18)
+    london = later_call(3, "GBLON", arrival(singapore, to_london, ()), stays_h=20)
+    return voyage_of(SHIPS[1], (sydney, singapore, london), ((to_singapore, ()), (to_london, ())))
 
 
-_Slow = tuple[tuple[float, float], ...]
+Slow = tuple[tuple[float, float], ...]
 """The last miles of a passage, from the end backwards: (nautical miles, knots)."""
 
 
-def _first_call(locode: str, begins_at_ms: int, departs_after_h: int) -> Call:
+def first_call(locode: str, begins_at_ms: int, departs_after_h: int) -> Call:
+    """The call at which the story begins: she lies there already."""
     departs_at_ms = begins_at_ms + departs_after_h * HOUR_MS
     began = (begins_at_ms, begins_at_ms)
     return Call(1, locode, begins_at_ms - 6 * HOUR_MS, departs_at_ms, began, (begins_at_ms + 6 * HOUR_MS, departs_at_ms - HOUR_MS))
 
 
-def _call(number: int, locode: str, arrives_at_ms: int, stays_h: int) -> Call:
+def later_call(number: int, locode: str, arrives_at_ms: int, stays_h: int) -> Call:
+    """A call of so many hours: in the first half of it boxes come off, in the second they go aboard."""
     departs_at_ms = arrives_at_ms + stays_h * HOUR_MS
     half = arrives_at_ms + stays_h * HOUR_MS // 2
     return Call(number, locode, arrives_at_ms, departs_at_ms, (arrives_at_ms + HOUR_MS, half), (half, departs_at_ms - HOUR_MS))
 
 
-def _arrival(left: Call, route: Route, slow: _Slow) -> int:
-    return left.departs_at_ms + round(_passage(route, slow)[-1][0] * HOUR_MS)
+def arrival(left: Call, route: Route, slow: Slow, knots: float = SERVICE_KN) -> int:
+    """When a ship arrives that goes on from `left`, UTC ms."""
+    return left.departs_at_ms + round(_passage(route, slow, knots)[-1][0] * HOUR_MS)
 
 
-def _passage(route: Route, slow: _Slow) -> list[tuple[float, float]]:
+def _passage(route: Route, slow: Slow, knots: float) -> list[tuple[float, float]]:
     """The breakpoints of one passage after its start: (hours, nautical miles) from leaving the berth."""
     fast_nm = route.length_nm - sum(nm for nm, _ in slow)
-    points = [(fast_nm / SERVICE_KN, fast_nm)]
+    points = [(fast_nm / knots, fast_nm)]
     for nm, kn in reversed(slow):
         points.append((points[-1][0] + nm / kn, points[-1][1] + nm))
     return points
 
 
-def _voyage(ship: Ship, calls: tuple[Call, ...], passages: Sequence[tuple[Route, _Slow]]) -> Voyage:
+def voyage_of(
+    ship: Ship, calls: tuple[Call, ...], passages: Sequence[tuple[Route, Slow]], storms: tuple[Storm, ...] = (), knots: float = SERVICE_KN
+) -> Voyage:
+    """The way of `ship` from call to call, by one passage between each two, at `knots` but for its slow miles."""
     times = [float(calls[0].arrives_at_ms)]
     along = [0.0]
     for call, (route, slow) in zip(calls, passages, strict=False):
         begun_nm = along[-1]
         times.append(float(call.departs_at_ms))
         along.append(begun_nm)
-        for hours, nm in _passage(route, slow):
+        for hours, nm in _passage(route, slow, knots):
             times.append(call.departs_at_ms + hours * HOUR_MS)
             along.append(begun_nm + nm)
     times.append(float(calls[-1].departs_at_ms))
     along.append(along[-1])
-    return Voyage(ship, calls, joined([route for route, _ in passages]), np.array(times), np.array(along))
+    return Voyage(ship, calls, joined([route for route, _ in passages]), np.array(times), np.array(along), storms)

@@ -1,34 +1,42 @@
-"""The seeded world of the story: its ships, companies, bookings and boxes, and where each box is at every instant."""
+"""A seeded world: its ships, companies, bookings and boxes, and where each box is at every instant; and that of the demo's story."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from sim.arrays import HOUR_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
+from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.chance import Chance
-from sim.companies import Companies, companies
+from sim.companies import Customer, companies
 from sim.consignments import DUCKS_ABOARD, Booking, Consignment, bookings, consignments
 from sim.identity import container_numbers
-from sim.stages import Stages, State, quay_of
-from sim.stowage import STERN_ROWS, STERN_TIERS, Kind, StowagePlan, groups_of, stacks_of
-from sim.voyages import Call, Timeline, timeline
+from sim.places import PORTS, SHIP_GATEWAYS, Places, Port
+from sim.stages import Stages, State
+from sim.story import Chapter, chapters
+from sim.stowage import STERN_ROWS, STERN_TIERS, Hull, Kind, StowagePlan, groups_of, stacks_of
+from sim.voyages import STORY, Call, Timeline, timeline
 
 FALLEN = len(STERN_TIERS) * len(STERN_ROWS) - 1
 """How many boxes slide off the stern: its two outboard stacks but for the lowest box of the inner one."""
 FALL_SPACING_MS = 1_700
 FALL_MS = 2_000
 """From the slide to the water: 20 m."""
+OUTAGE_MS = 90 * MINUTE_MS
 TWENTY_SHARE = 0.45
 DRY_40, DRY_20, REEFER_40 = "45G1", "22G1", "45R1"
+
+Felt = Literal["shock and fall", "shock", "nothing"]
+"""What a box's tracker tells of its loss: it slides and strikes, falls and hits the water; only the first; or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
     """What is true of each box for good; arrays and tuples of one length. `setpoint_c` is NaN for dry boxes.
 
-    The customer may see a box from `stuffed_at_ms` to `stripped_at_ms` (NEVER_MS: not within any plan).
+    The customer may see a box from `stuffed_at_ms` to `stripped_at_ms` (NEVER_MS: not within any plan). `tracker`: whether it has one.
     """
 
     numbers: tuple[str, ...]
@@ -39,6 +47,7 @@ class Boxes:
     setpoint_c: Floats
     stuffed_at_ms: Ints
     stripped_at_ms: Ints
+    tracker: Flags
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -50,61 +59,115 @@ class Boxes:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """A box that goes overboard: when it begins to slide (UTC ms), and what its tracker tells of it."""
+
+    box: int
+    at_ms: int
+    felt: Felt = "shock and fall"
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A gateway that hears nothing from `from_at_ms` to `until_at_ms`; the boxes keep their readings and send them when it is back."""
+
+    intake: int
+    gateway: int
+    from_at_ms: int
+    until_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything that does not depend on what the devices say. The same seed, size and beginning give the same world."""
 
     chance: Chance
     timeline: Timeline
-    companies: Companies
+    places: Places
+    ports: tuple[Port, ...]
+    customers: tuple[Customer, ...]
     consignments: tuple[Consignment, ...]
     bookings: tuple[Booking, ...]
     boxes: Boxes
     stages: Stages
-    groups: int
-    """Groups of bays on each ship."""
-    stern: tuple[int, ...]
-    """The boxes in the stern's outboard stacks, in the order in which they would fall."""
-    falls_at_ms: tuple[int, ...]
-    """When the first of them slide overboard, UTC ms."""
+    hull: Hull
+    """Every ship's."""
+    losses: tuple[Loss, ...]
+    """In order of time."""
+    outages: tuple[Outage, ...]
+    """Those of one gateway lie hours apart."""
+    spared: tuple[int, ...]
+    """The boxes whose devices have no faults."""
+    chapters: tuple[Chapter, ...] = ()
 
     @property
     def fallen(self) -> tuple[int, ...]:
-        """The boxes that go overboard: all of the stern's but the last."""
-        return self.stern[: len(self.falls_at_ms)]
+        """The boxes that go overboard, in order of time."""
+        return tuple(loss.box for loss in self.losses)
+
+    @property
+    def falls_at_ms(self) -> tuple[int, ...]:
+        """When they do, UTC ms."""
+        return tuple(loss.at_ms for loss in self.losses)
+
+
+@dataclass(frozen=True, slots=True)
+class Cargo:
+    """The boxes of a world as booked, one element each, and the kind of stack that each needs."""
+
+    groups: tuple[Consignment, ...]
+    bookings: tuple[Booking, ...]
+    booking: Ints
+    consignment: Ints
+    setpoint_c: Floats
+    kinds: list[Kind]
+
+    @property
+    def size_types(self) -> tuple[str, ...]:
+        """The size and type of each."""
+        return tuple(REEFER_40 if kind is Kind.REEFER else DRY_20 if kind is Kind.TWENTY else DRY_40 for kind in self.kinds)
 
 
 def build_world(seed: int, boxes: int, begins_at_ms: int) -> World:
-    """The world of `seed` with so many boxes. Raises Misuse when a ship is too small for them."""
+    """The world of the story with this `seed` and so many boxes. Raises Misuse when a ship is too small for them."""
     chance, times, of = Chance(seed), timeline(begins_at_ms), companies(seed)
-    groups = consignments(of)
-    booked, booking = bookings(groups, boxes, chance)
-    consignment = np.array([booked[index].consignment for index in booking])
-    setpoint_c = np.array([_nan(booked[index].goods.setpoint_c) for index in booking])
-    stages, stuffed_at_ms, stripped_at_ms = _itineraries(groups, consignment, times, chance)
-    kinds = _kinds(setpoint_c, consignment, chance)
-    bays = groups_of(boxes)
-    for voyage in range(len(times.voyages)):
-        _stow(stages, voyage, (groups, consignment), kinds, chance, bays)
-    stern = _stern(stages, kinds)
-    falls_at_ms = tuple(times.falls_at_ms + order * FALL_SPACING_MS for order in range(FALLEN))
-    for box, at_ms in zip(stern, falls_at_ms, strict=False):
-        stages.lose(box, at_ms + FALL_MS + SECOND_MS)
-        stripped_at_ms[box] = NEVER_MS
+    hull = Hull(groups_of(boxes), open_stern=True)
+    cargo = booked(consignments(of), boxes, chance)
+    _to_the_stern(cargo)
+    stages, stuffed_at_ms, stripped_at_ms = itineraries(cargo, times, STORY, chance)
+    stow(stages, cargo, times, hull, chance)
+    stern = _stern(stages, cargo.kinds)
+    losses = tuple(Loss(box, times.falls_at_ms + order * FALL_SPACING_MS) for order, box in enumerate(stern[:FALLEN]))
+    lose(stages, stripped_at_ms, losses)
     made = Boxes(
-        numbers=_numbers(setpoint_c),
-        devices=tuple(f"TRK-{100_000 + int(index)}" for index in chance.shuffled("devices", boxes)),
-        size_types=tuple(REEFER_40 if kind is Kind.REEFER else DRY_20 if kind is Kind.TWENTY else DRY_40 for kind in kinds),
-        booking=booking,
-        consignment=consignment,
-        setpoint_c=setpoint_c,
-        stuffed_at_ms=stuffed_at_ms,
-        stripped_at_ms=stripped_at_ms,
+        _numbers(cargo.setpoint_c),
+        devices_of(boxes, chance),
+        cargo.size_types,
+        cargo.booking,
+        cargo.consignment,
+        cargo.setpoint_c,
+        stuffed_at_ms,
+        stripped_at_ms,
+        np.ones(boxes, dtype=np.bool_),
     )
-    return World(chance, times, of, groups, tuple(booked), made, stages, bays, stern, falls_at_ms)
+    ports, groups, outages = tuple(PORTS.values()), cargo.groups, (_outage(times),)
+    return World(chance, times, STORY, ports, of.all, groups, cargo.bookings, made, stages, hull, losses, outages, stern, chapters(times))
 
 
-def _nan(value: float | None) -> float:
-    return float("nan") if value is None else value
+def booked(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> Cargo:
+    """So many boxes of these consignments, in bookings."""
+    made, booking = bookings(groups, boxes, chance)
+    consignment = np.array([one.consignment for one in made])[booking]
+    setpoint_c = np.array([float("nan") if one.goods.setpoint_c is None else one.goods.setpoint_c for one in made])[booking]
+    twenty = chance.uniform("size", np.arange(len(setpoint_c))) < TWENTY_SHARE
+    dry = [Kind.TWENTY if small else Kind.FORTY for small in twenty]
+    kinds = [kind if np.isnan(setpoint) else Kind.REEFER for kind, setpoint in zip(dry, setpoint_c, strict=True)]
+    return Cargo(groups, tuple(made), booking, consignment, setpoint_c, kinds)
+
+
+def devices_of(boxes: int, chance: Chance) -> tuple[str, ...]:
+    """The tracker of each box."""
+    return tuple(f"TRK-{100_000 + int(index)}" for index in chance.shuffled("devices", boxes))
 
 
 def _numbers(setpoint_c: Floats) -> tuple[str, ...]:
@@ -116,49 +179,49 @@ def _numbers(setpoint_c: Floats) -> tuple[str, ...]:
     return tuple(next(reefers) if not np.isnan(setpoint) else next(series[owners[i % 3]]) for i, setpoint in enumerate(setpoint_c))
 
 
-def _kinds(setpoint_c: Floats, consignment: Ints, chance: Chance) -> list[Kind]:
-    """The kind of stack each box needs; ducks travel in 40-foot boxes, and the first of those that stay aboard stand at the stern."""
-    twenty = chance.uniform("size", np.arange(len(setpoint_c))) < TWENTY_SHARE
-    dry = [Kind.TWENTY if small else Kind.FORTY for small in twenty]
-    kinds = [kind if np.isnan(setpoint) else Kind.REEFER for kind, setpoint in zip(dry, setpoint_c, strict=True)]
-    for box in np.flatnonzero(consignment <= DUCKS_ABOARD).tolist():
-        kinds[box] = Kind.FORTY
-    for box in np.flatnonzero(consignment == DUCKS_ABOARD)[: FALLEN + 1].tolist():
-        kinds[box] = Kind.STERN
-    return kinds
+def _to_the_stern(cargo: Cargo) -> None:
+    """Ducks travel in 40-foot boxes, and the first of those that stay aboard stand at the stern."""
+    for box in np.flatnonzero(cargo.consignment <= DUCKS_ABOARD).tolist():
+        cargo.kinds[box] = Kind.FORTY
+    for box in np.flatnonzero(cargo.consignment == DUCKS_ABOARD)[: FALLEN + 1].tolist():
+        cargo.kinds[box] = Kind.STERN
 
 
-def _itineraries(groups: tuple[Consignment, ...], consignment: Ints, times: Timeline, chance: Chance) -> tuple[Stages, Ints, Ints]:
+def itineraries(cargo: Cargo, times: Timeline, places: Places, chance: Chance) -> tuple[Stages, Ints, Ints]:
     """The stages of all boxes but for slots and losses, and when each is stuffed and stripped."""
-    stages = Stages(len(consignment))
-    stuffed_at_ms = np.zeros(len(consignment), dtype=np.int64)
-    stripped_at_ms = np.full(len(consignment), NEVER_MS, dtype=np.int64)
-    for index, group in enumerate(groups):
-        boxes = np.flatnonzero(consignment == index)
+    stages = Stages(len(cargo.consignment))
+    stuffed_at_ms = np.zeros(len(cargo.consignment), dtype=np.int64)
+    stripped_at_ms = np.full(len(cargo.consignment), NEVER_MS, dtype=np.int64)
+    for index, group in enumerate(cargo.groups):
+        boxes = np.flatnonzero(cargo.consignment == index)
         call = times.voyages[group.legs[0].voyage].calls[group.legs[0].loads - 1]
         appears_h, stuffed_h = ((0.0, 0.02), (1.0, 5.0)) if call.number == 1 else ((-30.0, -24.0), (-20.0, -8.0))
         origin_at_ms = times.begins_at_ms if call.number == 1 else call.arrives_at_ms
-        stages.append(boxes, _after(origin_at_ms, appears_h, "appears", boxes, chance), State.QUAY, quay_of(group.source))
+        stages.append(boxes, _after(origin_at_ms, appears_h, "appears", boxes, chance), State.QUAY, places.quay_of(group.source))
         stuffed_at_ms[boxes] = _after(origin_at_ms, stuffed_h, "stuffed", boxes, chance)
         for leg in group.legs:
             calls = times.voyages[leg.voyage].calls
             stages.append(boxes, _within(calls[leg.loads - 1].loads, f"load {leg.loads}", boxes, chance), State.SHIP, leg.voyage)
             if calls[leg.discharges - 1].arrives_at_ms > times.ends_at_ms:
                 break
-            stripped_at_ms[boxes] = _arrive(stages, boxes, calls[leg.discharges - 1], group.target, chance)
+            comes_off = calls[leg.discharges - 1]
+            quay = places.quay_of(comes_off.locode)
+            stripped_at_ms[boxes] = _arrive(stages, boxes, comes_off, (quay, comes_off.locode == group.target), chance)
     return stages, stuffed_at_ms, stripped_at_ms
 
 
-def _arrive(stages: Stages, boxes: Ints, call: Call, target: str, chance: Chance) -> Ints:
-    """Boxes come off at a call; where it is their journey's end they go to their consignee. When they will be stripped, UTC ms."""
+def _arrive(stages: Stages, boxes: Ints, call: Call, where: tuple[int, bool], chance: Chance) -> Ints:
+    """Boxes come off at a call, onto a quay; where it is their journey's end they go to their consignee. When they will be stripped,
+    UTC ms."""
+    quay, ends = where
     discharged_at_ms = _within(call.discharges, "discharge", boxes, chance)
-    stages.append(boxes, discharged_at_ms, State.QUAY, quay_of(call.locode))
-    if call.locode != target:
+    stages.append(boxes, discharged_at_ms, State.QUAY, quay)
+    if not ends:
         return np.full(len(boxes), NEVER_MS, dtype=np.int64)
     leaves_at_ms = _after(discharged_at_ms, (14.0, 26.0), "gate out", boxes, chance)
     arrives_at_ms = _after(leaves_at_ms, (1.0, 2.5), "road", boxes, chance)
     stages.append(boxes, leaves_at_ms, State.ROAD)
-    stages.append(boxes, arrives_at_ms, State.SHOP, quay_of(call.locode))
+    stages.append(boxes, arrives_at_ms, State.SHOP, quay)
     return _after(arrives_at_ms, (2.0, 8.0), "stripped", boxes, chance)
 
 
@@ -170,24 +233,42 @@ def _within(window: tuple[int, int], channel: str, boxes: Ints, chance: Chance) 
     return (window[0] + chance.between(channel, 0, window[1] - window[0], boxes)).astype(np.int64)
 
 
-def _stow(stages: Stages, voyage: int, cargo: tuple[tuple[Consignment, ...], Ints], kinds: list[Kind], chance: Chance, bays: int) -> None:
-    """Give every box that sails on `voyage` its slot, call by call: what has come off makes room."""
-    groups, consignment = cargo
-    stacks = stacks_of(bays)
-    plan = StowagePlan(stacks, chance.shuffled(f"stacks {voyage}", len(stacks)).tolist())
-    legs = sorted(((leg.loads, leg.discharges, index) for index, group in enumerate(groups) for leg in group.legs if leg.voyage == voyage))
-    for call in sorted({loads for loads, _, _ in legs}):
-        plan.clear(str(call))
-        load: dict[tuple[Kind, str], list[int]] = {}
-        for _, discharges, index in (leg for leg in legs if leg[0] == call):
-            for box in np.flatnonzero(consignment == index).tolist():
-                load.setdefault((kinds[box], str(discharges)), []).append(box)
-        slots = plan.stow(load)
-        boxes = np.array(sorted(slots), dtype=np.int64)
-        stages.stow(boxes, voyage, np.array([slots[box] for box in boxes.tolist()], dtype=np.int64))
+def stow(stages: Stages, cargo: Cargo, times: Timeline, hull: Hull, chance: Chance) -> None:
+    """Give every box its slot on each ship it sails with, call by call: what has come off makes room.
+
+    Raises Misuse when a ship is too small.
+    """
+    stacks = stacks_of(hull)
+    for voyage in range(len(times.voyages)):
+        plan = StowagePlan(stacks, chance.shuffled(f"stacks {voyage}", len(stacks)).tolist())
+        hers = ((leg, index) for index, group in enumerate(cargo.groups) for leg in group.legs if leg.voyage == voyage)
+        legs = sorted((leg.loads, leg.discharges, index) for leg, index in hers)
+        for call in sorted({loads for loads, _, _ in legs}):
+            plan.clear(str(call))
+            load: dict[tuple[Kind, str], list[int]] = {}
+            for _, discharges, index in (leg for leg in legs if leg[0] == call):
+                for box in np.flatnonzero(cargo.consignment == index).tolist():
+                    load.setdefault((cargo.kinds[box], str(discharges)), []).append(box)
+            slots = plan.stow(load)
+            boxes = np.array(sorted(slots), dtype=np.int64)
+            stages.stow(boxes, voyage, np.array([slots[box] for box in boxes.tolist()], dtype=np.int64))
+
+
+def lose(stages: Stages, stripped_at_ms: Ints, losses: Sequence[Loss]) -> None:
+    """These boxes go overboard: nothing that was to come happens to them."""
+    for loss in losses:
+        stages.lose(loss.box, loss.at_ms + FALL_MS + SECOND_MS)
+        stripped_at_ms[loss.box] = NEVER_MS
 
 
 def _stern(stages: Stages, kinds: list[Kind]) -> tuple[int, ...]:
     """The boxes in the stern's outboard stacks, the outermost row first, from the top."""
     slots = {box: int(stages.slot[box].max()) for box, kind in enumerate(kinds) if kind is Kind.STERN}
     return tuple(sorted(slots, key=lambda box: -(slots[box] % 10_000)))
+
+
+def _outage(times: Timeline) -> Outage:
+    """One gateway of the first ship, half-way between her first two ports; not the stern's."""
+    calls = times.first.calls
+    from_at_ms = (calls[0].departs_at_ms + calls[1].arrives_at_ms) // 2
+    return Outage(0, SHIP_GATEWAYS // 2, from_at_ms, from_at_ms + OUTAGE_MS)

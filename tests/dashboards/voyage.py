@@ -26,7 +26,7 @@ from sim.paperwork import Paper, paperwork
 from sim.readings import Readings
 from sim.sensors import Sensors
 from sim.settings import CADENCES
-from sim.stages import INTAKES
+from sim.voyages import INTAKES
 from sim.world import World, build_world
 from streams.clock import StillClock
 from streams.codec import BlockCodec

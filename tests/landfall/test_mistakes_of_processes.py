@@ -15,7 +15,7 @@ from landfall.configuration import load
 from landfall.processes import settings_kinds
 from shore.settings import PortSettings
 from sim.settings import SimSettings
-from sim.stages import INTAKES
+from sim.voyages import INTAKES
 from streams.errors import Misuse
 from streams.tables import Door, SettingsTable, barred
 

@@ -21,10 +21,10 @@ from sim.listening import Listening
 from sim.publish import Publisher
 from sim.sensors import Sensors, Span
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
-from sim.stages import INTAKES, State
+from sim.stages import State
 from sim.tape import Tape
 from sim.truth import SCHEMA, Truth
-from sim.voyages import timeline
+from sim.voyages import INTAKES, timeline
 from sim.world import build_world
 from streams.clock import StillClock, WallClock
 from tests.edge.aboard import fleet_clock, ship

@@ -14,7 +14,8 @@ from cargo.registry import Booking, Customer, Entry, LoadList, Port, Ship, Story
 from sim.arrays import HOUR_MS
 from sim.paperwork import WRITING_MS, Paper, paperwork
 from sim.settings import BEGINS_AT_MS
-from sim.stages import INTAKES, State
+from sim.stages import State
+from sim.voyages import INTAKES
 from sim.world import World, build_world
 
 
@@ -45,7 +46,7 @@ def test_every_paper_is_right_and_in_order(world: World, papers: list[Paper]) ->
     assert papers[0].due_at_ms == world.timeline.begins_at_ms
     assert papers[-1].due_at_ms <= world.timeline.ends_at_ms + HOUR_MS
     whole = registry(papers, world.timeline.ends_at_ms)
-    assert len(whole.all(Customer)) == len(world.companies.all)
+    assert len(whole.all(Customer)) == len(world.customers)
     assert len(whole.all(Booking)) == len(world.bookings)
     assert set(whole.all(Port)) == {"USLAX", "JPTYO", "SGSIN", "AUSYD", "GBLON"}
     assert set(whole.all(Ship)) == {voyage.ship.imo for voyage in world.timeline.voyages}
@@ -55,7 +56,7 @@ def test_every_paper_is_right_and_in_order(world: World, papers: list[Paper]) ->
 
 
 def test_colours_tell_the_companies_apart(world: World) -> None:
-    named = [customer for customer in world.companies.all if customer.role == "shipper"]
+    named = [customer for customer in world.customers if customer.role == "shipper"]
     assert len({customer.colour for customer in named}) == len(named)
 
 

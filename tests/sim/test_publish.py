@@ -23,9 +23,9 @@ from sim.publish import Publisher
 from sim.readings import MEASURED
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
-from sim.stages import INTAKES
 from sim.tape import Tape
 from sim.truth import Truth, published
+from sim.voyages import INTAKES
 from sim.world import build_world
 from streams.clock import StillClock, WallClock
 from tests.intake.stand import OPEN, Stand, stand

@@ -23,10 +23,9 @@ from sim.paperwork import paperwork
 from sim.progress import load_progress
 from sim.run import Simulation, run_sim
 from sim.settings import BEGINS_AT_MS, CADENCES, ApiDoor, IntakeDoor, SimSettings
-from sim.stages import INTAKES
 from sim.story import chapters
 from sim.truth import published
-from sim.voyages import timeline
+from sim.voyages import INTAKES, timeline
 from sim.world import build_world
 from streams.clock import StillClock
 from streams.errors import Corrupt, Misuse

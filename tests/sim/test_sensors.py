@@ -11,14 +11,14 @@ import pytest
 
 from cargo.signals import SIGNALS
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
-from sim.faults import OUTAGE_MS
 from sim.places import PORTS
-from sim.readings import Readings, concatenated, payloads
+from sim.readings import Readings, concatenated
 from sim.routes import distance_nm
 from sim.sensors import AFTER_OUTAGE_MS, Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
-from sim.stages import INTAKES, State
-from sim.world import build_world
+from sim.stages import State
+from sim.voyages import INTAKES
+from sim.world import OUTAGE_MS, build_world
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,13 @@ def whole(sensors: Sensors) -> Readings:
 
 def rows(readings: Readings, sensors: Sensors) -> list[tuple[int, int, str, bytes]]:
     topics = [sensors.topics[thing] for thing in readings.thing]
-    return list(zip(readings.heard_at_ms.tolist(), readings.intake.tolist(), topics, payloads(readings, sensors.devices), strict=True))
+    return list(zip(readings.heard_at_ms.tolist(), readings.intake.tolist(), topics, sensors.payloads(readings), strict=True))
 
 
 def test_same_readings_however_time_is_cut(sensors: Sensors, whole: Readings) -> None:
     random = np.random.default_rng(5)
     times = sensors.world.timeline
-    cuts = [0, *sorted(random.integers(times.begins_at_ms, times.ends_at_ms, 120).tolist()), sensors.faults.outage.until_at_ms + 7_000]
+    cuts = [0, *sorted(random.integers(times.begins_at_ms, times.ends_at_ms, 120).tolist()), sensors.world.outages[0].until_at_ms + 7_000]
     cuts = [*sorted(cuts), times.ends_at_ms + 1]
     again = Sensors(build_world(3, 300, BEGINS_AT_MS), CADENCES["demo"])
     parts = [again.heard(since, until) for since, until in itertools.pairwise(cuts)]
@@ -69,9 +69,7 @@ def test_values_are_possible(whole: Readings) -> None:
 
 
 def test_payloads_are_what_architecture_says(sensors: Sensors, whole: Readings) -> None:
-    for topic, payload in zip(
-        (sensors.topics[thing] for thing in whole.thing[:4_000]), payloads(whole, sensors.devices)[:4_000], strict=False
-    ):
+    for topic, payload in zip((sensors.topics[thing] for thing in whole.thing[:4_000]), sensors.payloads(whole)[:4_000], strict=False):
         reading = orjson.loads(payload)
         assert isinstance(reading.pop("device"), str)
         assert isinstance(reading.pop("at"), int)
@@ -82,7 +80,7 @@ def test_payloads_are_what_architecture_says(sensors: Sensors, whole: Readings) 
 
 def test_each_reading_goes_to_the_intake_that_hears_the_box(sensors: Sensors, whole: Readings) -> None:
     world, boxes = sensors.world, len(sensors.world.boxes)
-    of_box = whole.taken((whole.thing < boxes) & (whole.gateway != sensors.faults.outage.gateway) & ~whole.repeat)
+    of_box = whole.taken((whole.thing < boxes) & (whole.gateway != sensors.world.outages[0].gateway) & ~whole.repeat)
     column = world.stages.column_at(of_box.thing, of_box.heard_at_ms)
     assert np.array_equal(world.stages.place[of_box.thing, column], of_box.intake)
     assert np.isin(world.stages.state[of_box.thing, column], (State.QUAY, State.SHIP, State.SHOP)).all()
@@ -101,7 +99,7 @@ def test_devices_fail_as_they_do(sensors: Sensors, whole: Readings) -> None:
 
 
 def test_a_gateway_outage_delays_and_loses_nothing(sensors: Sensors, whole: Readings) -> None:
-    outage = sensors.faults.outage
+    outage = sensors.world.outages[0]
     mine = whole.taken((whole.gateway == outage.gateway) & ~whole.repeat)
     during = (outage.from_at_ms <= mine.heard_at_ms) & (mine.heard_at_ms < outage.until_at_ms)
     assert not during.any()

@@ -16,8 +16,8 @@ from sim.paperwork import paperwork
 from sim.readings import MEASURED, Readings
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
-from sim.stages import INTAKES
 from sim.truth import rows_of
+from sim.voyages import INTAKES
 from sim.world import FALLEN, build_world
 from streams.records import order_at_ms
 
@@ -63,7 +63,7 @@ def alerts_at(sensors: Sensors, place: str, readings: Readings) -> list[Made]:
     """Every alert the watch at `place` makes of what it hears and reads."""
     watch, papers = watch_of(sensors, place), list(entries(sensors))
     made: list[Made] = []
-    for row in heard(sensors, readings.taken((readings.intake == INTAKES.index(place)) & ~readings.repeat)):
+    for row in heard(sensors, readings.taken((readings.intake == sensors.world.places.names.index(place)) & ~readings.repeat)):
         while papers and papers[0][0] <= row.received_at_ms:
             made += learn(watch, [papers.pop(0)[1]]).alerts
         made += step(watch, [row]).alerts

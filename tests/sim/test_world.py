@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Collection
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sim.consignments import DUCKS_ABOARD
 from sim.places import PORTS
 from sim.routes import distance_nm, sea_route
 from sim.settings import BEGINS_AT_MS
-from sim.stages import INTAKES, Stage, State
+from sim.stages import Stage, State
 from sim.stowage import slot_text
 from sim.world import FALLEN, World, build_world
 
@@ -34,7 +35,7 @@ def test_numbers_are_valid_and_unique(world: World) -> None:
     assert all(is_container(number) for number in world.boxes.numbers)
     assert len(set(world.boxes.numbers)) == len(set(world.boxes.devices)) == len(world.boxes)
     assert all(is_imo(voyage.ship.imo) for voyage in world.timeline.voyages)
-    assert len({customer.id for customer in world.companies.all}) == len(world.companies.all)
+    assert len({customer.id for customer in world.customers}) == len(world.customers)
     assert len({booking.reference for booking in world.bookings}) == len(world.bookings)
 
 
@@ -49,13 +50,17 @@ def test_a_fifth_are_reefers_and_no_duck_is(world: World) -> None:
 
 
 def test_no_two_boxes_share_a_slot_at_one_time(world: World) -> None:
+    held_slots(world, (82, 84, 86))
+
+
+def held_slots(world: World, plug_tiers: Collection[int]) -> None:
     held: dict[tuple[int, int], list[Stage]] = defaultdict(list)
     for stage in world.stages.each():
         if stage.state is State.SHIP:
             slot = Slot.parse(slot_text(stage.slot))
             assert (slot.bay % 2 == 0) == (world.boxes.size_types[stage.box] != "22G1"), "even bays are for 40 feet"
             if world.boxes.reefer[stage.box]:
-                assert slot.tier in (82, 84, 86), "reefers stand at plugs"
+                assert slot.tier in plug_tiers, "reefers stand at plugs"
             held[stage.place, stage.slot].append(stage)
     for stages in held.values():
         stages.sort(key=lambda stage: stage.from_at_ms)
@@ -63,17 +68,25 @@ def test_no_two_boxes_share_a_slot_at_one_time(world: World) -> None:
 
 
 def test_nothing_hangs_in_the_air_once_the_ship_has_sailed(world: World) -> None:
+    nothing_hangs(world)
+
+
+def nothing_hangs(world: World) -> None:
+    aboard_of: dict[int, list[Stage]] = defaultdict(list)
+    for stage in world.stages.each():
+        if stage.state is State.SHIP:
+            aboard_of[stage.place].append(stage)
     for voyage, ship in enumerate(world.timeline.voyages):
         for call in ship.calls[:-1]:
-            aboard = {
-                stage.slot
-                for stage in world.stages.each()
-                if stage.state is State.SHIP and stage.place == voyage and stage.from_at_ms <= call.departs_at_ms < stage.until_at_ms
-            }
+            aboard = {stage.slot for stage in aboard_of[voyage] if stage.from_at_ms <= call.departs_at_ms < stage.until_at_ms}
             assert all(slot % 100 in (2, 82) or slot - 2 in aboard for slot in aboard)
 
 
 def test_boxes_move_only_where_ships_lie(world: World) -> None:
+    moves_where_ships_lie(world)
+
+
+def moves_where_ships_lie(world: World) -> None:
     """Goes aboard on the quay where the ship lies, comes off likewise, and is stuffed before it goes aboard."""
     trail: dict[int, list[Stage]] = defaultdict(list)
     for stage in world.stages.each():
@@ -88,7 +101,7 @@ def test_boxes_move_only_where_ships_lie(world: World) -> None:
             ship, quay = (before, after) if before.state is State.SHIP else (after, before)
             calls = world.timeline.voyages[ship.place].calls
             lying = [call for call in calls if call.arrives_at_ms < after.from_at_ms < call.departs_at_ms]
-            assert [f"quay/{call.locode}" for call in lying] == [INTAKES[quay.place]]
+            assert [f"quay/{call.locode}" for call in lying] == [world.places.names[quay.place]]
 
 
 def test_the_ducks_part_in_singapore(world: World) -> None:
@@ -121,7 +134,7 @@ def test_seven_ducks_fall_off_the_stern_at_sea(world: World) -> None:
     assert (world.boxes.stripped_at_ms[list(world.fallen)] == NEVER_MS).all()
     slots = [Slot.parse(slot_text(int(world.stages.slot[box].max()))) for box in world.fallen]
     assert {slot.row for slot in slots} == {12, 10}
-    assert all(slot.on_deck and slot.bay == 4 * world.groups - 2 for slot in slots)
+    assert all(slot.on_deck and slot.bay == 4 * world.hull.groups - 2 for slot in slots)
     first = world.timeline.first
     fix = first.route.at(first.along(np.array(world.falls_at_ms)))
     sydney = PORTS["AUSYD"]
@@ -159,6 +172,6 @@ def test_a_route_over_the_date_line_has_no_leap() -> None:
 
 def test_another_seed_is_another_world() -> None:
     one, other = (build_world(seed, 60, BEGINS_AT_MS) for seed in (1, 2))
-    assert one.companies != other.companies
+    assert one.customers != other.customers
     assert not np.array_equal(one.stages.starts_at_ms, other.stages.starts_at_ms)
     assert np.array_equal(build_world(1, 60, BEGINS_AT_MS).stages.starts_at_ms, one.stages.starts_at_ms)

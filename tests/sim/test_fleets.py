@@ -1,0 +1,166 @@
+"""Goal: a fleet of several carriers is a possible world too, of the sizes asked for; the watch aboard tells of its losses alone."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cargo.identifiers import is_container, is_imo
+from cargo.registry import LoadList, parse_value
+from sim.arrays import DAY_MS
+from sim.fleets import DAYS, LOST_MAX, PRESETS, TRACKED_SHARE, Preset, build_fleet
+from sim.paperwork import paperwork
+from sim.sea import roll_amplitude_deg
+from sim.sensors import Sensors
+from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor, SimSettings
+from sim.stages import State
+from sim.stowage import FIRST_DECK_TIER, Hull
+from sim.tape import Tape
+from sim.truth import Truth
+from sim.voyages import STORY
+from sim.world import World
+from streams.errors import Misuse
+from tests.sim.test_watch import alerts_at
+from tests.sim.test_world import held_slots, moves_where_ships_lie, nothing_hangs
+
+SMALL = Preset(5, 240, Hull(24), "domain")
+
+
+@pytest.fixture(scope="module")
+def fleet() -> World:
+    return build_fleet(1, SMALL, BEGINS_AT_MS)
+
+
+@pytest.fixture(scope="module")
+def sensors(fleet: World) -> Sensors:
+    return Sensors(fleet, CADENCES["domain"])
+
+
+def test_presets_are_of_the_sizes_that_are_asked_for() -> None:
+    assert {name: (preset.ships, preset.boxes) for name, preset in PRESETS.items()} == {
+        "demo": (6, 2_000),
+        "bench": (30, 10_000),
+        "stress": (1, 24_000),
+    }
+    world = build_fleet(2, PRESETS["stress"], BEGINS_AT_MS)
+    assert len(world.boxes) == len(set(world.boxes.numbers)) == 24_000
+    held_slots(world, [FIRST_DECK_TIER + 2 * tier for tier in range(PRESETS["stress"].hull.plug_tiers)])
+
+
+def test_a_fleet_is_a_possible_world(fleet: World) -> None:
+    assert all(is_container(number) for number in fleet.boxes.numbers)
+    assert len(set(fleet.boxes.numbers)) == len(set(fleet.boxes.devices)) == len(fleet.boxes) == 1_200
+    assert all(is_imo(voyage.ship.imo) for voyage in fleet.timeline.voyages)
+    assert len({voyage.ship.name for voyage in fleet.timeline.voyages}) == 5
+    assert fleet.boxes.reefer.sum() == 240
+    held_slots(fleet, (82, 84, 86))
+    nothing_hangs(fleet)
+    moves_where_ships_lie(fleet)
+
+
+def test_there_are_several_carriers_each_with_ships_boxes_and_bookings_of_its_own(fleet: World) -> None:
+    of_ship: dict[int, set[str]] = defaultdict(set)
+    for stage in fleet.stages.each():
+        if stage.state is State.SHIP:
+            of_ship[stage.place].add(fleet.boxes.numbers[stage.box][:4])
+            assert fleet.bookings[fleet.boxes.booking[stage.box]].reference.startswith(fleet.boxes.numbers[stage.box][:2])
+    assert [len(owners) for owners in of_ship.values()] == [1] * 5
+    assert len(set().union(*of_ship.values())) == 3
+
+
+def test_storms_are_at_sea_and_boxes_go_overboard_in_hard_ones_alone_from_the_outer_stacks_on_deck() -> None:
+    lost_in: Counter[int] = Counter()
+    for seed in range(1, 7):
+        world = build_fleet(seed, SMALL, BEGINS_AT_MS)
+        for place, voyage in enumerate(world.timeline.voyages):
+            for storm in voyage.storms:
+                assert not voyage.moored(np.array([storm.at_ms - DAY_MS // 3, storm.at_ms + DAY_MS // 3])).any()
+                assert roll_amplitude_deg(world.chance, world.timeline, place, np.array([storm.at_ms]))[0] >= storm.worst_deg - 0.01
+        for loss in world.losses:
+            column = int(world.stages.column_at(np.array([loss.box]), np.array([loss.at_ms]))[0])
+            assert world.stages.state[loss.box, column] == State.SHIP
+            assert world.stages.slot[loss.box, column] % 100 >= FIRST_DECK_TIER
+            voyage = world.timeline.voyages[world.stages.place[loss.box, column]]
+            assert any(0 <= loss.at_ms - one.at_ms < 92_000 and one.worst_deg > 20 for one in voyage.storms)
+            lost_in[seed] += 1
+    assert len(lost_in) >= 3, "in half of the hard storms"
+    assert max(lost_in.values()) <= LOST_MAX
+    assert len(set(lost_in.values())) > 1
+
+
+def test_devices_are_what_is_told_of_them(sensors: Sensors) -> None:
+    """A tenth of the boxes has no tracker, and says nothing; reefers report every hour, dry boxes once a day at sea."""
+    world = sensors.world
+    assert TRACKED_SHARE - 0.05 < world.boxes.tracker.mean() < TRACKED_SHARE + 0.05
+    since = world.timeline.begins_at_ms + 5 * DAY_MS
+    day = sensors.heard(since, since + DAY_MS)
+    of_box = day.taken((day.thing < len(world.boxes)) & ~day.repeat & ~np.isnan(day.signals["ambient_c"]))
+    assert world.boxes.tracker[of_box.thing].all()
+    times = np.bincount(of_box.thing, minlength=len(world.boxes))
+    column = world.stages.column_at(np.arange(len(world.boxes)), np.full(len(world.boxes), since))
+    at_sea = (world.stages.state[np.arange(len(column)), column] == State.SHIP) & world.boxes.tracker & (times > 0)
+    assert np.median(times[at_sea & world.boxes.reefer]) == 24
+    assert np.median(times[at_sea & ~world.boxes.reefer]) == 1
+
+
+def test_load_lists_say_which_boxes_have_no_tracker(fleet: World) -> None:
+    of_number = dict(zip(fleet.boxes.numbers, fleet.boxes.tracker.tolist(), strict=True))
+    lists = [parse_value("load_list", paper.value) for paper in paperwork(fleet) if paper.type == "load_list"]
+    told = {box.container: box.tracker for one in lists if isinstance(one, LoadList) for box in one.aboard}
+    assert told
+    assert told == {number: of_number[number] for number in told}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_watch_of_each_ship_tells_of_the_boxes_she_lost_and_of_no_other(seed: int) -> None:
+    sensors = Sensors(build_fleet(seed, SMALL, BEGINS_AT_MS), CADENCES["domain"])
+    world, whole = sensors.world, sensors.heard(0, sensors.world.timeline.ends_at_ms)
+    felt = {world.boxes.numbers[loss.box]: loss for loss in world.losses}
+    told: set[str] = set()
+    for place in world.places.names[: len(world.timeline.voyages)]:
+        made = alerts_at(sensors, place, whole)
+        told |= {alert.topic for alert in made if alert.body["rule"] == "lost_container"}
+    assert told <= felt.keys()
+    alive = {number for number, loss in felt.items() if world.boxes.tracker[loss.box] and sensors.faults.dies_at_ms[loss.box] > loss.at_ms}
+    assert {number for number in alive if felt[number].felt == "shock and fall"} <= told
+
+
+def test_it_is_chosen_in_the_settings_with_one_intake_for_all_places(tmp_path: Path) -> None:
+    door = IntakeDoor(at="*")
+    settings = SimSettings(data=tmp_path, intakes=(door,), preset="stress")
+    assert settings.doors() == dict.fromkeys(PRESETS["stress"].places.names, door)
+    assert settings.reporting() == CADENCES["hourly"]
+    assert "stress" in settings.story()
+    own = IntakeDoor(at="ship/9999101", port=1884)
+    assert SimSettings(data=tmp_path, intakes=(door, own), preset="bench").doors()["ship/9999101"] == own
+    assert list(SimSettings(data=tmp_path, intakes=(door,)).doors()) == list(STORY.names)
+    with pytest.raises(ValueError, match="there is none at ship/9999101"):
+        SimSettings(data=tmp_path, intakes=(own.model_copy(update={"at": "quay/JPTYO"}),), preset="stress")
+
+
+def test_a_ship_too_small_for_her_boxes_is_refused() -> None:
+    with pytest.raises(Misuse, match="no stack left for"):
+        build_fleet(1, Preset(1, 5_000, Hull(24), "domain"), BEGINS_AT_MS)
+
+
+def test_its_truth_is_written_and_its_tape_is_played(sensors: Sensors, tmp_path: Path) -> None:
+    truth = Truth(tmp_path / "truth", sensors)
+    truth.begin()
+
+    class Outlet:
+        def __init__(self) -> None:
+            self.heard: Counter[int] = Counter()
+
+        def offer(self, intake: int, topic: str, payload: bytes, ticket: int) -> bool:
+            self.heard[intake] += 1
+            return True
+
+        def taken_acknowledgements(self) -> list[int]:
+            return []
+
+    outlet = Outlet()
+    Tape(sensors, truth, outlet, BEGINS_AT_MS).play(BEGINS_AT_MS + DAYS // 7 * DAY_MS)
+    assert outlet.heard.keys() >= set(range(len(sensors.world.timeline.voyages)))
