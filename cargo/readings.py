@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -28,6 +28,7 @@ _QUICK_KINDS: dict[str, frozenset[type]] = {
     "bool": frozenset({bool, type(None)}),
     "text": frozenset({str, type(None)}),
 }
+_KNOWN_FIELDS = SIGNALS.keys() | {"device", "at"}
 _POSITION = ("latitude_deg", "longitude_deg")
 
 
@@ -94,13 +95,14 @@ def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int,
     refused: dict[int, dict[str, Any]] = {}
     signals: dict[str, pa.Array] = {}
     names = set().union(*objects) if objects else set()
-    values = _values(names | {"device", "at"}, objects)
-    for name in sorted(names & SIGNALS.keys()):
+    measured = names & SIGNALS.keys()
+    values = _values(measured | {"device", "at"}, objects)
+    for name in sorted(measured):
         column = _signal_column(SIGNALS[name], values[name], refused)
         if column.null_count < len(objects):
             signals[name] = column
     _whole_positions(signals, refused)
-    unknown = _unknown_fields(names - SIGNALS.keys() - {"device", "at"}, objects, refused)
+    unknown = _unknown_fields(objects, refused) if len(names) > len(measured | (names & {"device", "at"})) else {}
     readings = Readings(
         rows=rows,
         devices=values["device"],
@@ -199,11 +201,10 @@ def _time_ms(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < AT_MS_MAX else None
 
 
-def _unknown_fields(names: Iterable[str], objects: list[dict[str, Any]], refused: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+def _unknown_fields(objects: list[dict[str, Any]], refused: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
     unknown: dict[int, dict[str, Any]] = {}
-    wanted = frozenset(names)
-    for row, fields in enumerate(objects) if wanted else ():
-        own = {name: value for name, value in fields.items() if name in wanted}
+    for row, fields in enumerate(objects):
+        own = {name: value for name, value in fields.items() if name not in _KNOWN_FIELDS}
         if taken := {name: own.pop(name) for name in OWN_FIELDS & own.keys()}:
             refused.setdefault(row, {}).update(taken)
         if own:

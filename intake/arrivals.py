@@ -55,7 +55,16 @@ class Publish(msgspec.Struct, gc=False):
 
 
 class Sender(Protocol):
-    """Whoever handed messages to the pipeline and must hear what became of them."""
+    """Whoever handed messages to the pipeline and must hear what became of them. Hashed by who it is."""
+
+    @property
+    def account(self) -> str:
+        """On whose account its messages are: accounts share what is done in equal parts."""
+        ...
+
+    def hold(self, held: bool) -> None:
+        """It has more waiting than its share: hand over no more (True) until told to go on (False). Must not raise."""
+        ...
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """Called on the event loop once what `outcomes` say is durable: only now may a message be acknowledged. Must not raise."""

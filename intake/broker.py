@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import paho.mqtt.client as mqtt
@@ -40,6 +40,7 @@ class BrokerIntake:
         self._lost = asyncio.Event()
         self._acknowledger: _Acknowledger | None = None
         self._received: list[Publish] = []
+        self._waits: set[str] = set()
         self._problem = ""
         self.connected = False
         self._asked: bytes | None = None
@@ -117,8 +118,9 @@ class BrokerIntake:
         sock = self._client.socket()
         if isinstance(sock, socket.socket):  # an ssl.SSLSocket is one
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._acknowledger = _Acknowledger(self._client)
-            if not self._pipeline.full:
+            self._acknowledger = _Acknowledger(self._client, self._held)
+            self._waits = {"queue is full"} if self._pipeline.full else set()
+            if not self._waits:
                 self._loop.add_reader(sock, self._read)
 
     def _read(self) -> None:
@@ -141,8 +143,19 @@ class BrokerIntake:
             self._loop.remove_writer(sock)
 
     def _full_changed(self, full: bool) -> None:
+        self._wait("queue is full", full)
+
+    def _held(self, held: bool) -> None:
+        self._wait("its own wait", held)
+
+    def _wait(self, reason: str, waits: bool) -> None:
+        """Read nothing more from the broker until every reason for it is gone."""
+        if waits:
+            self._waits.add(reason)
+        else:
+            self._waits.discard(reason)
         if (sock := self._client.socket()) is not None and self._acknowledger is not None:
-            if full:
+            if self._waits:
                 self._loop.remove_reader(sock)
             else:
                 self._loop.add_reader(sock, self._read)
@@ -194,9 +207,17 @@ class BrokerIntake:
 class _Acknowledger:
     """Acknowledges what one connection brought. After it an identifier means another message, and the broker brings these again."""
 
-    def __init__(self, client: mqtt.Client) -> None:
-        self._client = client
+    account = "the broker"
+    """All that comes from there."""
+
+    def __init__(self, client: mqtt.Client, held: Callable[[bool], None]) -> None:
+        self._client, self._held = client, held
         self.over = False
+
+    def hold(self, held: bool) -> None:
+        """What came waits: the broker is read from no further until it does not."""
+        if not self.over:
+            self._held(held)
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """The pipeline says that these are durable."""

@@ -127,6 +127,19 @@ class Connection(asyncio.Protocol):
         self.address = ""
         """Where it comes from, as `address_of`."""
 
+    @property
+    def account(self) -> str:
+        """Its login's; without one, that of where it comes from."""
+        username = None if self.gateway is None else self.gateway.username
+        return f"at {self.address}" if username is None else f"login {username}"
+
+    def hold(self, held: bool) -> None:
+        """Its messages wait: it is read from no further until they do not."""
+        if held:
+            self.pause("its own wait")
+        else:
+            self.resume("its own wait")
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A socket was accepted."""
         if not isinstance(transport, asyncio.Transport):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +16,7 @@ from intake.decoders import find_decoder
 from intake.repeats import RepeatWindow, TakenInElsewhere
 from intake.routes import Routes
 from intake.settings import PipelineSettings
+from intake.waiting import Parcel, Waiting, bytes_of
 from streams.clock import Clock
 from streams.crash import commit_point
 from streams.errors import RetryLater
@@ -25,7 +26,6 @@ from streams.metrics import Metrics
 STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
 """Of these container numbers, those that this node does not know of."""
-_Parcel = tuple[Sender, list[Publish], float]
 GATHERED_MESSAGES = 1_000
 """So many are worth decoding while a commit is on its way. Fewer would be ready soon enough after it."""
 
@@ -50,7 +50,7 @@ class Elsewhere(Protocol):
 class _Unsettled:
     """Durable here; the senders hear of it after `until_there`."""
 
-    parcels: list[_Parcel]
+    parcels: list[Parcel]
     outcomes: list[Outcome]
     until_there: Callable[[], Awaitable[None]]
 
@@ -58,7 +58,8 @@ class _Unsettled:
 class Pipeline:
     """Takes messages, gives readings to the sink, tells each sender what became of its messages once that is durable.
 
-    1 `offer` puts messages into a bounded queue; when it is `full`, senders stop reading until they are called back.
+    1 `offer` puts messages into a bounded queue, of which each sender has its share (`intake.waiting`): beyond, it is held; when all is
+      `full`, all senders stop reading until they are called back.
     2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written;
       a few messages wait for more meanwhile, for a commit costs the same for few as for many.
     3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
@@ -87,8 +88,7 @@ class Pipeline:
         self._log, known_max = log, settings.repeats_readings_max
         self._by_others = {stream: TakenInElsewhere(log, companions, stream, known_max) for stream in STREAMS} if companions else {}
         self._windows = {stream: RepeatWindow.rebuilt(log, (node, *companions), stream, known_max) for stream in STREAMS}
-        self._waiting: deque[_Parcel] = deque()
-        self._waiting_messages = self._waiting_bytes = 0
+        self._waiting = Waiting(settings)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
         self._unsettled_messages = self._unsettled_bytes = 0
@@ -105,9 +105,7 @@ class Pipeline:
 
     def offer(self, sender: Sender, messages: list[Publish]) -> None:
         """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""
-        self._waiting.append((sender, messages, self._clock.monotonic_s()))
-        self._waiting_messages += len(messages)
-        self._waiting_bytes += _bytes(messages)
+        self._waiting.put(sender, messages, self._clock.monotonic_s())
         self._arrived.set()
         self._moved.set()
         self._tell_full()
@@ -121,7 +119,7 @@ class Pipeline:
                 writing.create_task(self._hear_of_others())
             while True:
                 await self._arrived.wait()
-                while self._waiting_messages < GATHERED_MESSAGES and not self._durable.is_set():
+                while self._waiting.messages < GATHERED_MESSAGES and not self._durable.is_set():
                     self._moved.clear()
                     await self._moved.wait()
                 parcels = self._take()
@@ -140,21 +138,15 @@ class Pipeline:
             mark_strangers(prepared, self._strangers)
         return prepared
 
-    def _take(self) -> list[_Parcel]:
-        parcels = [self._waiting.popleft()]
-        taken = len(parcels[0][1])
-        while self._waiting and taken + len(self._waiting[0][1]) <= self._settings.batch_readings_max:
-            parcels.append(self._waiting.popleft())
-            taken += len(parcels[-1][1])
-        self._waiting_messages -= taken
-        self._waiting_bytes -= sum(_bytes(messages) for _, messages, _ in parcels)
-        if not self._waiting:
+    def _take(self) -> list[Parcel]:
+        parcels = self._waiting.take()
+        if not self._waiting.messages:
             self._arrived.clear()
         self._tell_full()
         return parcels
 
     def _tell_full(self) -> None:
-        messages, bytes_ = self._waiting_messages + self._unsettled_messages, self._waiting_bytes + self._unsettled_bytes
+        messages, bytes_ = self._waiting.messages + self._unsettled_messages, self._waiting.bytes + self._unsettled_bytes
         full = messages >= self._settings.pending_readings_max or bytes_ >= self._settings.pending_bytes_max
         if full != self.full:
             self.full = full
@@ -180,7 +172,7 @@ class Pipeline:
         records = part.records.take(pa.array(kept, pa.int64()))
         return Part(part.stream, records, [part.messages[row] for row in kept], [part.identities[row] for row in kept])
 
-    async def _commit(self, parcels: list[_Parcel], prepared: Prepared, parts: list[Part]) -> None:
+    async def _commit(self, parcels: list[Parcel], prepared: Prepared, parts: list[Part]) -> None:
         appends = [Append(part.stream, part.records) for part in parts]
         if prepared.exceptions:
             appends.append(Append(EXCEPTIONS, prepared.exceptions_batch()))
@@ -230,9 +222,9 @@ class Pipeline:
         finally:
             unsubscribe()
 
-    def _count_unsettled(self, parcels: list[_Parcel], sign: int) -> None:
+    def _count_unsettled(self, parcels: list[Parcel], sign: int) -> None:
         self._unsettled_messages += sign * sum(len(messages) for _, messages, _ in parcels)
-        self._unsettled_bytes += sign * sum(_bytes(messages) for _, messages, _ in parcels)
+        self._unsettled_bytes += sign * sum(sum(bytes_of(messages)) for _, messages, _ in parcels)
         self._tell_full()
 
     async def _append(self, appends: list[Append]) -> None:
@@ -244,7 +236,7 @@ class Pipeline:
                 self._metrics.count("intake_append_retries")
                 await asyncio.sleep(self._settings.retry_ms / 1000)
 
-    def _settle(self, parcels: list[_Parcel], outcomes: list[Outcome]) -> None:
+    def _settle(self, parcels: list[Parcel], outcomes: list[Outcome]) -> None:
         at = 0
         now_s = self._clock.monotonic_s()
         for sender, messages, offered_s in parcels:
@@ -254,7 +246,3 @@ class Pipeline:
         for outcome, count in Counter(outcomes).items():
             self._metrics.count(f"intake_{outcome.name.lower()}", count)
         self._metrics.count("intake_received", len(outcomes))
-
-
-def _bytes(messages: Sequence[Publish]) -> int:
-    return sum([len(message.topic) + len(message.payload) for message in messages])

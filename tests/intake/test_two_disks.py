@@ -226,8 +226,14 @@ class HeldBack:
 class Hearing:
     """A sender that notes what it hears."""
 
+    account = "hearing"
+
     def __init__(self) -> None:
         self.heard: list[bytes] = []
+        self.held = False
+
+    def hold(self, held: bool) -> None:
+        self.held = held
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         self.heard += [message.payload for message in messages]

@@ -1,0 +1,129 @@
+"""Goal: who sends more than is done waits for itself alone; the others have their turn. A message costs what it is long."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import struct
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from intake import waiting
+from intake.arrivals import Outcome, Publish
+from intake.batches import prepare
+from intake.packets import packet
+from intake.routes import Routes
+from intake.settings import PipelineSettings
+from intake.waiting import Waiting
+from tests.intake.stand import DEADLINE_S, TOPIC, eventually, payload, stand
+from tests.intake.test_floods import client, connect_packet
+
+NOW_MS = 1_777_593_600_000
+
+
+class Hearing:
+    """A sender that notes whether it is held."""
+
+    def __init__(self, account: str) -> None:
+        self.account, self.held = account, False
+
+    def hold(self, held: bool) -> None:
+        assert held != self.held
+        self.held = held
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        raise AssertionError("nothing is done here")
+
+
+def some(count: int, size: int = 100) -> list[Publish]:
+    return [Publish(b"t", bytes(size)) for _ in range(count)]
+
+
+def test_accounts_have_the_same_share_of_a_batch_and_in_it_their_senders() -> None:
+    queue = Waiting(PipelineSettings(batch_readings_max=1_200, pending_readings_max=10_000_000))
+    greedy, other, lone = Hearing("a"), Hearing("a"), Hearing("b")
+    for sender, count in ((greedy, 5_000), (other, 600), (lone, 400)):
+        queue.put(sender, some(count), 0.0)
+    batch = queue.take()
+    by = {sender: sum(len(messages) for one, messages, _ in batch if one is sender) for sender in (greedy, other, lone)}
+    assert by == {greedy: 512, other: 256, lone: 400}, "and what is next does not fit any more"
+    assert queue.messages == 6_000 - 1_168
+
+
+def test_the_order_of_each_sender_is_kept_and_nothing_is_left_out() -> None:
+    queue = Waiting(PipelineSettings())
+    senders = [Hearing(account) for account in ("a", "a", "b")]
+    sent: dict[Hearing, list[Publish]] = {sender: [] for sender in senders}
+    for number, sender in enumerate(itertools.islice(itertools.cycle(senders), 60)):
+        messages = some(1 + number * 37 % 700, size=1 + number * 997 % 9_000)
+        sent[sender] += messages
+        queue.put(sender, messages, 0.0)
+    taken: dict[Hearing, list[Publish]] = {sender: [] for sender in senders}
+    while queue.messages:
+        batch = queue.take()
+        assert sum(len(messages) for _, messages, _ in batch) <= 4_096
+        assert sum(len(message.payload) for _, messages, _ in batch for message in messages) <= waiting.BATCH_BYTES
+        for sender, messages, _ in batch:
+            assert isinstance(sender, Hearing)
+            taken[sender] += messages
+    assert queue.bytes == 0
+    for one in senders:
+        assert list(map(id, taken[one])) == list(map(id, sent[one]))
+    assert not any(sender.held for sender in senders)
+    with pytest.raises(KeyError):
+        queue.take()
+
+
+def test_who_has_more_waiting_than_its_share_is_held_until_half_of_it_is_done() -> None:
+    queue = Waiting(PipelineSettings(pending_readings_max=4_000, batch_readings_max=256))
+    greedy, modest = Hearing("a"), Hearing("a")
+    queue.put(modest, some(10), 0.0)
+    queue.put(greedy, some(900), 0.0)
+    assert not greedy.held
+    queue.put(greedy, some(101), 0.0)
+    assert greedy.held, "of 2,000 for two"
+    while greedy.held:
+        queue.take()
+    assert not modest.held
+    assert 500 < queue.messages <= 1_000, "alone it may have all of the half, and goes on at half of that"
+    queue.put(greedy, some(50, size=600_000), 0.0)
+    assert not greedy.held
+    queue.put(greedy, some(10, size=600_000), 0.0)
+    assert greedy.held, "of 64 MiB, too"
+
+
+async def test_beside_a_flood_an_honest_client_waits_for_a_batch_or_two(tmp_path: Path) -> None:
+    """Of the flood's messages most are still to come when it hears; one after the other it would have waited for all that are read."""
+    flood = 12_000
+    topic = struct.pack(">H", len(TOPIC)) + TOPIC.encode()
+    limits = PipelineSettings(batch_readings_max=512)
+    async with stand(tmp_path, pipeline_settings=limits) as one, client(one) as (greedy, flooding), client(one) as (honest, asking):
+        for reader, writer, name in ((greedy, flooding, "greedy"), (honest, asking, "honest")):
+            writer.write(connect_packet(name))
+            await reader.readexactly(4)
+        flooding.write(b"".join(packet(0x32, topic + struct.pack(">H", n + 1) + b"junk") for n in range(flood)))
+        await eventually(lambda: one.pipeline._waiting.messages >= 2_000)
+        before = one.counts().get("intake_malformed", 0)
+        asking.write(packet(0x32, topic + b"\0\1" + payload(1)))
+        async with asyncio.timeout(DEADLINE_S):
+            assert await honest.readexactly(4) == b"\x40\2\0\1"
+        assert one.counts()["intake_malformed"] - before <= 3 * 512
+        async with asyncio.timeout(DEADLINE_S):
+            await greedy.readexactly(4 * flood)
+
+
+def test_fields_of_many_names_cost_what_they_are_long() -> None:
+    """200 messages of 500 names of their own: as many columns of as many rows would be 160 MB."""
+    made = [
+        Publish(TOPIC.encode(), b'{"device":"a",' + b",".join(b'"%x":1' % (number * 500 + n) for n in range(500)) + b"}")
+        for number in range(200)
+    ]
+    tracemalloc.start()
+    prepared = prepare(made, Routes(), "ship", NOW_MS)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert prepared.outcomes == [Outcome.ACCEPTED] * 200
+    assert peak_bytes < 60_000_000
