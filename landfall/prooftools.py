@@ -20,23 +20,22 @@ from landfall.logunread import end_of_unread, unread_of_topic
 from landfall.proofwords import completeness_row, completeness_words, finding_words, verdict_row, verdict_words
 from landfall.writingout import Format, Row, write, writing
 from streams.codec import BlockCodec
-from streams.derived import HEADS, KEPT
+from streams.derived import HEADS
 from streams.errors import Corrupt, Misuse
 from streams.log import LogReader
 from streams.proof.checking import check
-from streams.proof.completeness import Reported, Span, completeness
+from streams.proof.completeness import completeness
 from streams.proof.form import ProofFile
 from streams.proof.gaps import Gap, gaps
 from streams.proof.keys import key_text
 from streams.proof.making import Claim, make, signed_by_origins
 from streams.proof.reading import Copy
+from streams.proof.reporting import reported
 from streams.proof.signing import is_signed
 from streams.proof.statements import last_statement
 from streams.proof.trust import OWN_WORD, registry_trust
 from streams.proof.verifying import Verdict, demand, verify
 from streams.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
-from streams.retention.keepers import HOUR_MS
-from streams.retention.kept import window_h
 from streams.words import Origin
 
 proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
@@ -194,8 +193,8 @@ def tell_completeness(
     log = opened(folder)
     streams = [one for one in READINGS if one in log.streams() and one != "events"]
     rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
-    readings, thinned = _reported(rows)
     try:
+        readings, thinned = reported(_readings(rows))
         found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
     except ValueError as problem:
         raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
@@ -247,21 +246,10 @@ def _interval_ms(interval_min: float | None) -> int | None:
     return None if interval_min is None else round(interval_min * 60_000)
 
 
-def _reported(rows: pa.Table) -> tuple[list[Reported], list[Span]]:
-    """The readings in a history's rows, and the times over which thinning took others: within each window between the first and the last
-    that it kept. When a kept one had been received is not known any more: it is not late.
-    """
-    readings: list[Reported] = []
-    windows: dict[tuple[str, int, int], list[int]] = {}
-    names = ("stream", ORDER_AT, RECEIVED_AT, DEVICE, BODY, SOURCE_ORIGIN)
-    columns = (rows.column(name).to_pylist() if name in rows.schema.names else [None] * rows.num_rows for name in names)
-    for stream, at_ms, received_at_ms, device, body, source in zip(*columns, strict=True):
-        hours = window_h(body) if stream.endswith(KEPT) else None
-        readings.append(Reported(at_ms, received_at_ms if hours is None else at_ms, device))
-        if hours is not None:
-            window_ms = max(1, round(hours * HOUR_MS))
-            windows.setdefault((source, window_ms, at_ms // window_ms), []).append(at_ms)
-    return readings, [(min(times), max(times)) for times in windows.values()]
+def _readings(rows: pa.Table) -> Iterator[tuple[str, Row]]:
+    """Stream and columns of each row of a history, those of its columns that `reported` looks at."""
+    names = [name for name in ("stream", ORDER_AT, RECEIVED_AT, DEVICE, BODY, SOURCE_ORIGIN) if name in rows.schema.names]
+    return ((row["stream"], row) for part in rows.select(names).to_batches() for row in part.to_pylist())
 
 
 def signed_keys(log: LogReader) -> dict[str, set[str]]:

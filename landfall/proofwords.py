@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from landfall.lognumbers import minutes, utc
 from landfall.writingout import Row
+from streams.derived import KEPT
 from streams.proof.checking import Finding, SectionFinding
 from streams.proof.completeness import Completeness
 from streams.proof.keys import key_text
+from streams.proof.statements import Statement
 from streams.proof.verifying import Verdict
+from streams.records import LATE_MS_MAX
 
 
 def verdict_words(verdict: Row) -> Iterator[str]:
@@ -62,18 +66,22 @@ def finding_words(finding: Finding) -> Iterator[str]:
     short = any(end.at_ms < proof.until_at_ms for end in signed)
     span = "on, as far as it is signed," if short else f"until {utc(proof.until_at_ms)}"
     yield f"PROVEN: {rows:,} records of {proof.topic} from {utc(proof.since_at_ms)} {span} are, to the byte,"
-    yield "what their origins recorded and signed, and no other that these origins had when they signed last is left out of the runs shown."
+    yield "what their origins recorded and signed, and no other that they had when they signed (see below) is left out of the runs shown."
     for section in finding.sections:
         yield from _section_words(section, proof.until_at_ms)
     if finding.completeness is not None:
         yield "Counted from the records shown" + (", what nobody had signed yet as missing:" if short else ":")
-        yield from (f"  {line}" for line in completeness_words(completeness_row(proof.topic, finding.completeness)))
+        missing = "missing" if finding.tells_all else "missing or in runs that are not shown"
+        yield from (f"  {line}" for line in completeness_words(completeness_row(proof.topic, finding.completeness), missing))
+        if any(section.rows for section in finding.sections if section.stream.endswith(KEPT)):
+            yield "  thinned: between the first and last kept reading of a window; kept ones count as in time, when they came is unknown"
     yield "What this does not show:"
     yield "  - that a sensor measured rightly, or that a clock on board was right"
-    yield "  - what reached an origin after it signed last, and what other ships or quays recorded"
+    yield f"  - what reached an origin after it signed: {_later(signed, proof.until_at_ms + LATE_MS_MAX)}"
+    yield "  - what other ships or quays recorded"
     yield "  - what else is in the runs shown: other topics' names and records, and this one's outside the span, are not in the file"
     if any(section.not_shown for section in finding.sections):
-        yield "  - anything of the runs not shown; why they are not, and what of them was thinned, is the word of who made the file"
+        yield "  - anything of the runs not shown; why they are not, thinned or else, is the word of who made the file"
 
 
 def completeness_row(topic: str, found: Completeness) -> Row:
@@ -83,12 +91,13 @@ def completeness_row(topic: str, found: Completeness) -> Row:
     return {"topic": topic, **counted, **{f"longest_silence_{name}": at_ms for name, at_ms in silence.items()}}
 
 
-def completeness_words(counted: Row) -> Iterator[str]:
-    """Of such a row: how much of what should have been reported is there, and the longest silence."""
+def completeness_words(counted: Row, missing: str = "missing") -> Iterator[str]:
+    """Of such a row: how much of what should have been reported is there, and the longest silence. `missing`: what those are called."""
     if counted["interval_ms"] is None:
         yield f"{counted['held']:,} readings held; how often there should be one is not known"
     else:
-        told = ", ".join(f"{counted[name]:,} {name}" for name in ("held", "thinned", "missing", "late"))
+        names = {"held": "held", "thinned": "thinned", "missing": missing, "late": "late"}
+        told = ", ".join(f"{counted[name]:,} {word}" for name, word in names.items())
         yield f"{counted['expected']:,} readings expected, one every {minutes(counted['interval_ms'])}: {told}"
     since, until = counted["longest_silence_since_at_ms"], counted["longest_silence_until_at_ms"]
     yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}"
@@ -101,8 +110,17 @@ def _section_words(section: SectionFinding, until_at_ms: int) -> Iterator[str]:
     yield f"    signed at {utc(section.end.at_ms)} with {key_text(section.end.key)}, up to offset {section.end.end - 1:,}"
     if section.end.at_ms < until_at_ms:
         yield f"    NOT SHOWN: what it recorded from then until {utc(until_at_ms)}"
-    for run in section.not_shown:
-        yield f"    not shown: run {run.run:,} ({run.why})"
+    for _, same in groupby(enumerate(section.not_shown), lambda one: (one[1].run - one[0], one[1].why)):
+        first, *others = (run for _, run in same)
+        which = f"runs {first.run:,} to {others[-1].run:,}" if others else f"run {first.run:,}"
+        yield f"    not shown: {which} ({first.why})"
+
+
+def _later(signed: Sequence[Statement], settled_at_ms: int) -> str:
+    """Whether anything of the span may have come after these statements. What is received at `settled_at_ms` is too late for that."""
+    if any(end.at_ms < settled_at_ms for end in signed):
+        return f"readings of this time are taken until {utc(settled_at_ms)}, if they come so late"
+    return "by its clock that is too late to be of this time"
 
 
 def _where(doubt: Row) -> str:

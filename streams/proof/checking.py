@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.derived import parent_of
+from streams.derived import KEPT, kept_of, parent_of
 from streams.errors import Corrupt
 from streams.proof.canonical import row_digest
 from streams.proof.chain import RUN, UNKNOWN, first_head, next_head
-from streams.proof.completeness import Completeness, Reported, Span, completeness
+from streams.proof.completeness import Completeness, completeness
 from streams.proof.form import Absent, NotShown, Present, ProofFile, Section, ShownRow, from_cells
-from streams.proof.signing import SIGNED_AT_ONCE
+from streams.proof.reporting import Row, reported
+from streams.proof.signing import signed_at_once
 from streams.proof.statements import Statement
 from streams.proof.text import from_text
 from streams.proof.tree import Leaf, digest_of_rows, entry_bytes, topic_key
 from streams.proof.trust import Trust
-from streams.records import DEVICE, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Value, body_text
+from streams.records import OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, Value, body_text
 from streams.words import Origin
 
-Row = Mapping[str, Value]
+MAY_COME = ("wanted", "unreadable")
+"""Why a run is not shown whose records may be there yet, so that what thinning kept of it does not stand for them."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,11 @@ class SectionFinding:
     start: Statement | None = None
     end: Statement | None = None
 
+    @property
+    def node(self) -> str:
+        """The node that recorded it."""
+        return self.origin.partition("@")[0]
+
 
 @dataclass(slots=True)
 class Finding:
@@ -50,6 +57,14 @@ class Finding:
     def holds(self) -> bool:
         """Whether everything the file says is shown by it."""
         return not self.problems
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether no reading may stand in a run that is not shown, but where the file has what its node kept of it when it thinned it."""
+        of_readings = [section for section in self.sections if not signed_at_once(parent_of(section.stream))]
+        there = {(section.stream, section.node) for section in of_readings}
+        not_shown = ((kept_of(section.stream), section.node, run.why) for section in of_readings for run in section.not_shown)
+        return all(why == "thinned" and (kept, node) in there for kept, node, why in not_shown)
 
 
 def check(data: bytes, trust: Trust) -> Finding:
@@ -74,30 +89,38 @@ def check(data: bytes, trust: Trust) -> Finding:
     return finding
 
 
-def reported(sections: Sequence[Section]) -> tuple[list[Reported], list[Span]]:
-    """The readings that the sections show, and the times over which runs were thinned, for `completeness`. Raises ValueError."""
-    readings: list[Reported] = []
-    thinned: list[Span] = []
+def readings_shown(sections: Sequence[Section]) -> Iterator[tuple[str, Row]]:
+    """The stream and columns of each reading that the sections show; of those that thinning kept each once, and none whose own run is shown
+    or may be there yet. Raises ValueError.
+    """
+    there = {
+        (section.stream, section.origin, run.run)
+        for section in sections
+        for run in section.runs
+        if not isinstance(run, NotShown) or run.why in MAY_COME
+    }
+    seen: set[tuple[Value | None, ...]] = set()
     for section in sections:
-        for run in section.runs if parent_of(section.stream) not in SIGNED_AT_ONCE else ():
-            if isinstance(run, NotShown) and run.why == "thinned":
-                thinned.append((run.since_at_ms, run.until_at_ms))
-            if isinstance(run, Present):
-                readings += [_reported(from_cells(row.row)) for row in run.rows if isinstance(row, ShownRow)]
-    return readings, thinned
+        for values in _readings(section):
+            stream, origin, offset = source = tuple(values.get(name) for name in (SOURCE_STREAM, SOURCE_ORIGIN, SOURCE_OFFSET))
+            if not section.stream.endswith(KEPT) or not isinstance(offset, int):
+                yield section.stream, values
+            elif source not in seen and (stream, origin, offset // RUN) not in there:
+                seen.add(source)
+                yield section.stream, values
 
 
-def _reported(row: Row) -> Reported:
-    at_ms, received_at_ms, device = row.get(ORDER_AT), row.get(RECEIVED_AT), row.get(DEVICE)
-    if not isinstance(at_ms, int) or not isinstance(received_at_ms, int) or not isinstance(device, str | None):
-        raise ValueError("a record lacks its times")
-    return Reported(at_ms, received_at_ms, device)
+def _readings(section: Section) -> Iterator[Row]:
+    for run in () if signed_at_once(parent_of(section.stream)) else section.runs:
+        for row in run.rows if isinstance(run, Present) else ():
+            if isinstance(row, ShownRow):
+                yield from_cells(row.row)
 
 
 def _told_and_counted(proof: ProofFile, finding: Finding) -> Iterator[str]:
     """What the file says of completeness is counted again."""
     try:
-        readings, thinned = reported(proof.sections)
+        readings, thinned = reported(readings_shown(proof.sections))
         counted = completeness(readings, proof.since_at_ms, proof.until_at_ms, proof.interval_ms, thinned)
     except ValueError as problem:
         yield f"its completeness can not be counted: {problem}"
@@ -197,17 +220,15 @@ class _Checker:
         return entry_bytes(at_ms, row_digest(values))
 
     def _absent(self, run: Absent, root: bytes) -> None:
-        key = topic_key(self._proof.topic)
-        left, right = run.left, run.right
-        if left is None and right is None:
+        sides = [one.leaf() for one in (run.left, run.right) if one is not None]
+        if not sides:
             raise ValueError("nothing shows that the topic is not in it")
-        for one in (left, right):
-            if one is not None and one.path.path(run.leaves).root(one.leaf()) != root:
-                raise ValueError(f"a topic beside it is not under its root {run.root}")
-        after_left = left is None or left.leaf().key < key
-        before_right = right is None or key < right.leaf().key
-        index = -1 if left is None else left.path.index
-        if not (after_left and before_right and index + 1 == (run.leaves if right is None else right.path.index)):
+        if run.path.path(run.leaves).root(*sides) != root:
+            raise ValueError(f"the topics beside it are not under its root {run.root}")
+        key = topic_key(self._proof.topic)
+        after_left = run.path.index == 0 if run.left is None else run.left.leaf().key < key
+        before_right = run.path.index + 1 == run.leaves if run.right is None else key < run.right.leaf().key
+        if not (after_left and before_right):
             raise ValueError("the topics beside it do not show that this one is not in it")
         self.found.absent += 1
 

@@ -18,7 +18,7 @@ from streams.proof.text import from_text, to_text
 from streams.proof.tree import Leaf, Path
 from streams.records import Value, body_text
 
-FORMAT = 1
+FORMAT = 2
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Cell = bool | Int64 | float | str | dict[str, str]
 
@@ -28,7 +28,7 @@ class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PathForm(_Form, frozen=True):
-    """A leaf's way to the root: its number, and what stands beside it, from the bottom."""
+    """The way of leaves that follow each other to the root: the number of the first, and what stands beside them, from the bottom."""
 
     index: Int64
     beside: list[str]
@@ -43,12 +43,16 @@ class PathForm(_Form, frozen=True):
         return Path(self.index, leaves, tuple(from_text(one) for one in self.beside))
 
 
-class NeighbourForm(_Form, frozen=True):
+class LeafForm(_Form, frozen=True):
     """The leaf of another topic, whose name and rows it does not tell."""
 
     key: str
     rows: str
-    path: PathForm
+
+    @classmethod
+    def of(cls, leaf: Leaf) -> LeafForm:
+        """The leaf as written."""
+        return cls(to_text(leaf.key), to_text(leaf.rows))
 
     def leaf(self) -> Leaf:
         """The leaf. Raises ValueError."""
@@ -79,23 +83,22 @@ class Present(_Form, frozen=True, tag="present"):
 
 
 class Absent(_Form, frozen=True, tag="absent"):
-    """A run without a record of the topic: the leaves between which its own would stand."""
+    """A run without a record of the topic: the leaves between which its own would stand, and the one path of both."""
 
     run: Int64
     root: str
     leaves: Int64
-    left: NeighbourForm | None
-    right: NeighbourForm | None
+    path: PathForm
+    left: LeafForm | None
+    right: LeafForm | None
 
 
 class NotShown(_Form, frozen=True, tag="not_shown"):
-    """A run whose records the copy that made the proof did not have whole: its root alone, and the copy's word on why and from when."""
+    """A run whose records the copy that made the proof did not have whole: its root alone, and the copy's word on why."""
 
     run: Int64
     root: str
     why: str
-    since_at_ms: Int64
-    until_at_ms: Int64
 
 
 class Section(_Form, frozen=True):
@@ -147,7 +150,7 @@ class ProofFile(_Form, frozen=True):
             at = next((at for at, (one, other) in enumerate(zip(again, data, strict=False)) if one != other), min(len(again), len(data)))
             raise Corrupt(f"this is not how a proof file is written, from byte {at} on")
         if proof.landfall_proof != FORMAT:
-            raise Corrupt(f"proof files of format {proof.landfall_proof} are not known here", hint="check it with a newer landfall")
+            raise Corrupt(f"proof files of format {proof.landfall_proof} are not known here", hint="use the landfall that made it")
         return proof
 
     def _digest(self) -> bytes:

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streams.derived import HEADS, kept_of
 from streams.errors import Corrupt, Misuse
+from streams.ledger import OriginLedger
 from streams.proof.chain import RUN, UNKNOWN, entries
-from streams.proof.checking import reported
+from streams.proof.checking import readings_shown
 from streams.proof.completeness import completeness
 from streams.proof.form import (
     FORMAT,
     Absent,
-    NeighbourForm,
+    LeafForm,
     NotShown,
     PathForm,
     Present,
@@ -26,17 +28,15 @@ from streams.proof.form import (
     to_cells,
 )
 from streams.proof.gaps import lacks
+from streams.proof.reach import reach
 from streams.proof.reading import Copy, Unread
-from streams.proof.statements import statements
+from streams.proof.reporting import reported
 from streams.proof.text import to_text
 from streams.proof.tree import Tree, entries_of
 from streams.proof.trust import Trust
-from streams.proof.verifying import UNREAD_BY_ORIGIN, Signed, Verdict, gather
-from streams.records import TOPIC, Value
+from streams.proof.verifying import UNREAD_BY_ORIGIN
+from streams.records import SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, Value
 from streams.words import Origin
-
-SETTLE_MS = 7 * 86_400_000
-"""Records that come this much later than the span's end (fleet time) are still looked for, where the copy goes that far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def make(copy: Copy, claim: Claim, of: Sequence[tuple[str, Origin]], trust: Trus
     Raises Corrupt when the copy is not what was signed, Misuse when too little of it is signed, or what was signed is not here.
     """
     sections = [_Maker(copy, claim, stream, origin, trust).section() for stream, origin in of]
-    readings, thinned = reported(sections)
+    readings, thinned = reported(readings_shown(sections))
     try:
         held = completeness(readings, claim.since_at_ms, claim.until_at_ms, claim.interval_ms, thinned)
     except ValueError as problem:
@@ -73,20 +73,8 @@ class _Maker:
 
     def __init__(self, copy: Copy, claim: Claim, stream: str, origin: Origin, trust: Trust) -> None:
         self._copy, self._claim, self._stream, self._origin = copy, claim, stream, origin
-        believed = [
-            (at, one) for at, one in statements(copy, stream, origin) if not isinstance(one, Corrupt) and trust.problem(one) is None
-        ]
-        if not believed:
-            raise Misuse(
-                f"of {stream}:{origin} nothing is here that its origin signed",
-                hint="a node signs once a minute, and heads come with the next sync",
-            )
-        self._said = said = [one for _, one in believed]
-        self._signed: Signed = gather(Verdict(stream, origin, ""), believed, trust)
-        settled = claim.until_at_ms + SETTLE_MS
-        self._end = next((one for one in said if one.at_ms >= settled), said[-1])
-        before = [one for one in said if one.newest_at_ms < claim.since_at_ms and one.end <= self._end.end]
-        self._start = before[-1] if before else None
+        found = reach(copy, stream, origin, (claim.since_at_ms, claim.until_at_ms), trust)
+        self._start, self._end, self._signed = found.start, found.end, found.signed
 
     def section(self) -> Section:
         """Every run from the start to the end."""
@@ -125,10 +113,10 @@ class _Maker:
             )
         index, there = tree.place(self._claim.topic)
         if not there:
-            return Absent(number, to_text(root), len(tree.leaves), _neighbour(tree, index - 1), _neighbour(tree, index))
+            return _absent(number, root, tree, index)
         values = [row for part in rows for row in part.filter(pc.equal(part.column(TOPIC), self._claim.topic)).to_pylist()]
         shown = [self._row(row, *entry) for row, entry in zip(values, entries_of(tree.entries[self._claim.topic]), strict=True)]
-        return Present(number, to_text(root), len(tree.leaves), PathForm.of(tree.path(index)), shown)
+        return Present(number, to_text(root), len(tree.leaves), PathForm.of(tree.path(index, index + 1)), shown)
 
     def _root(self, number: int, tree: Tree | None) -> bytes | None:
         if number == self._end.runs:
@@ -147,29 +135,43 @@ class _Maker:
         return WithheldRow(order_at_ms, to_text(digest))
 
     def _not_shown(self, number: int, root: bytes | None) -> NotShown:
-        first, end = number * RUN, (number + 1) * RUN
-        ledger = self._copy.log.ledger(self._stream)[self._origin]
-        why = next((gap.why for gap in lacks(self._origin, ledger) if gap.first < end and first < gap.end), "unreadable")
-        since = [one.at_ms for one in self._said if one.end <= first]
-        until = [one.at_ms for one in self._said if one.end >= end]
-        return NotShown(
-            number,
-            to_text(root or UNKNOWN),
-            UNREAD_BY_ORIGIN if root in (None, UNKNOWN) else why,
-            since[-1] if since else 0,
-            until[0] if until else self._end.at_ms,
-        )
+        first, end = number * RUN, min((number + 1) * RUN, self._end.end)
+        ledger = self._copy.log.ledger(self._stream).get(self._origin, OriginLedger())
+        unheard = "unreadable" if ledger.held.covers(first, end) else "wanted"
+        why = next((gap.why for gap in lacks(self._origin, ledger) if gap.first < end and first < gap.end), unheard)
+        return NotShown(number, to_text(root or UNKNOWN), UNREAD_BY_ORIGIN if root in (None, UNKNOWN) else why)
 
 
-def _neighbour(tree: Tree, index: int) -> NeighbourForm | None:
-    if not 0 <= index < len(tree.leaves):
-        return None
-    leaf = tree.leaves[index]
-    return NeighbourForm(to_text(leaf.key), to_text(leaf.rows), PathForm.of(tree.path(index)))
+def _absent(number: int, root: bytes, tree: Tree, index: int) -> Absent:
+    """What shows that a topic whose leaf would have this number has none."""
+    count = len(tree.leaves)
+    left = LeafForm.of(tree.leaves[index - 1]) if index else None
+    right = LeafForm.of(tree.leaves[index]) if index < count else None
+    path = tree.path(index - 1 if left else index, index + 1 if right else index)
+    return Absent(number, to_text(root), count, PathForm.of(path), left, right)
 
 
 def signed_by_origins(copy: Copy, topic: str, streams: Sequence[str], since_at_ms: int, until_at_ms: int) -> list[tuple[str, Origin]]:
-    """The (stream, origin) of `streams` in which this copy holds records of the topic in the span."""
+    """The (stream, origin) of `streams` in which this copy holds records of the topic in the span; where they were thinned, also those that
+    thinning took from and kept in: of the topic nothing may be left in the one, nor be in the other, and that is to be shown too.
+    """
     rows = copy.log.history(topic, since_at_ms, until_at_ms, [stream for stream in streams if stream in copy.log.streams()]).rows
-    pairs = {(stream, origin) for stream, origin in zip(rows.column("stream").to_pylist(), rows.column("origin").to_pylist(), strict=True)}
-    return sorted((stream, Origin.parse(origin)) for stream, origin in pairs)
+    found = _pairs(rows, "stream", "origin")
+    thinned = {(stream, origin) for stream, origin in _pairs(rows, SOURCE_STREAM, SOURCE_ORIGIN) if stream in streams}
+    found |= {(stream, origin) for stream, origin in thinned if origin in copy.log.ledger(stream + HEADS)}
+    return sorted(found.union(*(_kept_beside(copy, stream, origin) for stream, origin in found)))
+
+
+def _kept_beside(copy: Copy, stream: str, origin: Origin) -> set[tuple[str, Origin]]:
+    """Where the node of `origin` kept what it kept of the stream when it thinned it, if it did."""
+    ledger = copy.log.ledger(stream).get(origin, OriginLedger())
+    kept = kept_of(stream)
+    return {(kept, one) for one in copy.log.ledger(kept + HEADS) if one.node == origin.node} if ledger.gone.get("thinned") else set()
+
+
+def _pairs(rows: pa.Table, *names: str) -> set[tuple[str, Origin]]:
+    """The (stream, origin) that these columns name, where there are such columns."""
+    if not set(names) <= set(rows.schema.names):
+        return set()
+    pairs = set(zip(*(rows.column(name).to_pylist() for name in names), strict=True))
+    return {(stream, Origin.parse(origin)) for stream, origin in pairs if stream is not None and origin is not None}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,28 +43,30 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where a leaf stands among `leaves`, and the digests beside its way up, from the bottom."""
+    """Where leaves that follow each other stand among `leaves`: the number of the first, and the digests beside their way up, from the
+    bottom, at each level the left one first.
+    """
 
     index: int
     leaves: int
     beside: tuple[bytes, ...]
 
-    def root(self, leaf: Leaf) -> bytes:
-        """The root of the tree that has `leaf` here. Raises ValueError for a path that no tree of so many leaves has."""
-        if not 0 <= self.index < self.leaves < 1 << 32:
-            raise ValueError(f"a tree of {self.leaves} leaves has none numbered {self.index}")
+    def root(self, *found: Leaf) -> bytes:
+        """The root of the tree that has the leaves `found` here. Raises ValueError for a path that no tree of so many leaves has."""
+        if not (found and self.index >= 0 and self.index + len(found) <= self.leaves < 1 << 32):
+            raise ValueError(f"a tree of {self.leaves} leaves has no {len(found)} from number {self.index} on")
         beside = iter(self.beside)
-        node, at, width = leaf.digest(), self.index, self.leaves
+        level, at, width = [leaf.digest() for leaf in found], self.index, self.leaves
         while width > 1:
-            if at ^ 1 < width:
-                other = next(beside, None)
-                if other is None:
-                    raise ValueError("the path ends below the root")
-                node = digest(_NODE, other, node) if at & 1 else digest(_NODE, node, other)
-            at, width = at >> 1, (width + 1) >> 1
+            end = at + len(level)
+            if at & 1:
+                level.insert(0, _next(beside))
+            if end & 1 and end < width:
+                level.append(_next(beside))
+            level, at, width = _parents(level), at >> 1, (width + 1) >> 1
         if next(beside, None) is not None:
             raise ValueError("the path goes on above the root")
-        return _root(self.leaves, node)
+        return _root(self.leaves, level[0])
 
 
 class Tree:
@@ -88,14 +90,17 @@ class Tree:
         index = bisect_left(self.leaves, key, key=lambda leaf: leaf.key)
         return index, index < len(self.leaves) and self.leaves[index].key == key
 
-    def path(self, index: int) -> Path:
-        """The way from leaf `index` to the root."""
-        beside, at = [], index
+    def path(self, first: int, end: int) -> Path:
+        """The way from the leaves `first .. end - 1` to the root."""
+        beside: list[bytes] = []
+        low, high = first, end
         for level in self._levels[:-1]:
-            if at ^ 1 < len(level):
-                beside.append(level[at ^ 1])
-            at >>= 1
-        return Path(index, len(self.leaves), tuple(beside))
+            if low & 1:
+                beside.append(level[low - 1])
+            if high & 1 and high < len(level):
+                beside.append(level[high])
+            low, high = low >> 1, (high + 1) >> 1
+        return Path(first, len(self.leaves), tuple(beside))
 
 
 @lru_cache(maxsize=TOPICS_KNOWN)
@@ -131,6 +136,12 @@ def entries_of(rows: bytes) -> list[tuple[int, bytes]]:
     """The (order time in UTC ms, row digest) of each entry of a topic."""
     size = _AT.size + DIGEST_BYTES
     return [(_AT.unpack_from(rows, at)[0], rows[at + _AT.size : at + size]) for at in range(0, len(rows), size)]
+
+
+def _next(beside: Iterator[bytes]) -> bytes:
+    if (other := next(beside, None)) is None:
+        raise ValueError("the path ends below the root")
+    return other
 
 
 def _parents(level: Sequence[bytes]) -> list[bytes]:

@@ -14,6 +14,7 @@ from landfall.cli import main
 from landfall.lognumbers import utc
 from streams.codec import BlockCodec
 from streams.log import Append
+from streams.proof.chain import RUN
 from streams.proof.gaps import gaps
 from streams.proof.keys import key_text
 from streams.proof.making import Claim, make
@@ -21,8 +22,8 @@ from streams.proof.reading import Copy
 from streams.proof.trust import Trust
 from streams.records import ORDER_AT, Record, to_batch
 from streams.retention.thinning import Thinning
-from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged
-from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
+from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged, received, thin
+from tests.retention.thinkit import BOXES, box, no_excursions, none_ashore, ship_log
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
 BOX = "MSKU1234565"
@@ -257,6 +258,54 @@ def test_what_is_thinned_is_told_apart_from_what_is_missing(tmp_path: Path, caps
     learned = json.loads(run(capsys, "log", "completeness", box(1), "-f", tmp_path, *span, "--format", "json")[1])
     assert learned == found, "the interval is learned where nothing was thinned"
     assert found["late"] == sum(stream == "containers" for stream in log_streams(tmp_path)), "of kept ones it is not known"
+
+
+@pytest.mark.parametrize("until", ["2026-04-02T00:00", "2026-04-02T08:30"])
+def test_a_proof_over_thinned_readings_tells_what_completeness_does(tmp_path: Path, capsys: pytest.CaptureFixture[str], until: str) -> None:
+    """Of a span that is thinned from end to end, and of one whose last hours are not."""
+    ship = received(tmp_path / "ship", 4)
+    thin(ship, "containers", ship.log.history(box(1)).rows.column(ORDER_AT)[3 * RUN // BOXES].as_py())
+    ship.log.close()
+    ask = (box(1), "-f", tmp_path / "ship", "--since", "2026-04-01T00:30", "--until", until)
+    _, told, _ = run(capsys, "log", "completeness", *ask)
+    counts, silence = told.splitlines()
+    assert (counts.startswith("1,"), " 0 thinned" in counts, " 0 missing" in counts) == (True, False, True)
+    assert run(capsys, "log", "proof", *ask, "--out", tmp_path / "claim.json")[0] == 0
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
+    assert (code, f"  {counts}\n  {silence}\n" in out) == (0, True)
+    assert "not shown: runs 0 to 2 (thinned)\n" in out
+    assert "when they came is unknown" in out
+
+
+def test_a_proof_shows_what_came_weeks_after_its_span_and_until_when_more_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ship = SigningNode(tmp_path / "ship")
+    for day, hours in ((0, range(1)), (9, range(0)), (12, range(1, 48)), (200, range(0))):
+        ship.clock.at_ms = NOW_MS + day * 24 * 60 * MINUTE
+        mine = [Record(BOX, "LOG-1", NOW_MS + hour * 60 * MINUTE, {"return_c": 4.0}) for hour in hours]
+        ship.append(to_batch([*mine, Record("box-2", "T2")]))
+        if day == 200:
+            ask = ("log", "proof", BOX, "-f", tmp_path / "ship", "--since", "2026-05-01", "--until", "2026-05-03")
+            assert run(capsys, *ask, "--out", tmp_path / "may.json")[0] == 0
+        ship.sign()
+    ship.log.close()
+    assert run(capsys, *ask, "--out", tmp_path / "november.json")[0] == 0
+    for file, later in (("may", "are taken until 2026-10-30 00:00:00Z"), ("november", "too late to be of this time")):
+        code, out, _ = run(capsys, "proof", "check", tmp_path / f"{file}.json", "--key", key_text(KEY.public))
+        assert (code, "48 held, 0 thinned, 0 missing, 47 late" in out, later in out) == (0, True, True)
+
+
+def test_what_may_stand_in_a_run_that_is_not_shown_is_not_said_to_be_missing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ship, port = open_log(folder), open_log(tmp_path / "port", "port-b")
+    port.admit([block for block in ship.blocks("containers", ship.origin, 0, 94) if not 10 <= block.first < 20])
+    port.admit(all_blocks(ship, "containers.heads", ship.origin))
+    for log in (ship, port):
+        log.close()
+    ask = (BOX, "-f", tmp_path / "port", "--since", "2026-05-01", "--until", "2026-05-01T08:00", "--interval-min", "15")
+    assert run(capsys, "log", "proof", *ask, "--out", tmp_path / "claim.json")[0] == 0
+    code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
+    assert (code, "32 missing or in runs that are not shown, 0 late" in out, "not shown: run 0 (wanted)" in out) == (0, True, True)
 
 
 def log_streams(folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,15 @@ from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append, Log
 from streams.logs.files import FileLog, FileLogOptions
+from streams.proof.chain import RUN
 from streams.proof.keys import SigningKey
 from streams.proof.reading import Copy
 from streams.proof.signing import Signer
 from streams.proof.trust import GIVEN, Trust
 from streams.proof.verifying import Verdict, verify
+from streams.retention.thinning import Thinning
 from streams.words import Origin
+from tests.retention.thinkit import BOXES, EVERY_MS, no_excursions, none_ashore, readings
 from tests.streams.logkit import NOW_MS, open_log
 
 KEY, STRANGER = SigningKey.from_seed(b"k" * 32), SigningKey.from_seed(b"s" * 32)
@@ -72,3 +75,46 @@ def forged(blocks: Sequence[Block], offset: int, column: str, value: Any) -> lis
 def all_blocks(log: Log, stream: str, origin: Origin) -> list[Block]:
     ledger = log.ledger(stream)[origin]
     return list(log.blocks(stream, origin, ledger.floor, ledger.end()))
+
+
+def received(folder: Path, runs: int) -> SigningNode:
+    """A ship that took so many runs of readings in, soon after they were measured, and signed them."""
+    ship = SigningNode(folder)
+    for run in range(runs):
+        for part in range(8):
+            first = run * RUN + part * RUN // 8
+            ship.clock.at_ms = NOW_MS - 30 * 86_400_000 + (first + RUN // 8) // BOXES * EVERY_MS
+            ship.append(readings(first, RUN // 8))
+        ship.sign()
+    return ship
+
+
+def thin(ship: SigningNode, stream: str, older_than_ms: int) -> None:
+    """Two days later what is older is thinned, as far as it can be, and signed."""
+    ship.clock.advance(2 * 86_400)
+    assert Thinning(ship.log, stream, none_ashore, no_excursions).step(older_than_ms)
+    ship.sign()
+
+
+def values(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value of a JSON tree that is no object or list, with its path."""
+    parts = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for name, part in parts:
+        yield from values(part, (*path, name))
+    if not isinstance(node, dict | list):
+        yield path, node
+
+
+def another(value: Any) -> list[Any]:
+    """Other values of its kind."""
+    if isinstance(value, bool) or value is None:
+        return [not value]
+    if isinstance(value, str):
+        return [value + "A", ("C" if value.startswith("B") else "B") + value[1:], value[:-1]]
+    return [value + 1, value - 1, -value, 0] if value else [1]
+
+
+def put(tree: Any, path: tuple[Any, ...], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree[name]
+    tree[path[-1]] = value
