@@ -4,14 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from intake.packets import Reason, Violation
+from intake.properties import Property, PropertySet, Reason, Violation, read_properties, text_of
 
 CLIENT_ID_CHARS_MAX = 256
 _V311, _V5 = 4, 5
-_TEXTS = frozenset({0x03, 0x08, 0x12, 0x15, 0x1A, 0x1C, 0x1F})
-_BINARIES = frozenset({0x09, 0x16})
-_FIXED_BYTES = {0x01: 1, 0x02: 4, 0x11: 4, 0x17: 1, 0x18: 4, 0x19: 1, 0x21: 2, 0x22: 2, 0x27: 4}
-_SESSION_EXPIRY, _AUTHENTICATION_METHOD, _WILL_DELAY, _PACKET_BYTES_MAX = 0x11, 0x15, 0x18, 0x27
+_OF_CONNECT = PropertySet(
+    "a CONNECT",
+    frozenset(
+        {
+            Property.SESSION_EXPIRY,
+            Property.AUTHENTICATION_DATA,
+            Property.REQUEST_PROBLEM,
+            Property.REQUEST_RESPONSE,
+            Property.RECEIVE_MAX,
+            Property.TOPIC_ALIAS_MAX,
+            Property.USER,
+            Property.PACKET_BYTES_MAX,
+        }
+    ),
+    {Property.AUTHENTICATION_METHOD: (Reason.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered here")},
+)
+_OF_WILL = PropertySet(
+    "a will",
+    frozenset(
+        {
+            Property.WILL_DELAY,
+            Property.PAYLOAD_FORMAT,
+            Property.MESSAGE_EXPIRY,
+            Property.CONTENT_TYPE,
+            Property.RESPONSE_TOPIC,
+            Property.CORRELATION,
+            Property.USER,
+        }
+    ),
+)
+_OF_DISCONNECT = PropertySet(
+    "a DISCONNECT", frozenset({Property.SESSION_EXPIRY, Property.SERVER_REFERENCE, Property.REASON_STRING, Property.USER})
+)
 FOREVER_S = 0xFFFFFFFF
 PACKET_BYTES_MAX = 268_435_460
 """The longest packet that MQTT can write: what a client takes that says nothing of it."""
@@ -56,24 +85,24 @@ def read_connect(body: bytes) -> Connect:
     v5 = level == _V5
     flags, keep_alive_s = reader.byte(), reader.short()
     has_will, will_qos = bool(flags & 0x04), (flags >> 3) & 3
-    if flags & 0x01 or will_qos == 3 or (not has_will and flags & 0x38):
+    if flags & 0x01 or will_qos == 3 or (not has_will and flags & 0x38) or (not v5 and flags & 0xC0 == 0x40):
         raise Violation(Reason.MALFORMED_PACKET, f"connect flags 0x{flags:02x}")
-    properties = reader.properties() if v5 else {}
-    if _AUTHENTICATION_METHOD in properties:
-        raise Violation(Reason.BAD_AUTHENTICATION_METHOD, "enhanced authentication is not offered here")
+    properties = reader.properties(_OF_CONNECT) if v5 else {}
+    if Property.AUTHENTICATION_DATA in properties:
+        raise Violation(Reason.PROTOCOL_ERROR, "authentication data without a method")
     client_id = reader.text()
     will = None
     if has_will:
-        delay_s = int.from_bytes(reader.properties().get(_WILL_DELAY, b""), "big") if v5 else 0
+        delay_s = int.from_bytes(reader.properties(_OF_WILL).get(Property.WILL_DELAY, b""), "big") if v5 else 0
         will = Will(topic=reader.binary(), payload=reader.binary(), qos=will_qos, delay_s=delay_s)
     username = reader.text() if flags & 0x80 else None
     password = reader.binary() if flags & 0x40 else None
     reader.finish()
     if len(client_id) > CLIENT_ID_CHARS_MAX or not (client_id == "" or client_id.isprintable()):
         raise Violation(Reason.CLIENT_IDENTIFIER_NOT_VALID, f"a client identifier is at most {CLIENT_ID_CHARS_MAX} printable characters")
-    packet_bytes_max = int.from_bytes(properties.get(_PACKET_BYTES_MAX, b""), "big") or PACKET_BYTES_MAX
+    packet_bytes_max = int.from_bytes(properties.get(Property.PACKET_BYTES_MAX, b""), "big") or PACKET_BYTES_MAX
     clean = bool(flags & 0x02)
-    expiry_s = int.from_bytes(properties.get(_SESSION_EXPIRY, b""), "big") if v5 else FOREVER_S * (not clean)
+    expiry_s = int.from_bytes(properties.get(Property.SESSION_EXPIRY, b""), "big") if v5 else FOREVER_S * (not clean)
     return Connect(v5, client_id, clean, keep_alive_s, username, password, will, packet_bytes_max, expiry_s)
 
 
@@ -81,9 +110,9 @@ def read_disconnect(body: bytes) -> tuple[int, int | None]:
     """An MQTT 5 DISCONNECT: its reason, and how long the session is kept if it says so (s). Raises Violation when it does not read."""
     reader = _Reader(body)
     reason = reader.byte() if body else 0
-    properties = reader.properties() if len(body) > 1 else {}
+    properties = reader.properties(_OF_DISCONNECT) if len(body) > 1 else {}
     reader.finish()
-    expiry = properties.get(_SESSION_EXPIRY)
+    expiry = properties.get(Property.SESSION_EXPIRY)
     return reason, None if expiry is None else int.from_bytes(expiry, "big")
 
 
@@ -111,33 +140,10 @@ class _Reader:
         return self.take(self.short())
 
     def text(self) -> str:
-        try:
-            text = self.binary().decode()
-        except UnicodeDecodeError:
-            raise Violation(Reason.MALFORMED_PACKET, "a text that is no UTF-8") from None
-        if "\0" in text:
-            raise Violation(Reason.MALFORMED_PACKET, "a text with a null character")
-        return text
+        return text_of(self.binary())
 
-    def properties(self) -> dict[int, bytes]:
-        """Reads a block of properties: of each that is there its value's bytes, of a user property its name's."""
-        length, shift = 0, 0
-        while (byte := self.byte()) & 0x80 and shift < 21:
-            length |= (byte & 0x7F) << shift
-            shift += 7
-        inner = _Reader(self.take(length | (byte & 0x7F) << shift))
-        found: dict[int, bytes] = {}
-        while inner._at < len(inner._body):
-            name = inner.byte()
-            if name in _FIXED_BYTES:
-                value = inner.take(_FIXED_BYTES[name])
-            elif name in _TEXTS or name in _BINARIES:
-                value = inner.binary()
-            elif name == 0x26:
-                value, _ = inner.binary(), inner.binary()
-            else:
-                raise Violation(Reason.MALFORMED_PACKET, f"property 0x{name:02x} in a CONNECT or DISCONNECT")
-            found[name] = value
+    def properties(self, known: PropertySet) -> dict[int, bytes]:
+        found, self._at = read_properties(self._body, self._at, len(self._body), known)
         return found
 
     def finish(self) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_network
-from typing import Any, Protocol
+from typing import Protocol
 
 from intake.arrivals import Outcome, Publish, Sender
 from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, Will, read_connect, read_disconnect
@@ -34,6 +33,10 @@ KEEP_ALIVE_PATIENCE = 1.5
 _VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _UNAVAILABLE_311, _LOGIN_REFUSED_311, _NOT_AUTHORIZED_311 = 1, 2, 3, 4, 5
 _LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
 _DEAF = "client does not read"
+DEAF_S_MAX = 60.0
+"""So long one without a keep-alive may have more unread than it may."""
+CLOSE_WITHIN_S = 5.0
+"""So long what was said last may take to be read."""
 _NOT_TAKEN = {
     Outcome.MALFORMED: Reason.PAYLOAD_FORMAT_INVALID,
     Outcome.BAD_VALUE: Reason.PAYLOAD_FORMAT_INVALID,
@@ -63,12 +66,12 @@ class Door(Protocol):
         """Monotone seconds."""
         ...
 
-    def opened(self, connection: Connection) -> bool:
-        """A socket is open; False when there are too many."""
-        ...
-
     def has_room(self, gateway: Gateway, connect: Connect) -> bool:
         """Whether this login may have one more connection."""
+        ...
+
+    def turns_away(self) -> bool:
+        """Whether who comes should turn to another node."""
         ...
 
     def joined(self, connection: Connection, connect: Connect) -> Joined:
@@ -96,20 +99,13 @@ class Door(Protocol):
         ...
 
 
-def address_of(peer: Sequence[Any] | str | None) -> str:
-    """Who counts as one by where they come from: an IPv4 address, a /64 of IPv6, which one machine mostly has to itself."""
-    host = peer[0] if isinstance(peer, tuple) else ""
-    try:
-        return str(ip_network((host.partition("%")[0], 64 if ":" in host else 32), strict=False))
-    except ValueError:
-        return host
-
-
 class Connection(asyncio.Protocol):
     """The protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, address: str = "") -> None:
+        """`address`: where it comes from, as `intake.doorway.address_of`."""
         self._door = door
+        self.address = address
         self._reader = PacketReader(door.settings.packet_bytes_max)
         self._transport: asyncio.Transport | None = None
         self._early: list[Publish | Control] = []
@@ -124,8 +120,8 @@ class Connection(asyncio.Protocol):
         self.subscription: Subscription | None = None
         self.session_expiry_s = 0
         self.gateway: Gateway | None = None
-        self.address = ""
-        """Where it comes from, as `address_of`."""
+        self._deaf_since_s: float | None = None
+        self._closed_at_s: float | None = None
 
     @property
     def account(self) -> str:
@@ -141,14 +137,14 @@ class Connection(asyncio.Protocol):
             self.resume("its own wait")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A socket was accepted."""
+        """The socket is open, and TLS's handshake done."""
         if not isinstance(transport, asyncio.Transport):
             raise AssertionError(f"a stream's transport, not {transport!r}")
         self._transport = transport
-        self.address = address_of(transport.get_extra_info("peername"))
         transport.set_write_buffer_limits(high=self._door.settings.unread_bytes_max)
-        if not self._door.opened(self):
-            transport.abort()
+        self._heard_at_s = self._door.now_s()
+        if self._reasons_not_to_read:
+            transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: good packets are taken even when a violation follows them."""
@@ -174,10 +170,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read its acknowledgements: then nothing more is read from it."""
+        self._deaf_since_s = self._door.now_s()
         self.pause(_DEAF)
 
     def resume_writing(self) -> None:
         """It reads again."""
+        self._deaf_since_s = None
         self.resume(_DEAF)
 
     def pause(self, reason: str) -> None:
@@ -194,8 +192,15 @@ class Connection(asyncio.Protocol):
                 self._heard_at_s = self._door.now_s()
                 self._transport.resume_reading()
 
-    def end_if_silent(self, now_s: float) -> None:
-        """End this connection when its client has been silent for too long. One we do not read from is not called silent."""
+    def tend(self, now_s: float) -> None:
+        """End this connection when its client has been silent, or has not read, for too long; at once when it was ended a while ago and is
+        still there. One we do not read from is not called silent."""
+        if self._closed_at_s is not None:
+            if now_s - self._closed_at_s > CLOSE_WITHIN_S and self._transport is not None:
+                self._transport.abort()
+            return
+        if self._deaf_since_s is not None and now_s - self._deaf_since_s > (self._keep_alive_s * KEEP_ALIVE_PATIENCE or DEAF_S_MAX):
+            self.drop(f"{_DEAF}: {now_s - self._deaf_since_s:.0f} s")
         silent_s = now_s - self._heard_at_s
         if self._reasons_not_to_read:
             return
@@ -211,7 +216,12 @@ class Connection(asyncio.Protocol):
         self._door.ending(self, detail)
         if self._reader.v5 and self.gateway is not None:
             self._transport.write(disconnect(reason))
-        self._transport.close()
+        self._close()
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._closed_at_s = self._door.now_s()
+            self._transport.close()
 
     def drop(self, detail: str) -> None:
         """End this connection at once, without a word to its client."""
@@ -260,7 +270,10 @@ class Connection(asyncio.Protocol):
         if publishes:
             self._publish(publishes)
         if violation is not None and self._login is None:
-            self.end(violation.reason, str(violation))
+            if self._reader.v5 and self.gateway is None:
+                self._refuse(_UNAVAILABLE_311, violation.reason, str(violation))
+            else:
+                self.end(violation.reason, str(violation))
 
     def checked(self, publish: Publish) -> Publish:
         """`publish`, refused if this gateway may not. Raises Violation for what MQTT allows nobody."""
@@ -307,7 +320,7 @@ class Connection(asyncio.Protocol):
                 self.session_expiry_s = min(expiry_s, self.session_expiry_s)
             if reason != _DISCONNECT_WITH_WILL:
                 self._will = None
-            self._transport.close()
+            self._close()
             return False
         else:
             raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind}, which a publisher at QoS 0 and 1 never sends")
@@ -330,7 +343,9 @@ class Connection(asyncio.Protocol):
         except VersionRefused:
             self._refuse(_VERSION_REFUSED_311, Reason.UNSUPPORTED_PROTOCOL_VERSION, "neither MQTT 3.1.1 nor 5")
             return
-        if connect.will is not None and connect.will.qos > 1:
+        if self._door.turns_away():
+            self._refuse(_UNAVAILABLE_311, Reason.SERVER_UNAVAILABLE, "nothing can be stored here")
+        elif connect.will is not None and connect.will.qos > 1:
             self._refuse(_VERSION_REFUSED_311, Reason.QOS_NOT_SUPPORTED, "a will at QoS 2")
         elif not connect.client_id and not connect.clean_start and not connect.v5:
             self._refuse(_IDENTIFIER_REFUSED_311, Reason.CLIENT_IDENTIFIER_NOT_VALID, "no client identifier")
@@ -373,4 +388,4 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._door.ending(self, detail)
             self._transport.write(connack(self._reader.v5, reason if self._reader.v5 else code_311))
-            self._transport.close()
+            self._close()

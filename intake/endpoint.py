@@ -16,6 +16,7 @@ from pathlib import Path
 from intake.arrivals import Publish, Sender
 from intake.connect import Connect, Will
 from intake.connection import Connection, Joined
+from intake.doorway import Doorway, places
 from intake.logins import Gateway, Logins
 from intake.packets import Reason
 from intake.pipeline import Pipeline
@@ -46,11 +47,14 @@ class Endpoint:
         """Those that have not logged in, the longest first."""
         self._addresses: Counter[str] = Counter()
         self._usernames: Counter[str | None] = Counter()
+        self._username_of: dict[Connection, str | None] = {}
+        """Of those logged in, until their socket is closed."""
         self._clients: dict[Key, Connection] = {}
         self._client_of: dict[Connection, Key] = {}
         self._sessions = Sessions(sessions_file, WallClock().now_ms)
         self._wills = Wills()
-        self._server: asyncio.Server | None = None
+        self._places = settings.connections_max
+        self._doorway: Doorway | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._asked: bytes | None = None
         pipeline.listen(self._full_changed)
@@ -58,36 +62,34 @@ class Endpoint:
     @property
     def port(self) -> int:
         """The port it listens on."""
-        if self._server is None:
+        if self._doorway is None:
             raise AssertionError("the endpoint does not listen yet")
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        return self._doorway.port
 
     async def __aenter__(self) -> Endpoint:
         """Listen. Raises Misuse when the address can not be had."""
-        loop = asyncio.get_running_loop()
-        tls, handshake_s = None, None
+        tls = None
         if self.settings.tls_certificate is not None:
             tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             tls.load_cert_chain(self.settings.tls_certificate, self.settings.tls_key)
-            handshake_s = self.settings.connect_within_ms / 1_000
+        self._places = places(self.settings.connections_max)
         host, port = self.settings.host, self.settings.port
+        doorway = Doorway(self, lambda address: Connection(self, address), tls, self.settings.connect_within_ms / 1_000)
         with listening("the MQTT endpoint", host, port):
-            self._server = await loop.create_server(
-                lambda: Connection(self), host, port, ssl=tls, backlog=1_024, ssl_handshake_timeout=handshake_s
-            )
-        self._sweeper = loop.create_task(self._sweep())
+            await doorway.open(host, port)
+        self._doorway = doorway
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         _log.info("MQTT endpoint listens on %s:%d", self.settings.host, self.port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._server is None or self._sweeper is None:
+        if self._doorway is None or self._sweeper is None:
             return
-        self._server.close()
+        self._doorway.close()
         self._sweeper.cancel()
         for connection in list(self._connections):
             connection.end(Reason.SERVER_SHUTTING_DOWN, "the node ends")
-        await self._server.wait_closed()
+        await self._doorway.closed()
         self.logins.close()
         await self._write_sessions()
 
@@ -108,8 +110,8 @@ class Endpoint:
     def opened(self, connection: Connection) -> bool:
         """A socket is open; False when there are too many, or too many from where it comes. Where there is no room left, the one that has
         waited longest without a login makes some."""
-        settings = self.settings
-        if self._addresses[connection.address] >= settings.connections_per_address_max or not self._make_room():
+        crowded = self._addresses[connection.address] >= self.settings.connections_per_address_max
+        if crowded or (len(self._connections) >= self._places and not self.make_room()):
             self._metrics.count("mqtt_connections_refused")
             return False
         self._connections.add(connection)
@@ -120,20 +122,26 @@ class Endpoint:
             connection.pause("queue is full")
         return True
 
-    def _make_room(self) -> bool:
-        if len(self._connections) < self.settings.connections_max:
-            return True
+    def make_room(self) -> bool:
+        """Let go of who has waited longest without a login, if there is one; whether there was."""
         oldest = next(iter(self._strangers), None)
         if oldest is not None:
             del self._strangers[oldest]
             oldest.drop("another wants its place, and it has not logged in")
+            if self._doorway is not None:
+                self._doorway.give_up(oldest)
         return oldest is not None
 
     def has_room(self, gateway: Gateway, connect: Connect) -> bool:
-        """Whether this login may have one more connection; one that takes an older one's place always may."""
-        if gateway.username is None or (gateway.username, connect.client_id) in self._clients:
+        """Whether this login may have one more connection. One that takes an older one's place may, once that older one is gone."""
+        if gateway.username is None:
             return True
-        return self._usernames[gateway.username] < self.settings.connections_per_login_max
+        takes_over = (gateway.username, connect.client_id) in self._clients
+        return self._usernames[gateway.username] < self.settings.connections_per_login_max + takes_over
+
+    def turns_away(self) -> bool:
+        """Whether nothing can be stored, for so long that who comes should turn to another node."""
+        return self._pipeline.stuck_s() * 1_000 > self.settings.turns_away_after_ms
 
     def joined(self, connection: Connection, connect: Connect) -> Joined:
         """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4), its session goes on if wanted."""
@@ -142,7 +150,6 @@ class Endpoint:
         older = self._clients.pop(key, None)
         if older is not None:
             del self._client_of[older]
-            self._usernames[key[0]] -= 1
             if connect.clean_start:
                 older.session_expiry_s = 0  # its session ends here, so its will waits no longer
             older.end(Reason.SESSION_TAKEN_OVER, f"{client_id!r} connected again")
@@ -153,6 +160,7 @@ class Endpoint:
         self._clients[key] = connection
         self._client_of[connection] = key
         self._usernames[key[0]] += 1
+        self._username_of[connection] = key[0]
         return Joined(client_id, present, subscription)
 
     def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
@@ -172,8 +180,9 @@ class Endpoint:
                 del self._addresses[connection.address]
         self._strangers.pop(connection, None)
         key = self._client_of.pop(connection, None)
+        if connection in self._username_of:
+            self._usernames[self._username_of.pop(connection)] -= 1
         if key is not None:
-            self._usernames[key[0]] -= 1
             self._clients.pop(key, None)
             self._sessions.leave(key, connection.session_expiry_s, connection.subscription)
         if will is not None:
@@ -208,8 +217,11 @@ class Endpoint:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             now_s = self.now_s()
+            turns_away = self.turns_away()
             for connection in list(self._connections):
-                connection.end_if_silent(now_s)
+                connection.tend(now_s)
+                if turns_away:
+                    connection.end(Reason.SERVER_BUSY, "nothing can be stored here")
             self._publish_due_wills()
             await self._write_sessions()
 

@@ -13,11 +13,29 @@ from enum import IntEnum
 import msgspec
 
 from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
+from intake.properties import LENGTH_BYTES_MAX, Property, PropertySet, check_topic_name, long_length, read_properties
+from intake.properties import Reason as Reason
+from intake.properties import Violation as Violation
 
 TOPIC_BYTES_MAX = 1_024
-_PUBLISH_HEAD_BYTES_MAX = 2 + TOPIC_BYTES_MAX + 2 + 4 + 2_048
-_LENGTH_BYTES_MAX = 4
 _PACKET_ID_ZERO = b"\0\0"
+_OF_PUBLISH = PropertySet(
+    "a PUBLISH",
+    frozenset(
+        {
+            Property.PAYLOAD_FORMAT,
+            Property.MESSAGE_EXPIRY,
+            Property.CONTENT_TYPE,
+            Property.RESPONSE_TOPIC,
+            Property.CORRELATION,
+            Property.USER,
+        }
+    ),
+    {
+        Property.TOPIC_ALIAS: (Reason.TOPIC_ALIAS_INVALID, "topic aliases are not offered here"),
+        Property.SUBSCRIPTION_IDENTIFIER: (Reason.PROTOCOL_ERROR, "a subscription identifier from a client"),
+    },
+)
 
 
 class Kind(IntEnum):
@@ -37,41 +55,6 @@ class Kind(IntEnum):
     AUTH = 15
 
 
-class Reason(IntEnum):
-    """Reason codes of MQTT 5 (2.4) that this door gives."""
-
-    SUCCESS = 0x00
-    NO_SUBSCRIPTION_EXISTED = 0x11
-    MALFORMED_PACKET = 0x81
-    PROTOCOL_ERROR = 0x82
-    UNSUPPORTED_PROTOCOL_VERSION = 0x84
-    CLIENT_IDENTIFIER_NOT_VALID = 0x85
-    BAD_USER_NAME_OR_PASSWORD = 0x86
-    NOT_AUTHORIZED = 0x87
-    SERVER_SHUTTING_DOWN = 0x8B
-    BAD_AUTHENTICATION_METHOD = 0x8C
-    KEEP_ALIVE_TIMEOUT = 0x8D
-    SESSION_TAKEN_OVER = 0x8E
-    TOPIC_NAME_INVALID = 0x90
-    RECEIVE_MAXIMUM_EXCEEDED = 0x93
-    TOPIC_ALIAS_INVALID = 0x94
-    PACKET_TOO_LARGE = 0x95
-    QUOTA_EXCEEDED = 0x97
-    PAYLOAD_FORMAT_INVALID = 0x99
-    QOS_NOT_SUPPORTED = 0x9B
-    SHARED_SUBSCRIPTIONS_NOT_SUPPORTED = 0x9E
-    SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED = 0xA1
-    WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
-
-
-class Violation(Exception):
-    """The client broke the protocol: the connection ends, after a DISCONNECT with `reason` for MQTT 5."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(f"{detail} (0x{reason:02x})")
-        self.reason = reason
-
-
 class Control(msgspec.Struct, frozen=True):
     """Any packet but PUBLISH: its first byte and all that follows its length."""
 
@@ -85,14 +68,18 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class PacketReader:
-    """Takes bytes as they arrive and gives whole packets. Holds at most one packet of `packet_bytes_max` at a time.
+    """Takes bytes as they arrive and gives whole packets. Holds at most one packet of `packet_bytes_max` bytes at a time.
 
-    A PUBLISH beyond that is read past, hashed and given as a Publish with `refused` and its payload's beginning only. After the first
-    violation nothing more is read: `violation` says what it was, the packets before it are good.
+    A PUBLISH beyond that is read past, hashed and given as a Publish with `refused` and its payload's beginning only; held until then are
+    its topic, of 64 KiB at most, and its properties if they end within `packet_bytes_max`. Else they are read past like the payload, but
+    unchecked, and are no part of it. A PUBLISH on a topic of more than TOPIC_BYTES_MAX is given with `refused` too, its topic cut to that.
+    Such are no violations: a client that repeats what was not acknowledged would come back with the same one for ever.
+
+    After the first violation nothing more is read: `violation` says what it was, the packets before it are good.
     """
 
     def __init__(self, packet_bytes_max: int) -> None:
-        self._packet_bytes_max = max(packet_bytes_max, _PUBLISH_HEAD_BYTES_MAX)
+        self._packet_bytes_max = packet_bytes_max
         self._tail = b""
         self._oversized: _Oversized | None = None
         self.v5 = False
@@ -116,67 +103,99 @@ class PacketReader:
         while end - at >= 2:
             length, body = buffer[at + 1], at + 2
             if length & 0x80:
-                length, body = _long_length(buffer, at + 1)
+                length, body = long_length(buffer, at + 1)
                 if not body:
                     break
             stop, head = body + length, buffer[at]
             if length > self._packet_bytes_max:
-                if end - body < _PUBLISH_HEAD_BYTES_MAX and head >> 4 == Kind.PUBLISH:
+                self._oversized = self._begin_oversized(head, buffer, body, stop)
+                if self._oversized is None:
                     break
-                at = self._skip(self._begin_oversized(head, buffer, body, stop), buffer, packets)
+                at = self._skip(self._oversized, buffer, packets)
                 continue
             if stop > end:
                 break
             if head >> 4 == Kind.PUBLISH:
-                packets.append(self._publish(head, buffer, body, stop))
+                packets.append(_publish(head, buffer, body, stop, self.v5))
             else:
                 packets.append(self._control(head, buffer[body:stop]))
             at = stop
         self._tail = buffer[at:]
 
     def _control(self, head: int, body: bytes) -> Control:
-        if head >> 4 == Kind.CONNECT and len(body) > 6:
+        kind = head >> 4
+        if kind == Kind.CONNECT and len(body) > 6:
             self.v5 = body[6] == 5
+        if body and (kind == Kind.PINGREQ or (kind == Kind.DISCONNECT and not self.v5)):
+            raise Violation(Reason.MALFORMED_PACKET, f"{len(body)} bytes in a packet of type {kind}, which has none")
         return Control(head, body)
 
-    def _publish(self, head: int, buffer: bytes, body: int, stop: int) -> Publish:
-        if stop - body < 2:
-            raise Violation(Reason.MALFORMED_PACKET, "a PUBLISH without a topic")
-        topic_end = body + 2 + (buffer[body] << 8 | buffer[body + 1])
-        qos = head & 0x06
-        payload_at = topic_end + 2 if qos else topic_end
-        if payload_at > stop:
-            raise Violation(Reason.MALFORMED_PACKET, "a PUBLISH shorter than its own header")
-        if qos > 2:
-            raise Violation(Reason.QOS_NOT_SUPPORTED, "QoS 2 is not offered here")
-        packet_id = buffer[topic_end:payload_at]
-        if packet_id == _PACKET_ID_ZERO or (head & 0x08 and not qos):
-            raise Violation(Reason.MALFORMED_PACKET, "a packet identifier of 0, or a repeat at QoS 0")
-        if topic_end - body > 2 + TOPIC_BYTES_MAX:
-            raise Violation(Reason.TOPIC_NAME_INVALID, f"a topic name longer than {TOPIC_BYTES_MAX} bytes")
-        if self.v5:
-            payload_at = _past_publish_properties(buffer, payload_at, stop)
-        return Publish(buffer[body + 2 : topic_end], buffer[payload_at:stop], packet_id)
-
-    def _begin_oversized(self, head: int, buffer: bytes, body: int, stop: int) -> _Oversized:
+    def _begin_oversized(self, head: int, buffer: bytes, body: int, stop: int) -> _Oversized | None:
+        """None until what is read of it is all there."""
         if head >> 4 != Kind.PUBLISH:
             raise Violation(Reason.PACKET_TOO_LARGE, f"a control packet of {stop - body} bytes")
-        beginning = self._publish(head, buffer, body, body + _PUBLISH_HEAD_BYTES_MAX)
-        payload_at = body + _PUBLISH_HEAD_BYTES_MAX - len(beginning.payload)
-        self._oversized = _Oversized(beginning, payload_at, stop - payload_at)
-        return self._oversized
+        if len(buffer) < body + 2:
+            return None
+        payload_at = body + 2 + (buffer[body] << 8 | buffer[body + 1]) + (2 if head & 0x06 else 0)
+        if len(buffer) < min(stop, payload_at + (LENGTH_BYTES_MAX if self.v5 else 0)):
+            return None
+        beginning = _publish(head, buffer, body, min(stop, payload_at), v5=False)
+        if self.v5:
+            length, properties_at = long_length(buffer, payload_at)
+            end = properties_at + length
+            if not properties_at or end > stop:
+                raise Violation(Reason.MALFORMED_PACKET, "properties longer than their packet")
+            if end - body <= self._packet_bytes_max:
+                if len(buffer) < end:
+                    return None
+                read_properties(buffer, payload_at, stop, _OF_PUBLISH)
+            payload_at = end
+        return _Oversized(beginning, payload_at, stop - payload_at)
 
     def _skip(self, oversized: _Oversized, buffer: bytes, packets: list[Publish | Control]) -> int:
+        begin = min(len(buffer), oversized.at)
         stop = min(len(buffer), oversized.at + oversized.left)
-        oversized.take(buffer[oversized.at : stop])
-        if not oversized.left:
+        oversized.at -= begin
+        oversized.take(buffer[begin:stop])
+        if not oversized.at and not oversized.left:
             packets.append(oversized.publish(self._packet_bytes_max))
             self._oversized = None
         return stop
 
 
+def _publish(head: int, buffer: bytes, body: int, stop: int, v5: bool) -> Publish:
+    if stop - body < 2:
+        raise Violation(Reason.MALFORMED_PACKET, "a PUBLISH without a topic")
+    topic_end = body + 2 + (buffer[body] << 8 | buffer[body + 1])
+    qos = head & 0x06
+    payload_at = topic_end + 2 if qos else topic_end
+    if payload_at > stop:
+        raise Violation(Reason.MALFORMED_PACKET, "a PUBLISH shorter than its own header")
+    if qos > 2:
+        raise Violation(Reason.QOS_NOT_SUPPORTED, "QoS 2 is not offered here")
+    packet_id = buffer[topic_end:payload_at]
+    if packet_id == _PACKET_ID_ZERO or (head & 0x08 and not qos):
+        raise Violation(Reason.MALFORMED_PACKET, "a packet identifier of 0, or a repeat at QoS 0")
+    if v5:
+        if payload_at < stop and buffer[payload_at] == 0:
+            payload_at += 1
+        else:
+            _, payload_at = read_properties(buffer, payload_at, stop, _OF_PUBLISH)
+    publish = Publish(buffer[body + 2 : topic_end], buffer[payload_at:stop], packet_id)
+    if topic_end - body > 2 + TOPIC_BYTES_MAX:
+        _refuse_topic(publish)
+    return publish
+
+
+def _refuse_topic(publish: Publish) -> None:
+    check_topic_name(publish.topic)
+    publish.refused = Outcome.UNKNOWN_TOPIC
+    publish.reason = f"a topic of {len(publish.topic)} bytes: none of ours is longer than {TOPIC_BYTES_MAX}"
+    publish.topic = publish.topic[:TOPIC_BYTES_MAX].decode(errors="ignore").encode()  # no half character is left at its end
+
+
 class _Oversized:
-    """A PUBLISH being read past: its payload goes on at `at` of the buffer, `left` bytes of it are still to come."""
+    """A PUBLISH being read past: its payload goes on at `at` of the buffer, or of what follows that; `left` bytes of it are to come."""
 
     def __init__(self, beginning: Publish, payload_at: int, payload_bytes: int) -> None:
         self.at = payload_at
@@ -189,56 +208,11 @@ class _Oversized:
         self._sha256.update(data)
         self._kept += data[: KEPT_BYTES_MAX - len(self._kept)]
         self.left -= len(data)
-        self.at = 0
 
     def publish(self, packet_bytes_max: int) -> Publish:
         begun = self._beginning
-        reason = f"a packet of more than {packet_bytes_max} bytes"
+        reason = f"a packet of more than {packet_bytes_max} bytes" + (f"; {begun.reason}" if begun.reason else "")
         return Publish(begun.topic, self._kept, begun.packet_id, Outcome.OVERSIZED, reason, self._payload_bytes, self._sha256.hexdigest())
-
-
-def _long_length(buffer: bytes, at: int) -> tuple[int, int]:
-    """A variable byte integer at `at` and where it ends; (0, 0) when its end has not come yet."""
-    value = 0
-    for place in range(_LENGTH_BYTES_MAX):
-        if at + place >= len(buffer):
-            return 0, 0
-        byte = buffer[at + place]
-        value |= (byte & 0x7F) << (7 * place)
-        if not byte & 0x80:
-            return value, at + place + 1
-    raise Violation(Reason.MALFORMED_PACKET, "a length of more than four bytes")
-
-
-_FIXED_PROPERTY_BYTES = {0x01: 1, 0x02: 4, 0x23: 2}
-_TEXT_PROPERTIES = frozenset({0x03, 0x08, 0x09})
-
-
-def _past_publish_properties(buffer: bytes, at: int, stop: int) -> int:
-    """Where the payload of an MQTT 5 PUBLISH begins; its properties change nothing here. A topic alias was never offered."""
-    if at < stop and buffer[at] == 0:
-        return at + 1
-    length, place = _long_length(buffer, at)
-    end = place + length
-    if not place or end > stop:
-        raise Violation(Reason.MALFORMED_PACKET, "properties longer than their packet")
-    while place < end:
-        name = buffer[place]
-        place += 1
-        if name == 0x23:
-            raise Violation(Reason.TOPIC_ALIAS_INVALID, "topic aliases are not offered here")
-        if name in _FIXED_PROPERTY_BYTES:
-            place += _FIXED_PROPERTY_BYTES[name]
-        elif name in _TEXT_PROPERTIES or name == 0x26:
-            for _ in range(2 if name == 0x26 else 1):
-                if place + 2 > end:
-                    raise Violation(Reason.MALFORMED_PACKET, "a property longer than its packet")
-                place += 2 + (buffer[place] << 8 | buffer[place + 1])
-        else:
-            raise Violation(Reason.PROTOCOL_ERROR, f"property 0x{name:02x} in a PUBLISH")
-    if place != end:
-        raise Violation(Reason.MALFORMED_PACKET, "a property longer than its packet")
-    return end
 
 
 PINGRESP = bytes((Kind.PINGRESP << 4, 0))

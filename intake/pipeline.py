@@ -97,7 +97,12 @@ class Pipeline:
         self._durable.set()
         self._moved = asyncio.Event()
         self._listeners: list[Callable[[bool], None]] = []
+        self._stuck_since_s: float | None = None
         self.full = False
+
+    def stuck_s(self) -> float:
+        """For how long nothing could be stored, monotone s; 0 while it can."""
+        return 0.0 if self._stuck_since_s is None else self._clock.monotonic_s() - self._stuck_since_s
 
     def listen(self, full_changed: Callable[[bool], None]) -> None:
         """Call `full_changed` whenever the queue becomes full (True: read no more) and when it has room again (False)."""
@@ -231,9 +236,12 @@ class Pipeline:
         while True:
             try:
                 await self._sink.append(appends)
+                self._stuck_since_s = None
                 return
             except RetryLater:
                 self._metrics.count("intake_append_retries")
+                if self._stuck_since_s is None:
+                    self._stuck_since_s = self._clock.monotonic_s()
                 await asyncio.sleep(self._settings.retry_ms / 1000)
 
     def _settle(self, parcels: list[Parcel], outcomes: list[Outcome]) -> None:

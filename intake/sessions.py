@@ -16,7 +16,8 @@ from intake.subscriptions import Subscription
 
 SESSION_S_MAX = 7 * 86_400
 """So long a session is kept at most after its client has left; 3.1.1 knows no limit of its own."""
-SESSIONS_MAX = 65_536
+SESSIONS_MAX, LOGIN_SESSIONS_MAX = 65_536, 4_096
+"""Of all, and of one login: beyond, who has been gone longest is forgotten, of that login or of who has most."""
 Key = tuple[str | None, str]
 """A login's name (None: without one) and a client identifier."""
 
@@ -34,17 +35,20 @@ class Sessions:
 
     def __init__(self, file: Path | None, now_ms: Callable[[], int]) -> None:
         self._file, self._now_ms = file, now_ms
-        self._kept: dict[Key, _Kept] = {}
+        self._kept: dict[str | None, dict[str, _Kept]] = {}
+        """By login and client identifier, who left last coming last."""
+        self._count = 0
         self._connected: set[Key] = set()
         self.changed = False
         for one in self._read():
             one.left_at_ms = one.left_at_ms or now_ms()
-            self._kept[one.username, one.client_id] = one
+            self._kept.setdefault(one.username, {})[one.client_id] = one
+            self._count += 1
 
     def begin(self, key: Key, *, clean: bool, expiry_s: int) -> tuple[bool, Subscription | None]:
         """A client has connected: whether its session was there and goes on, and its subscription. With `clean` it begins anew; with
         `expiry_s` 0 it ends with the connection."""
-        before = self._kept.pop(key, None)
+        before = self._forget(key)
         goes_on = before is not None and not clean and not self._is_over(before)
         subscription = before.subscription if before is not None and goes_on else None
         self._connected.add(key)
@@ -59,19 +63,29 @@ class Sessions:
     def leave(self, key: Key, expiry_s: int, subscription: Subscription | None) -> None:
         """The client's connection has ended; its session is kept for `expiry_s` more."""
         self._connected.discard(key)
-        before = self._kept.pop(key, None)
+        before = self._forget(key)
         self.changed = self.changed or before is not None
         self._keep(key, expiry_s, self._now_ms(), subscription)
 
     def write(self) -> None:
-        """The file holds what is kept now; before a power cut's end that, or what it held before. Raises OSError; then try again."""
+        """The file holds what is kept now, on the disk too; a power cut leaves that, or what it held before. Raises OSError; then try
+        again."""
         self.changed = False
         if self._file is None:
             return
         draft = self._file.with_suffix(".draft")
         try:
-            draft.write_bytes(msgspec.msgpack.encode([one for one in self._kept.copy().values() if not self._is_over(one)]))
+            every = [one for of_login in self._kept.copy().values() for one in of_login.copy().values()]
+            with draft.open("wb") as file:
+                file.write(msgspec.msgpack.encode([one for one in every if not self._is_over(one)]))
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(draft, self._file)
+            folder = os.open(self._file.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except OSError:
             self.changed = True
             raise
@@ -79,11 +93,26 @@ class Sessions:
     def _keep(self, key: Key, expiry_s: int, left_at_ms: int, subscription: Subscription | None) -> None:
         if not expiry_s:
             return
-        self._kept[key] = _Kept(*key, expiry_s, left_at_ms, subscription)
+        username, client_id = key
+        self._forget(key)
+        hers = self._kept.setdefault(username, {})
+        hers[client_id] = _Kept(*key, expiry_s, left_at_ms, subscription)
+        self._count += 1
         self.changed = True
-        if len(self._kept) > SESSIONS_MAX:
-            longest_gone = next((one for one in self._kept if one not in self._connected), None)
-            self._kept.pop(key if longest_gone is None else longest_gone)
+        if self._count > SESSIONS_MAX:
+            username, hers = max(self._kept.items(), key=lambda one: len(one[1]))
+        if self._count > SESSIONS_MAX or (username is not None and len(hers) > LOGIN_SESSIONS_MAX):
+            gone = next((one for one in hers if (username, one) not in self._connected), None)
+            self._forget((username, next(iter(hers)) if gone is None else gone))
+
+    def _forget(self, key: Key) -> _Kept | None:
+        hers = self._kept.get(key[0], {})
+        one = hers.pop(key[1], None)
+        if one is not None:
+            self._count -= 1
+            if not hers:
+                del self._kept[key[0]]
+        return one
 
     def _is_over(self, one: _Kept) -> bool:
         return bool(one.left_at_ms) and self._now_ms() - one.left_at_ms > one.expiry_s * 1_000

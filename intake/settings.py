@@ -70,7 +70,9 @@ class EndpointSettings(SettingsTable):
 
     `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
     of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read. Of
-    `connections_max` one address (of IPv6 a /64) may have `connections_per_address_max`, one login `connections_per_login_max`.
+    `connections_max` one address (of IPv6 a /64) may have `connections_per_address_max`, one login `connections_per_login_max`. When
+    nothing could be stored for `turns_away_after_ms`, because the disk is full or fails, clients are let go, to turn to another node, until
+    it can.
     """
 
     host: Host = "127.0.0.1"
@@ -86,6 +88,7 @@ class EndpointSettings(SettingsTable):
     connections_per_login_max: int = Field(default=1_000, ge=1)
     connect_within_ms: int = Field(default=10_000, ge=1)
     unread_bytes_max: int = Field(default=1 << 20, ge=1_024)
+    turns_away_after_ms: int = Field(default=15_000, ge=1_000)
 
     @between
     def _has_certificate_and_key(self) -> Iterator[Problem]:

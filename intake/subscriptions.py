@@ -5,17 +5,31 @@ MQTT 3.1.1 and 5, sections 3.8 to 3.11. Granted is that one topic, named in full
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cargo.stormmode import REQUEST_TOPIC
-from intake.packets import Control, Kind, Reason, Violation, packet
+from intake.packets import Control, Kind, packet
+from intake.properties import Property, PropertySet, Reason, Violation, read_properties, text_of
 
 TOPIC = REQUEST_TOPIC.encode()
 _FLAGS = 0x02
 _GRANTED, _REFUSED_311 = 0x00, 0x80
 _PACKET_ID_ZERO = b"\0\0"
-_USER_PROPERTY, _SUBSCRIPTION_IDENTIFIER = 0x26, 0x0B
+_FILTER = re.compile(rb"(?:(?:\+|[^+#/]*)/)*(?:\+|#|[^+#/]*)")
+"""MQTT 4.7.1: `+` is a whole level, `#` the whole of the last."""
+_OF_SUBSCRIBE = PropertySet(
+    "a SUBSCRIBE",
+    frozenset({Property.USER}),
+    {
+        Property.SUBSCRIPTION_IDENTIFIER: (
+            Reason.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
+            "subscription identifiers are not offered here",
+        )
+    },
+)
+_OF_UNSUBSCRIBE = PropertySet("an UNSUBSCRIBE", frozenset({Property.USER}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,7 @@ def _filters(v5: bool, asked: Control, options_bytes: int) -> tuple[bytes, list[
     if asked.head & 0x0F != _FLAGS:
         raise Violation(Reason.MALFORMED_PACKET, f"flags 0x{asked.head & 0x0F:x} in a SUBSCRIBE or UNSUBSCRIBE")
     if v5:
-        at = _past_properties(body, subscribing=options_bytes > 0)
+        _, at = read_properties(body, at, len(body), _OF_SUBSCRIBE if options_bytes else _OF_UNSUBSCRIBE)
     filters = list(_names(body, at, options_bytes))
     if not filters or body[:2] == _PACKET_ID_ZERO:
         raise Violation(Reason.PROTOCOL_ERROR, "a SUBSCRIBE or UNSUBSCRIBE without a filter or a packet identifier")
@@ -95,41 +109,7 @@ def _names(body: bytes, at: int, options_bytes: int) -> Iterator[tuple[bytes, in
     while at < len(body):
         end = at + 2 + int.from_bytes(body[at : at + 2], "big")
         name = body[at + 2 : end]
-        if end + options_bytes > len(body) or not name or b"\0" in name or not _is_text(name):
+        if end + options_bytes > len(body) or not text_of(name) or not _FILTER.fullmatch(name):
             raise Violation(Reason.MALFORMED_PACKET, "a topic filter that does not read")
         yield name, body[end] if options_bytes else 0
         at = end + options_bytes
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _past_properties(body: bytes, *, subscribing: bool) -> int:
-    """Where the filters begin. Of the properties that may stand there one is not offered, and the other changes nothing."""
-    length = body[2] if len(body) > 2 else 0x80
-    if length & 0x80:
-        if len(body) < 4 or body[3] & 0x80:
-            raise Violation(Reason.MALFORMED_PACKET, "properties longer than a SUBSCRIBE or UNSUBSCRIBE has")
-        length = length & 0x7F | body[3] << 7
-        at = 4
-    else:
-        at = 3
-    end = at + length
-    if end > len(body):
-        raise Violation(Reason.MALFORMED_PACKET, "properties longer than their packet")
-    while at < end:
-        if subscribing and body[at : at + 1] == bytes((_SUBSCRIPTION_IDENTIFIER,)):
-            raise Violation(Reason.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED, "subscription identifiers are not offered here")
-        if body[at : at + 1] != bytes((_USER_PROPERTY,)):
-            raise Violation(Reason.PROTOCOL_ERROR, "a property that a SUBSCRIBE or UNSUBSCRIBE does not have")
-        for _ in range(2):
-            at += 2 + int.from_bytes(body[at + 1 : at + 3], "big")
-        at += 1
-    if at != end:
-        raise Violation(Reason.MALFORMED_PACKET, "a property longer than its packet")
-    return end

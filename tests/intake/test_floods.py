@@ -12,7 +12,7 @@ from pathlib import Path
 import argon2
 import pytest
 
-from intake.connection import address_of
+from intake.doorway import address_of
 from intake.packets import packet
 from intake.passwords import WAITING_MAX, Crowded, PasswordChecks, verifies
 from intake.settings import EndpointSettings, GatewayLogin

@@ -74,6 +74,57 @@ def test_an_oversized_message_is_read_past_and_described(cuts: list[int]) -> Non
     assert after.payload == b"after"
 
 
+@given(
+    st.sampled_from([1, TOPIC_BYTES_MAX, TOPIC_BYTES_MAX + 1, LIMIT, 65_535]),
+    st.sampled_from([None, 0, 100, LIMIT - 1_100, LIMIT, 3 * LIMIT]),
+    st.sampled_from([0, 1, KEPT_BYTES_MAX + 1, LIMIT, 5 * LIMIT]),
+    st.lists(st.integers(0, 1 << 20), max_size=12),
+    st.booleans(),
+)
+def test_no_length_is_a_violation_and_little_is_held(
+    topic_bytes: int, property_bytes: int | None, payload_bytes: int, cuts: list[int], sure: bool
+) -> None:
+    """Of the topic, the properties (None: MQTT 3.1.1) and the payload: each may be longer than a packet that is taken."""
+    payload, topic = bytes(range(256)) * (payload_bytes // 256) + bytes(payload_bytes % 256), b"t" * topic_bytes
+    properties = b"" if property_bytes is None else user_properties(property_bytes)
+    whole = publish(topic, payload, head=0x32 if sure else 0x30, properties=properties)
+    data = whole + publish(payload=b"after", properties=b"" if property_bytes is None else b"\0")
+    reader, packets, held = PacketReader(LIMIT), [], 0
+    reader.v5 = property_bytes is not None
+    edges = sorted({*range(0, len(data), 10_000), *(cut % len(data) for cut in cuts), len(data)})
+    for first, end in itertools.pairwise(edges):
+        packets += reader.feed(data[first:end])
+        held = max(held, len(reader._tail))
+    assert reader.violation is None
+    read, after = packets
+    assert isinstance(read, Publish)
+    assert isinstance(after, Publish)
+    oversized = len(whole) - 4 > LIMIT
+    assert read.refused == (Outcome.OVERSIZED if oversized else Outcome.UNKNOWN_TOPIC if topic_bytes > TOPIC_BYTES_MAX else None)
+    assert (f"a topic of {topic_bytes} bytes" in read.reason) == (topic_bytes > TOPIC_BYTES_MAX)
+    assert (read.topic, read.packet_id) == (topic[:TOPIC_BYTES_MAX], b"\0\7" if sure else b"")
+    assert read.payload == (payload[:KEPT_BYTES_MAX] if oversized else payload)
+    if oversized:
+        assert (read.payload_bytes, read.payload_sha256) == (payload_bytes, hashlib.sha256(payload).hexdigest())
+    assert after.payload == b"after"
+    assert held < max(LIMIT, topic_bytes) + 16
+
+
+def user_properties(bytes_: int) -> bytes:
+    """A block of about so many bytes, with its length."""
+    block = b"".join(b"\x26" + struct.pack(">H", 1) + b"k" + struct.pack(">H", 94) + b"v" * 94 for _ in range(bytes_ // 100))
+    return packet(0, block)[1:]
+
+
+def test_half_a_character_is_not_kept() -> None:
+    """Of a topic that is cut: what is left of it must be a topic name still."""
+    topic = b"t" * (TOPIC_BYTES_MAX - 2) + "€".encode()
+    (read,), violation = read_all(publish(topic), [])
+    assert violation is None
+    assert isinstance(read, Publish)
+    assert (read.refused, read.topic) == (Outcome.UNKNOWN_TOPIC, b"t" * (TOPIC_BYTES_MAX - 2))
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -84,7 +135,12 @@ def test_an_oversized_message_is_read_past_and_described(cuts: list[int]) -> Non
         (b"\x32\x01\0", Reason.MALFORMED_PACKET),
         (b"\x32\x04\0\x09ab", Reason.MALFORMED_PACKET),
         (b"\x32\xff\xff\xff\xff\x01", Reason.MALFORMED_PACKET),
-        (publish(topic=b"t" * (TOPIC_BYTES_MAX + 1)), Reason.TOPIC_NAME_INVALID),
+        (publish(topic=b"t" * TOPIC_BYTES_MAX + b"#"), Reason.PROTOCOL_ERROR),
+        (publish(topic=b"t" * TOPIC_BYTES_MAX + b"\xff"), Reason.MALFORMED_PACKET),
+        (publish(topic=b"t" * 30_000 + b"\0"), Reason.MALFORMED_PACKET),
+        (publish(head=0x34, payload=bytes(LIMIT)), Reason.QOS_NOT_SUPPORTED),
+        (publish(packet_id=0, payload=bytes(LIMIT)), Reason.MALFORMED_PACKET),
+        (packet(0x32, b"\xff\xff" + bytes(LIMIT)), Reason.MALFORMED_PACKET),
         (packet(0x10, bytes(LIMIT + 1)), Reason.PACKET_TOO_LARGE),
     ],
 )

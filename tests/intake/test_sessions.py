@@ -166,7 +166,7 @@ def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest
         assert routes.route(topic) is not None
         sessions.begin((None, str(n)), clean=False, expiry_s=60)
         sessions.leave((None, str(n)), 60, None)
-    assert max(len(gateway._permits), len(routes._known), len(sessions._kept)) <= 50
+    assert max(len(gateway._permits), len(routes._known), sessions._count) <= 50
     before = dict(gateway._permits), dict(routes._known)
     for n in range(10):
         topic = b"landfall/" + str(n).encode() * 60_000
@@ -174,6 +174,23 @@ def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest
         assert routes.route(topic) is None
     assert (gateway._permits, routes._known) == before, "of long topics none is kept"
     assert sessions.begin((None, "499"), clean=False, expiry_s=60)[0], "the last are kept"
+
+
+def test_who_makes_sessions_without_end_forgets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake.sessions, "LOGIN_SESSIONS_MAX", 50)
+    monkeypatch.setattr(intake.sessions, "SESSIONS_MAX", 120)
+    sessions = Sessions(None, lambda: 1_000)
+    for key in (("gw-1", "mine"), (None, "device")):
+        sessions.begin(key, clean=False, expiry_s=60)
+        sessions.leave(key, 60, None)
+    for login in ("greedy", "greedy too", None):
+        for n in range(500):
+            sessions.begin((login, str(n)), clean=False, expiry_s=60)
+            sessions.leave((login, str(n)), 60, None)
+        assert sessions._count <= 120
+        assert sessions.begin((login, "499"), clean=False, expiry_s=60)[0], "the last are kept"
+    assert sessions.begin(("gw-1", "mine"), clean=False, expiry_s=60)[0]
+    assert not sessions.begin((None, "device"), clean=False, expiry_s=60)[0], "who has no login shares with all others"
 
 
 def test_a_session_outlives_a_kill_and_not_its_time(tmp_path: Path) -> None:

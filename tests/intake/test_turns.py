@@ -66,12 +66,11 @@ def test_the_order_of_each_sender_is_kept_and_nothing_is_left_out() -> None:
         batch = queue.take()
         assert sum(len(messages) for _, messages, _ in batch) <= 4_096
         assert sum(len(message.payload) for _, messages, _ in batch for message in messages) <= waiting.BATCH_BYTES
-        for sender, messages, _ in batch:
-            assert isinstance(sender, Hearing)
-            taken[sender] += messages
+        for taker, messages, _ in batch:
+            assert isinstance(taker, Hearing)
+            taken[taker] += messages
     assert queue.bytes == 0
-    for one in senders:
-        assert list(map(id, taken[one])) == list(map(id, sent[one]))
+    assert [list(map(id, taken[sender])) for sender in senders] == [list(map(id, sent[sender])) for sender in senders]
     assert not any(sender.held for sender in senders)
     with pytest.raises(KeyError):
         queue.take()

@@ -1,0 +1,169 @@
+"""Goal: who does not read, does not end, or only knocks is let go in time, counts as long as it is there, and costs nobody a place."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+import intake.connection
+import intake.doorway
+from intake.packets import packet
+from intake.settings import EndpointSettings, GatewayLogin
+from streams.errors import RetryLater
+from streams.log import Append, Appended
+from tests.intake.stand import DEADLINE_S, OPEN, Stand, eventually, stand
+from tests.intake.test_endpoint import CONNECT_311, publish_packet, self_signed
+from tests.intake.test_floods import client, connect_packet
+
+PINGREQ = b"\xc0\0"
+SHORT = OPEN.model_copy(update={"unread_bytes_max": 4_096})
+ONE = EndpointSettings(port=0, logins=(GatewayLogin(username="gw", password=SecretStr("secret")),), connections_per_login_max=1)
+
+
+@asynccontextmanager
+async def deaf_client(one: Stand, hello: bytes) -> AsyncIterator[None]:
+    """Has said hello, and asked and asked, and read nothing, until the endpoint reads no further."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        deaf.setblocking(False)
+        await loop.sock_connect(deaf, ("127.0.0.1", one.endpoint.port))
+        await loop.sock_sendall(deaf, hello)
+        await loop.sock_recv(deaf, 4)
+
+        def stuffed() -> bool:
+            with suppress(BlockingIOError):
+                while True:
+                    deaf.send(PINGREQ * 30_000)
+            return any(connection._deaf_since_s is not None for connection in one.endpoint._connections)
+
+        await eventually(stuffed)
+        yield
+
+
+async def test_who_does_not_read_is_let_go_after_its_keep_alive(tmp_path: Path) -> None:
+    hello = packet(0x10, b"\0\4MQTT\4\2\0\2\0\4deaf")
+    async with stand(tmp_path, SHORT) as one, deaf_client(one, hello):
+        await eventually(lambda: not one.endpoint._connections)
+
+
+async def test_who_does_not_read_and_has_no_keep_alive_is_let_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake.connection, "DEAF_S_MAX", 0.5)
+    hello = packet(0x10, b"\0\4MQTT\4\2\0\0\0\4deaf")
+    async with stand(tmp_path, SHORT) as one, deaf_client(one, hello):
+        await eventually(lambda: not one.endpoint._connections)
+
+
+async def test_connections_that_do_not_end_count_for_their_login_until_they_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes the place of the one before, which does not read that it has to go."""
+    monkeypatch.setattr(intake.connection, "CLOSE_WITHIN_S", 1.0)
+    hello = connect_packet("same", ("gw", "secret"))
+    async with stand(tmp_path, ONE.model_copy(update={"unread_bytes_max": 1 << 20})) as one:
+        async with deaf_client(one, hello), client(one) as (reader, writer):
+            writer.write(hello)
+            assert (await reader.readexactly(4))[3] == 0, "it takes over"
+            async with client(one) as (another, asking):
+                asking.write(hello)
+                assert (await another.readexactly(4))[3] == 3, "and no third one, while the first is still there"
+            await eventually(lambda: len(one.endpoint._connections) == 1)
+            async with client(one) as (another, asking):
+                asking.write(hello)
+                assert (await another.readexactly(4))[3] == 0
+        await eventually(lambda: not one.endpoint._connections)
+        assert not +one.endpoint._usernames
+
+
+async def test_who_is_in_the_handshake_counts_and_makes_room(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    settings = OPEN.model_copy(
+        update={"tls_certificate": certificate, "tls_key": key, "connections_max": 8, "connections_per_address_max": 6}
+    )
+    async with stand(tmp_path, settings) as one:
+        knocking = [socket.create_connection(("127.0.0.1", one.endpoint.port), source_address=("127.0.0.2", 0)) for _ in range(7)]
+        await eventually(lambda: len(one.endpoint._connections) == 6)
+        others = [socket.create_connection(("127.0.0.1", one.endpoint.port), source_address=("127.0.0.3", 0)) for _ in range(4)]
+        await eventually(lambda: one.endpoint._addresses["127.0.0.3/32"] == 4)
+        assert len(one.endpoint._connections) == 8
+        assert one.endpoint._addresses["127.0.0.2/32"] == 4, "the longest in the door made room"
+        for other in (*knocking, *others):
+            other.close()
+        await eventually(lambda: not one.endpoint._connections)
+        assert not one.endpoint._addresses
+        assert one.endpoint._doorway is not None
+        assert not one.endpoint._doorway._opening
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """A process that may open 40 files more than it has, and may not ask for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    there = max(int(name.name) for name in Path("/proc/self/fd").iterdir()) + 40
+    resource.setrlimit(resource.RLIMIT_NOFILE, (there, hard))
+    yield there
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_who_knocks_until_no_file_can_be_opened_makes_room_and_others_are_served(
+    tmp_path: Path, few_files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Places are not counted here: the system itself says that there are no more."""
+    monkeypatch.setattr(intake.endpoint, "places", lambda wanted: wanted)
+    async with stand(tmp_path) as one, client(one) as (reader, writer):
+        writer.write(CONNECT_311)
+        await reader.readexactly(4)
+        with ExitStack() as knocking:
+            with suppress(OSError):
+                for _ in range(60):
+                    other = knocking.enter_context(socket.socket())
+                    other.setblocking(False)
+                    other.connect_ex(("127.0.0.1", one.endpoint.port))
+                    await asyncio.sleep(0)
+            for n in range(20):
+                writer.write(publish_packet(n))
+                async with asyncio.timeout(DEADLINE_S):
+                    assert await reader.readexactly(4) == b"\x40\2" + struct.pack(">H", n + 1)
+
+
+def test_a_process_opens_as_many_files_as_its_places_need(few_files: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert intake.doorway.places(few_files + 100) == few_files + 100
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few_files + 100 + intake.doorway.OTHER_FILES
+    assert intake.doorway.places(hard * 2) == hard - intake.doorway.OTHER_FILES, "and tells that there are no more"
+
+
+async def test_where_nothing_can_be_stored_clients_are_let_go_and_turned_away_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that they turn to another node. What came is stored once it can be, and acknowledged to nobody meanwhile."""
+    async with stand(tmp_path, OPEN.model_copy(update={"turns_away_after_ms": 1_000})) as one:
+        storing = one.pipeline._sink.append
+
+        async def failing(appends: list[Append]) -> list[Appended]:
+            raise RetryLater("the disk gives EIO")
+
+        monkeypatch.setattr(one.pipeline._sink, "append", failing)
+        async with client(one) as (reader, writer):
+            writer.write(CONNECT_311 + publish_packet(0))
+            assert await reader.readexactly(4)
+            async with asyncio.timeout(DEADLINE_S):
+                assert await reader.read() == b"", "not acknowledged, and let go"
+        async with client(one) as (reader, writer):
+            writer.write(CONNECT_311)
+            assert await reader.readexactly(4) == b"\x20\2\0\3"
+        assert not one.rows("containers")
+        monkeypatch.setattr(one.pipeline._sink, "append", storing)
+        await eventually(lambda: len(one.rows("containers")) == 1)
+        async with client(one) as (reader, writer):
+            writer.write(CONNECT_311 + publish_packet(0))
+            assert await reader.readexactly(8) == b"\x20\2\0\0\x40\2\0\1"
+        assert one.counts()["intake_repeated"] == 1
