@@ -43,6 +43,8 @@ READINGS, WINDOW, PER_S = 3_000, 500, 1_500
 """Of one strike: acknowledged readings at most, how many wait for their PUBACK at once, and how many are sent a second."""
 STARTING, STARTING_S_MAX = 5, 0.5
 """Each fifth strike falls into the server's start, so long after it was begun at most."""
+STRUCK_WITHIN_S, LAST_WORD_S = 0.02, 1.0
+"""So long at most after the last acknowledgement that is waited for a strike falls; and so long what was said before it is heard."""
 BACKLOG = 5_000
 PAIR = "landfall-pair"
 CONNECT = packet(0x10, b"\0\4MQTT\4\0\0\x3c\0\x09publisher")
@@ -57,10 +59,11 @@ class Publisher:
         self._next = first
         self._waiting: deque[int] = deque()
 
-    def publish(self, port: int, count: int, enough: int, per_s: float = PER_S) -> None:
+    def publish(self, port: int, count: int, enough: int, per_s: float = PER_S, strike: Callable[[], None] | None = None) -> None:
         """Send what waits and then new ones, `count` in all; returns, in the middle of whatever, once `enough` more are acknowledged.
 
-        Raises TimeoutError when that takes too long.
+        With `strike` that is called then, with messages on their way and acknowledgements not read yet, which count. Raises TimeoutError
+        when that takes too long.
         """
         to_send = deque([*self._waiting, *range(self._next, self._next + max(0, count - len(self._waiting)))])
         self._next = max(self._next, to_send[-1] + 1)
@@ -87,10 +90,22 @@ class Publisher:
                     out = out[client.send(out) :] if out else out
                 with suppress(BlockingIOError):
                     heard += client.recv(65_536)
-                while len(heard) >= 4:
-                    self._heard(under_way.pop(heard[2:4]))
-                    heard = heard[4:]
+                heard = self._hear(heard, under_way)
                 time.sleep(0.0005)
+            if strike is not None:
+                strike()
+                client.settimeout(LAST_WORD_S)
+                with suppress(OSError):
+                    while last := client.recv(65_536):
+                        heard += last
+                self._hear(heard, under_way)
+
+    def _hear(self, heard: bytes, under_way: dict[bytes, int]) -> bytes:
+        """What is left of what was heard, behind the last whole acknowledgement."""
+        while len(heard) >= 4:
+            self._heard(under_way.pop(heard[2:4]))
+            heard = heard[4:]
+        return heard
 
     def _heard(self, number: int) -> None:
         self.acknowledged.add(number)
@@ -119,17 +134,22 @@ def struck(make: Callable[[Path], Server], folder: Path, torture: Torture, chanc
         stack.callback(server.end)
         stack.callback(server.kill)
         server.start()
+
+        def strike_it() -> None:
+            time.sleep(chance.random() * STRUCK_WITHIN_S)
+            if disk is not None:
+                disk.cut()
+            server.kill()
+
         strikes = torture.cuts if cutting else torture.kills
         for strike in range(strikes):
             if strike % STARTING == STARTING - 1:
                 server.kill()
                 server.launch()
                 time.sleep(chance.random() * STARTING_S_MAX)
+                strike_it()
             else:
-                publisher.publish(server.port, torture.readings, chance.randrange(1, torture.readings))
-            if disk is not None:
-                disk.cut()
-            server.kill()
+                publisher.publish(server.port, torture.readings, chance.randrange(1, torture.readings), strike=strike_it)
             if disk is not None:
                 disk.back()
             server.start()
