@@ -16,9 +16,11 @@ from typing import Any
 import msgspec
 import xxhash
 
+from streams.cores import give_way
 from streams.errors import LandfallError
 from streams.logs.book import Book, LineKey, Location, Piece, line_of
 from streams.logs.frames import LineState, Opening, Produced
+from streams.ranges import RangeSet
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
@@ -99,39 +101,51 @@ class IndexReader:
 
     def line_keys(self) -> list[LineKey]:
         """Every (stream, origin) there is."""
-        return [(stream, Origin.parse(origin)) for stream, origin in self.rows("SELECT stream, origin FROM lines ORDER BY id")]
+        return [_line_key(*row) for row in self.rows("SELECT stream, origin FROM lines ORDER BY id")]
 
     def outlines(self, key: LineKey) -> Iterator[Piece]:
         """Every piece of the line, ascending, without its topics (None still: unreadable here), and not verified: to plan by."""
         line, after = self._line_id(key), -1
         columns = "first, end, segment, at, length, order_first_ms, order_last_ms, topics IS NULL"
         statement = f"SELECT {columns} FROM pieces WHERE line = ? AND first > ? ORDER BY first LIMIT {PIECES_PAGE}"
-        while line is not None and (rows := self.rows(statement, (line, after))):
+        while line is not None and (rows := _numbers(self.rows(statement, (line, after)))):
             for first, end, segment, at, length, order_first_ms, order_last_ms, unreadable in rows:
                 yield Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, None if unreadable else b"")
             after = rows[-1][0]
 
     def held_bytes(self) -> dict[int, int]:
-        """How many bytes of each file are blocks that hold a piece; files without any are not named."""
+        """How many bytes of each file are blocks that hold a piece; files without any are not named. Not verified: to plan by."""
         held = "SELECT DISTINCT segment, at, length FROM pieces"
-        return dict(self.rows(f"SELECT segment, sum(length) FROM ({held}) GROUP BY segment"))
+        return dict(_numbers(self.rows(f"SELECT segment, sum(length) FROM ({held}) GROUP BY segment")))
 
     def pieces_in(self, number: int) -> list[tuple[LineKey, Piece]]:
         """Every piece in file `number`, by line and offset."""
         rows = self.rows(f"SELECT line, {PIECE_COLUMNS} FROM pieces WHERE segment = ? ORDER BY line, first", (number,))
-        names = {number: (stream, origin) for number, stream, origin in self.rows("SELECT id, stream, origin FROM lines")}
-        return [((names[line][0], Origin.parse(names[line][1])), piece_of(line, tuple(row))) for line, *row in rows]
+        pieces = [(line, piece_of(line, tuple(row))) for line, *row in rows]
+        names = {line: _line_key(stream, origin) for line, stream, origin in self.rows("SELECT id, stream, origin FROM lines")}
+        if lost := [line for line, _ in pieces if line not in names]:
+            raise IndexDamaged(f"the index does not say whose its line {lost[0]} is", hint=REBUILT)
+        return [(names[line], piece) for line, piece in pieces]
 
     def file_ends(self) -> dict[int, int]:
         """Where in each file the last block ends that holds a piece; files without any are not named."""
-        return dict(self.rows("SELECT segment, max(at + length) FROM pieces GROUP BY segment"))
+        return dict(_numbers(self.rows("SELECT segment, max(at + length) FROM pieces GROUP BY segment")))
 
     def files(self) -> set[int]:
         """The numbers of all files that hold a piece. Raises IndexDamaged."""
-        numbers = {number for (number,) in self.rows("SELECT DISTINCT segment FROM pieces")}
-        if odd := [number for number in numbers if not isinstance(number, int)]:
-            raise IndexDamaged(f"a piece lies in file {odd[0]!r}", hint=REBUILT)
-        return numbers
+        return {number for (number,) in _numbers(self.rows("SELECT DISTINCT segment FROM pieces"))}
+
+    def verified_files(self) -> set[int]:
+        """The numbers of all files that hold a piece, once each was read as it would be looked up, and they are what the ledgers hold.
+
+        Raises IndexDamaged where they are not: nothing may be deleted by what such an index says.
+        """
+        with self._lock:
+            self._connection.execute("BEGIN")
+            try:
+                return self._verified_files(self._load())
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def pieces(self, key: LineKey, first: int, end: int) -> list[Piece]:
         """At most PIECES_PAGE pieces that hold offsets of `first .. end - 1`, in order."""
@@ -179,6 +193,35 @@ class IndexReader:
         except UNREADABLE as problem:
             raise IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT) from problem
 
+    def _verified_files(self, book: Book) -> set[int]:
+        """Of the pieces as they stand, which are to be, whole, what `book` holds. The lock is held."""
+        found: dict[int, RangeSet] = {}
+        files: set[int] = set()
+        for line, *row in self._each(f"SELECT line, {PIECE_COLUMNS} FROM pieces INDEXED BY pieces_by_offset ORDER BY line, first"):
+            piece = piece_of(line, tuple(row))
+            if piece.first < found.setdefault(line, RangeSet()).end():
+                raise IndexDamaged(f"the index has two pieces that hold offset {piece.first}")
+            found[line].add(piece.first, piece.end)
+            files.add(piece.location.segment)
+        for stream, lines in book.lines.items():
+            for origin, line in lines.items():
+                number = self._line_id((stream, origin), locked=True)
+                if line.ledger.held != found.get(number or 0, RangeSet()):
+                    raise IndexDamaged(f"the index has other pieces of {stream}:{origin} than it says it holds")
+        return files
+
+    def _each(self, statement: str) -> Iterator[tuple[Any, ...]]:
+        """Every row, some at a time. Raises as `_execute`."""
+        try:
+            cursor = self._connection.execute(statement)
+            while rows := cursor.fetchmany(PIECES_PAGE):
+                yield from rows
+                give_way()
+        except sqlite3.ProgrammingError:
+            raise
+        except UNREADABLE as problem:
+            raise IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT) from problem
+
     def _line_id(self, key: LineKey, *, locked: bool = False) -> int | None:
         """The line's number in the index; `locked`: within a transaction of this connection."""
         if key not in self._line_ids:
@@ -210,6 +253,21 @@ class IndexReader:
         if others != marked:
             raise IndexDamaged("some rows of the index are older than its mark, or newer", hint=REBUILT)
         return book
+
+
+def _line_key(stream: object, origin: object) -> LineKey:
+    """What a row that is not verified says. Raises IndexDamaged where it is none."""
+    try:
+        return str(stream), Origin.parse(str(origin))
+    except ValueError as problem:
+        raise IndexDamaged(f"the index has a line {stream!r}, {origin!r}: {problem}", hint=REBUILT) from problem
+
+
+def _numbers(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """`rows`, which are not verified, of numbers. Raises IndexDamaged where they are not."""
+    if odd := [value for row in rows for value in row if not isinstance(value, int)]:
+        raise IndexDamaged(f"the index has {odd[0]!r} in a piece instead of a number", hint=REBUILT)
+    return rows
 
 
 def mark_of(rows: Sequence[tuple[Any, ...]]) -> tuple[int, int, int, int]:

@@ -93,17 +93,8 @@ class IndexWriter(IndexReader):
 
     def verify(self, book: Book) -> None:
         """Read every piece, as it would be looked up. Raises IndexDamaged when they are not, whole, what `book` holds."""
-        found: dict[int, RangeSet] = {}
-        for line, *row in self.rows(f"SELECT line, {PIECE_COLUMNS} FROM pieces INDEXED BY pieces_by_offset ORDER BY line, first"):
-            piece = piece_of(line, tuple(row))
-            if piece.first < found.setdefault(line, RangeSet()).end():
-                raise IndexDamaged(f"the index has two pieces that hold offset {piece.first}")
-            found[line].add(piece.first, piece.end)
-        for stream, lines in book.lines.items():
-            for origin, line in lines.items():
-                number = self._line_id((stream, origin))
-                if line.ledger.held != found.get(number or 0, RangeSet()):
-                    raise IndexDamaged(f"the index has other pieces of {stream}:{origin} than it says it holds")
+        with self._lock:
+            self._verified_files(book)
 
     def apply(self, changes: Iterable[Change]) -> None:
         """All of `changes` and the mark of the last, or nothing. Raises RetryLater, IndexDamaged."""

@@ -20,7 +20,7 @@ from streams.crash import commit_point
 from streams.errors import Corrupt
 from streams.logs.book import LineKey, Piece
 from streams.logs.disk import Disk
-from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexing import bring_down
 from streams.logs.levels import LEVELS, Level, ripe_groups
 from streams.logs.merging import MergedFiles, Rewritten
@@ -68,7 +68,8 @@ class FileUpkeep:
 
     A merge 1 reads and decodes a group of neighbouring blocks, 2 encodes them as one, 3 writes it to the merged file and syncs that,
     4 swaps the pieces in the index, in one transaction and under the log's lock; only then may 5 a file in which nothing is held any more
-    be deleted, once the index that no longer names it is on the disk. A crash before 4 leaves bytes that nobody names, which 5 deletes.
+    be deleted, once the index that no longer names it is on the disk, and every row of it verifies: a damaged one is built anew instead.
+    A crash before 4 leaves bytes that nobody names, which 5 deletes.
     """
 
     def __init__(self, parts: LogParts, levels: Sequence[Level] = LEVELS) -> None:
@@ -196,10 +197,15 @@ class FileUpkeep:
             bring_down(self._parts.folder / INDEX_NAME, self._parts.disk)
         except (sqlite3.OperationalError, OSError) as problem:
             raise disk_refused(problem) from problem
+        except UNREADABLE as problem:
+            raise IndexDamaged(f"the log's index can not be brought down: {problem}", hint=REBUILT) from problem
         self._checkpointed = commit
 
     def _free(self, numbers: Sequence[int]) -> None:
         self._checkpoint()  # most of it here, while commits go on
+        with self._index() as index:
+            if wrong := index.verified_files().intersection(numbers):
+                raise IndexDamaged(f"the index did not tell that records are held in {file_path(self._parts.folder, min(wrong)).name}")
         try:
             with self._parts.lock:  # nobody builds the index anew, and finds again what seemed dead
                 if self._planned != self._parts.builds():

@@ -13,13 +13,12 @@ import pytest
 from streams.block import MAGIC
 from streams.codec import BlockCodec
 from streams.errors import Corrupt
-from streams.log import Append
 from streams.logs.checking import Tally, check
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
+from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
-from streams.logs.levels import Level
-from streams.words import Origin, Position
-from tests.streams.damagekit import COMMITS, ROWS, flip, reopened, written_log
+from streams.words import Position
+from tests.streams.damagekit import COMMITS, KINDS, MERGED, ROWS, Flip, check_spoiled, flip_bit, reopened, spoilable, written_log
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
 
 
@@ -37,7 +36,7 @@ def segment(folder: Path) -> Path:
 def test_a_damaged_block_costs_its_offsets_and_is_fetched_again(written: tuple[Path, FileLog]) -> None:
     folder, copy = written
     data = segment(folder).read_bytes()
-    flip(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
+    flip_bit(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
     found: list[Damage] = []
     log = reopened(folder, found)
     assert found == []  # the index is trusted: nothing was read yet
@@ -62,7 +61,7 @@ def test_a_damaged_block_costs_its_offsets_and_is_fetched_again(written: tuple[P
 def test_the_reading_of_another_process_tells_of_damage(written: tuple[Path, FileLog]) -> None:
     folder, _ = written
     data = segment(folder).read_bytes()
-    flip(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
+    flip_bit(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
     reader = FileLogReader(folder / "log", BlockCodec())
     with pytest.raises(Corrupt):
         numbers(reader)
@@ -72,7 +71,7 @@ def test_the_reading_of_another_process_tells_of_damage(written: tuple[Path, Fil
 def test_damage_met_while_reading_ends_the_reading_there(written: tuple[Path, FileLog]) -> None:
     folder, _ = written
     data = segment(folder).read_bytes()
-    flip(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
+    flip_bit(segment(folder), data.index(MAGIC, len(data) // 2) + 120)
     log = reopened(folder)
     found = numbers(log)
     assert found == list(range(len(found)))
@@ -89,7 +88,7 @@ def test_bits_anywhere_in_the_segments(written: tuple[Path, FileLog], tmp_path: 
     for number in range(40):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
-        flip(segment(spoiled), chance.randrange(length), chance.randrange(8))
+        flip_bit(segment(spoiled), chance.randrange(length), chance.randrange(8))
         if number % 2:
             remove_index(spoiled / "log" / "index.sqlite")
         log = reopened(spoiled)
@@ -106,7 +105,7 @@ def test_bits_anywhere_in_the_segments(written: tuple[Path, FileLog], tmp_path: 
 def test_a_damaged_tail_without_an_index_opens_a_new_generation(written: tuple[Path, FileLog]) -> None:
     """Nobody can tell a torn write from damage to what was acknowledged, so no offset of it is given again."""
     folder, copy = written
-    flip(segment(folder), segment(folder).stat().st_size - 20)
+    flip_bit(segment(folder), segment(folder).stat().st_size - 20)
     remove_index(folder / "log" / "index.sqlite")
     log = reopened(folder)
     [old] = copy.ledger("containers")
@@ -119,7 +118,7 @@ def test_a_damaged_tail_without_an_index_opens_a_new_generation(written: tuple[P
 
 def test_a_damaged_tail_with_its_index_is_known_to_be_damage(written: tuple[Path, FileLog]) -> None:
     folder, _ = written
-    flip(segment(folder), segment(folder).stat().st_size - 40)
+    flip_bit(segment(folder), segment(folder).stat().st_size - 40)
     found: list[Damage] = []
     log = reopened(folder, found)
     assert len(numbers(log)) == (COMMITS - 1) * ROWS
@@ -152,7 +151,7 @@ def test_bits_anywhere_in_the_index(written: tuple[Path, FileLog], tmp_path: Pat
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
         path = spoiled / "log" / ("index.sqlite" if number % 8 else "index.sqlite.sum")
-        flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
+        flip_bit(path, chance.randrange(path.stat().st_size), chance.randrange(8))
         assert list(check(spoiled / "log", BlockCodec(), Tally()))
         found: list[Damage] = []
         log = reopened(spoiled, found)
@@ -185,7 +184,7 @@ def test_bits_anywhere_in_the_index_that_a_killed_process_leaves(written: tuple[
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(killed, spoiled)
         path = spoiled / "log" / ("index.sqlite" if number % 3 else "index.sqlite-wal")
-        flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
+        flip_bit(path, chance.randrange(path.stat().st_size), chance.randrange(8))
         os.utime(path, (0, 0))
         assert list(check(spoiled / "log", BlockCodec(), Tally()))
         found: list[Damage] = []
@@ -219,9 +218,6 @@ def test_segments_roll_and_replay_in_order(tmp_path: Path) -> None:
     log.close()
 
 
-MERGED = FileLogOptions(WriteLimits(segment_bytes=1000), levels=(Level(20, 3, 60),))
-
-
 @pytest.fixture
 def merged(tmp_path: Path) -> Iterator[tuple[Path, FileLog]]:
     """The folder of a ship's closed log whose older blocks were merged and their segments freed, and a port's copy of it."""
@@ -251,7 +247,7 @@ def test_bits_anywhere_in_a_merged_log(merged: tuple[Path, FileLog], tmp_path: P
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
         path = spoiled / files[number % len(files)].relative_to(folder)
-        flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
+        flip_bit(path, chance.randrange(path.stat().st_size), chance.randrange(8))
         if index_lost:
             remove_index(spoiled / "log" / "index.sqlite")
         else:
@@ -287,60 +283,23 @@ def test_a_file_that_is_missing_is_wanted_again(merged: tuple[Path, FileLog], in
     log.close()
 
 
-def files_of(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
-
-
-def check_spoiled(spoiled: Path, copy: FileLog, old: Origin, index_lost: bool) -> None:
-    """What is read is right, what is lost is one block at most, is told and comes back, and no offset is given twice."""
-    truth = content(copy, ["containers"])
-    if index_lost:
-        remove_index(spoiled / "log" / "index.sqlite")
-    found: list[Damage] = []
-    log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
-    held = content(log, ["containers"])
-    verified(log)
-    assert held.items() <= truth.items()
-    assert len(truth) - len(held) <= 60, "one block at most"
-    assert found or log.origin != old or len(held) == len(truth), "what is lost is told"
-    copy_all(copy, log, ["containers"])
-    assert content(log, ["containers"]) == truth
-    [answer] = log.append([Append("containers", rows(1), "gateway", 1)])
-    if log.origin == old:
-        assert (answer.first, answer.repeated) == (COMMITS * ROWS, True)
-        assert append_rows(log, rows(1)) == len(truth) + 3, "three are gone"
-    else:
-        assert (answer.first, answer.repeated) in ((COMMITS * ROWS, True), (0, False))
-    log.close()
-
-
-@pytest.fixture
-def killed(merged: tuple[Path, FileLog], tmp_path: Path) -> tuple[Path, FileLog, Origin]:
-    """The merged log once more, as a killed process leaves it: with a write-ahead log."""
-    folder, copy = merged
-    [old] = copy.ledger("containers")
-    log = open_log(folder, options=MERGED)
-    assert log.append([Append("containers", rows(ROWS, start=COMMITS * ROWS), "gateway", 1)])[0].first == COMMITS * ROWS
-    copy_all(log, copy, ["containers"])
-    shutil.copytree(folder, tmp_path / "killed")
-    log.close()
-    return tmp_path / "killed", copy, old
-
-
-FLIPS = 50
-
-
 @pytest.mark.cases("seed", range(1), range(1, 200))
-def test_bits_anywhere_in_every_file(killed: tuple[Path, FileLog, Origin], tmp_path: Path, seed: int) -> None:
-    """Segments, merged files, index, write-ahead log and its memory, marker: the k-th flip in the k-th file, at any place."""
-    folder, copy, old = killed
+def test_bits_anywhere_in_every_file(tmp_path: Path, seed: int) -> None:
+    """Logs left in every way; segments, merged files, index and its digest, write-ahead log and its memory, marker: at any place."""
     chance = random.Random(seed)
-    files = files_of(folder)
-    assert {path.suffix for path in files} >= {".segment", ".merged", ".sqlite", ".sqlite-wal", ".sqlite-shm"}
-    for number in range(FLIPS):
-        spoiled = tmp_path / "spoiled"
-        shutil.copytree(folder, spoiled)
-        path = spoiled / files[number % len(files)].relative_to(folder)
-        flip(path, chance.randrange(path.stat().st_size), chance.randrange(8))
-        check_spoiled(spoiled, copy, old, index_lost=chance.random() < 0.3)
-        shutil.rmtree(spoiled)
+    flips = 3 if seed == 0 else 8
+    for turn, kind in enumerate(KINDS):
+        was = spoilable(tmp_path / kind, kind)
+        files = was.files()
+        for number in range(turn * flips, (turn + 1) * flips):
+            path = files[number % len(files)]
+            at, bit = chance.randrange((was.folder / path).stat().st_size), chance.randrange(8)
+            flip = Flip(path, at, bit, index_lost=INDEX_NAME not in path.name and chance.random() < 0.3)
+            spoiled = was.spoiled(tmp_path / "spoiled", flip)
+            try:
+                check_spoiled(was, spoiled, flip)
+            except AssertionError as problem:
+                problem.add_note(f"{kind}: {flip}")
+                raise
+            shutil.rmtree(spoiled)
+        was.copy.close()

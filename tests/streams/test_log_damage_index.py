@@ -11,7 +11,7 @@ import pytest
 
 from streams.errors import RetryLater
 from streams.log import Append
-from streams.logs.files import Damage, FileLog, FileLogOptions
+from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
 from streams.logs.levels import Level
 from tests.streams.damagekit import COMMITS, ROWS, reopened, written_log
 from tests.streams.logkit import append_rows, content, copy_all, numbers, open_log, rows
@@ -93,4 +93,38 @@ def test_rows_that_vanish_from_the_index_are_found_again(written: tuple[Path, Fi
     with pytest.raises(RetryLater):
         read(log)
     assert content(log, ["containers"]) == content(copy, ["containers"])
+    log.close()
+
+
+DAMAGE = {
+    "another file": "UPDATE pieces SET segment = segment + 1 WHERE segment = 2",
+    "no file": "UPDATE pieces SET segment = NULL WHERE segment = 2",
+    "no row": "DELETE FROM pieces WHERE segment = 2",
+    "no length": "UPDATE pieces SET length = 'long' WHERE first = 10",
+    "no origin": "UPDATE lines SET origin = x'00' || origin",
+    "another column": "UPDATE sqlite_master SET sql = replace(sql, 'one INTEGER', 'onm INTEGER') WHERE name = 'mark'",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_nothing_is_deleted_by_what_a_damaged_index_says(tmp_path: Path, damage: str) -> None:
+    """Upkeep plans by rows that nobody verifies: before it deletes a file that seems dead, all of them are."""
+    found: list[Damage] = []
+    log = open_log(tmp_path, options=FileLogOptions(WriteLimits(segment_bytes=1000), found.append))
+    for commit in range(COMMITS):
+        append_rows(log, rows(ROWS, start=commit * ROWS))
+    truth = content(log, ["containers"])
+    with sqlite3.connect(tmp_path / "log" / "index.sqlite") as other:
+        other.execute("PRAGMA writable_schema = ON")
+        assert other.execute(DAMAGE[damage]).rowcount > 0
+    other.close()
+    while log.upkeep.step():
+        pass
+    assert content(log, ["containers"]) == truth
+    assert not any(lost.offsets for lost in found)
+    assert [one.cure for one in found] in ([], ["set aside; built anew from what is stored"])
+    log.close()
+    log = reopened(tmp_path, found)
+    assert content(log, ["containers"]) == truth
+    assert [one.cure for one in found] == ["set aside; built anew from what is stored"]
     log.close()
