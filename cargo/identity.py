@@ -12,6 +12,8 @@ import pyarrow as pa
 import xxhash
 
 IDENTITY_BYTES = 16
+CLOCK_STOPPED = "clock_stopped"
+"""The flag of a reading that its device says again, the clock of which stands still: nothing is a repeat of it, nor it of anything."""
 HEARD_BY = frozenset({"gateway"})
 """Signals that say who heard a reading, not what was measured: the same reading through two gateways is one."""
 
@@ -60,6 +62,16 @@ def core_body(body: str) -> str | None:
         return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if fields else None
     except (msgspec.MsgspecError, RecursionError):
         return body
+
+
+def says_again(body: str) -> bool:
+    """Whether the body is that of a reading flagged CLOCK_STOPPED."""
+    if CLOCK_STOPPED not in body:
+        return False
+    try:
+        return CLOCK_STOPPED in (msgspec.json.decode(body, type=dict[str, Any]).get("flags") or ())
+    except (msgspec.MsgspecError, RecursionError, TypeError):
+        return False
 
 
 def _cut(words: bytes) -> list[bytes]:

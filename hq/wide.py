@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cargo.identity import core_body, identities
+from cargo.identity import core_body, identities, says_again
 from cargo.readings import ARROW_TYPES
 from cargo.signals import SIGNALS
 from streams.records import BODY, DEVICE, DEVICE_AT, GIVEN, OFFSET, RECEIVED_AT, RESERVED, SOURCE, STAMPED, TOPIC, Batch, body_text
@@ -26,7 +26,7 @@ _TAIL = [pa.field(MORE, pa.string()), pa.field(IDENTITY, pa.binary())]
 SIGNAL_FIELDS = [pa.field(signal.name, ARROW_TYPES[signal.type]) for signal in SIGNALS.values()]
 WIDE = pa.schema([*_HEAD, *(pa.field(f.name, f.type) for f in (*STAMPED, *GIVEN, *SOURCE)), *SIGNAL_FIELDS, *_TAIL])
 """stream, origin, the log's own columns, every signal of `cargo.signals`, `more` (a JSON object of signals no column fits) and `identity`
-(16 bytes; null for what can not be a repeat: events, alerts, registry, and readings without a device or time)."""
+(16 bytes; null for what can not be a repeat: events, alerts, registry, and readings without a device or time, or flagged CLOCK_STOPPED)."""
 
 _SPARK_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean", pa.binary(): "binary"}
 WIDE_DDL = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in WIDE)
@@ -103,6 +103,8 @@ def _identity(batch: Batch, columns: Mapping[str, pa.Array]) -> pa.Array:
     signals = {name: column for name, column in columns.items() if name in SIGNALS or (name == MORE and column.null_count < rows)}
     found = identities(columns[TOPIC].to_pylist(), columns[DEVICE].to_pylist(), columns[DEVICE_AT].to_pylist(), signals, bodies)
     usable = pc.and_(columns[DEVICE].is_valid(), columns[DEVICE_AT].is_valid())
+    if again := {row for row, text in _texts(columns[BODY]) if says_again(text)}:
+        usable = pc.and_(usable, pa.array([row not in again for row in range(rows)]))
     return pc.if_else(usable, pa.array(found, pa.binary()), None)
 
 

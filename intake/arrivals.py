@@ -43,6 +43,7 @@ STORED = frozenset({Outcome.ACCEPTED, Outcome.FUTURE, Outcome.STALE, Outcome.UNK
 class Publish(msgspec.Struct, gc=False):
     """One MQTT message as it came. `packet_id`: its two bytes, empty at QoS 0. `refused` and `reason`: set when the door already knows it
     is not to be taken; then `payload` may be only its beginning, and `payload_bytes` and `payload_sha256` (hexadecimal) describe all of it.
+    `again`: MQTT says that it is sent again (DUP).
     """
 
     topic: bytes
@@ -52,6 +53,7 @@ class Publish(msgspec.Struct, gc=False):
     reason: str = ""
     payload_bytes: int = 0
     payload_sha256: str = ""
+    again: bool = False
 
 
 class Sender(Protocol):

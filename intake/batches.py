@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from cargo.identity import identities
@@ -16,10 +17,11 @@ from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.decoding import Decoder, decoded
 from intake.routes import Route, Routes
 from streams.clock import EARLY_MS_MAX
-from streams.records import GIVEN, LATE_MS_MAX, TOPIC, Record, body_text, to_batch
+from streams.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_text, to_batch
 
 EXCEPTIONS = "exceptions"
 CONTAINERS = "containers"
+GATEWAY = "gateway"
 MQTT_TOPIC_CHARS_MAX = 400
 Arrived = tuple[int, Route, bytes]
 """One reading to be: the number of the message that brought it, where it goes, its payload in our form."""
@@ -27,12 +29,33 @@ Arrived = tuple[int, Route, bytes]
 
 @dataclass(slots=True)
 class Part:
-    """Rows for one stream: row i came from message `messages[i]` and has identity `identities[i]`."""
+    """Rows for one stream: row i came from message `messages[i]` and has identity `identities[i]`; device `whose[i]` (a number) said it at
+    `times_ms[i]` (UTC ms; None: it says none), and `gateways[i]` heard it."""
 
     stream: str
     records: pa.RecordBatch
     messages: list[int]
     identities: list[bytes]
+    whose: list[int]
+    times_ms: list[int | None]
+    gateways: list[str | None]
+
+    def taken(self, rows: Sequence[int], flagged: Collection[int], flag: str) -> Part:
+        """These rows, in order; those `flagged` say so in their body."""
+        records = self.records.take(pa.array(rows, pa.int64()))
+        if flagged:
+            bodies = records.column(BODY).to_pylist()
+            told = [_with_flag(text, flag) if row in flagged else text for row, text in zip(rows, bodies, strict=True)]
+            records = records.set_column(records.schema.get_field_index(BODY), BODY, pa.array(told, pa.string()))
+        return Part(
+            self.stream,
+            records,
+            [self.messages[row] for row in rows],
+            [self.identities[row] for row in rows],
+            [self.whose[row] for row in rows],
+            [self.times_ms[row] for row in rows],
+            [self.gateways[row] for row in rows],
+        )
 
 
 @dataclass(slots=True)
@@ -142,7 +165,25 @@ def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: lis
     ]
     schema = pa.schema([*GIVEN, *(pa.field(name, column.type) for name, column in readings.signals.items())])
     records = pa.RecordBatch.from_arrays(columns, schema=schema)
-    return Part(stream, records, numbers, identities(topics, readings.devices, readings.device_at_ms, readings.signals, core_texts))
+    found = identities(topics, readings.devices, readings.device_at_ms, readings.signals, core_texts)
+    return Part(stream, records, numbers, found, whose_of(topics, readings.devices), readings.device_at_ms, gateways_of(records))
+
+
+def whose_of(topics: Iterable[str], devices: Iterable[str | None]) -> list[int]:
+    """A number for each device on its topic; in another process another one."""
+    return list(map(hash, zip(topics, devices, strict=True)))
+
+
+def gateways_of(records: pa.RecordBatch) -> list[str | None]:
+    """The gateway that heard each reading, as it says."""
+    column = records.schema.get_field_index(GATEWAY)
+    heard_by: list[str | None] = records.column(column).to_pylist() if column >= 0 else [None] * records.num_rows
+    return heard_by
+
+
+def _with_flag(body: str | None, flag: str) -> str:
+    fields: dict[str, Any] = {} if body is None else msgspec.json.decode(body)
+    return body_text({**fields, "flags": [*fields.get("flags", ()), flag]})
 
 
 def _flags(

@@ -181,7 +181,7 @@ class BrokerIntake:
             topic = message.topic.encode()
         except UnicodeDecodeError:
             topic = b""  # no broker lets it pass; it is none of our topics
-        publish = Publish(topic, payload, message.mid.to_bytes(2, "big") if message.qos else b"")
+        publish = Publish(topic, payload, message.mid.to_bytes(2, "big") if message.qos else b"", again=message.dup)
         if len(payload) > self._settings.payload_bytes_max:
             publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {self._settings.payload_bytes_max} bytes"
             publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()

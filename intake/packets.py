@@ -182,6 +182,8 @@ def _publish(head: int, buffer: bytes, body: int, stop: int, v5: bool) -> Publis
         else:
             _, payload_at = read_properties(buffer, payload_at, stop, _OF_PUBLISH)
     publish = Publish(buffer[body + 2 : topic_end], buffer[payload_at:stop], packet_id)
+    if head & 0x08:
+        publish.again = True
     if topic_end - body > 2 + TOPIC_BYTES_MAX:
         _refuse_topic(publish)
     return publish

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import pyarrow as pa
-
+from cargo.identity import CLOCK_STOPPED
 from intake.arrivals import STORED, Outcome, Publish, Sender
 from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, mark_strangers, prepare
 from intake.decoders import find_decoder
 from intake.repeats import RepeatWindow, TakenInElsewhere
 from intake.routes import Routes
 from intake.settings import PipelineSettings
+from intake.stopped import LastSaid
 from intake.waiting import Parcel, Waiting, bytes_of
 from streams.clock import Clock
 from streams.crash import commit_point
@@ -87,7 +87,9 @@ class Pipeline:
         self._routes = Routes((one.topic, find_decoder(one.decoder)) for one in settings.decoders)
         self._log, known_max = log, settings.repeats_readings_max
         self._by_others = {stream: TakenInElsewhere(log, companions, stream, known_max) for stream in STREAMS} if companions else {}
-        self._windows = {stream: RepeatWindow.rebuilt(log, (node, *companions), stream, known_max) for stream in STREAMS}
+        self._said = {stream: LastSaid(known_max) for stream in STREAMS}
+        nodes, now_s = (node, *companions), clock.monotonic_s()
+        self._windows = {stream: RepeatWindow.rebuilt(log, nodes, stream, known_max, self._said[stream], now_s) for stream in STREAMS}
         self._waiting = Waiting(settings)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
@@ -134,7 +136,7 @@ class Pipeline:
                     prepared = self._prepared(messages)
                 await self._durable.wait()
                 self._durable.clear()
-                parts = [part for whole in prepared.parts if (part := self._fresh(whole, prepared.outcomes)) is not None]
+                parts = [part for whole in prepared.parts if (part := self._fresh(whole, prepared.outcomes, messages)) is not None]
                 writing.create_task(self._commit(parcels, prepared, parts))
 
     def _prepared(self, messages: list[Publish]) -> Prepared:
@@ -158,24 +160,37 @@ class Pipeline:
             for full_changed in self._listeners:
                 full_changed(full)
 
-    def _fresh(self, part: Part, outcomes: list[Outcome]) -> Part | None:
-        """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is."""
-        window = self._windows[part.stream]
+    def _fresh(self, part: Part, outcomes: list[Outcome], messages: Sequence[Publish]) -> Part | None:
+        """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
+        whose clock stands still is none, and flagged."""
+        window, said, now_s = self._windows[part.stream], self._said[part.stream], self._clock.monotonic_s()
+        columns = part.whose, part.times_ms, part.identities, part.gateways
+        if len({identity for identity in part.identities if identity not in window}) == len(part.identities):
+            said.note(*columns, now_s)
+            return part
         seen: set[bytes] = set()
         kept: list[int] = []
-        for row, identity in enumerate(part.identities):
-            if identity not in window and identity not in seen:
-                seen.add(identity)
-                kept.append(row)
+        stopped: set[int] = set()
+        for row, (whose, at_ms, identity, gateway) in enumerate(zip(*columns, strict=True)):
+            if identity in window or identity in seen:
+                again = messages[part.messages[row]].again
+                if again or not said.stands_still(whose, at_ms, identity, gateway, now_s):
+                    said.note_repeat(whose, at_ms, identity, gateway, now_s)
+                    continue
+                stopped.add(row)
+            kept.append(row)
+            seen.add(identity)
+            said.note((whose,), (at_ms,), (identity,), (gateway,), now_s)
+        if stopped:
+            self._metrics.count("stopped_clocks", len(stopped))
         if len(kept) == len(part.identities):
-            return part
+            return part.taken(kept, stopped, CLOCK_STOPPED)
         for number in set(part.messages).difference(part.messages[row] for row in kept):
             if outcomes[number] in STORED:
                 outcomes[number] = Outcome.REPEATED
         if not kept:
             return None
-        records = part.records.take(pa.array(kept, pa.int64()))
-        return Part(part.stream, records, [part.messages[row] for row in kept], [part.identities[row] for row in kept])
+        return part.taken(kept, stopped, CLOCK_STOPPED)
 
     async def _commit(self, parcels: list[Parcel], prepared: Prepared, parts: list[Part]) -> None:
         appends = [Append(part.stream, part.records) for part in parts]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cargo.identity import core_body, identities
+from intake.batches import gateways_of, whose_of
+from intake.stopped import LastSaid
 from streams.log import LogReader
 from streams.ranges import RangeSet
 from streams.records import BODY, DEVICE, DEVICE_AT, TOPIC, Batch, signal_names
@@ -29,13 +31,20 @@ class RepeatWindow:
             self._older, self._recent = self._recent, set()
 
     @classmethod
-    def rebuilt(cls, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int) -> RepeatWindow:
+    def rebuilt(
+        cls, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int, said: LastSaid | None = None, now_s: float = 0.0
+    ) -> RepeatWindow:
         """The window as the last `readings_max` rows that each of `nodes` appended to `stream` leave it, over all generations of its log;
-        so many times larger."""
+        so many times larger. `said` hears of those of the first node, as if they came now (monotone s)."""
         window = cls(readings_max * len(nodes))
         for node in nodes:
             for batch in _last_batches(log, node, stream, readings_max):
-                window.remember(batch_identities(batch))
+                known = batch_identities(batch)
+                window.remember(known)
+                if said is not None and node == nodes[0]:
+                    records = batch.records
+                    whose = whose_of(records.column(TOPIC).to_pylist(), records.column(DEVICE).to_pylist())
+                    said.note(whose, records.column(DEVICE_AT).to_pylist(), known, gateways_of(records), now_s)
         return window
 
 
