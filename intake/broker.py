@@ -28,7 +28,16 @@ from streams.metrics import Metrics
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
 READS_AT_ONCE_MAX = 512
+PRESENCE, HERE, AWAY = "landfall/nodes/", b"here", b"away"
+"""Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says the latter by its will."""
+STANDS_IN_AFTER_S = 1.0
+"""Who only connects again is back sooner."""
 _log = logging.getLogger(__name__)
+
+
+def presence(client_id: str) -> str:
+    """The MQTT topic on which this node says whether it is there."""
+    return PRESENCE + client_id
 
 
 class BrokerIntake:
@@ -44,12 +53,13 @@ class BrokerIntake:
         self._problem = ""
         self.connected = False
         self._asked: bytes | None = None
+        self._standing_in: dict[str, asyncio.Task[None]] = {}
         self._client = self._make_client()
-        pipeline.listen(self._full_changed)
 
     async def run(self) -> None:
         """Connect, receive, connect again after a growing pause; until cancelled."""
         pause_ms = self._settings.reconnect_ms_min
+        unlisten = self._pipeline.listen(self._full_changed)
         try:
             while True:
                 self._lost.clear()
@@ -67,8 +77,14 @@ class BrokerIntake:
                 _log.info("broker %s:%d %s; again in %d ms", self._settings.host, self._settings.port, self._problem, pause_ms)
                 await asyncio.sleep(pause_ms / 1000)
         finally:
+            unlisten()
+            for task in self._standing_in.values():
+                task.cancel()
+            if self.connected and self._settings.stands_in_for:
+                self._client.publish(presence(self._settings.client_id), AWAY, qos=0, retain=True)
             self._client.disconnect()
             self._client.loop_write()
+            await asyncio.gather(*self._standing_in.values(), return_exceptions=True)
 
     def ask(self, request: bytes) -> None:
         """Publish what the node asks of devices, retained, if the settings let it; what is asked last also at every new connection."""
@@ -96,6 +112,8 @@ class BrokerIntake:
             client.username_pw_set(settings.username, settings.password.get_secret_value() if settings.password else None)
         if settings.tls:
             client.tls_set()
+        if settings.stands_in_for:
+            client.will_set(presence(settings.client_id), AWAY, qos=1, retain=True)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
@@ -111,7 +129,7 @@ class BrokerIntake:
                 async with asyncio.timeout(MISC_EVERY_S):
                     await self._lost.wait()
             except TimeoutError:
-                if not self._pipeline.full:  # while nothing is read, no answer to a ping is either
+                if not self._waits:  # while nothing is read, no answer to a ping is either
                     self._client.loop_misc()
 
     def _begin_reading(self) -> None:
@@ -164,7 +182,8 @@ class BrokerIntake:
         if reason.is_failure:
             self._problem = f"refuses this client: {reason}"
             return
-        client.subscribe([(one, 1) for one in self._settings.filters])
+        others = [presence(one) for one in self._settings.stands_in_for]
+        client.subscribe([(one, 1) for one in (*self._settings.filters, *others)])
         _log.info("connected to the broker %s:%d, session present: %s", self._settings.host, self._settings.port, flags.session_present)
 
     def _on_subscribe(self, client: mqtt.Client, _: Any, __: int, reasons: list[ReasonCode], ___: Any) -> None:
@@ -173,10 +192,17 @@ class BrokerIntake:
             client.disconnect()
         else:
             self.connected = True
+            if self._settings.stands_in_for:
+                client.publish(presence(self._settings.client_id), HERE, qos=1, retain=True)
+                self._want_write()
             self._say_asked()
 
-    def _on_message(self, _: mqtt.Client, __: Any, message: mqtt.MQTTMessage) -> None:
+    def _on_message(self, client: mqtt.Client, _: Any, message: mqtt.MQTTMessage) -> None:
         payload = bytes(message.payload)
+        if message.topic.startswith(PRESENCE):
+            self._hear_of(message.topic.removeprefix(PRESENCE), payload)
+            client.ack(message.mid, message.qos)
+            return
         try:
             topic = message.topic.encode()
         except UnicodeDecodeError:
@@ -187,6 +213,22 @@ class BrokerIntake:
             publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()
             publish.payload = payload[:KEPT_BYTES_MAX]
         self._received.append(publish)
+
+    def _hear_of(self, other: str, presence: bytes) -> None:
+        """Another node of this ship or port that shares a subscription is at the broker, or is away: then its session is taken on here."""
+        task = self._standing_in.get(other)
+        if presence != AWAY:
+            if task is not None:
+                task.cancel()
+        elif other in self._settings.stands_in_for and (task is None or task.done()):
+            self._standing_in[other] = self._loop.create_task(self._stand_in(other))
+
+    async def _stand_in(self, other: str) -> None:
+        await asyncio.sleep(STANDS_IN_AFTER_S)
+        _log.warning("%s is away from the broker: its session there is taken on", other)
+        self._metrics.count("broker_stood_in")
+        its = self._settings.model_copy(update={"client_id": other, "stands_in_for": (), "asks_devices": False})
+        await BrokerIntake(its, self._pipeline, self._metrics).run()
 
     def _on_disconnect(self, _: mqtt.Client, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:
         self._problem = self._problem or f"left: {reason}"

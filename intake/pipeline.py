@@ -106,9 +106,11 @@ class Pipeline:
         """For how long nothing could be stored, monotone s; 0 while it can."""
         return 0.0 if self._stuck_since_s is None else self._clock.monotonic_s() - self._stuck_since_s
 
-    def listen(self, full_changed: Callable[[bool], None]) -> None:
-        """Call `full_changed` whenever the queue becomes full (True: read no more) and when it has room again (False)."""
+    def listen(self, full_changed: Callable[[bool], None]) -> Callable[[], None]:
+        """Call `full_changed` whenever the queue becomes full (True: read no more) and when it has room again (False), until what is
+        returned is called."""
         self._listeners.append(full_changed)
+        return lambda: self._listeners.remove(full_changed)
 
     def offer(self, sender: Sender, messages: list[Publish]) -> None:
         """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""

@@ -104,7 +104,8 @@ class EndpointSettings(SettingsTable):
 
 class BrokerSettings(SettingsTable):
     """A broker to subscribe at. `client_id` names the persistent session there: one per node, and never changed. `asks_devices`: publish
-    what the node asks of devices there (docs/storm-mode.md); its login must be allowed to, and no other."""
+    what the node asks of devices there (docs/storm-mode.md); its login must be allowed to, and no other. `stands_in_for`: the `client_id`s
+    of the other nodes of this ship or port that share a subscription with this one there (docs/cluster.md); each names the others."""
 
     host: Host = "127.0.0.1"
     port: _Port = 1883
@@ -115,6 +116,7 @@ class BrokerSettings(SettingsTable):
     filters: _Filters = SUBSCRIPTIONS
     payload_bytes_max: int = Field(default=65_536 + 4_096, ge=4_096, le=TAKEN_BYTES_MAX)
     asks_devices: bool = False
+    stands_in_for: tuple[str, ...] = ()
     keep_alive_s: int = Field(default=30, ge=5, le=65_535)
     reconnect_ms_min: int = Field(default=200, ge=1)
     reconnect_ms_max: int = Field(default=10_000, ge=1)

@@ -1,0 +1,125 @@
+"""Goal: two nodes that share a subscription at a broker take in all that comes: who is left takes on the other's session."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from intake.broker import BrokerIntake
+from intake.routes import SUBSCRIPTIONS
+from intake.serving import Intake
+from intake.settings import BrokerSettings, IntakeSettings
+from streams.clock import WallClock
+from streams.codec import BlockCodec
+from streams.committing import GroupCommitter
+from streams.logs.files import FileLog
+from streams.metrics import Metrics
+from tests.intake.mosquitto import mosquitto
+from tests.intake.stand import AT, TOPIC, Publisher, eventually, payload, stored
+
+SHARED = tuple(f"$share/ship/{one}" for one in SUBSCRIPTIONS)
+
+
+def numbers(log: FileLog) -> set[int]:
+    return {((row.record.device_at_ms or 0) - AT) // 1_000 for row in stored(log, "containers")}
+
+
+@dataclass
+class Member:
+    """One of the two nodes."""
+
+    log: FileLog
+    committer: GroupCommitter
+    intake: Intake
+    metrics: Metrics
+    running: asyncio.Task[None]
+
+    def has(self) -> set[int]:
+        """The numbers of the readings in its log."""
+        return numbers(self.log)
+
+    async def stop(self) -> None:
+        """In good order."""
+        self.running.cancel()
+        await asyncio.wait([self.running])
+        await self.committer.close()
+        self.log.close()
+
+    async def break_off(self) -> None:
+        """Without a word to the broker, as a process that is killed."""
+        broker = self.intake._broker
+        assert isinstance(broker, BrokerIntake)
+        under = broker._client.socket()
+        assert isinstance(under, socket.socket)
+        under.shutdown(socket.SHUT_RDWR)
+        await self.stop()
+
+
+async def member(folder: Path, name: str, other: str, port: int) -> Member:
+    log = FileLog(folder / name / "log", folder / name / "marker", name, BlockCodec(), WallClock())
+    committer, metrics = GroupCommitter(log), Metrics("ship")
+    broker = BrokerSettings(port=port, client_id=name, filters=SHARED, stands_in_for=(other,), reconnect_ms_min=50, reconnect_ms_max=100)
+    intake = Intake(IntakeSettings(broker=broker), WallClock(), metrics)
+    one = Member(log, committer, intake, metrics, asyncio.create_task(intake.run(committer, log, name)))
+    await eventually(lambda: intake.broker_connected is True)
+    return one
+
+
+async def bring(port: int, first: int, end: int) -> None:
+    def publish() -> None:
+        with Publisher(port, client_id=f"sensor-{first}") as publisher:
+            for n in range(first, end):
+                publisher.publish(TOPIC, payload(n))
+            publisher.wait(lambda one: len(one.acknowledged) == end - first)
+
+    await asyncio.to_thread(publish)
+
+
+async def test_who_is_left_takes_in_what_went_to_the_other(tmp_path: Path) -> None:
+    with mosquitto(tmp_path) as broker:
+        bridge = await member(tmp_path, "bridge", "engine", broker.port)
+        engine = await member(tmp_path, "engine", "bridge", broker.port)
+        await bring(broker.port, 0, 100)
+        await eventually(lambda: bridge.has() | engine.has() == set(range(100)))
+        assert bridge.has(), "each has its part"
+        assert engine.has()
+        await bridge.break_off()
+        await bring(broker.port, 100, 200)
+        await eventually(lambda: engine.has() >= set(range(100, 200)))
+        assert engine.metrics.body(0, 0)["counts"]["broker_stood_in"] == 1
+
+        again = await member(tmp_path, "bridge", "engine", broker.port)
+        assert engine.intake._broker is not None
+        await eventually(lambda: all(task.done() for task in engine.intake._broker._standing_in.values()))  # type: ignore[union-attr]
+        await bring(broker.port, 200, 300)
+        await eventually(lambda: again.has() | engine.has() == set(range(300)))
+        assert again.has() & set(range(200, 300)), "it has its part again"
+        await engine.stop()
+        await bring(broker.port, 300, 400)
+        await eventually(lambda: again.has() >= set(range(300, 400)))
+        await again.stop()
+
+
+async def test_what_was_under_way_to_who_breaks_off_comes_to_the_other(tmp_path: Path) -> None:
+    """The broker has sent it, and nobody has acknowledged it."""
+    with mosquitto(tmp_path) as broker:
+        bridge = await member(tmp_path, "bridge", "engine", broker.port)
+        engine = await member(tmp_path, "engine", "bridge", broker.port)
+        taking = asyncio.create_task(bring(broker.port, 0, 2_000))
+        await eventually(lambda: len(bridge.has()) > 20)
+        await bridge.break_off()
+        await taking
+        there = left(tmp_path / "bridge")
+        await eventually(lambda: there | engine.has() == set(range(2_000)))
+        await engine.stop()
+
+
+def left(folder: Path) -> set[int]:
+    """What is in the log of one that ended."""
+    log = FileLog(folder / "log", folder / "marker", "bridge", BlockCodec(), WallClock())
+    try:
+        return numbers(log)
+    finally:
+        log.close()
