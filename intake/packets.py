@@ -38,6 +38,10 @@ _OF_PUBLISH = PropertySet(
 )
 
 
+CONNECT_BYTES_MAX = 16_384
+"""Of who has not logged in nothing longer is held: a name, a password and a will fit."""
+
+
 class Kind(IntEnum):
     """Control packet types (MQTT 2.1.2)."""
 
@@ -114,6 +118,7 @@ class PacketReader:
                 at = self._skip(self._oversized, buffer, packets)
                 continue
             if stop > end:
+                _check_connect(head, length)
                 break
             if head >> 4 == Kind.PUBLISH:
                 packets.append(_publish(head, buffer, body, stop, self.v5))
@@ -126,6 +131,7 @@ class PacketReader:
         kind = head >> 4
         if kind == Kind.CONNECT and len(body) > 6:
             self.v5 = body[6] == 5
+        _check_connect(head, len(body))
         if body and (kind == Kind.PINGREQ or (kind == Kind.DISCONNECT and not self.v5)):
             raise Violation(Reason.MALFORMED_PACKET, f"{len(body)} bytes in a packet of type {kind}, which has none")
         return Control(head, body)
@@ -194,6 +200,11 @@ def _refuse_topic(publish: Publish) -> None:
     publish.refused = Outcome.UNKNOWN_TOPIC
     publish.reason = f"a topic of {len(publish.topic)} bytes: none of ours is longer than {TOPIC_BYTES_MAX}"
     publish.topic = publish.topic[:TOPIC_BYTES_MAX].decode(errors="ignore").encode()  # no half character is left at its end
+
+
+def _check_connect(head: int, length: int) -> None:
+    if head >> 4 == Kind.CONNECT and length > CONNECT_BYTES_MAX:
+        raise Violation(Reason.PACKET_TOO_LARGE, f"a CONNECT of {length} bytes")
 
 
 class _Oversized:

@@ -116,6 +116,15 @@ def user_properties(bytes_: int) -> bytes:
     return packet(0, block)[1:]
 
 
+@pytest.mark.parametrize("cut", [5, 20_000])
+def test_a_connect_is_no_longer_than_it_need_be(cut: int) -> None:
+    """Whole, or as soon as its length is known."""
+    for length, refused in ((16_000, False), (17_000, True)):
+        reader = PacketReader(65_536)
+        reader.feed(packet(0x10, b"\0\4MQTT\4\2\0\x3c" + (length).to_bytes(2, "big") + b"x" * length)[:cut])
+        assert (reader.violation is not None) is refused
+
+
 def test_half_a_character_is_not_kept() -> None:
     """Of a topic that is cut: what is left of it must be a topic name still."""
     topic = b"t" * (TOPIC_BYTES_MAX - 2) + "€".encode()
