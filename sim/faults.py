@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.arrays import HOUR_MS, NEVER_MS, SECOND_MS, Flags, Ints
+from sim.arrays import HOUR_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.places import QUAY_GATEWAYS, SHIP_GATEWAYS
 from sim.stages import State
 from sim.world import World
 
 CLOCK_ERROR_MS = 30 * SECOND_MS
 CLOCK_HOURS_OFF_SHARE = 0.01
+DRIFT_PPM_MAX = 100.0
+"""Of a crystal that nothing sets: 8.6 s a day."""
 DEATH_SHARE = 0.01
 REPEAT_SHARE = 0.006
 REPEAT_WITHIN_MS = 20 * SECOND_MS
@@ -23,6 +25,8 @@ class Faults:
     """The faults of one world, one element per box. A clock that is hours off belongs to a device without GNSS, which would set it."""
 
     clock_offset_ms: Ints
+    clock_drift_ppm: Floats
+    """How much faster its clock runs; from the world's beginning on."""
     has_gnss: Flags
     dies_at_ms: Ints
     battery_fails: Flags
@@ -40,9 +44,11 @@ def faults_of(world: World) -> Faults:
     begins_at_ms = world.timeline.begins_at_ms
     span = world.timeline.ends_at_ms - begins_at_ms
     dies_at_ms = np.where(dies, begins_at_ms + chance.between("dies at", 0, span, boxes), NEVER_MS).astype(np.int64)
+    drifts = (chance.uniform("clock drifts", boxes) < world.drifting_share) & ~spared
     return Faults(
         clock_offset_ms=np.where(hours_off, hours * HOUR_MS, small).astype(np.int64),
-        has_gnss=~hours_off,
+        clock_drift_ppm=np.where(drifts, chance.between("clock drift", -DRIFT_PPM_MAX, DRIFT_PPM_MAX, boxes), 0.0),
+        has_gnss=~(hours_off | drifts),
         dies_at_ms=np.where(world.boxes.tracker, dies_at_ms, 0),
         battery_fails=dies & (chance.uniform("battery", boxes) < 0.5),
     )

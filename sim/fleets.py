@@ -29,6 +29,8 @@ CARRIERS_MAX = 3
 KNOTS = (14.0, 20.0)
 CALL_H = (16, 26)
 TRACKED_SHARE = 0.9
+DRIFTING_SHARE = 0.03
+KNOCKS_PER_DAY_ASHORE = 0.6
 STORM_EVERY_DAYS = 6.0
 STORM_MARGIN_MS = 12 * HOUR_MS
 WEATHERS: tuple[tuple[float, Weather], ...] = ((0.6, "rough"), (0.9, "severe"), (1.0, "extreme"))
@@ -131,7 +133,23 @@ def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
         chance.uniform("tracker", np.arange(len(cargo.booking))) < TRACKED_SHARE,
     )
     customers, outages = (*shippers, *consignees), tuple(_outages(places, times, chance))
-    return World(chance, times, places, places.quays, customers, groups, cargo.bookings, boxes, stages, preset.hull, losses, outages, ())
+    return World(
+        chance,
+        times,
+        places,
+        places.quays,
+        customers,
+        groups,
+        cargo.bookings,
+        boxes,
+        stages,
+        preset.hull,
+        losses,
+        outages,
+        spared=(),
+        drifting_share=DRIFTING_SHARE,
+        knocks_per_day_ashore=KNOCKS_PER_DAY_ASHORE,
+    )
 
 
 def _imo(number: int) -> str:

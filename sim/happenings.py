@@ -16,6 +16,8 @@ from sim.world import FALL_MS, World
 HANDLED_HARD_SHARE = 0.5
 """How many lifts give a shock above 2 g."""
 SEA_SHOCKS_PER_DAY = 0.07
+YARD_KNOCKS_MAX = 4
+"""In one stay."""
 HAPPENING_SIGNALS = ("shock_g", "tilt_deg", "free_fall_ms", "motion", "door_open", "power_on")
 
 
@@ -68,6 +70,7 @@ def happenings_of(world: World, power: Power) -> Happenings:
     _power(world, power, gathered)
     _lifts(world, gathered)
     _knocks(world, gathered)
+    _ashore(world, gathered)
     _falls(world, gathered)
     return gathered.sorted()
 
@@ -116,6 +119,22 @@ def _knocks(world: World, gathered: _Gathered) -> None:
         aboard = world.stages.state[boxes, column] == State.SHIP
         shock_g = np.round(2.0 + 1.4 * world.chance.uniform("knock g", boxes, knock) ** 2, 1)
         gathered.add(boxes, np.where(comes & aboard, at_ms, NEVER_MS), shock_g=shock_g)
+
+
+def _ashore(world: World, gathered: _Gathered) -> None:
+    """What moves boxes about a yard knocks them now and then, and every other truck does: above 2 g, never as hard as a fall."""
+    chance, stages, often = world.chance, world.stages, world.knocks_per_day_ashore
+    for column in range(stages.state.shape[1] - 1) if often else ():
+        since, until = stages.starts_at_ms[:, column], stages.starts_at_ms[:, column + 1]
+        for state, kind in ((State.QUAY, "yard"), (State.ROAD, "road")):
+            boxes = np.flatnonzero((stages.state[:, column] == state) & (until < NEVER_MS))
+            stays_ms = (until - since)[boxes]
+            for knock in range(YARD_KNOCKS_MAX if kind == "yard" else 1):
+                likely = stays_ms / DAY_MS * often / YARD_KNOCKS_MAX if kind == "yard" else 0.5
+                comes = chance.uniform(f"{kind} knock", boxes, column * 10 + knock) < likely
+                at_ms = since[boxes] + (chance.uniform(f"{kind} knock at", boxes, column * 10 + knock) * stays_ms).astype(np.int64)
+                shock_g = np.round(2.0 + 2.0 * chance.uniform(f"{kind} knock g", boxes, column * 10 + knock) ** 2, 1)
+                gathered.add(boxes, np.where(comes, at_ms, NEVER_MS), shock_g=shock_g, motion=1.0)
 
 
 def _falls(world: World, gathered: _Gathered) -> None:

@@ -174,7 +174,8 @@ class Sensors:
         stages = self.world.stages
         state, place, slot = stages.state[box, column], stages.place[box, column], stages.slot[box, column]
         gateway = gateway_of(self.world, box, state, place, slot)
-        said_at_ms = at_ms + self.faults.clock_offset_ms[box]
+        drifted_ms = (at_ms - self.world.timeline.begins_at_ms) * self.faults.clock_drift_ppm[box] / 1e6
+        said_at_ms = at_ms + self.faults.clock_offset_ms[box] + drifted_ms.astype(np.int64)
         return Readings(at_ms, said_at_ms, box, place, gateway, np.zeros(len(box), dtype=np.bool_), signals)
 
     def _measured(self, box: Ints, tick: Ints, at_ms: Ints, column: Ints) -> dict[str, Floats]:

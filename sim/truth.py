@@ -107,7 +107,10 @@ def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
         why = "battery" if faults.battery_fails[box] else "device"
         yield {"cause": f"{why} failed", "container": numbers[box], "at_ms": int(faults.dies_at_ms[box])}
     for box in np.flatnonzero(~faults.has_gnss).tolist():
-        yield {"cause": "clock hours off", "container": numbers[box], "offset_ms": int(faults.clock_offset_ms[box])}
+        if drift := float(faults.clock_drift_ppm[box]):
+            yield {"cause": "clock drifts", "container": numbers[box], "ppm": round(drift, 3)}
+        else:
+            yield {"cause": "clock hours off", "container": numbers[box], "offset_ms": int(faults.clock_offset_ms[box])}
     for outage in world.outages:
         gateway = {"gateway": places.gateways[outage.gateway], "intake": places.names[outage.intake]}
         yield {"cause": "gateway outage", **gateway, "from_at_ms": outage.from_at_ms, "until_at_ms": outage.until_at_ms}

@@ -99,6 +99,10 @@ class World:
     spared: tuple[int, ...]
     """The boxes whose devices have no faults."""
     chapters: tuple[Chapter, ...] = ()
+    drifting_share: float = 0.0
+    """So many of the trackers have a clock that drifts, and no GNSS to set it by."""
+    knocks_per_day_ashore: float = 0.0
+    """So often a box is knocked by what moves it about a yard; on the road every other time."""
 
     @property
     def fallen(self) -> tuple[int, ...]:

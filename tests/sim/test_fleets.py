@@ -19,7 +19,7 @@ from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor, SimSettings
 from sim.stages import State
 from sim.stowage import FIRST_DECK_TIER, Hull
 from sim.tape import Tape
-from sim.truth import Truth
+from sim.truth import Truth, causes
 from sim.voyages import STORY
 from sim.world import World
 from streams.errors import Misuse
@@ -104,6 +104,28 @@ def test_devices_are_what_is_told_of_them(sensors: Sensors) -> None:
     at_sea = (world.stages.state[np.arange(len(column)), column] == State.SHIP) & world.boxes.tracker & (times > 0)
     assert np.median(times[at_sea & world.boxes.reefer]) == 24
     assert np.median(times[at_sea & ~world.boxes.reefer]) == 1
+
+
+def test_clocks_drift_and_yards_and_trucks_knock_and_the_truth_says_so(sensors: Sensors) -> None:
+    world, faults = sensors.world, sensors.faults
+    told = list(causes(sensors))
+    drifting = {one["container"]: one["ppm"] for one in told if one["cause"] == "clock drifts"}
+    assert 10 < len(drifting) < 80
+    whole = sensors.heard(0, world.timeline.ends_at_ms)
+    for number, ppm in list(drifting.items())[:10]:
+        box = world.boxes.numbers.index(number)
+        mine = whole.taken((whole.thing == box) & ~whole.repeat & ~np.isin(whole.gateway, [one.gateway for one in world.outages]))
+        off_ms = mine.at_ms - mine.heard_at_ms - faults.clock_offset_ms[box]
+        assert np.abs(off_ms - (mine.heard_at_ms - BEGINS_AT_MS) * ppm / 1e6).max(initial=0) <= 2
+        assert np.isnan(mine.signals["latitude_deg"]).all()
+    knocks: Counter[State] = Counter()
+    for one in told:
+        if one["cause"] == "handled hard":
+            box = world.boxes.numbers.index(one["container"])
+            column = int(world.stages.column_at(np.array([box]), np.array([one["at_ms"]]))[0])
+            knocks[State(int(world.stages.state[box, column]))] += 1
+    assert knocks[State.QUAY] > 100
+    assert knocks[State.ROAD] > 20
 
 
 def test_load_lists_say_which_boxes_have_no_tracker(fleet: World) -> None:
