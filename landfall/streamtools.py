@@ -16,7 +16,7 @@ from rich.table import Table
 from landfall.headquarters import Api, Password, Username, answer_of, headquarters
 from landfall.lognumbers import counts, utc
 from landfall.logopening import opened
-from streams.definitionforms import read_fields
+from streams.definitionforms import is_name_or_pattern, read_fields
 from streams.definitions import DEFAULTS, TERMS, TYPE, Definition, Definitions, Retention
 from streams.errors import Misuse
 from streams.log import LogReader
@@ -101,6 +101,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """How one stream is managed, by its own settings, those of patterns and the defaults together."""
+    _check(name)
     definitions = _definitions(folder, api, username, password)
     whole, version = definitions.of(name).to_json(), definitions.versions().get(name, 0)
     if as_json:
@@ -119,6 +120,7 @@ def list_versions(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a version, for programs.")] = False,
 ) -> None:
     """Every version of a stream's own settings, the oldest first: when it was set (fleet time), by whom, and to what."""
+    _check(name)
     table = Table("version", "set at", "by", "settings", box=None, header_style="bold")
     for version, body in sorted(_versions(folder, name).items()):
         if as_json:
@@ -135,6 +137,7 @@ def list_streams(
     api: OptionalApi = None,
     username: Username = "",
     password: Annotated[str, typer.Option("--password", help="Your password at headquarters.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a stream, for programs.")] = False,
 ) -> None:
     """Each stream and how it is managed; from a node's folder also how much it holds, from how many origins, and what is missing."""
     definitions = _definitions(folder, api, username, password)
@@ -144,9 +147,20 @@ def list_streams(
     for stream in sorted(held or {*DEFAULTS, *definitions.versions()}):
         definition = definitions.of(stream)
         kept = _told_retention(definition.retention)
+        if as_json:
+            amounts_of = dict(zip(columns, held[stream], strict=True)) if stream in held else {}
+            typer.echo(json.dumps({"name": stream, **amounts_of, "value": definition.to_json()}))
+            continue
         amounts = [f"{number:,}" for number in held[stream]] if stream in held else []
         table.add_row(stream, *amounts, definition.lane.name.lower(), *kept, definition.home, ", ".join(definition.replicate))
-    Console(width=None if Console().is_terminal else 200).print(table, markup=False)
+    if not as_json:
+        Console(width=None if Console().is_terminal else 200).print(table, markup=False)
+
+
+def _check(name: str) -> None:
+    """Raises Misuse for what can be neither a stream nor a pattern of streams."""
+    if not is_name_or_pattern(name):
+        raise Misuse(f"{name!r} is no stream", hint="write one like containers or customers/duckworks, or a pattern like customers/*")
 
 
 def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:

@@ -21,6 +21,11 @@ _FOR_CUSTOMERS = ("customers", "terms")
 """Streams of all customers: no ship holds them."""
 
 
+def is_name_or_pattern(name: str) -> bool:
+    """Whether `name` can be a stream's (`customers/duckworks`) or a pattern of streams that ends in a star (`customers/*`)."""
+    return bool(STREAM_PATTERN.fullmatch(name) or _PATTERN.fullmatch(name))
+
+
 def read_fields(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that `value` (a JSON object) sets of the stream or pattern `name`, as `Definitions.take` wants them.
 
@@ -39,7 +44,7 @@ def read_fields(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _problems(name: str, value: Mapping[str, Any]) -> Iterator[str]:
-    if not (STREAM_PATTERN.fullmatch(name) or _PATTERN.fullmatch(name)):
+    if not is_name_or_pattern(name):
         yield f"a definition is of a stream (customers/duckworks) or of a pattern that ends in a star (customers/*), not {name!r}"
     for field in value:
         if field not in _CHECKS:

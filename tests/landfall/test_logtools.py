@@ -43,6 +43,17 @@ def test_streams_and_origins_are_listed(folder: Path, capsys: pytest.CaptureFixt
     code, out, _ = run(capsys, "stream", "ls", "--folder", str(folder))
     assert code == 0
     assert [line.split()[:3] for line in out.splitlines()[1:]] == [["containers", "1", "2"], ["events", "1", "1"]]
+    told = [json.loads(line) for line in run(capsys, "stream", "ls", "--folder", str(folder), "--json")[1].splitlines()]
+    assert [(one["name"], one["origins"], one["held"], one["gone"], one["wanted"]) for one in told] == [
+        ("containers", 1, 2, 0, 0),
+        ("events", 1, 1, 0, 0),
+    ]
+    assert told[0]["value"]["lane"] == "readings"
+    for command in ("show", "versions"):
+        code, _, problem = run(capsys, "stream", command, "Bad Name", "--folder", str(folder))
+        assert code == 2
+        assert "'Bad Name' is no stream" in problem
+    assert run(capsys, "stream", "show", "customers/*", "--folder", str(folder))[0] == 0
     code, out, _ = run(capsys, "log", "ls", "containers", "--folder", str(folder / "log"))
     assert code == 0
     assert "tokyo@" in out
