@@ -33,6 +33,7 @@ from cargo.outcome import Made, Outcome
 from cargo.registry import Entry, parse_entry
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import learn, step
+from intake.finishing import to_its_end
 from intake.pipeline import STREAMS, Sink
 from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import Clock
@@ -195,7 +196,7 @@ class Watching:
             await self._commit(made, sink)
             commit_point("watch.durable")
             if self._clock.monotonic_s() - self._snapshot_at_s >= SNAPSHOT_EVERY_S:
-                await asyncio.to_thread(self._keep_snapshot)
+                await to_its_end(asyncio.create_task(asyncio.to_thread(self._keep_snapshot)))
                 commit_point("watch.snapshot")
             return made.more
 

@@ -22,10 +22,15 @@ from landfall.planwords import age, legs_json, size, waits_bytes
 from landfall.processes import settings_of
 from sim.steady import SIGNALS, Steady, box_readings, ship_readings
 from streams.derived import KEPT
+from streams.errors import Misuse
 from streams.policy import LinkClass
 
 BOXES_MAX = 1_000_000
 DAYS_MAX = 366
+MINUTES_MAX = 24 * 60 * DAYS_MAX
+PER_DAY_MAX = 1_000_000
+SAILS_AT_MS_MAX = 221_845_392_000_000
+"""The year 9000."""
 MOST_SIGNALS = len(SIGNALS)
 Config = Annotated[
     Path | None,
@@ -33,15 +38,17 @@ Config = Annotated[
 ]
 Days = Annotated[float, typer.Option("--days-at-sea", min=0.04, max=DAYS_MAX, help="From port to port.")]
 Boxes = Annotated[int, typer.Option("--boxes", min=1, max=BOXES_MAX, help="Containers that report.")]
-Interval = Annotated[float, typer.Option("--interval", min=0.1, help="Minutes between two readings of one box.")]
+Interval = Annotated[float, typer.Option("--interval", min=0.1, max=MINUTES_MAX, help="Minutes between two readings of one box.")]
 Signals = Annotated[int, typer.Option("--signals", min=1, max=MOST_SIGNALS, help="Signals in a reading.")]
 Port = Annotated[float, typer.Option("--hours-in-port", min=0.1, max=24 * DAYS_MAX, help="How long she lies in port then.")]
 Sails = Annotated[str | None, typer.Option("--sails", help="When, like 2026-05-01T18:00 (UTC).", show_default="the next midnight")]
-Alerts = Annotated[float, typer.Option("--alerts-per-day", min=0, help="Alerts that are raised.")]
-Events = Annotated[float, typer.Option("--events-per-day", min=0, help="Events: knocks, doors, musters.")]
-Own = Annotated[float, typer.Option("--ship-interval", min=0.1, help="Minutes between two reports of the ship's own position and weather.")]
+Alerts = Annotated[float, typer.Option("--alerts-per-day", min=0, max=PER_DAY_MAX, help="Alerts that are raised.")]
+Events = Annotated[float, typer.Option("--events-per-day", min=0, max=PER_DAY_MAX, help="Events: knocks, doors, musters.")]
+Own = Annotated[
+    float, typer.Option("--ship-interval", min=0.1, max=MINUTES_MAX, help="Minutes between two reports of her own position and weather.")
+]
 Share = Annotated[float, typer.Option("--satellite-share", min=0, max=1, help="Share of the time at sea with a satellite in reach.")]
-Outage = Annotated[float, typer.Option("--outage", min=0.1, help="Minutes for which it is out of reach at a time.")]
+Outage = Annotated[float, typer.Option("--outage", min=1, max=MINUTES_MAX, help="Minutes for which it is out of reach at a time.")]
 SatelliteRate = Annotated[
     int | None, typer.Option("--satellite-rate", min=1, help="bit/s of its link.", show_default="rate_bit_s of the settings")
 ]
@@ -69,6 +76,8 @@ def plan_voyage(
     """What if: when each stream of a voyage is ashore, how many bytes and what cost that takes, and what thins aboard."""
     settings: Any = settings_of("ship", config)
     sails_at_ms = _next_midnight_ms() if sails is None else read_at_ms(sails)
+    if sails_at_ms > SAILS_AT_MS_MAX:
+        raise Misuse(f"{sails} is too far ahead for a plan", hint="write a day before the year 9000")
     rates: dict[LinkClass, int] = {}
     if satellite_rate:
         rates["satellite"] = satellite_rate

@@ -9,8 +9,9 @@ from typing import Literal
 
 LEASE_BYTES = 64 << 10
 """What is leased at a time: what a crash may cost of the day's budget."""
-DAYS_MAX = 16
-"""Days that are remembered: a clock that goes back finds the day it comes to as it left it."""
+DAYS_MAX = 400
+"""Days that are remembered, of those on which something was spent: a clock that goes back finds the day it comes to as it left it, however
+far ahead it ran, unless it did so for longer than this."""
 BYTES_A_MB = 1_000_000
 
 State = Literal["open", "alerts", "overdrawn"]
@@ -113,10 +114,10 @@ class Purse:
         if wanted <= self._leased.get(day, 0):
             return True
         lease = max(wanted, min(limit, wanted + LEASE_BYTES))
-        days = sorted({**self._leased, day: lease}.items())
-        if not self._keep(dict(days[-DAYS_MAX:])):
+        leased = dict(sorted({**self._leased, day: lease}.items())[-DAYS_MAX:])
+        if not self._keep(leased):
             return alerts
-        self._leased = dict(days[-DAYS_MAX:])
+        self._leased = leased
         return True
 
     def hold(self, bytes_: int, alerts: bool = False) -> bool:

@@ -35,6 +35,7 @@ from streams.metrics import Metrics
 from streams.node.checking import Checking, keep_checking
 from streams.node.defining import Defining
 from streams.node.door import Door
+from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
 from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
@@ -80,6 +81,7 @@ class Node:
             self._backgrounds["clock"] = partial(follow, self.clock, settings.clock)
         self.metrics = Metrics(f"{settings.node}.{process}")
         self.app = web.Application(client_max_size=0)
+        self._doorkeeper = Doorkeeper(self.clock.monotonic_s)
         self._teller = Teller(self.metrics, self.clock, settings)
         self.definitions = Definitions()
         self._defining = Defining(settings.me(), self.definitions, self.report)
@@ -186,7 +188,9 @@ class Node:
         keyring = Keyring(self._log, settings.node, await asyncio.to_thread(own_keys, self._log, key.public), given)
         await asyncio.to_thread(self._tell_unknown_keys, keyring)
         store = self._store = self._make_links(self._log, copy, keyring)
-        self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+        open_many_files()
+        self.app.middlewares.insert(0, self._doorkeeper.asked)
+        self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX)
         await self._runner.setup()
         with listening(f"the door of '{settings.node}'", settings.host, settings.port):
             await web.TCPSite(self._runner, settings.host, settings.port).start()
@@ -195,6 +199,8 @@ class Node:
             with listening(f"the TLS door of '{settings.node}'", tls.host, tls.port):
                 await web.TCPSite(self._runner, tls.host, tls.port, ssl_context=context).start()
         self._teller.appending(self.append)
+        if self._runner.server is not None:
+            self._begin("doorkeeper", partial(self._doorkeeper.keep, self._runner.server))
         self._begin("store", store.run)
         self._begin("links", self.links.run)
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from streams.derived import HEADS
 from streams.errors import Corrupt
-from streams.ledger import GoneReason
+from streams.ledger import GONE_REASONS, GoneReason
 from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.session.effects import DeclareGone
@@ -34,6 +34,10 @@ class Hearsay:
     peer: Peer
     declare: Callable[[DeclareGone], None]
     _said: dict[tuple[Key, GoneReason], RangeSet] = field(default_factory=dict)
+    _ranges: int = 0
+    """All that were said and are kept in mind."""
+    _changed: dict[tuple[Key, GoneReason], None] = field(default_factory=dict)
+    """Of which something may be believed that was not."""
     _declaring: bool = False
 
     def heard(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
@@ -43,16 +47,19 @@ class Hearsay:
         gone = self.exchange.gone(key)
         if news := ranges.without(self.exchange.held(key)).without(gone):
             said = self._said.setdefault((key, reason), RangeSet())
+            self._ranges -= len(said)
             said.update(news)
-            if len(said) + len(gone) > GONE_RANGES_MAX or sum(map(len, self._said.values())) > WAITING_RANGES_MAX:
+            self._ranges += len(said)
+            if len(said) + len(gone) > GONE_RANGES_MAX or self._ranges > WAITING_RANGES_MAX:
                 raise Corrupt(f"a peer may say of at most {GONE_RANGES_MAX} ranges of one origin that they are gone")
+            self._changed[key, reason] = None
             self._next()
 
     def learnt(self, key: Key) -> None:
         """More of `key` is held here, records or what was signed of them: what was said of it may be believed now."""
         concerned = (key[0].removesuffix(HEADS), key[1])
-        if any(of in (key, concerned) for of, _ in self._said):
-            self._next()
+        self._changed |= {(of, reason): None for of in {key, concerned} for reason in GONE_REASONS if (of, reason) in self._said}
+        self._next()
 
     def declared(self) -> None:
         """What was given last to `declare` is written down, or never will be."""
@@ -60,12 +67,16 @@ class Hearsay:
         self._next()
 
     def _next(self) -> None:
-        if self._declaring:
-            return
-        for (key, reason), said in list(self._said.items()):
+        while self._changed and not self._declaring:
+            key, reason = next(iter(self._changed))
+            del self._changed[key, reason]
+            said = self._said.get((key, reason))
+            if said is None:
+                continue
             held, gone = self.exchange.held(key), self.exchange.gone(key)
             end = said.end() if self._at_once(key) else self._bound(key, held)
             believed, left = said.within(0, end).without(held).without(gone), said.without([(0, end)] if end else [])
+            self._ranges += len(left) - len(said)
             if left:
                 self._said[key, reason] = left
             else:
@@ -73,7 +84,7 @@ class Hearsay:
             if believed:
                 self._declaring = True
                 self.exchange.said_gone(self.peer.node, key, believed)
-                return self.declare(DeclareGone(*key, believed, reason))
+                self.declare(DeclareGone(*key, believed, reason))
 
     def _bound(self, key: Key, held: RangeSet) -> int:
         """Below which a relay is believed."""

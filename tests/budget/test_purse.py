@@ -108,6 +108,25 @@ def test_a_crash_costs_no_more_than_a_lease_and_a_night_brings_it_all_back() -> 
     assert not ship.sends(1), "a clock that goes back brings nothing back"
 
 
+def test_what_a_clock_spends_that_runs_weeks_ahead_makes_no_day_forgotten_once_it_is_put_right() -> None:
+    ship = Ship(Budget(1_000_000))
+    while ship.sends(10_000):
+        pass
+    ship.now_ms -= DAY_MS
+    assert ship.sends(10_000)
+    spent = dict(ship.truly)
+    for day in range(40):
+        ship.now_ms = NOON_MS + (30 + day) * DAY_MS
+        assert ship.sends(10_000)
+    for now_ms in (NOON_MS, NOON_MS - DAY_MS):
+        ship.now_ms = now_ms
+        ship.purse = ship.started()
+        while ship.sends(10_000):
+            pass
+    assert all(ship.truly[day] <= 1_000_000 for day in spent)
+    assert ship.truly["2026-05-01"] == 1_000_000
+
+
 def test_bytes_that_were_allowed_before_midnight_count_for_the_day_before() -> None:
     ship = Ship(Budget(1_000_000))
     ship.now_ms += DAY_MS // 2 - 1

@@ -82,6 +82,26 @@ def test_people_read_when_how_much_what_it_costs_and_what_thins(tmp_path: Path, 
     assert 2 * kept < records
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--interval", "inf"),
+        ("--interval", "1e300"),
+        ("--alerts-per-day", "inf"),
+        ("--events-per-day", "1e12"),
+        ("--ship-interval", "inf"),
+        ("--outage", "inf"),
+        ("--outage", "0.1"),
+        ("--sails", "9999-12-31T23:00"),
+    ],
+)
+def test_what_no_voyage_can_be_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, value: str) -> None:
+    code, _, problem = run(capsys, "plan", "-c", ship(tmp_path), *VOYAGE, option, value)
+    assert code == 2
+    assert option in problem or value in problem
+    assert "Traceback" not in problem
+
+
 def test_a_budget_that_is_too_small_cuts_the_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Days are UTC's, and each costs what was charged; what waits past midnight is late; alerts are not."""
     told = planned(capsys, ship(tmp_path, budget=320_000), "--ship-interval", 0.5, "--alerts-per-day", 6)
