@@ -34,6 +34,11 @@ READERS = {"operations": EVERYTHING, "ducks": ("customers/ducks",), "machines": 
 ALL_TOPICS = ("landfall.alerts", "landfall.events", "landfall.ships", "landfall.containers", "^landfall.customers.*")
 
 
+pytestmark = pytest.mark.timeout(
+    600
+)  # a broker that restarts may let a consumer's group wait for its member that is gone, and for a transaction
+
+
 def settings_for(kafka: Kafka, hq: Headquarters, **more: Any) -> dict[str, Any]:
     """The fan-out's settings, as its TOML file has them."""
     readers = [{"username": name, "password": PASSWORD, "streams": list(streams)} for name, streams in READERS.items()]
