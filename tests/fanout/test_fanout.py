@@ -33,10 +33,8 @@ EVERYTHING = ("alerts", "events", "ships", "containers", "customers/*")
 READERS = {"operations": EVERYTHING, "ducks": ("customers/ducks",), "machines": ("customers/machines",)}
 ALL_TOPICS = ("landfall.alerts", "landfall.events", "landfall.ships", "landfall.containers", "^landfall.customers.*")
 
-
-pytestmark = pytest.mark.timeout(
-    600
-)  # a broker that restarts may let a consumer's group wait for its member that is gone, and for a transaction
+# A broker that restarts may let a consumer's group wait for its member that is gone, and for a transaction.
+pytestmark = pytest.mark.timeout(600)
 
 
 def settings_for(kafka: Kafka, hq: Headquarters, **more: Any) -> dict[str, Any]:
