@@ -25,7 +25,7 @@ from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess
 
 ROOT = Path(__file__).resolve().parents[2]
-WITHIN_S = 200.0
+WITHIN_S = 90.0
 PASSWORD = "quack quack quack"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
 

@@ -33,9 +33,6 @@ EVERYTHING = ("alerts", "events", "ships", "containers", "customers/*")
 READERS = {"operations": EVERYTHING, "ducks": ("customers/ducks",), "machines": ("customers/machines",)}
 ALL_TOPICS = ("landfall.alerts", "landfall.events", "landfall.ships", "landfall.containers", "^landfall.customers.*")
 
-# A broker that restarts may let a consumer's group wait for its member that is gone, and for a transaction.
-pytestmark = pytest.mark.timeout(600)
-
 
 def settings_for(kafka: Kafka, hq: Headquarters, **more: Any) -> dict[str, Any]:
     """The fan-out's settings, as its TOML file has them."""

@@ -91,8 +91,9 @@ async def test_who_is_left_takes_in_what_went_to_the_other(tmp_path: Path) -> No
         assert engine.metrics.body(0, 0)["counts"]["broker_stood_in"] == 1
 
         again = await member(tmp_path, "bridge", "engine", broker.port)
-        assert engine.intake._broker is not None
-        await eventually(lambda: all(task.done() for task in engine.intake._broker._standing_in.values()))  # type: ignore[union-attr]
+        standing = engine.intake._broker
+        assert isinstance(standing, BrokerIntake)
+        await eventually(lambda: all(task.done() for task in standing._standing_in.values()))
         await bring(broker.port, 200, 300)
         await eventually(lambda: again.has() | engine.has() == set(range(300)))
         assert again.has() & set(range(200, 300)), "it has its part again"
