@@ -14,8 +14,8 @@ import xxhash
 IDENTITY_BYTES = 16
 CLOCK_STOPPED = "clock_stopped"
 """The flag of a reading that its device says again, the clock of which stands still: nothing is a repeat of it, nor it of anything."""
-HEARD_BY = frozenset({"gateway"})
-"""Signals that say who heard a reading, not what was measured: the same reading through two gateways is one."""
+HEARD_BY = frozenset({"gateway", "rssi_dbm"})
+"""Signals that say who heard a reading and how well, not what was measured: the same reading through two gateways is one."""
 
 _Words = np.ndarray[tuple[int], np.dtype[np.uint64]]
 _LANES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))

@@ -21,7 +21,6 @@ from streams.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_text, 
 
 EXCEPTIONS = "exceptions"
 CONTAINERS = "containers"
-GATEWAY = "gateway"
 MQTT_TOPIC_CHARS_MAX = 400
 Arrived = tuple[int, Route, bytes]
 """One reading to be: the number of the message that brought it, where it goes, its payload in our form."""
@@ -30,7 +29,7 @@ Arrived = tuple[int, Route, bytes]
 @dataclass(slots=True)
 class Part:
     """Rows for one stream: row i came from message `messages[i]` and has identity `identities[i]`; device `whose[i]` (a number) said it at
-    `times_ms[i]` (UTC ms; None: it says none), and `gateways[i]` heard it."""
+    `times_ms[i]` (UTC ms; None: it says none)."""
 
     stream: str
     records: pa.RecordBatch
@@ -38,7 +37,6 @@ class Part:
     identities: list[bytes]
     whose: list[int]
     times_ms: list[int | None]
-    gateways: list[str | None]
 
     def taken(self, rows: Sequence[int], flagged: Collection[int], flag: str) -> Part:
         """These rows, in order; those `flagged` say so in their body."""
@@ -54,7 +52,6 @@ class Part:
             [self.identities[row] for row in rows],
             [self.whose[row] for row in rows],
             [self.times_ms[row] for row in rows],
-            [self.gateways[row] for row in rows],
         )
 
 
@@ -166,19 +163,12 @@ def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: lis
     schema = pa.schema([*GIVEN, *(pa.field(name, column.type) for name, column in readings.signals.items())])
     records = pa.RecordBatch.from_arrays(columns, schema=schema)
     found = identities(topics, readings.devices, readings.device_at_ms, readings.signals, core_texts)
-    return Part(stream, records, numbers, found, whose_of(topics, readings.devices), readings.device_at_ms, gateways_of(records))
+    return Part(stream, records, numbers, found, whose_of(topics, readings.devices), readings.device_at_ms)
 
 
 def whose_of(topics: Iterable[str], devices: Iterable[str | None]) -> list[int]:
     """A number for each device on its topic; in another process another one."""
     return list(map(hash, zip(topics, devices, strict=True)))
-
-
-def gateways_of(records: pa.RecordBatch) -> list[str | None]:
-    """The gateway that heard each reading, as it says."""
-    column = records.schema.get_field_index(GATEWAY)
-    heard_by: list[str | None] = records.column(column).to_pylist() if column >= 0 else [None] * records.num_rows
-    return heard_by
 
 
 def _with_flag(body: str | None, flag: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Protocol
 
 from cargo.identity import CLOCK_STOPPED
@@ -88,8 +89,8 @@ class Pipeline:
         self._log, known_max = log, settings.repeats_readings_max
         self._by_others = {stream: TakenInElsewhere(log, companions, stream, known_max) for stream in STREAMS} if companions else {}
         self._said = {stream: LastSaid(known_max) for stream in STREAMS}
-        nodes, now_s = (node, *companions), clock.monotonic_s()
-        self._windows = {stream: RepeatWindow.rebuilt(log, nodes, stream, known_max, self._said[stream], now_s) for stream in STREAMS}
+        nodes = (node, *companions)
+        self._windows = {stream: RepeatWindow.rebuilt(log, nodes, stream, known_max, self._said[stream], clock) for stream in STREAMS}
         self._waiting = Waiting(settings)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
@@ -166,23 +167,22 @@ class Pipeline:
         """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
         whose clock stands still is none, and flagged."""
         window, said, now_s = self._windows[part.stream], self._said[part.stream], self._clock.monotonic_s()
-        columns = part.whose, part.times_ms, part.identities, part.gateways
+        columns = part.whose, part.times_ms, part.identities
         if len({identity for identity in part.identities if identity not in window}) == len(part.identities):
-            said.note(*columns, now_s)
+            said.note(*columns, repeat(now_s))
             return part
         seen: set[bytes] = set()
         kept: list[int] = []
         stopped: set[int] = set()
-        for row, (whose, at_ms, identity, gateway) in enumerate(zip(*columns, strict=True)):
-            if identity in window or identity in seen:
-                again = messages[part.messages[row]].again
-                if again or not said.stands_still(whose, at_ms, identity, gateway, now_s):
-                    said.note_repeat(whose, at_ms, identity, gateway, now_s)
-                    continue
+        for row, (whose, at_ms, identity) in enumerate(zip(*columns, strict=True)):
+            if identity not in window and identity not in seen:
+                said.note((whose,), (at_ms,), (identity,), (now_s,))
+                seen.add(identity)
+            elif messages[part.messages[row]].again or not said.stands_still(whose, at_ms, identity, now_s):
+                continue
+            else:
                 stopped.add(row)
             kept.append(row)
-            seen.add(identity)
-            said.note((whose,), (at_ms,), (identity,), (gateway,), now_s)
         if stopped:
             self._metrics.count("stopped_clocks", len(stopped))
         if len(kept) == len(part.identities):

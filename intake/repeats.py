@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cargo.identity import core_body, identities
-from intake.batches import gateways_of, whose_of
+from intake.batches import whose_of
 from intake.stopped import LastSaid
+from streams.clock import Clock
 from streams.log import LogReader
 from streams.ranges import RangeSet
-from streams.records import BODY, DEVICE, DEVICE_AT, TOPIC, Batch, signal_names
+from streams.records import BODY, DEVICE, DEVICE_AT, RECEIVED_AT, TOPIC, Batch, signal_names
 from streams.words import Origin
 
 
@@ -32,20 +33,26 @@ class RepeatWindow:
 
     @classmethod
     def rebuilt(
-        cls, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int, said: LastSaid | None = None, now_s: float = 0.0
+        cls, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int, said: LastSaid | None = None, clock: Clock | None = None
     ) -> RepeatWindow:
         """The window as the last `readings_max` rows that each of `nodes` appended to `stream` leave it, over all generations of its log;
-        so many times larger. `said` hears of those of the first node, as if they came now (monotone s)."""
+        so many times larger. `said` hears of those of the first node, by `clock`."""
         window = cls(readings_max * len(nodes))
         for node in nodes:
             for batch in _last_batches(log, node, stream, readings_max):
                 known = batch_identities(batch)
                 window.remember(known)
-                if said is not None and node == nodes[0]:
-                    records = batch.records
-                    whose = whose_of(records.column(TOPIC).to_pylist(), records.column(DEVICE).to_pylist())
-                    said.note(whose, records.column(DEVICE_AT).to_pylist(), known, gateways_of(records), now_s)
+                if said is not None and clock is not None and node == nodes[0]:
+                    _note(batch, known, said, clock)
         return window
+
+
+def _note(batch: Batch, known: Sequence[bytes], said: LastSaid, clock: Clock) -> None:
+    """These rows, of those identities, came when they were received."""
+    records, now_s, now_ms = batch.records, clock.monotonic_s(), clock.now_ms()
+    whose = whose_of(records.column(TOPIC).to_pylist(), records.column(DEVICE).to_pylist())
+    came_s = [now_s - max(0, now_ms - received_ms) / 1000 for received_ms in records.column(RECEIVED_AT).to_pylist()]
+    said.note(whose, records.column(DEVICE_AT).to_pylist(), known, came_s)
 
 
 class TakenInElsewhere:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import intake.stopped
 from cargo.identity import says_again
 from hq.wide import reading_identities
 from intake.packets import packet
-from intake.stopped import SAME_AGAIN_S, LastSaid
+from intake.stopped import CONTENTS_MAX, LastSaid
+from streams.clock import WallClock
 from streams.words import Position
 from tests.intake.stand import AT, TOPIC, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
@@ -41,87 +41,158 @@ def flagged(one: Stand) -> list[bool]:
     return [row.record.body is not None and "clock_stopped" in row.record.body.get("flags", ()) for row in one.rows("containers")]
 
 
-@pytest.mark.parametrize("at", [AT, None], ids=["always the same time", "no time"])
-async def test_what_a_device_goes_on_saying_is_all_kept(tmp_path: Path, at: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Minutes between them are played by a shorter patience."""
-    monkeypatch.setattr(intake.stopped, "SAME_AGAIN_S", 0.0)
-    values = [4.0, 4.1, 4.0, 4.0, 4.0, 4.2, 4.1]
-    async with stand(tmp_path) as one:
-        for value in values:
-            await bring(one, [said(at=at, return_c=value)])
+class Later(WallClock):
+    """The wall's clock, moved on by a test."""
+
+    ahead_s = 0.0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + round(self.ahead_s * 1_000)
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+async def after(one: Stand, clock: Later, every_s: float, *messages: bytes) -> None:
+    """Each message `every_s` after what came before it."""
+    for payload in messages:
+        clock.ahead_s += every_s
+        await bring(one, [payload])
+
+
+TIMES = pytest.mark.parametrize("at", [AT, None], ids=["always the same time", "no time"])
+QUARTER_S, STORM_S = 900.0, 60.0
+
+
+@TIMES
+@pytest.mark.parametrize("every_s", [QUARTER_S, STORM_S])
+async def test_what_a_device_goes_on_saying_is_kept_from_the_third_time_on(tmp_path: Path, at: int | None, every_s: float) -> None:
+    clock = Later()
+    async with stand(tmp_path, clock=clock) as one:
+        await after(one, clock, every_s, *[said(at=at, return_c=4.0)] * 10)
+        assert len(kept(one)) == 9, "the second alone could be one brought again"
+        assert flagged(one) == [False, *[True] * 8]
+        assert one.counts()["stopped_clocks"] == 8
+        assert one.counts()["intake_repeated"] == 1
+
+
+@TIMES
+@pytest.mark.parametrize("different", [2, 7, 10, 30])
+async def test_whatever_it_says_in_turn_is_kept(tmp_path: Path, at: int | None, different: int) -> None:
+    """Also of more contents than are remembered."""
+    clock = Later()
+    values = [4.0 + n % different / 10 for n in range(3 * different)]
+    async with stand(tmp_path, clock=clock) as one:
+        await after(one, clock, QUARTER_S, *(said(at=at, return_c=value) for value in values))
         assert kept(one) == values
-        assert flagged(one) == [False, False, True, True, True, False, True]
-        assert one.counts()["stopped_clocks"] == 4
+        assert flagged(one) == [n >= different for n in range(len(values))]
 
 
-@pytest.mark.parametrize("at", [AT, None], ids=["always the same time", "no time"])
+async def test_a_clock_that_falls_back_to_one_time_is_one_that_stands_still(tmp_path: Path) -> None:
+    clock = Later()
+    async with stand(tmp_path, clock=clock) as one:
+        await after(one, clock, QUARTER_S, said(at=AT + 1_000, return_c=4.0), *[said(return_c=4.0)] * 6)
+        assert len(kept(one)) == 1 + 5
+
+
+@TIMES
+async def test_what_two_gateways_hear_of_it_is_one_reading(tmp_path: Path, at: int | None) -> None:
+    clock = Later()
+    async with stand(tmp_path, clock=clock) as one:
+        for _ in range(5):
+            clock.ahead_s += QUARTER_S
+            for gateway, ago_s in ((GATEWAY, 0), (OTHER, 5)):
+                await after(one, clock, ago_s, said(at=at, gateway=gateway, return_c=4.0))
+        assert len(kept(one)) == 4
+
+
+@TIMES
 async def test_what_comes_again_at_once_is_brought_again(tmp_path: Path, at: int | None) -> None:
     async with stand(tmp_path) as one:
-        for _ in range(3):
+        for _ in range(5):
             await bring(one, [said(at=at, return_c=value) for value in (4.0, 4.1)])
-        assert kept(one) == [4.0, 4.1], "two readings, each brought three times"
-        assert one.counts()["intake_repeated"] == 4
+        assert kept(one) == [4.0, 4.1], "two readings, each brought five times"
+        assert one.counts()["intake_repeated"] == 8
 
 
-async def brought_again(one: Stand) -> None:
-    await bring(one, [said(return_c=4.0), said(return_c=4.1)], head=0x3A)
-
-
-async def through_another_gateway(one: Stand) -> None:
-    await bring(one, [said(return_c=4.0, gateway=OTHER), said(return_c=4.1, gateway=OTHER)])
-
-
-async def after_later_ones(one: Stand) -> None:
-    await bring(one, [said(at=AT + 1_000, return_c=4.0)])
+async def brought_anew(one: Stand, clock: Later) -> None:
+    """By a gateway that begins again with its newest: not marked by MQTT as sent again."""
+    clock.ahead_s += 180
     await bring(one, [said(return_c=4.0), said(return_c=4.1)])
 
 
-@pytest.mark.parametrize("repeat", [brought_again, through_another_gateway, after_later_ones])
-async def test_repeats_of_two_readings_of_one_time_are_repeats(
-    tmp_path: Path, repeat: Callable[[Stand], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def sent_again(one: Stand, clock: Later) -> None:
+    for _ in range(3):
+        clock.ahead_s += QUARTER_S
+        await bring(one, [said(return_c=4.0), said(return_c=4.1)], head=0x3A)
+
+
+async def through_another_gateway(one: Stand, clock: Later) -> None:
+    """Which heard them better, and is late."""
+    clock.ahead_s += QUARTER_S
+    await bring(one, [said(return_c=4.0, gateway=OTHER, rssi_dbm=-70), said(return_c=4.1, gateway=OTHER, rssi_dbm=-70)])
+
+
+async def after_later_ones(one: Stand, clock: Later) -> None:
+    await after(one, clock, QUARTER_S, said(at=AT + 1_000, return_c=4.0))
+    clock.ahead_s += QUARTER_S
+    await bring(one, [said(return_c=4.0), said(return_c=4.1)])
+
+
+@pytest.mark.parametrize("repeat", [brought_anew, sent_again, through_another_gateway, after_later_ones])
+async def test_repeats_of_two_readings_of_one_time_are_repeats(tmp_path: Path, repeat: Callable[[Stand, Later], Awaitable[None]]) -> None:
     """Some devices tell a temperature and a position as two messages: brought again, heard by another gateway, or late, each is known."""
-    monkeypatch.setattr(intake.stopped, "SAME_AGAIN_S", 0.0)
-    async with stand(tmp_path) as one:
-        await bring(one, [said(return_c=4.0), said(return_c=4.1)])
-        await repeat(one)
+    clock = Later()
+    async with stand(tmp_path, clock=clock) as one:
+        await bring(one, [said(return_c=4.0, rssi_dbm=-81), said(return_c=4.1, rssi_dbm=-81)])
+        await repeat(one, clock)
         assert kept(one)[:2] == [4.0, 4.1]
         assert len(kept(one)) == 2 + (repeat is after_later_ones)
         assert not any(flagged(one))
-        assert one.counts()["intake_repeated"] == 2
+        assert one.counts()["intake_repeated"] == (6 if repeat is sent_again else 2)
 
 
-async def test_a_restart_knows_who_said_what_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with stand(tmp_path) as one:
-        await bring(one, [said(return_c=4.0), said(return_c=4.1)])
-    async with stand(tmp_path) as one:
+async def test_a_restart_knows_who_said_what_last_and_when(tmp_path: Path) -> None:
+    clock = Later()
+    async with stand(tmp_path, clock=clock) as one:
+        await after(one, clock, QUARTER_S, said(return_c=4.0), said(return_c=4.1))
+    async with stand(tmp_path, clock=clock) as one:
         await bring(one, [said(return_c=4.1)])
         assert kept(one) == [4.0, 4.1], "brought again after the restart"
-        monkeypatch.setattr(intake.stopped, "SAME_AGAIN_S", 0.0)
-        await bring(one, [said(return_c=4.1)])
+        await after(one, clock, QUARTER_S, said(return_c=4.1))
         assert kept(one) == [4.0, 4.1, 4.1]
 
 
-async def test_headquarters_takes_none_of_them_for_a_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.stopped, "SAME_AGAIN_S", 0.0)
-    async with stand(tmp_path) as one:
-        for value in (4.0, 4.1, 4.0, 4.1):
-            await bring(one, [said(return_c=value)])
+async def test_headquarters_takes_none_of_them_for_a_repeat(tmp_path: Path) -> None:
+    clock = Later()
+    async with stand(tmp_path, clock=clock) as one:
+        await after(one, clock, QUARTER_S, *(said(return_c=value) for value in (4.0, 4.1, 4.0, 4.1)))
         await eventually(lambda: len(kept(one)) == 4)
         found = [identity for batch in one.log.read("containers", Position()) for identity in reading_identities(batch)]
         assert found[2:] == [None, None]
         assert len(set(found[:2])) == 2
 
 
+async def test_headquarters_knows_what_two_gateways_heard_apart_for_one(tmp_path: Path) -> None:
+    """Each by a node of its own, so that none of the nodes could."""
+    found = []
+    for gateway, rssi_dbm in ((GATEWAY, -70), (OTHER, -81)):
+        async with stand(tmp_path / gateway) as one:
+            await bring(one, [said(gateway=gateway, rssi_dbm=rssi_dbm, return_c=4.0)])
+            found += [identity for batch in one.log.read("containers", Position()) for identity in reading_identities(batch)]
+    assert len(found) == 2
+    assert found[0] == found[1] is not None
+
+
 def test_memory_is_bounded() -> None:
     last = LastSaid(100)
     for n in range(5_000):
-        last.note((n,), (AT,), (b"%d" % n,), (None,), 0.0)
+        last.note((n,), (AT,), (b"%d" % n,), (0.0,))
+        last.stands_still(-n, AT, b"known", 0.0)
         for content in range(20):
-            last.note((0,), (AT,), (b"c%d" % content,), (None,), float(n))
+            last.note((0,), (AT,), (b"c%d" % content,), (float(n),))
     assert len(last._recent) + len(last._older) <= 200
-    assert max(len(one) for _, one in (*last._recent.values(), *last._older.values())) <= intake.stopped.CONTENTS_MAX
-    assert last.stands_still(4_999, AT, b"4999", None, SAME_AGAIN_S)
+    assert max(len(one[3]) for one in (*last._recent.values(), *last._older.values())) <= CONTENTS_MAX
 
 
 @pytest.mark.parametrize(
