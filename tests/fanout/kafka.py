@@ -145,7 +145,9 @@ class Reader:
             }
         )
         self.heard: list[tuple[str, bytes, dict[str, Any]]] = []
-        """(Kafka topic, key, value) of every message."""
+        """(Kafka topic, key, value) of every message, by Kafka's own offset once: a group that is formed anew is given again what it had
+        not yet committed."""
+        self._seen: set[tuple[str | None, int | None, int | None]] = set()
         self.refused: set[str] = set()
         """What it was told it may not do."""
         self._ending = threading.Event()
@@ -169,7 +171,10 @@ class Reader:
             if message is None:
                 continue
             problem = message.error()
-            if problem is None:
+            at = (message.topic(), message.partition(), message.offset())
+            if problem is not None:
+                if problem.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
+                    self.refused.add(problem.name())
+            elif at not in self._seen:
+                self._seen.add(at)
                 self.heard.append((message.topic() or "", message.key() or b"", orjson.loads(message.value() or b"")))
-            elif problem.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-                self.refused.add(problem.name())
