@@ -215,7 +215,7 @@ def _tell_taken(file: Path, taken: Taken) -> None:
     ]
     for line in lines[:LINES_MAX]:
         console.print(line, style="red", markup=False)
-    if len(lines) > LINES_MAX:
-        console.print(f"and {len(lines) - LINES_MAX:,} more", style="red", markup=False)
+    if (more := len(lines) - LINES_MAX + taken.problems_untold) > 0:
+        console.print(f"and {more:,} more", style="red", markup=False)
     if lines:
         console.print("→ what is whole is taken; have the rest written again, or take another copy of the file", markup=False)

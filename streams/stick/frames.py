@@ -6,6 +6,7 @@ checksum) and its body: the signer's key, its signature over head and message, a
 
 from __future__ import annotations
 
+import os
 import secrets
 import struct
 from collections.abc import Iterator
@@ -27,7 +28,9 @@ _CHECKSUM = struct.Struct(">I")
 HEAD_BYTES = _ABOUT.size + _SIZED.size + _CHECKSUM.size
 BODY_BYTES_MAX = BLOCK_BYTES_MAX + (1 << 16)
 _TITLE = b"landfall stick 1\n"
-_SEARCH_BYTES = 1 << 20
+TORN_SIZES_MAX = 2
+"""The bodies of torn frames may have so many times the file's size: honest ones have less than it, but for what was cut out of them."""
+_SEARCH_BYTES_MIN, _SEARCH_BYTES_MAX = 1 << 8, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +74,35 @@ class FrameWriter:
 
 
 def read_frames(file: BinaryIO, opening: OpeningKey | None) -> Iterator[Signed | Damaged]:
-    """Every frame of the file, in its order, and every stretch of it that is none. Holds one frame at a time."""
+    """Every frame of the file, in its order, and every stretch of it that is none. Holds one frame at a time.
+
+    Anybody can write heads, each of which claims what follows for its body: bodies that are not what their heads say are read for at most
+    TORN_SIZES_MAX times the file's size, and what comes then is one stretch. So any file costs what is in proportion to its size.
+    """
     ciphers: dict[bytes, Cipher] = {}
-    at = 0
-    while True:
+    size = file.seek(0, os.SEEK_END)
+    at, torn_bytes = 0, 0
+    while at < size:
         file.seek(at)
         head = file.read(HEAD_BYTES)
-        if not head:
-            return
         if (length := _body_bytes(head)) is None:
             end = _next_head(file, at + 1)
             yield Damaged(at, end, "no frame can be read there")
-            at = end
-            continue
-        body = file.read(length)
-        end = at + HEAD_BYTES + len(body)
-        try:
-            yield _opened(head, body, opening, ciphers)
-        except LandfallError as problem:
-            if len(body) == length and not isinstance(problem, _Torn):
-                yield Damaged(at, end, str(problem))
-            else:
+        elif (end := at + HEAD_BYTES + length) > size:
+            end = _next_head(file, at + HEAD_BYTES)
+            yield Damaged(at, end, "the file ends within it")
+        else:
+            try:
+                yield _opened(head, file.read(length), opening, ciphers)
+            except _Torn as problem:
+                torn_bytes += length
+                if torn_bytes > TORN_SIZES_MAX * size:
+                    yield Damaged(at, size, "more frames are torn than damage can tear: the rest is not looked at")
+                    return
                 end = _next_head(file, at + HEAD_BYTES)
-                yield Damaged(at, end, "its bytes are not those that were written" if len(body) == length else "the file ends within it")
+                yield Damaged(at, end, str(problem))
+            except LandfallError as problem:
+                yield Damaged(at, end, str(problem))
         at = end
 
 
@@ -105,7 +114,7 @@ def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[
     """Raises _Torn for damage, Corrupt for a body that is not for this node or does not read, NotAllowed for a wrong signature."""
     about, (_, sealed, id_, number, public) = head[: _ABOUT.size], _ABOUT.unpack_from(head)
     if _SIZED.unpack_from(head, _ABOUT.size)[1] != digest(body):
-        raise _Torn("damaged")
+        raise _Torn("its bytes are not those that were written")
     if sealed:
         if opening is None:
             raise Corrupt("it is sealed, and this node has no key to open anything")
@@ -132,20 +141,20 @@ def _body_bytes(head: bytes) -> int | None:
 
 
 def _next_head(file: BinaryIO, at: int) -> int:
-    """Where the next frame begins at or after `at`; the end of the file when there is none."""
+    """Where the next frame begins at or after `at`; the end of the file when there is none. Reads little more than it passes over."""
+    wanted = _SEARCH_BYTES_MIN
     while True:
         file.seek(at)
-        window = file.read(_SEARCH_BYTES)
+        window = file.read(wanted)
         found = window.find(MAGIC)
-        if found < 0:
-            if len(window) < _SEARCH_BYTES:
-                return at + len(window)
-            at += len(window) - len(MAGIC) + 1
-            continue
-        file.seek(at + found)
-        if _body_bytes(file.read(HEAD_BYTES)) is not None:
-            return at + found
-        at += found + 1
+        while found >= 0:
+            if _body_bytes(window[found : found + HEAD_BYTES]) is not None:
+                return at + found
+            found = window.find(MAGIC, found + 1)
+        if len(window) < wanted:
+            return at + len(window)
+        at += len(window) - HEAD_BYTES + 1
+        wanted = min(2 * wanted, _SEARCH_BYTES_MAX)
 
 
 def _sum(head: bytes) -> int:

@@ -17,6 +17,7 @@ from streams.stick.messages import Carried, Contents, End, Entry, Gone
 from streams.stick.planning import believed
 
 BATCH_BLOCKS_MAX, BATCH_BYTES_MAX = 256, 8 << 20
+PROBLEMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,14 @@ class Log(Protocol):
 
 @dataclass(slots=True)
 class Taken:
-    """What came of a file. `problems`: sentences on what was damaged or not believed. `missing`: what it was to carry and did not bring."""
+    """What came of a file. `problems`: sentences on what was damaged or not believed, each once, the first PROBLEMS_MAX; `problems_untold`:
+    how many came after those. `missing`: what it was to carry and did not bring.
+    """
 
     blocks: int = 0
     new_records: int = 0
     problems: list[str] = field(default_factory=list)
+    problems_untold: int = 0
     missing: dict[Key, RangeSet] = field(default_factory=dict)
 
 
@@ -63,7 +67,6 @@ class Taking:
         self._planned: dict[Key, RangeSet] = {}
         self._brought: dict[Key, RangeSet] = {}
         self._hearsay: list[tuple[str, Lost]] = []
-        self._told: set[str] = set()
         self._whole_list = self._ended = False
         self._taken = Taken()
 
@@ -137,9 +140,12 @@ class Taking:
                 self._brought.setdefault((block.stream, block.origin), RangeSet()).add(block.first, block.end)
 
     def _problem(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
+        if sentence in self._taken.problems:
+            return
+        if len(self._taken.problems) < PROBLEMS_MAX:
             self._taken.problems.append(sentence)
+        else:
+            self._taken.problems_untold += 1
 
     def _outcome(self) -> Taken:
         if not self._whole_list:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import cast
 
 import msgspec
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,11 +28,11 @@ from streams.proof.keys import SigningKey, key_text
 from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.session import Key, Loaded, Terms
-from streams.stick.frames import FrameWriter, Signed, read_frames
+from streams.stick.frames import BODY_BYTES_MAX, MAGIC, FrameWriter, Signed, read_frames
 from streams.stick.messages import Carried, Contents, End, Entry, Gone, Message
 from streams.stick.planning import wanted
 from streams.stick.sealing import OpeningKey, opening_key_from_text, opening_key_text
-from streams.stick.taking import Lost, Taken, Taking
+from streams.stick.taking import PROBLEMS_MAX, Lost, Taken, Taking
 from streams.stick.writing import Written, write
 from streams.words import Origin
 
@@ -262,6 +264,54 @@ def test_neither_side_holds_more_than_a_frame(tmp_path: Path) -> None:
         size_bytes = file.tell()
     assert found == 40
     assert peak_bytes < 12 * len(piece) < size_bytes
+
+
+class Counting(io.BytesIO):
+    """Counts the bytes that are read of it."""
+
+    read_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.read_bytes += len(found)
+        return found
+
+
+def forged_head(number: int, claimed_bytes: int) -> bytes:
+    """A head as anybody can write it: its checksum is right, and it claims so many of the bytes that follow, of another digest."""
+    about = struct.pack(">8s?16sI32s", MAGIC, False, bytes(16), number, bytes(32)) + struct.pack(">I16s", claimed_bytes, bytes(16))
+    return about + struct.pack(">I", xxhash.xxh3_64_intdigest(about) & 0xFFFFFFFF)
+
+
+HEADS, TAIL = 3_000, bytes(1 << 20)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"".join(forged_head(number, len(TAIL)) for number in range(HEADS)) + TAIL,
+        b"".join(forged_head(number, BODY_BYTES_MAX) for number in range(HEADS)) + TAIL,
+        b"".join(forged_head(number, 1) for number in range(HEADS)) + TAIL,
+        MAGIC * HEADS + TAIL,
+    ],
+    ids=["nested bodies", "bodies beyond the end", "a byte each", "the word that heads begin with"],
+)
+def test_forged_heads_cost_what_the_file_is_large(tokyo: FileLog, hostile: bytes) -> None:
+    """Each head claims what follows for its own, up to the file's end: read for each of them it would be 3,000 times the file."""
+    file = Counting(hostile)
+    taken = Taking(Into(tokyo), {KEY.public: terms(TOKYO, SHIP)}, key_text).take(read_frames(file, OPENING))
+    assert file.read_bytes <= 6 * len(hostile)
+    assert taken.problems[0].startswith("bytes 0 to ")
+    assert not taken.blocks
+
+
+def test_of_a_hostile_file_s_problems_the_first_are_told_and_all_counted(ship: FileLog, tokyo: FileLog) -> None:
+    """Whole frames on either side of 3,000 forged heads are taken."""
+    whole = file_of(ship)
+    taken = take(tokyo, whole + b"".join(forged_head(number, 0) for number in range(HEADS)) + whole)
+    assert (taken.blocks, taken.new_records) == (24, 1101)
+    assert len(taken.problems) == PROBLEMS_MAX
+    assert len(taken.problems) + taken.problems_untold == HEADS
 
 
 def test_keys_to_seal_for_are_passed_on_as_text() -> None:
