@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 import urllib.error
 import urllib.request
+import zlib
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
-from streams.link.door import AppendDoor, ReadDoor
+from streams.link.door import APPEND_BYTES_MAX, AppendDoor, ReadDoor
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
@@ -89,6 +92,22 @@ async def test_refusals(tmp_path: Path) -> None:
     await node.stop()
     with pytest.raises(RetryLater):
         await asyncio.to_thread(door.append, [])
+
+
+async def test_a_body_that_unpacks_to_more_than_a_request_takes_is_refused_before_it_is_in_memory(tmp_path: Path) -> None:
+    """A quarter of a gigabyte of zeros is a quarter of a megabyte as gzip has it."""
+    node = await started("hq", tmp_path)
+    packer, mebibyte = zlib.compressobj(wbits=31), bytes(1 << 20)
+    bomb = b"".join(packer.compress(mebibyte) for _ in range(256)) + packer.flush()
+    headers = {"Authorization": "Bearer door-of-hq", "Content-Encoding": "gzip"}
+    tracemalloc.start()
+    async with aiohttp.ClientSession() as http, http.post(f"{node.url}/append", data=bomb, headers=headers) as answer:
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert answer.status == 413
+        assert await answer.json(content_type=None) == {"problem": f"one request takes at most {APPEND_BYTES_MAX} bytes"}
+    assert peak_bytes < 1.5 * APPEND_BYTES_MAX
+    await node.stop()
 
 
 async def test_metrics_and_failures_are_told_in_the_log(tmp_path: Path) -> None:
