@@ -11,6 +11,7 @@ import aiohttp
 from streams.errors import NotAllowed, RetryLater
 from streams.link.certificates import doubt
 from streams.link.metering import Meter
+from streams.link.strangers import no_node
 from streams.link.tls import MEND, TlsFiles, dialling, node_host, why
 from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.policy import LinkClass
@@ -18,7 +19,7 @@ from streams.policy import LinkClass
 NODE_HEADER = "X-Landfall-Node"
 LINK_HEADER = "X-Landfall-Link"
 DIAL_TIMEOUT_S = 15.0
-_REFUSED = (400, 401, 403, 404, 409)
+_REFUSED = (400, 401, 403)
 
 
 class Dialler:
@@ -35,7 +36,7 @@ class Dialler:
 
         `meter`: what allows and counts every byte, in both directions, from the first one on; the link is cut where it does not.
         Raises NotAllowed when it refuses us, with its own sentence, or a certificate is not as it should be; RetryLater when it can not be
-        reached within DIAL_TIMEOUT_S.
+        reached within DIAL_TIMEOUT_S, or what answers is no node.
         """
         http = self._http(meter)
         headers = {NODE_HEADER: self._node, LINK_HEADER: link, **({"Authorization": f"Bearer {token}"} if token else {})}
@@ -52,12 +53,9 @@ class Dialler:
                     server_hostname=shown,
                 )
         except aiohttp.WSServerHandshakeError as problem:
-            if problem.status in _REFUSED:
-                raise NotAllowed(
-                    f"{url} refuses the link: {await self._why(http, url, headers, shown, problem)}",
-                    hint="mend the token or the node's name",
-                ) from None
-            raise RetryLater(f"{url} answers {problem.status}: {problem.message}") from None
+            if problem.status in _REFUSED and (reason := await self._why(http, url, headers, shown)):
+                raise NotAllowed(f"{url} refuses the link: {reason}", hint="mend the token or the node's name") from None
+            raise no_node(url, problem.status) from None
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
             if shown and (reason := why(problem, peer) or self._doubt(problem)):
                 raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND) from None
@@ -82,13 +80,12 @@ class Dialler:
             return None
         return doubt(self._tls, datetime.now(UTC))
 
-    async def _why(
-        self, http: aiohttp.ClientSession, url: str, headers: dict[str, str], shown: str | None, problem: aiohttp.WSServerHandshakeError
-    ) -> str:
-        """The sentence behind a refusal: the upgrade's own answer loses its body, a plain request for the same shows it."""
+    async def _why(self, http: aiohttp.ClientSession, url: str, headers: dict[str, str], shown: str | None) -> str | None:
+        """The sentence behind a node's refusal: the upgrade's own answer loses its body, a plain request for the same shows it. None when
+        it is no node's."""
         try:
             secured, timeout = self._context or True, aiohttp.ClientTimeout(total=5)
             async with http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
                 return str(json.loads(await answer.text())["problem"])
-        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError):
-            return problem.message
+        except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
+            return None

@@ -13,17 +13,21 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
+from streams.link.strangers import no_node
 from streams.log import Append, Appended
 from streams.words import Origin, Position
 
 DOOR_TIMEOUT_S = 30.0
 APPEND_BYTES_MAX = 64 << 20
+REFUSAL_BYTES_MAX = 64 << 10
+_JSON, _LINES = "application/json", "application/x-ndjson"
+Answer = TypeVar("Answer")
 
 
 class WireAppend(msgspec.Struct):
@@ -57,6 +61,31 @@ class WireAdmits(msgspec.Struct):
     gone: list[WireGone]
 
 
+class _Admitted(msgspec.Struct):
+    new_records: int
+
+
+class _Appended(msgspec.Struct):
+    stream: str
+    origin: str
+    first: int
+    count: int
+    repeated: bool
+
+
+class _Streams(msgspec.Struct):
+    streams: list[str]
+
+
+class _Ledger(msgspec.Struct):
+    position: dict[str, int]
+
+
+class _Refusal(msgspec.Struct):
+    problem: str | None = None
+    waits_for: list[str] | None = None
+
+
 class AdmitDoor:
     """Brings blocks from elsewhere to the node whose door is at `url`. What may come from whom is its caller's to know."""
 
@@ -68,8 +97,7 @@ class AdmitDoor:
 
         Raises RetryLater (node away, disk full), NotAllowed (wrong token) or Misuse (a block the log does not take).
         """
-        answer = msgspec.json.decode(self._door.ask("/admit", msgspec.msgpack.encode(WireAdmits(blocks, list(gone)))))
-        return int(answer["new_records"])
+        return self._door.ask("/admit", _Admitted, msgspec.msgpack.encode(WireAdmits(blocks, list(gone)))).new_records
 
 
 class AppendDoor:
@@ -86,12 +114,15 @@ class AppendDoor:
         (node away, disk full), NotAllowed (wrong token) or Misuse (records the log refuses).
         """
         body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
-        answer = msgspec.json.decode(self._door.ask("/append", body))
-        return [Appended(a["stream"], Origin.parse(a["origin"]), a["first"], a["count"], a["repeated"]) for a in answer]
+        answers = self._door.ask("/append", list[_Appended], body)
+        return [Appended(a.stream, Origin.parse(a.origin), a.first, a.count, a.repeated) for a in answers]
 
 
 class ReadDoor:
-    """Reads the log of the node whose door is at `url`, as JSON. Safe from any thread."""
+    """Reads the log of the node whose door is at `url`, as JSON. Safe from any thread.
+
+    Every call raises RetryLater when no node answers there, also when something else does, and NotAllowed for a wrong token.
+    """
 
     def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S, context: ssl.SSLContext | None = None) -> None:
         """`context`: for an `https://` door, `streams.link.tls.trusting`."""
@@ -99,17 +130,18 @@ class ReadDoor:
 
     def health(self) -> dict[str, Any]:
         """The node's own word on how it is. Raises RetryLater while it is not ready."""
-        answer: dict[str, Any] = json.loads(self._door.ask("/healthz"))
+        answer = self._door.ask("/healthz", dict[str, Any])
+        if "node" not in answer:
+            raise no_node(self._door.url, http.client.OK)
         return answer
 
     def streams(self) -> list[str]:
         """The names of all streams of this copy."""
-        names: list[str] = json.loads(self._door.ask("/streams"))["streams"]
-        return names
+        return self._door.ask("/streams", _Streams).streams
 
     def position(self, stream: str) -> Position:
         """The Position of this copy of `stream`."""
-        return Position.from_json(json.loads(self._door.ask(f"/ledger/{stream}"))["position"])
+        return Position.from_json(self._door.ask(f"/ledger/{stream}", _Ledger).position)
 
     def read(self, stream: str, position: Position | None = None, limit: int = 10_000, wait_ms: int = 0) -> Iterator[dict[str, Any]]:
         """Rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body.
@@ -117,16 +149,16 @@ class ReadDoor:
         When there are none it waits for some, at most `wait_ms`. Raises Trimmed when `position` is below this copy's floor.
         """
         query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit), "wait_ms": str(wait_ms)}
-        yield from _lines(self._door.ask(f"/read/{stream}?{urllib.parse.urlencode(query)}", wait_s=wait_ms / 1000))
+        yield from self._door.rows(f"/read/{stream}?{urllib.parse.urlencode(query)}", wait_s=wait_ms / 1000)
 
     def latest(self, stream: str, topic: str) -> Iterator[dict[str, Any]]:
         """The last row of `topic` at each origin of `stream` that has one."""
-        yield from _lines(self._door.ask(f"/latest/{stream}?{urllib.parse.urlencode({'topic': topic})}"))
+        yield from self._door.rows(f"/latest/{stream}?{urllib.parse.urlencode({'topic': topic})}")
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[dict[str, Any]]:
         """Every row of one topic with since <= order time < until (UTC ms), in one order over all streams."""
         query = {name: str(value) for name, value in (("since_at_ms", since_at_ms), ("until_at_ms", until_at_ms)) if value is not None}
-        yield from _lines(self._door.ask(f"/history/{urllib.parse.quote(topic, safe='')}?{urllib.parse.urlencode(query)}"))
+        yield from self._door.rows(f"/history/{urllib.parse.quote(topic, safe='')}?{urllib.parse.urlencode(query)}")
 
 
 def wire_append(append: Append) -> WireAppend:
@@ -143,9 +175,11 @@ def to_ipc(records: pa.RecordBatch) -> bytes:
     return whole
 
 
-def _lines(body: bytes) -> Iterator[dict[str, Any]]:
-    for line in body.splitlines():
-        yield json.loads(line)
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A node sends nobody elsewhere, and the token is for it alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,27 +189,42 @@ class _Asking:
     timeout_s: float
     context: ssl.SSLContext | None
 
-    def ask(self, path: str, body: bytes | None = None, wait_s: float = 0.0) -> bytes:
-        """The door's answer; it may take `wait_s` longer than others."""
+    def ask(self, path: str, form: type[Answer], body: bytes | None = None) -> Answer:
+        """The door's answer, JSON of this form."""
+        try:
+            return msgspec.json.decode(self._answer(path, _JSON, body), type=form)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise no_node(self.url, http.client.OK) from None
+
+    def rows(self, path: str, wait_s: float = 0.0) -> Iterator[dict[str, Any]]:
+        """The door's answer, a JSON object a line; it may take `wait_s` longer than others."""
+        for line in self._answer(path, _LINES, wait_s=wait_s).splitlines():
+            yield json.loads(line)
+
+    def _answer(self, path: str, kind: str, body: bytes | None = None, wait_s: float = 0.0) -> bytes:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/msgpack"}
         request = urllib.request.Request(self.url + path, data=body, headers=headers)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.context))
+        handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.context), _NoRedirects()
         try:
-            with opener.open(request, timeout=self.timeout_s + wait_s) as answer:
+            with urllib.request.build_opener(*handlers).open(request, timeout=self.timeout_s + wait_s) as answer:
+                if answer.headers.get_content_type() != kind:
+                    raise no_node(self.url, answer.status)
                 whole: bytes = answer.read()
                 return whole
         except urllib.error.HTTPError as problem:
-            raise _refusal(problem) from None
+            with problem:
+                raise self._refusal(problem) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
             raise RetryLater(
                 f"the node at {self.url} can not be reached: {problem}", hint="the same call again is safe with producer and sequence"
             ) from None
 
-
-def _refusal(problem: urllib.error.HTTPError) -> LandfallError:
-    kinds: dict[int, type[LandfallError]] = {400: Misuse, 401: NotAllowed, 403: NotAllowed, 404: Misuse, 410: Trimmed, 413: Misuse}
-    try:
-        sentence = str(json.loads(problem.read())["problem"])
-    except (ValueError, KeyError, TypeError):
-        sentence = f"{problem.code} {problem.reason}"
-    return kinds.get(problem.code, RetryLater)(sentence)
+    def _refusal(self, problem: urllib.error.HTTPError) -> LandfallError:
+        kinds: dict[int, type[LandfallError]] = {400: Misuse, 401: NotAllowed, 403: NotAllowed, 410: Trimmed, 413: Misuse}
+        try:
+            told = msgspec.json.decode(problem.read(REFUSAL_BYTES_MAX), type=_Refusal)
+        except (msgspec.MsgspecError, UnicodeDecodeError, http.client.HTTPException, OSError):
+            told = _Refusal()
+        if told.waits_for:
+            return RetryLater(f"the node at {self.url} waits for {', '.join(told.waits_for)}")
+        return kinds.get(problem.code, RetryLater)(told.problem) if told.problem else no_node(self.url, problem.code)

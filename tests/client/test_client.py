@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 
 import landfall
 from streams.errors import Misuse, NotAllowed, RetryLater, Trimmed
+from streams.link.door import AdmitDoor, ReadDoor
 from streams.log import Append
 from streams.words import Position
+from tests.landfall.answering import answering
 from tests.node.fleet import SINCE_AT_MS, Station, readings, started, stations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,6 +160,47 @@ def test_what_can_not_be_asked_is_said_at_once(one: Station) -> None:
 def test_nobody_at_home_is_told_after_a_while() -> None:
     with pytest.raises(RetryLater, match=r"no node answers: the node at http://127\.0\.0\.1:1 can not be reached"):
         landfall.connect([landfall.NodeDoor("http://127.0.0.1:1", "x")], patience_s=0.1).history(NUMBER)
+
+
+PORTAL = b"<html>Accept our terms to go on</html>"
+STRANGERS = [
+    (200, PORTAL, "text/html"),
+    (200, b"", "text/plain"),
+    (200, b"", "application/json"),
+    (200, b'{"hello": 1}', "application/json"),
+    (200, b"\xff\xfe", "application/json"),
+    (204, b"", "text/html"),
+    (401, PORTAL, "text/html"),
+    (404, b"404: Not Found", "text/plain"),
+    (404, b'{"detail": "Not Found"}', "application/json"),
+    (400, b"[]", "application/json"),
+    (502, b"", "text/html"),
+]
+
+
+def test_at_whatever_stands_in_a_node_s_place_a_program_goes_on_at_the_next(one: Station) -> None:
+    one.writer.append([readings(0, 10)])
+    for status, body, kind in STRANGERS:
+        with answering(status, body, kind) as port:
+            stranger = landfall.NodeDoor(f"http://127.0.0.1:{port}", "door-of-hq")
+            assert len(landfall.connect([stranger, door(one)]).history(NUMBER)) == 10
+            with landfall.connect([stranger, door(one)]).follow("containers", consumer=f"pager-{port}") as follower:
+                assert next(follower)["offset"] == 0
+            with landfall.connect([stranger, door(one)]).follow("containers", consumer=f"pager-{port}") as follower:
+                follower.commit()
+            assert positions(one, f"client/pager-{port}") == [Position()]
+            told = rf"{stranger.url} does not answer as a node \(HTTP {status}\) \(look what stands at"
+            with pytest.raises(RetryLater, match=told):
+                list(landfall.connect([stranger], patience_s=0.1).read("containers"))
+            reader, admit = ReadDoor(stranger.url, "x"), AdmitDoor(stranger.url, "x")
+            for ask in (reader.health, reader.streams, partial(reader.position, "containers"), partial(admit.admit, [])):
+                with pytest.raises(RetryLater, match=told):
+                    ask()
+
+
+def test_nobody_is_sent_elsewhere_with_the_token(one: Station) -> None:
+    with answering(302, b"", location=f"{one.url}/streams") as port, pytest.raises(RetryLater, match=r"as a node \(HTTP 302\)"):
+        ReadDoor(f"http://127.0.0.1:{port}", "door-of-hq").streams()
 
 
 async def test_what_every_node_has_dropped_is_told(tmp_path: Path) -> None:

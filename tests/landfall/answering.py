@@ -9,14 +9,16 @@ from threading import Thread
 
 
 @contextmanager
-def answering(status: int, body: bytes, kind: str = "text/html") -> Iterator[int]:
-    """The port of a server whose every answer is this."""
+def answering(status: int, body: bytes, kind: str = "text/html", location: str | None = None) -> Iterator[int]:
+    """The port of a server whose every answer is this, with `location` as where else to ask."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.send_response(status)
             self.send_header("Content-Type", kind)
+            if location is not None:
+                self.send_header("Location", location)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

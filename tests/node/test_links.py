@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from bench.proxy import Proxy
-from streams.errors import NotAllowed
+from streams.errors import NotAllowed, RetryLater
 from streams.link.dialling import Dialler
 from streams.log import Append
 from streams.node import links
 from streams.node.links import BACKOFF_FIRST_S, SOON_S, longer_backoff_s
 from streams.policy import LinkClass
 from streams.records import Record, to_batch
+from tests.landfall.answering import answering
 from tests.node.fleet import address, readings, started, until
 
 
@@ -69,6 +70,22 @@ async def test_a_stranger_is_refused_in_a_sentence(tmp_path: Path, node: str, to
         await dialler.dial(hq.url, "singapore", token, "lan")
     await dialler.close()
     await hq.stop()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, b"<html>Accept our terms</html>"), (302, b""), (401, b"<html>"), (404, b"404"), (502, b"")]
+)
+async def test_what_is_no_node_is_told_as_such_and_dialled_again(tmp_path: Path, status: int, body: bytes) -> None:
+    """What a ship finds at a port's address may be the sign-in page of its network: neither token nor name need mending."""
+    ship, dialler = await started("ship-a", tmp_path), Dialler("ship-a")
+    with answering(status, body) as port:
+        url = f"http://127.0.0.1:{port}"
+        with pytest.raises(RetryLater, match=rf"{url} does not answer as a node \(HTTP {status}\) \(look what stands at"):
+            await dialler.dial(url, "tokyo", "token-of-ship-a", "port")
+        ship.link([address("ship-a", "tokyo", url, "port")])
+        await until(lambda: ship.metrics.body(0, 0)["counts"].get("link.tokyo.dial_failed", 0) >= 2)
+    await dialler.close()
+    await ship.stop()
 
 
 async def test_back_off_ends_the_moment_a_link_comes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
