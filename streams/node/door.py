@@ -130,7 +130,7 @@ class Door:
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
         links = self._node.links
-        peer = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request))
+        peer = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request), request.remote or "")
         link = _link_class(request.headers.get(LINK_HEADER, "lan"))
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return _problem(400, "this is the door of the sync session: it wants a WebSocket")

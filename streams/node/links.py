@@ -25,6 +25,7 @@ from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.traffic import Traffic
+from streams.node.unproven import Unproven
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
@@ -79,7 +80,7 @@ class Links:
         self._store = store
         self._clock = clock
         self._metrics = metrics
-        self._report = report
+        self._report, self._unproven = report, Unproven(clock, report)
         self._jitter = jitter or random.Random()
         self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
         self._known = {peer.node: peer for peer in settings.known}
@@ -189,10 +190,10 @@ class Links:
         """Per class of link that was up since this node started: bytes each way, and what they cost."""
         return self._traffic.status(one.passed() for one in self._served)
 
-    def who(self, node: str, certified: str | None, token: str) -> KnownPeer:
-        """The known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`.
+    def who(self, node: str, certified: str | None, token: str, host: str) -> KnownPeer:
+        """The known peer that comes as `node` from `host`: with a certificate of `certified`, which counts alone, or else with `token`.
 
-        Raises NotAllowed with a sentence it can show its operator.
+        Raises NotAllowed with a sentence it can show its operator; who comes in a known peer's name is named in `exceptions`.
         """
         peer = self._known.get(node)
         expected = peer.token.get_secret_value() if peer and peer.token else ""
@@ -202,6 +203,8 @@ class Links:
             proven, wrong = certified == node, f"shows the certificate of '{certified}'"
         if peer is None or not proven:
             self._metrics.count("links_refused")
+            if peer is not None:
+                self._unproven.refused(node, wrong, host)
             raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or {wrong}")
         if self._turned_away(node):
             self._metrics.count("links_refused")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from streams.block import digest
@@ -16,10 +17,11 @@ from streams.link.dialling import Dialler
 from streams.link.wire import Wire
 from streams.log import Append
 from streams.node.node import Node
+from streams.node.unproven import TOLD_EVERY_S
 from streams.records import Record, to_batch
 from streams.session import messages as m
 from streams.words import Origin, Position
-from tests.node.fleet import ROLES, address, readings, started, until
+from tests.node.fleet import ROLES, Calendar, address, readings, started, until
 from tests.streams.logkit import rows, stamped
 
 ENDLESS = (1 << 63) - 1
@@ -249,6 +251,40 @@ async def test_who_sends_byte_by_byte_holds_up_nobody(tmp_path: Path) -> None:
         await until(lambda: held(hq, "containers", origin) == 2000)
         await liar.say(m.Fragment(1, b"x"))
         assert "tokyo" in hq.links.status()
+
+
+class Later(Calendar):
+    """Seconds run on, and can be moved ahead."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+async def test_who_comes_in_a_known_name_with_a_wrong_token_is_named_once_in_a_while(tmp_path: Path) -> None:
+    """A flood of them fills nothing, and names that strangers make up are told nowhere."""
+    clock = Later(1_777_593_600_000)
+    hq = await started("hq", tmp_path, clock)
+
+    def named_so() -> list[tuple[Any, ...]]:
+        return [(b["peer"], b["problem"], b["address"], b["untold_since_last"]) for b in told(hq) if "known node's name" in b["reason"]]
+
+    async def knock(name: str, times: int) -> None:
+        async with aiohttp.ClientSession(headers={"X-Landfall-Node": name, "Authorization": "Bearer wrong"}) as http:
+            for _ in range(times):
+                async with http.get(f"{hq.url}/sync") as answer:
+                    assert answer.status == 403
+
+    for name in ("tokyo", "ship-a", *(f"stranger-{n}" for n in range(20))):
+        await knock(name, 30)
+    first = [("tokyo", "shows a wrong token", "127.0.0.1", 0), ("ship-a", "shows a wrong token", "127.0.0.1", 0)]
+    await until(lambda: named_so() == first)
+    assert hq.metrics.body(0, 0)["counts"]["links_refused"] == 22 * 30
+    clock.ahead_s = TOLD_EVERY_S
+    await knock("tokyo", 2)
+    await until(lambda: named_so() == [*first, ("tokyo", "shows a wrong token", "127.0.0.1", 29)])
+    await hq.stop()
 
 
 async def _replayed(source: list[bytes], hq: Node) -> None:
