@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -19,13 +23,42 @@ LOOK_EVERY_S = 0.25
 OPEN_FILES = 65_536
 
 
+class _Gate(socket.socket):
+    """A listening socket. Its keeper hears of who comes when they come: others hear once TLS's handshake is done, or never."""
+
+    def __init__(self, came: Callable[[socket.socket], None], family: int) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self._came = came
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        accepted, peer = super().accept()
+        self._came(accepted)
+        return accepted, peer
+
+
 class Doorkeeper:
-    """For the event loop of one node. `asked` is a middleware of its application; `keep` looks after the connections of its server."""
+    """For the event loop of one node. `asked` is a middleware of its application; `keep` looks after who comes through its `gates`."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._known: set[object] = set()
-        self._came_s: dict[object, float] = {}
+        self._strangers: dict[int, tuple[socket.socket, float]] = {}  # by file number, who came first standing first
+
+    async def gates(self, host: str, port: int) -> list[socket.socket]:
+        """Sockets that have `port` at all addresses of `host`, for somebody to listen at. Raises OSError or UnicodeError."""
+        loop, gates = asyncio.get_running_loop(), list[socket.socket]()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                gates.append(gate := _Gate(self._came, family))
+                gate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    gate.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                gate.bind(address)
+        except OSError:
+            for bound in gates:
+                bound.close()
+            raise
+        return gates
 
     @property
     def asked(self) -> Middleware:
@@ -33,28 +66,32 @@ class Doorkeeper:
 
         @web.middleware
         async def asked(request: web.Request, handler: Handler) -> web.StreamResponse:
-            self._known.add(request.protocol)
+            if request.transport is not None:
+                self._strangers.pop(request.transport.get_extra_info("socket").fileno(), None)
             return await handler(request)
 
         return asked
 
-    async def keep(self, server: web.Server) -> None:
+    async def keep(self) -> None:
         """Until cancelled."""
         while True:
-            self.look(server)
+            self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def look(self, server: web.Server) -> int:
+    def look(self) -> int:
         """Let go of strangers that have waited too long, or are too many; how many there were."""
-        there, now_s = server.connections, self._now_s()
-        self._known.intersection_update(there)
-        strangers = [one for one in there if one not in self._known]
-        self._came_s = {one: self._came_s.get(one, now_s) for one in strangers}
-        late = [one for one in strangers if now_s - self._came_s[one] > ASKS_WITHIN_S]
-        crowd = sorted(strangers, key=self._came_s.__getitem__)[: max(0, len(strangers) - STRANGERS_MAX)]
-        for one in dict.fromkeys([*late, *crowd]):
-            one.force_close()
-        return len(set(late) | set(crowd))
+        now_s = self._now_s()
+        self._strangers = {number: told for number, told in self._strangers.items() if told[0].fileno() == number}
+        late = sum(now_s - came_s > ASKS_WITHIN_S for _, came_s in self._strangers.values())
+        let_go = max(late, len(self._strangers) - STRANGERS_MAX)
+        for one, _ in islice(self._strangers.values(), let_go):
+            with suppress(OSError):  # they have gone by themselves
+                one.shutdown(socket.SHUT_RDWR)
+        return let_go
+
+    def _came(self, stranger: socket.socket) -> None:
+        self._strangers.pop(number := stranger.fileno(), None)
+        self._strangers[number] = stranger, self._now_s()
 
 
 def open_many_files() -> None:

@@ -193,14 +193,15 @@ class Node:
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX)
         await self._runner.setup()
         with listening(f"the door of '{settings.node}'", settings.host, settings.port):
-            await web.TCPSite(self._runner, settings.host, settings.port).start()
+            for gate in await self._doorkeeper.gates(settings.host, settings.port):
+                await web.SockSite(self._runner, gate).start()
         if tls := settings.tls:
             context = serving(tls.files())
             with listening(f"the TLS door of '{settings.node}'", tls.host, tls.port):
-                await web.TCPSite(self._runner, tls.host, tls.port, ssl_context=context).start()
+                for gate in await self._doorkeeper.gates(tls.host, tls.port):
+                    await web.SockSite(self._runner, gate, ssl_context=context).start()
         self._teller.appending(self.append)
-        if self._runner.server is not None:
-            self._begin("doorkeeper", partial(self._doorkeeper.keep, self._runner.server))
+        self._begin("doorkeeper", self._doorkeeper.keep)
         self._begin("store", store.run)
         self._begin("links", self.links.run)
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,10 +20,14 @@ from streams.link.certificates import Made, make_node
 from streams.link.dialling import Dialler
 from streams.link.tls import TlsFiles, trusting
 from streams.log import Append
+from streams.node import doorkeeper
 from streams.node.node import Node
 from streams.node.settings import NodeSettings, PeerAddress, TlsSettings
 from streams.records import Record, to_batch
 from tests.node.fleet import address, readings, settings, until
+
+HELLO = bytes.fromhex("1603010200010001fc0303")
+"""How a handshake begins; some 500 bytes more belong to its first message."""
 
 
 def run(*words: str) -> None:
@@ -171,6 +176,58 @@ async def test_a_reader_elsewhere_needs_the_token_over_tls(tmp_path: Path, certs
     assert await asyncio.to_thread(ask, "door-of-hq") == 200
     assert await asyncio.to_thread(ask, "") == 401
     await hq.stop()
+
+
+async def stalled(node: Node, said: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Somebody at the TLS door who says no more than this."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(node.tls_url.rpartition(":")[2]))
+    writer.write(said)
+    return reader, writer
+
+
+async def hung_up(reader: asyncio.StreamReader) -> None:
+    """asyncio itself waits for a minute."""
+    with suppress(ConnectionResetError):
+        async with asyncio.timeout(30):
+            await reader.read()
+
+
+async def test_who_does_not_end_the_handshake_is_let_go(tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like who asks nothing once it is done; and who has asked may ask again."""
+    monkeypatch.setattr(doorkeeper, "ASKS_WITHIN_S", 1.0)
+    hq, context = await node_of(secured("hq", tmp_path, certs)), trusting(certs / "authority.pem")
+    port = int(hq.tls_url.rpartition(":")[2])
+    asked, silent = [await asyncio.open_connection("127.0.0.1", port, ssl=context) for _ in range(2)]
+    asked[1].write(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n")
+    assert await asked[0].readuntil(b"}")
+    halves = [await stalled(hq, said) for said in (b"", HELLO[:3], HELLO)]
+    for reader, _ in (silent, *halves):
+        await hung_up(reader)
+    asked[1].write(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n")
+    assert b"200 OK" in await asked[0].readuntil(b"}")
+    for _, writer in (asked, silent, *halves):
+        writer.close()
+    await hq.stop()
+
+
+async def test_of_many_that_do_not_end_the_handshake_the_longest_there_make_room(
+    tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorkeeper, "ASKS_WITHIN_S", 3_600.0)
+    monkeypatch.setattr(doorkeeper, "STRANGERS_MAX", 20)
+    hq = await node_of(secured("hq", tmp_path, certs))
+    crowd = [await stalled(hq, HELLO[:3]) for _ in range(30)]
+    for reader, _ in crowd[:10]:
+        await hung_up(reader)
+    await until(lambda: hq._doorkeeper.look() == 0)
+    assert not any(reader.at_eof() for reader, _ in crowd[10:])
+    tokyo = await node_of(secured("tokyo", tmp_path, certs))
+    tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
+    await until(lambda: "tokyo" in hq.links.status())
+    for _, writer in crowd:
+        writer.close()
+    for node in (tokyo, hq):
+        await node.stop()
 
 
 def test_settings_that_can_not_prove_who_they_are_are_refused(tmp_path: Path, certs: Path) -> None:
