@@ -11,7 +11,7 @@ from pathlib import Path
 from streams.errors import Corrupt
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
-from streams.logs.segments import file_path, read_span
+from streams.logs.segments import Unreadable, file_path, read_span
 
 ASIDE = "aside"
 _TAKEN_ANEW = "what follows in it is taken from the log's own files"
@@ -33,7 +33,7 @@ class Aside:
 
     def __call__(self, damage: Damage) -> None:
         """Keep the bytes of `damage`, where there is room, then tell of it."""
-        with suppress(OSError, Corrupt):  # the bytes are for people: nothing depends on them
+        with suppress(OSError, Corrupt, Unreadable):  # the bytes are for people: nothing depends on them
             self._keep(damage)
         self.tell(damage)
 

@@ -16,6 +16,10 @@ SEGMENTS, MERGED = "segments", "merged"
 _NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([0-9]{10})\.merged")}
 
 
+class Unreadable(RetryLater):
+    """The disk does not give what was kept: a bad sector, a lost right, too many files open. Nothing says that the bytes are damaged."""
+
+
 def file_path(log: Path, number: int) -> Path:
     """A file of the log in folder `log`: 1, 2, … are its segments, -1, -2, … its merged files."""
     return log / SEGMENTS / f"{number:010}.segment" if number > 0 else log / MERGED / f"{-number:010}.merged"
@@ -42,14 +46,21 @@ class OpenFile:
         self._number, self._descriptor = 0, -1
 
     def span(self, number: int, at: int, length: int) -> bytes:
-        """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed."""
-        if number != self._number:
-            self.close()
-            self._descriptor = os.open(file_path(self._log, number), os.O_RDONLY | os.O_CLOEXEC)
-            self._number = number
-        data = os.pread(self._descriptor, length, at)
+        """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
+        path = file_path(self._log, number)
+        try:
+            if number != self._number:
+                self.close()
+                self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._number = number
+            data = os.pread(self._descriptor, length, at)
+        except FileNotFoundError:
+            raise
+        except OSError as problem:
+            told = f"{path.name} can not be read: {problem.strerror}"
+            raise Unreadable(told, hint="look at the disk's health, and whose file it is") from problem
         if len(data) != length:
-            raise Corrupt(f"{file_path(self._log, number).name} ends before byte {at + length}")
+            raise Corrupt(f"{path.name} ends before byte {at + length}")
         return data
 
     def close(self) -> None:
@@ -60,7 +71,7 @@ class OpenFile:
 
 
 def read_span(log: Path, number: int, at: int, length: int) -> bytes:
-    """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed."""
+    """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
     with closing(OpenFile(log)) as file:
         return file.span(number, at, length)
 

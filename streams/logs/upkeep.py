@@ -82,9 +82,14 @@ class FileUpkeep:
         self._checkpointed = parts.writer.book.commit
 
     def step(self) -> bool:
-        """One bounded piece of work, on one core; returns whether there is more. Raises RetryLater when the disk is full."""
+        """One bounded piece of work, on one core; returns whether there is more. Raises RetryLater when the disk is full, or fails; what
+        was planned beside that is done by the next steps.
+        """
         with self._lock, one_core(partial(self._parts.quiet.wait, GIVES_WAY_S)):
-            return self._parts.with_index(self._step)
+            try:
+                return self._parts.with_index(self._step)
+            except OSError as problem:
+                raise disk_refused(problem) from problem
 
     def close(self) -> None:
         """Release the files."""

@@ -12,6 +12,7 @@ from streams.definitions import Definition, Definitions, is_home, stream_of, ter
 from streams.derived import DERIVED, parent_of
 from streams.errors import LandfallError, RetryLater
 from streams.log import Append, Log
+from streams.logs.segments import Unreadable
 from streams.metrics import Metrics
 from streams.node.links import Links
 from streams.node.reserve import Reserve
@@ -79,6 +80,8 @@ class Retaining:
         ):
             try:
                 step()
+            except Unreadable as problem:  # no room helps
+                self._tell_problem("retention could not do its work", str(problem))
             except RetryLater as full:
                 if not self._reserve.spend():
                     self._tell_problem("the disk is full, and the reserve is spent", str(full))

@@ -13,19 +13,22 @@ from streams.metrics import Metrics
 REST_SHARE = 8.0
 REST_S_MIN = 0.02
 IDLE_S = 5.0
-"""How long to wait where there was nothing to do, or no room to do it."""
+"""How long to wait where there was nothing to do, or the disk did not let it."""
 
 
 async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None]) -> None:
-    """Runs as long as the node. A full disk is reported once, and tried again."""
+    """Runs as long as the node. A disk that is full or fails is counted (`upkeep_refused`), reported once until nothing is left to do, and
+    tried again.
+    """
     loop = asyncio.get_running_loop()
     refused = False
     while True:
         started_s = loop.time()
         try:
             more = await asyncio.to_thread(_step, upkeep)
-            refused = False
+            refused = refused and more
         except RetryLater as problem:
+            metrics.count("upkeep_refused")
             if not refused:
                 report("the log's upkeep was refused by the disk", "tried again", problem=str(problem))
             more, refused = False, True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from streams.errors import LandfallError
@@ -64,23 +64,28 @@ class Rounds:
                     yield stream, origin, span
 
 
-async def keep_verifying(log: LogReader, metrics: Metrics) -> None:
-    """Runs as long as the node. Metrics count `verified_bytes` and `verified_rounds`."""
+async def keep_verifying(log: LogReader, metrics: Metrics, report: Callable[..., None]) -> None:
+    """Runs as long as the node. Metrics count `verified_bytes`, `verified_rounds` and `verifying_interrupted`; what can not be read is
+    reported once until a round has ended.
+    """
     loop, rounds = asyncio.get_running_loop(), Rounds(log)
-    began_s, rest_s = loop.time(), REST_S_MIN
+    began_s, rest_s, refused = loop.time(), REST_S_MIN, False
     while True:
         await asyncio.sleep(rest_s)
         started_s = loop.time()
         try:
             read = await asyncio.to_thread(rounds.piece)
-        except LandfallError:
+        except LandfallError as problem:
             metrics.count("verifying_interrupted")
-            rest_s = AGAIN_S
+            if not refused:
+                report("the log could not be read to verify it", "tried again", problem=str(problem))
+            rest_s, refused = AGAIN_S, True
             continue
         metrics.count("verified_bytes", read.bytes_)
         now_s = loop.time()
         rest_s = max(REST_S_MIN, REST_SHARE * (now_s - started_s))
         if read.round_ended:
             metrics.count("verified_rounds")
+            refused = False
             rest_s = max(rest_s, began_s + ROUND_S_MIN - now_s)
             began_s = now_s + rest_s

@@ -1,4 +1,4 @@
-"""Goal: a running node merges its small blocks by itself, and nothing of its records changes by it."""
+"""Goal: a running node merges its small blocks by itself, and nothing of its records changes by it; a failing disk does not end it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from streams.logs.levels import LEVELS
+from streams.logs.segments import file_path
+from streams.node.node import Node
+from streams.words import Position
 from tests.node.fleet import readings, started, until
 
 
@@ -20,3 +23,47 @@ async def test_a_node_merges_what_comes_in_small_commits(tmp_path: Path, monkeyp
     await until(lambda: sum(1 for _ in ship.log.spans("containers", ship.log.origin)) < pieces)
     assert ship.log.history("MSKU1234565").rows.equals(before)
     await ship.stop()
+
+
+async def test_files_that_can_not_be_read_end_no_background_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder is in the place of the first segment: it opens, and no byte of it is read. Appending goes on, and all when it is back."""
+    monkeypatch.setattr("streams.node.upkeep.IDLE_S", 0.01)
+    monkeypatch.setattr("streams.node.proving.SIGNED_EVERY_S", 0.05)
+    monkeypatch.setattr("streams.node.verifying.REST_S_MIN", 0.01)
+    monkeypatch.setattr("streams.node.verifying.AGAIN_S", 0.01)
+    monkeypatch.setattr("streams.node.verifying.ROUND_S_MIN", 0.01)
+    ship = await started("ship-a", tmp_path)
+    await ship.append([readings(0, 10)])
+    path = file_path(tmp_path / "ship-a" / "log", 1)
+    path.rename(aside := tmp_path / "aside")
+    path.mkdir()
+    pieces = LEVELS[0].pieces
+    for commit in range(1, pieces):
+        await ship.append([readings(10 * commit, 10)])
+    await until(lambda: min(count(ship, "upkeep_refused"), count(ship, "verifying_interrupted")) >= 5)
+    await until(lambda: "what is due could not be signed" in caplog.text)
+    await ship.append([readings(10 * pieces, 10)])
+    assert sum(1 for _ in ship.log.spans("containers", ship.log.origin)) == pieces + 1
+    path.rmdir()
+    aside.rename(path)
+    await until(lambda: sum(1 for _ in ship.log.spans("containers", ship.log.origin)) < pieces)
+    assert ship.log.history("MSKU1234565").rows.num_rows == 10 * (pieces + 1)
+    verified = count(ship, "verified_rounds")
+    await until(lambda: count(ship, "verified_rounds") > verified)
+    for reason in ("the log's upkeep was refused by the disk", "the log could not be read to verify it"):
+        [problem] = reasons(ship, reason)
+        assert "0000000001.segment can not be read: Is a directory" in problem
+    await ship.stop()
+
+
+def count(node: Node, name: str) -> int:
+    found: int = node.metrics.body(0, 0)["counts"].get(name, 0)
+    return found
+
+
+def reasons(node: Node, reason: str) -> list[str]:
+    """The problems that `exceptions` tell for this reason."""
+    bodies = [row.record.body or {} for batch in node.log.read("exceptions", Position()) for row in batch.rows()]
+    return [str(body["problem"]) for body in bodies if body["reason"] == reason]

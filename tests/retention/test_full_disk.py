@@ -49,21 +49,25 @@ def test_the_reserve_is_taken_up_given_back_and_taken_up_again(tmp_path: Path) -
     assert not (tmp_path / "huge").exists()
 
 
-def test_a_full_disk_is_cleaned_up_with_the_reserve(tmp_path: Path) -> None:
-    disk = FullUntilTheReserveIsSpent(tmp_path / "reserve")
-    log = ship_log(tmp_path, 3, FileLogOptions(disk=disk))
-    told: list[str] = []
+def retaining_in(folder: Path, told: list[str]) -> Retaining:
+    """A ship's whose disk budget is spent; what it reports is `told`."""
     settings = NodeSettings(
         node="ship-a",
         role="ship",
         identity="9321483",
-        folder=tmp_path,
+        folder=folder,
         token=SecretStr("door"),
         disk_budget_bytes=1,
         reserve_bytes=RESERVE_BYTES,
     )
-    clock = StillClock(NOW_MS)
-    retaining = Retaining(settings, Definitions(), clock, Metrics("test"), lambda reason, outcome: told.append(reason))
+    return Retaining(settings, Definitions(), StillClock(NOW_MS), Metrics("test"), lambda reason, outcome: told.append(reason))
+
+
+def test_a_full_disk_is_cleaned_up_with_the_reserve(tmp_path: Path) -> None:
+    disk = FullUntilTheReserveIsSpent(tmp_path / "reserve")
+    log = ship_log(tmp_path, 3, FileLogOptions(disk=disk))
+    told: list[str] = []
+    retaining = retaining_in(tmp_path, told)
     spending = Spending(log, Definitions(), none_ashore, no_excursions)
     assert Reserve(tmp_path / "reserve", RESERVE_BYTES).fill()
     disk.is_full = True
@@ -75,4 +79,24 @@ def test_a_full_disk_is_cleaned_up_with_the_reserve(tmp_path: Path) -> None:
     disk.is_full = False
     log.append([Append("containers", readings(3 * RUN, 1))])
     assert log.ledger("containers")[log.origin].held == RangeSet([(3 * RUN, 3 * RUN + 1)])
+    log.close()
+
+
+def test_a_disk_that_can_not_be_read_is_not_taken_for_a_full_one(tmp_path: Path) -> None:
+    """Told once; the reserve stays, and what is there. Thinning goes on when it can be read again."""
+    log, told = ship_log(tmp_path, 3), list[str]()
+    retaining, spending = retaining_in(tmp_path, told), Spending(log, Definitions(), none_ashore, no_excursions)
+    assert Reserve(tmp_path / "reserve", RESERVE_BYTES).fill()
+    [segment] = tmp_path.rglob("*.segment")
+    segment.rename(aside := tmp_path / "aside")
+    segment.mkdir()  # it opens, and no byte of it can be read
+    for _ in range(2):
+        retaining.round(log, {}, spending)
+    assert told == ["retention could not do its work"]
+    assert (tmp_path / "reserve").exists()
+    assert not log.ledger("containers")[log.origin].gone
+    segment.rmdir()
+    aside.rename(segment)
+    retaining.round(log, {}, spending)
+    assert log.ledger("containers")[log.origin].gone["thinned"].first() == 0
     log.close()
