@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from landfall.client import Client, Follower, NodeDoor, connect
+    from streams.patience import Standing
 
-__all__ = ["Client", "Follower", "NodeDoor", "connect"]
+__all__ = ["Client", "Follower", "NodeDoor", "Standing", "connect"]
 
 
 def __getattr__(name: str) -> Any:

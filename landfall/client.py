@@ -16,13 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from streams.consumers import CONSUMERS
+from streams.consumers import CONSUMERS, EXCEPTIONS, skipped_told, standing_append
 from streams.errors import Misuse, RetryLater, Trimmed
-from streams.link.door import AppendDoor, ReadDoor
+from streams.link.door import AppendDoor, Followed, ReadDoor
 from streams.link.tls import trusting
 from streams.log import Append
+from streams.patience import Standing, newly_skipped
+from streams.ranges import RangeSet
 from streams.records import Record, to_batch
-from streams.words import Position, check_stream
+from streams.words import Origin, Position, check_stream
 
 TIMEOUT_S = 10.0
 PATIENCE_S = 30.0
@@ -77,47 +79,53 @@ class Client:
         `signals`, `body`. Raises RetryLater when no node answers in time, Trimmed when `position` is below what any copy keeps,
         NotAllowed for a wrong token.
         """
-        place = _Place(position or Position())
-        while rows := self._nodes.asked(lambda doors: list(doors.read.read(stream, place.position(), ROWS_MAX))):
-            yield from filter(place.passes, rows)
+        reached = (position or Position()).to_json()
+        while rows := self._nodes.asked(lambda doors: list(doors.read.read(stream, Position.from_json(reached), ROWS_MAX))):
+            for row in rows:
+                reached[row["origin"]] = row["offset"] + 1
+                yield row
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> list[dict[str, Any]]:
         """Every record of one container or ship with since <= order time < until (UTC ms), merged over all streams. Raises as `read`."""
         return self._nodes.asked(lambda doors: list(doors.read.history(topic, since_at_ms, until_at_ms)))
 
-    def follow(self, stream: str, consumer: str | None = None, position: Position | None = None) -> Follower:
-        """All of `stream` that is there and all that comes: from `position`, or from where `consumer` last committed, or from the start.
+    def follow(self, stream: str, consumer: str | None = None, standing: Standing | None = None) -> Follower:
+        """All of `stream` that is there and all that comes: from `standing`, or from where `consumer` last committed, or from the start.
 
-        A consumer's Position is looked up at every node that answers, and the furthest counts. Raises RetryLater when none does, Misuse
-        when the name is known as a consumer of another stream, or both are given.
+        Where a consumer stands is looked up at every node that answers, and what any of them knows to be dealt with is. Raises RetryLater
+        when none does, Misuse when the name is known as a consumer of another stream, or both are given.
         """
         check_stream(stream)
         if consumer is None:
-            return Follower(self._nodes, stream, None, position or Position())
-        if position is not None:
-            raise Misuse("a named consumer stands where it last committed", hint="give either a consumer or a position")
+            return Follower(self._nodes, stream, None, standing or Standing())
+        if standing is not None:
+            raise Misuse("a named consumer stands where it last committed", hint="give either a consumer or a standing")
         rows = self._nodes.asked_all(lambda doors: list(doors.read.latest(CONSUMERS, TOPIC + consumer)))
-        found = Position()
+        found = Standing()
         for body in (row["body"] for row in rows):
             if body["stream"] != stream:
                 raise Misuse(f"{consumer!r} is a consumer of {body['stream']!r}, not of {stream!r}", hint="give the new one another name")
-            found = found.merged(Position.from_json(body["position"]))
+            found = found.merged(Standing.from_json(body))
         return Follower(self._nodes, stream, consumer, found)
 
 
 class Follower:
-    """Iterate over it: it waits for records until `close`, which any thread may call. Leave it with `with`, or close it."""
+    """Iterate over it: it waits for records until `close`, which any thread may call. Leave it with `with`, or close it.
 
-    def __init__(self, nodes: _Nodes, stream: str, consumer: str | None, position: Position) -> None:
+    At a hole it waits as long as the stream's patience; what comes of it later is given late, once.
+    """
+
+    def __init__(self, nodes: _Nodes, stream: str, consumer: str | None, standing: Standing) -> None:
         self._nodes, self._stream, self._consumer = nodes, stream, consumer
-        self._fetched, self._given = _Place(position), _Place(position)
+        self._fetched = self._committed = standing
+        self._given = _Place(standing)
         self._rows: deque[dict[str, Any]] = deque()
         self._closed = threading.Event()
 
     @property
-    def position(self) -> Position:
-        """Behind the last record given: keep it beside what became of that record, and nothing is done twice."""
-        return self._given.position()
+    def standing(self) -> Standing:
+        """Behind the last record given, but for what was skipped: keep it beside what became of that record, and nothing is done twice."""
+        return self._given.standing()
 
     @property
     def node(self) -> str:
@@ -133,25 +141,32 @@ class Follower:
             if self._closed.is_set():
                 raise StopIteration
             with suppress(RetryLater):  # closed meanwhile
-                self._rows.extend(filter(self._fetched.passes, self._nodes.asked(self._following, until=self._closed)))
+                followed = self._nodes.asked(self._following, until=self._closed)
+                self._rows.extend(followed.rows)
+                self._given.next(followed.standing, bool(followed.rows))
+                self._fetched = followed.standing
         row = self._rows.popleft()
-        self._given.passes(row)
+        self._given.pass_by(row, last=not self._rows)
         return row
 
-    def _following(self, doors: _Doors) -> list[dict[str, Any]]:
-        return list(doors.read.read(self._stream, self._fetched.position(), ROWS_MAX, WAIT_MS))
+    def _following(self, doors: _Doors) -> Followed:
+        return doors.read.follow(self._stream, self._fetched, ROWS_MAX, WAIT_MS)
 
     def commit(self) -> None:
-        """What was given is dealt with: after this, a follower of this name begins behind it.
+        """What was given is dealt with: after this, a follower of this name begins behind it. What it went on without is told in
+        `exceptions`.
 
         Durable at the node at hand, and wherever `consumers` goes from there; until it has, a follower that finds none of these nodes
         begins further back. Raises Misuse without a consumer's name, RetryLater when no node answers.
         """
         if self._consumer is None:
             raise Misuse("a follower without a consumer's name has nothing to commit", hint="follow(stream, consumer=…)")
-        body = {"stream": self._stream, "position": self.position.to_json()}
-        append = Append(CONSUMERS, to_batch([Record(TOPIC + self._consumer, body=body)]))
-        self._nodes.asked(lambda doors: doors.append.append([append]))
+        name, standing = TOPIC + self._consumer, self.standing
+        told = skipped_told(name, self._stream, newly_skipped(self._committed.skipped, standing.skipped))
+        exceptions = [Append(EXCEPTIONS, to_batch([Record(name, body=body)])) for body in told]
+        appends = [standing_append(name, self._stream, standing), *exceptions]
+        self._nodes.asked(lambda doors: doors.append.append(appends))
+        self._committed = standing
 
     def close(self) -> None:
         """The iteration ends, at the latest when the question that is asked has its answer."""
@@ -172,20 +187,36 @@ class _Doors:
 
 
 class _Place:
-    """A Position that follows rows, whatever copies they come from."""
+    """A Standing that follows rows, whatever copies they come from."""
 
-    def __init__(self, position: Position) -> None:
-        self._next = position.to_json()
+    def __init__(self, standing: Standing) -> None:
+        self.next(standing, more=False)
 
-    def position(self) -> Position:
-        return Position.from_json(self._next)
+    def _take(self, standing: Standing) -> None:
+        self._next = standing.position.to_json()
+        self._skipped = {str(origin): ranges.copy() for origin, ranges in standing.skipped.items()}
 
-    def passes(self, row: dict[str, Any]) -> bool:
-        """Go behind `row`; False when it is behind already."""
-        if row["offset"] < self._next.get(row["origin"], 0):
-            return False
-        self._next[row["origin"]] = row["offset"] + 1
-        return True
+    def standing(self) -> Standing:
+        return Standing.from_json({"position": self._next, "skipped": {origin: list(ranges) for origin, ranges in self._skipped.items()}})
+
+    def next(self, then: Standing, more: bool) -> None:
+        """Rows that lead to `then` are passed from now on, if there are any `more`."""
+        self._then = then
+        self._skipped_then = then.skipped
+        if not more:
+            self._take(then)
+
+    def pass_by(self, row: dict[str, Any], last: bool) -> None:
+        """Go behind `row`, and over the holes before it; behind all that leads to where it goes when it is the `last`."""
+        if last:
+            return self._take(self._then)
+        origin, offset, at = row["origin"], row["offset"], self._next.get(row["origin"], 0)
+        skipped = self._skipped.setdefault(origin, RangeSet())
+        if offset < at:
+            return skipped.remove(offset, offset + 1)
+        if offset > at and (then := self._skipped_then.get(Origin.parse(origin))):
+            skipped.update(then.within(at, offset))
+        self._next[origin] = offset + 1
 
 
 class _Nodes:

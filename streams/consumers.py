@@ -16,8 +16,6 @@ from streams.patience import (
     Skipped,
     Standing,
     newly_skipped,
-    skipped_from_json,
-    skipped_to_json,
 )
 from streams.records import BODY, Record, to_batch
 from streams.words import Position
@@ -85,12 +83,9 @@ class Consumer:
         if not position.reaches(self._standing.position):
             raise Misuse(f"consumer {self.name!r} stands at {self._standing.position} and does not go back to {position}")
         skipped = self._skipped_at(position)
-        body: dict[str, Any] = {"stream": self.stream, "position": position.to_json()}
-        if skipped:
-            body["skipped"] = skipped_to_json(skipped)
         polled = self._polled
         passed = polled.passed if polled is not None and polled.position == position else {}
-        return [*effects, Append(CONSUMERS, to_batch([Record(topic=self.name, body=body)])), *self._told(skipped, passed)]
+        return [*effects, standing_append(self.name, self.stream, Standing(position, skipped)), *self._told(skipped, passed)]
 
     def committed(self, position: Position) -> None:
         """The appends that `with_position` gave for `position` are durable: poll goes on from there."""
@@ -103,25 +98,17 @@ class Consumer:
         return self._standing.skipped
 
     def _told(self, skipped: Skipped, passed: Skipped) -> list[Append]:
-        newly = newly_skipped(self._standing.skipped, skipped)
-        late = f"consumer {self.name} went on without; what comes of it is delivered late"
-        floor = f"consumer {self.name} goes on from the floor; what is below is not read here"
-        return [
-            *(self._telling(f"{of} did not come in time", late) for of in self._named(newly)),
-            *(self._telling(f"{of} was dropped here before it was read", floor) for of in self._named(passed)),
-        ]
-
-    def _named(self, found: Skipped) -> list[str]:
-        return [f"{self.stream}:{origin} {first}..{end - 1}" for origin, ranges in sorted(found.items()) for first, end in ranges]
-
-    def _telling(self, reason: str, outcome: str) -> Append:
         clock, process = (self._patience.clock, self._patience.process) if self._patience else (None, "consumer")
-        body = {"reason": reason, "outcome": outcome, "at_ms": clock.now_ms() if clock else None}
-        return Append(EXCEPTIONS, to_batch([Record(process, device=self._log.node, body=body)]))
+        at_ms = clock.now_ms() if clock else None
+        floor = f"consumer {self.name} goes on from the floor; what is below is not read here"
+        bodies = [
+            *skipped_told(self.name, self.stream, newly_skipped(self._standing.skipped, skipped)),
+            *({"reason": f"{of} was dropped here before it was read", "outcome": floor} for of in _named(self.stream, passed)),
+        ]
+        return [Append(EXCEPTIONS, to_batch([Record(process, device=self._log.node, body=body | {"at_ms": at_ms})])) for body in bodies]
 
     def _recorded(self) -> Standing:
-        position = Position()
-        skipped: Skipped = {}
+        standing = Standing()
         for batch in self._log.latest(CONSUMERS, self.name):
             if batch.origin.node in self._nodes:
                 body = json.loads(batch.records.column(BODY)[0].as_py())
@@ -130,8 +117,20 @@ class Consumer:
                         f"{self.name!r} is a consumer of {body['stream']!r}, not of {self.stream!r}",
                         hint="give the new consumer another name",
                     )
-                told = Position.from_json(body["position"])
-                if told.reaches(position):
-                    skipped = skipped_from_json(body.get("skipped", {}))
-                position = position.merged(told)
-        return Standing(position, skipped)
+                standing = standing.merged(Standing.from_json(body))
+        return standing
+
+
+def standing_append(name: str, stream: str, standing: Standing) -> Append:
+    """The record by which the consumer `name` of `stream` stands there."""
+    return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json()})]))
+
+
+def skipped_told(name: str, stream: str, newly: Skipped) -> list[dict[str, Any]]:
+    """What `exceptions` is to say of each hole that the consumer `name` went on without: reason and outcome."""
+    outcome = f"consumer {name} went on without; what comes of it is delivered late"
+    return [{"reason": f"{of} did not come in time", "outcome": outcome} for of in _named(stream, newly)]
+
+
+def _named(stream: str, found: Skipped) -> list[str]:
+    return [f"{stream}:{origin} {first}..{end - 1}" for origin, ranges in sorted(found.items()) for first, end in ranges]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,6 +40,28 @@ class Standing:
     position: Position = field(default_factory=Position)
     skipped: Skipped = field(default_factory=dict)
 
+    def merged(self, other: Standing) -> Standing:
+        """Where one stands who has dealt with all that either has: of two words of one reader, the later one."""
+        position = self.position.merged(other.position)
+        both = {origin: self._lacks(origin, end).common(other._lacks(origin, end)) for origin, end in position.items()}
+        return Standing(position, {origin: ranges for origin, ranges in both.items() if ranges})
+
+    def _lacks(self, origin: Origin, end: int) -> RangeSet:
+        """What is not dealt with below `end`, which is not before where it stands."""
+        lacks = self.skipped.get(origin, RangeSet()).copy()
+        lacks.add(self.position[origin], end)
+        return lacks
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"position": …}`, and `"skipped"` where something is."""
+        told: dict[str, Any] = {"position": self.position.to_json()}
+        return told | {"skipped": skipped} if (skipped := skipped_to_json(self.skipped)) else told
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Standing:
+        """What `to_json` wrote, whatever else stands beside it. Raises ValueError for what is no such thing."""
+        return cls(Position.from_json(told["position"]), skipped_from_json(told.get("skipped", {})))
+
 
 @dataclass(frozen=True, slots=True)
 class Polled:
@@ -66,7 +89,8 @@ class Polled:
 
 
 class PatientReader:
-    """Reads `stream` for one who keeps its Standing with what it did. Remembers only since when it waits at which hole. For one thread.
+    """Reads `stream` for any who keep their Standing with what they did. Remembers only since when which hole is waited at. Safe from any
+    thread.
 
     Without a `patience` it waits at every hole for ever.
     """
@@ -74,6 +98,7 @@ class PatientReader:
     def __init__(self, log: LogReader, stream: str, patience: Patience | None = None) -> None:
         self._log, self.stream, self._patience = log, stream, patience
         self._stuck: dict[Origin, dict[int, float]] = {}
+        self._lock = threading.Lock()
 
     def moves(self, standing: Standing) -> bool:
         """Whether there is anything to read, or to note, from `standing` on. Cheap where no hole would be passed."""
@@ -140,10 +165,13 @@ class PatientReader:
         for origin, one in ledger.items():
             at, settled = position[origin], one.settled()
             beyond = settled.within(at, max(at, settled.end()))
-            stuck = self._stuck[origin] = {hole: since_s for hole, since_s in self._stuck.get(origin, {}).items() if hole not in settled}
-            if not beyond or beyond.first() == at:
-                continue
-            since_s = stuck.setdefault(at, now_s)
+            with self._lock:
+                stuck = self._stuck[origin] = {
+                    hole: since_s for hole, since_s in self._stuck.get(origin, {}).items() if hole not in settled
+                }
+                if not beyond or beyond.first() == at:
+                    continue
+                since_s = stuck.setdefault(settled.within(0, at).end(), now_s)
             if patience_s is not None and now_s - since_s >= patience_s:
                 ranges = skipped.get(origin, RangeSet()).copy()
                 ranges.add(at, beyond.first())
@@ -229,7 +257,7 @@ def skipped_to_json(skipped: Skipped) -> dict[str, list[tuple[int, int]]]:
 
 def skipped_from_json(told: Mapping[str, Sequence[Sequence[int]]]) -> dict[Origin, RangeSet]:
     """What `skipped_to_json` wrote. Raises ValueError for what is no such thing."""
-    return {Origin.parse(origin): RangeSet((first, end) for first, end in ranges) for origin, ranges in told.items()}
+    return {Origin.parse(origin): RangeSet((first, end) for first, end in ranges) for origin, ranges in told.items() if ranges}
 
 
 def standings_to_json(standings: Mapping[str, Standing]) -> dict[str, Any]:

@@ -20,9 +20,10 @@ from streams.codec import BlockCodec
 from streams.errors import LandfallError
 from streams.log import Append
 from streams.logs.files import FileLogReader
+from streams.patience import Standing
 from streams.policy import LinkClass
 from streams.records import OFFSET, Record, to_batch
-from streams.words import Origin, Position
+from streams.words import Position
 
 LOADED_S_MAX = 1_800.0
 LISTEN_MS = 5_000
@@ -147,15 +148,15 @@ class Ours:
         return self.ship
 
     def _listen(self, note: Callable[[int], None]) -> None:
-        position = Position()
+        standing = Standing()
         while not self._over:
             try:
-                rows = list(self.hq.reader.read("alerts", position, wait_ms=LISTEN_MS))
+                followed = self.hq.reader.follow("alerts", standing, wait_ms=LISTEN_MS)
             except LandfallError:
                 continue  # it is being ended, or asked again
-            for row in rows:
+            standing = followed.standing
+            for row in followed.rows:
                 note(int(row["body"]["alert_id"].rpartition("-")[2]))
-                position = Position(dict(position) | {Origin.parse(row["origin"]): row["offset"] + 1})
 
 
 def _differing(given: pa.RecordBatch, came: pa.Table) -> int:

@@ -13,7 +13,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow as pa
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.link.strangers import no_node
 from streams.log import Append, Appended
+from streams.patience import Standing, skipped_to_json
 from streams.words import Origin, Position
 
 DOOR_TIMEOUT_S = 30.0
@@ -61,6 +62,15 @@ class WireAdmits(msgspec.Struct):
     gone: list[WireGone]
 
 
+class WireFollow(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of `POST /follow/<stream>`: where who asks stands (`streams.patience.Standing`), and what it takes at a time."""
+
+    position: dict[str, int]
+    skipped: dict[str, list[tuple[int, int]]]
+    limit: Annotated[int, msgspec.Meta(ge=1)]
+    wait_ms: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Admitted(msgspec.Struct):
     new_records: int
 
@@ -84,6 +94,14 @@ class _Ledger(msgspec.Struct):
 class _Refusal(msgspec.Struct):
     problem: str | None = None
     waits_for: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Rows as they are told by `ReadDoor.read`, what came late first; and where who has dealt with all of them stands."""
+
+    rows: list[dict[str, Any]]
+    standing: Standing
 
 
 class AdmitDoor:
@@ -143,13 +161,26 @@ class ReadDoor:
         """The Position of this copy of `stream`."""
         return Position.from_json(self._door.ask(f"/ledger/{stream}", _Ledger).position)
 
-    def read(self, stream: str, position: Position | None = None, limit: int = 10_000, wait_ms: int = 0) -> Iterator[dict[str, Any]]:
+    def read(self, stream: str, position: Position | None = None, limit: int = 10_000) -> Iterator[dict[str, Any]]:
         """Rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body.
 
-        When there are none it waits for some, at most `wait_ms`. Raises Trimmed when `position` is below this copy's floor.
+        Raises Trimmed when `position` is below this copy's floor.
         """
-        query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit), "wait_ms": str(wait_ms)}
-        yield from self._door.rows(f"/read/{stream}?{urllib.parse.urlencode(query)}", wait_s=wait_ms / 1000)
+        query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit)}
+        yield from self._door.rows(f"/read/{stream}?{urllib.parse.urlencode(query)}")
+
+    def follow(self, stream: str, standing: Standing, limit: int = 10_000, wait_ms: int = 0) -> Followed:
+        """What follows `standing`: what came late of what it skipped, then at most as many rows from its Position on as make `limit`.
+
+        The node waits at a hole as long as the stream's patience, and goes on beyond it then. When there is nothing it waits for
+        something, at most `wait_ms`. Raises Trimmed when the Position is below this copy's floor.
+        """
+        wanted = WireFollow(standing.position.to_json(), skipped_to_json(standing.skipped), limit, wait_ms)
+        lines = list(self._door.rows(f"/follow/{stream}", msgspec.json.encode(wanted), wait_s=wait_ms / 1000))
+        if not lines:
+            raise no_node(self._door.url, http.client.OK)
+        *rows, told = lines
+        return Followed(rows, Standing.from_json(told))
 
     def latest(self, stream: str, topic: str) -> Iterator[dict[str, Any]]:
         """The last row of `topic` at each origin of `stream` that has one."""
@@ -196,9 +227,9 @@ class _Asking:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise no_node(self.url, http.client.OK) from None
 
-    def rows(self, path: str, wait_s: float = 0.0) -> Iterator[dict[str, Any]]:
+    def rows(self, path: str, body: bytes | None = None, wait_s: float = 0.0) -> Iterator[dict[str, Any]]:
         """The door's answer, a JSON object a line; it may take `wait_s` longer than others."""
-        for line in self._answer(path, _LINES, wait_s=wait_s).splitlines():
+        for line in self._answer(path, _LINES, body, wait_s).splitlines():
             yield json.loads(line)
 
     def _answer(self, path: str, kind: str, body: bytes | None = None, wait_s: float = 0.0) -> bytes:

@@ -13,17 +13,21 @@ import pyarrow as pa
 from aiohttp import web
 
 from streams.block import Block
+from streams.clock import Clock
+from streams.definitions import Definitions
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
 from streams.link.dialling import LINK_HEADER, NODE_HEADER
-from streams.link.door import APPEND_BYTES_MAX, WireAdmits, WireAppends
+from streams.link.door import APPEND_BYTES_MAX, WireAdmits, WireAppends, WireFollow
 from streams.link.tls import node_of
 from streams.link.wire import Wire
 from streams.log import Append, Appended, Log
+from streams.node.following import Ask, Following
 from streams.node.links import Links
 from streams.node.losing import Losing, losing
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
+from streams.patience import Standing
 from streams.policy import LinkClass
 from streams.ranges import RangeSet
 from streams.records import concat
@@ -38,7 +42,7 @@ HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
 OPEN_PATHS = web.AppKey("open_paths", frozenset[str])
 """Paths that the door shows to anybody, beside its own: pages that hold nothing of the node's."""
 WAIT_MS_MAX = 30_000
-"""How long an answer of /read with no rows is held back for some to come."""
+"""How long an answer of /follow that has nothing is held back for something to come."""
 
 
 class Served(Protocol):
@@ -57,6 +61,16 @@ class Served(Protocol):
     @property
     def links(self) -> Links:
         """Its sessions."""
+        ...
+
+    @property
+    def definitions(self) -> Definitions:
+        """How each stream is managed now."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """What it waits by."""
         ...
 
     async def append(self, appends: list[Append]) -> list[Appended]:
@@ -86,6 +100,7 @@ class Door:
 
     def __init__(self, node: Served) -> None:
         self._node = node
+        self._following = Following(node.definitions, node.clock)
 
     def mount(self, app: web.Application) -> None:
         """Add the routes, and the check of tokens and errors that all routes of `app` share."""
@@ -99,6 +114,7 @@ class Door:
         app.router.add_get("/streams", self._streams)
         app.router.add_get("/ledger/{stream:.+}", self._ledger)
         app.router.add_get("/read/{stream:.+}", self._read)
+        app.router.add_post("/follow/{stream:.+}", self._follow)
         app.router.add_get("/latest/{stream:.+}", self._latest)
         app.router.add_get("/history/{topic}", self._history)
 
@@ -191,10 +207,15 @@ class Door:
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit = min(int(request.query.get("limit", ROWS)), ROWS_MAX)
-        wait_ms = min(int(request.query.get("wait_ms", 0)), WAIT_MS_MAX)
-        return _told(
-            await self._when_there(stream, lambda: _text(batch_lines(self._node.log.read(stream, position, topics), limit)), wait_ms)
-        )
+        return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.read(stream, position, topics), limit))))
+
+    async def _follow(self, request: web.Request) -> web.Response:
+        wanted = msgspec.json.decode(await _body(request), type=WireFollow)
+        standing = Standing.from_json({"position": wanted.position, "skipped": wanted.skipped})
+        ask = Ask(check_stream(request.match_info["stream"]), standing, min(wanted.limit, ROWS_MAX))
+        polled = await self._following.follow(self._node.log, ask, min(wanted.wait_ms, WAIT_MS_MAX))
+        rows = await asyncio.to_thread(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
+        return _told(f"{rows}{json.dumps(polled.standing.to_json())}\n")
 
     async def _latest(self, request: web.Request) -> web.Response:
         stream, topic = check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
@@ -204,28 +225,6 @@ class Door:
         topic = check_topic(request.match_info["topic"])
         since, until = (None if (at := request.query.get(name)) is None else int(at) for name in ("since_at_ms", "until_at_ms"))
         return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until).rows, ROWS_MAX))))
-
-    async def _when_there(self, stream: str, read: Callable[[], str], wait_ms: int) -> str:
-        """What `read` gives; when that is nothing, what it gives after a later commit to `stream`, at most `wait_ms` from now."""
-        loop, grown = asyncio.get_running_loop(), asyncio.Event()
-
-        def changed(streams: frozenset[str]) -> None:
-            if stream in streams:
-                loop.call_soon_threadsafe(grown.set)
-
-        unsubscribe = self._node.log.subscribe(changed)
-        try:
-            text = await asyncio.to_thread(read)
-            async with asyncio.timeout(wait_ms / 1000):
-                while not text:
-                    await grown.wait()
-                    grown.clear()
-                    text = await asyncio.to_thread(read)
-        except TimeoutError:
-            return ""
-        finally:
-            unsubscribe()
-        return text
 
 
 async def _body(request: web.Request) -> bytearray:

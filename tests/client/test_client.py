@@ -97,7 +97,7 @@ def test_a_named_consumer_goes_on_where_it_committed_at_whichever_node(tmp_path:
         with landfall.connect([door(tokyo), door(hq)]).follow("containers", consumer="pager") as first:
             early = [next(first) for _ in range(130)]
             first.commit()
-            committed = first.position
+            committed = first.standing.position
             next(first)  # given, not committed: it comes again
         wait(lambda: positions(hq, "client/pager") == [committed], "the commit is at headquarters")
         tokyo.kill()
@@ -153,8 +153,8 @@ def test_what_can_not_be_asked_is_said_at_once(one: Station) -> None:
     fleet = landfall.connect([door(one)])
     with pytest.raises(Misuse, match="nothing to commit"):
         fleet.follow("containers").commit()
-    with pytest.raises(Misuse, match="either a consumer or a position"):
-        fleet.follow("containers", "pager", Position())
+    with pytest.raises(Misuse, match="either a consumer or a standing"):
+        fleet.follow("containers", "pager", landfall.Standing())
 
 
 def test_nobody_at_home_is_told_after_a_while() -> None:
