@@ -84,4 +84,10 @@ class Closed:
     sentence: str
 
 
+def too_many_begun(peer: str, stream: str, origin: Origin) -> Report:
+    """A peer brings, or gives up, records of more origins than it may begin."""
+    details = {"peer": peer, "stream": stream, "origin": str(origin)}
+    return Report("a peer brings too many origins of which nothing is here", "further ones are not taken", details)
+
+
 Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | Closed

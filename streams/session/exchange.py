@@ -31,7 +31,7 @@ TRICKLE_S = 10.0
 DISTRUSTED_S = 120.0
 """So long who brought what its origin did not sign may not bring these offsets again, in whatever session: others have their turn."""
 BEGUN_MAX = 100_000
-"""(stream, origin)s of which a peer may bring the first record between two starts of this node: each stands on disk for good."""
+"""(stream, origin)s a peer may begin, with a record or what is gone, between two starts of this node: each stands on disk for good."""
 SAID_RANGES_MAX = 10_000
 """Of so many ranges it is known who said that they are gone; the first are forgotten then."""
 
@@ -244,9 +244,9 @@ class Exchange:
                 if before.get(origin) != now:
                     self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
 
-    def may_begin(self, member: Member, key: Key) -> bool:
-        """Whether `member` may bring records of `key`: of what is here already, and of BEGUN_MAX of which nothing is."""
-        begun = self._begun.setdefault(member.peer.node, set())
+    def may_begin(self, node: str, key: Key) -> bool:
+        """Whether `node` may bring of `key`, or say what is gone: of what is here already, and of BEGUN_MAX of which nothing is."""
+        begun = self._begun.setdefault(node, set())
         if not self.settled(key) and len(begun) < BEGUN_MAX:
             begun.add(key)
         return bool(self.settled(key)) or key in begun

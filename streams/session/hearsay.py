@@ -16,7 +16,7 @@ from streams.errors import Corrupt
 from streams.ledger import GONE_REASONS, GoneReason
 from streams.policy import Peer
 from streams.ranges import RangeSet
-from streams.session.effects import DeclareGone
+from streams.session.effects import DeclareGone, Report, too_many_begun
 from streams.session.exchange import Exchange
 from streams.session.terms import Key
 
@@ -28,17 +28,21 @@ WAITING_RANGES_MAX = 100_000
 
 @dataclass(slots=True)
 class Hearsay:
-    """The word of `peer`. `declare` is given one commit's worth at a time, and no more until `declared`."""
+    """The word of `peer`. `effect` is given one commit's worth at a time, and no more until `declared`.
+
+    Of origins of which nothing is here the peer gives up no more than it may begin (`Exchange.may_begin`): it is told of, once.
+    """
 
     exchange: Exchange
     peer: Peer
-    declare: Callable[[DeclareGone], None]
+    effect: Callable[[DeclareGone | Report], None]
     _said: dict[tuple[Key, GoneReason], RangeSet] = field(default_factory=dict)
     _ranges: int = 0
     """All that were said and are kept in mind."""
     _changed: dict[tuple[Key, GoneReason], None] = field(default_factory=dict)
     """Of which something may be believed that was not."""
     _declaring: bool = False
+    _too_many_told: bool = False
 
     def heard(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         """The peer says that these will never come. Raises Corrupt when that is too much."""
@@ -81,10 +85,13 @@ class Hearsay:
                 self._said[key, reason] = left
             else:
                 del self._said[key, reason]
-            if believed:
+            if believed and self.exchange.may_begin(self.peer.node, key):
                 self._declaring = True
                 self.exchange.said_gone(self.peer.node, key, believed)
-                self.declare(DeclareGone(*key, believed, reason))
+                self.effect(DeclareGone(*key, believed, reason))
+            elif believed and not self._too_many_told:
+                self._too_many_told = True
+                self.effect(too_many_begun(self.peer.node, *key))
 
     def _bound(self, key: Key, held: RangeSet) -> int:
         """Below which a relay is believed."""

@@ -11,7 +11,7 @@ from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
 from streams.log import NotProven, PeerKnowsMore
 from streams.policy import Lane
-from streams.session.effects import Admit, Report
+from streams.session.effects import Admit, Report, too_many_begun
 from streams.session.exchange import Exchange, Member
 from streams.session.messages import Ack, Begin, Fragment, Reject, RejectCode
 from streams.session.partials import Partial
@@ -82,7 +82,7 @@ class Receiver:
             return self._end(begin.transfer, Ack([begin.transfer]))
         if self._exchange.refuses(self._member, key, (begin.first, begin.end), now_s):
             return self._reject(begin.transfer, "elsewhere")
-        if not self._exchange.may_begin(self._member, key):
+        if not self._exchange.may_begin(self._member.peer.node, key):
             return self._not_begun(begin, key)
         if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
             raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
@@ -177,8 +177,7 @@ class Receiver:
     def _not_begun(self, begin: Begin, key: Key) -> None:
         if not self._too_many_told:
             self._too_many_told = True
-            details = {"peer": self._member.peer.node, "stream": key[0], "origin": str(key[1])}
-            self._effect(Report("a peer brings too many origins of which nothing is here", "further ones are not taken", details))
+            self._effect(too_many_begun(self._member.peer.node, *key))
         self._reject(begin.transfer, "later")
 
     def _not_believed(self, incoming: _Incoming, problem: NotProven) -> None:

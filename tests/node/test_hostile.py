@@ -18,6 +18,7 @@ from streams.link.wire import Wire
 from streams.log import Append
 from streams.node.node import Node
 from streams.node.unproven import TOLD_EVERY_S
+from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.session import messages as m
 from streams.words import Origin, Position
@@ -217,6 +218,24 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
         await ship.append([readings(0, 100)])
         await until(lambda: held(hq, "containers", ship.log.origin) == 100)
         assert len(hq.log.ledger("containers")) == 4
+
+
+async def test_own_generations_that_are_said_to_be_gone_are_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node's own word of its own generations is believed at once, and stands on disk for good: in all its sessions of so many, counted
+    together with those it brings. Of what is here already it is believed however many it has invented."""
+    monkeypatch.setattr("streams.session.exchange.BEGUN_MAX", 3)
+    async with nodes(tmp_path, "hq") as (hq,):
+        true = Origin("tokyo", 900)
+        hq.log.admit([BlockCodec().encode("containers", true, stamped(rows(5)))])
+        for session in range(2):
+            async with lying(hq) as liar:
+                for number in range(100 * session, 100 * session + 100):
+                    await liar.say(track(number % 100, "containers", Origin("tokyo", 1 + number)), m.Gone(number % 100, "lost", [(0, 9)]))
+                await liar.say(track(100, "containers", true), m.Gone(100, "lost", [(5, 9)]), m.Ping(7))
+                await until(lambda: m.Pong(7) in liar.heard)
+        await until(lambda: named(hq, "tokyo", "too many origins"))
+        await until(lambda: hq.log.ledger("containers")[true].all_gone() == RangeSet([(5, 9)]))
+        assert len(hq.log.ledger("containers")) == 4, "the true one, and three of 200"
 
 
 async def test_one_new_generation_at_most_for_who_says_it_has_more_and_brings_nothing(tmp_path: Path) -> None:
