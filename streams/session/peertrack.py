@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from streams.errors import Corrupt
 from streams.ranges import Range, RangeSet
+from streams.session.claims import Claims
 
 PEER_RANGES_MAX = 10_000
 """Ranges a peer can make us remember of one (stream, origin)."""
@@ -17,12 +18,11 @@ APART_RECORDS = 32
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Offsets to be left alone until `until_s`: `claimed` when the peer says they are coming to it from elsewhere."""
+    """Offsets to be left alone until `until_s`."""
 
     first: int
     end: int
     until_s: float
-    claimed: bool = False
 
 
 @dataclass(slots=True)
@@ -30,7 +30,8 @@ class PeerTrack:
     """One (stream, origin) at the peer.
 
     `settled`: what the peer needs no more, by its own word; `gone`: of that, what it takes to be gone, perhaps by a liar's word. `busy`:
-    being read here or on its way, not yet acknowledged. `unreadable`: what our own log could not give. `live_from`: offsets from here on
+    being read here or on its way, not yet acknowledged. `unreadable`: what our own log could not give. `waits`: to be left alone for a
+    while; `claims`: so because the peer says they are coming to it from elsewhere. `live_from`: offsets from here on
     are the newest, the others backlog. `backlog_at`: one past what was read last of the backlog. `lingering`: a few new records wait for
     more of their kind, until `linger_until_s`; else that is when such last went.
     """
@@ -40,6 +41,7 @@ class PeerTrack:
     busy: RangeSet = field(default_factory=RangeSet)
     unreadable: RangeSet = field(default_factory=RangeSet)
     waits: list[Wait] = field(default_factory=list)
+    claims: Claims = field(default_factory=Claims)
     live_from: int = 0
     backlog_at: int = 0
     lingering: bool = False
@@ -69,9 +71,9 @@ class PeerTrack:
         """The peer has not got these, whatever was known."""
         self.settled, self.gone = self.settled.without(ranges), self.gone.without(ranges)
 
-    def wait(self, first: int, end: int, until_s: float, claimed: bool = False) -> None:
+    def wait(self, first: int, end: int, until_s: float) -> None:
         """Leave these alone for a while. Beyond PEER_RANGES_MAX of them the oldest is forgotten."""
-        self.waits.append(Wait(first, end, until_s, claimed))
+        self.waits.append(Wait(first, end, until_s))
         del self.waits[:-PEER_RANGES_MAX]
 
     def linger(self, now_s: float, for_s: float, apart_s: float) -> None:
@@ -94,19 +96,22 @@ class PeerTrack:
         """One past the largest offset that the peer has, or that is on its way."""
         return max(self.settled.end(), self.busy.end())
 
-    def unclaim(self, first: int, end: int) -> None:
-        """The peer's claims within these offsets are void."""
-        self.waits = [w for w in self.waits if not (w.claimed and first <= w.first and w.end <= end)]
-
     def wanted(self, held: RangeSet, now_s: float) -> RangeSet:
         """What of `held` (ours) the peer lacks and nobody is bringing it."""
-        if not self.busy and not self.waits and not self.unreadable and self.settled.covers(0, held.end()):
+        if not self.busy and not self.held_back() and not self.unreadable and self.settled.covers(0, held.end()):
             return RangeSet()
         wanted = held.without(self.settled).without(self.busy).without(self.unreadable)
         if self.waits:
             self.waits = [w for w in self.waits if w.until_s > now_s and not self.settled.covers(w.first, w.end)]
             wanted = wanted.without((w.first, w.end) for w in self.waits)
+        if self.claims:
+            self.claims.prune(self.settled, now_s)
+            wanted = wanted.without(self.claims)
         return wanted
+
+    def held_back(self) -> bool:
+        """Whether anything is left alone for a while."""
+        return bool(self.waits or self.claims)
 
     def next_of(self, wanted: RangeSet, whole: bool) -> Range:
         """What of the backlog comes next: what follows the last, else the first. Where another brings what is before that (`beside`), from
@@ -122,14 +127,14 @@ class PeerTrack:
         """Whether who goes on from `first` would run side by side with another: that one brings what is right before it, for nothing
         between is wanted, and we have brought nothing of that either. `at`: one past what was read last of the backlog.
         """
-        behind = max((w.end for w in self.waits if w.claimed and w.end <= first), default=None)
+        behind = self.claims.end_before(first)
         return behind is not None and not wanted.within(behind, first) and not self.busy.within(behind, first) and not behind < at <= first
 
     def waited(self, first: int, end: int) -> bool:
         """Whether some of these are to be left alone."""
-        return any(w.first < end and first < w.end for w in self.waits)
+        return self.claims.any_within(first, end) or any(w.first < end and first < w.end for w in self.waits)
 
     def next_wait_s(self, now_s: float) -> float | None:
         """When the first of the waits is over; None when there is none."""
-        ends = [*(w.until_s for w in self.waits), self.linger_until_s]
+        ends = [*(w.until_s for w in self.waits), *self.claims.untils_s(), self.linger_until_s]
         return min((end_s for end_s in ends if end_s > now_s), default=None)

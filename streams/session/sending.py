@@ -153,7 +153,7 @@ class Sender:
             self._claims_end_s.popleft()
         if len(self._claims_end_s) < CLAIMS_MAX:
             self._claims_end_s.append(now_s + CLAIM_S)
-            self.track(key).wait(first, end, now_s + CLAIM_S, claimed=True)
+            self.track(key).claims.claim(first, end, now_s + CLAIM_S)
 
     def loads(self, now_s: float) -> list[Load]:
         """The reads to ask for now: at most one for each lane's newest and one for its backlog, each one block ahead of the link."""
@@ -212,9 +212,10 @@ class Sender:
         self._end(transfer)
         if code == "damaged":
             self.damaged += 1
-        elif code in ("later", "elsewhere"):
-            wait_s = LATER_S if code == "later" else CLAIM_S
-            self.track(transfer.key).wait(transfer.first, transfer.end, now_s + wait_s, claimed=code == "elsewhere")
+        elif code == "later":
+            self.track(transfer.key).wait(transfer.first, transfer.end, now_s + LATER_S)
+        elif code == "elsewhere":
+            self.track(transfer.key).claims.claim(transfer.first, transfer.end, now_s + CLAIM_S)
 
     def carried(self, bytes_: int, took_s: float) -> None:
         """The link took a message of so many bytes in so many seconds: the next fragments are as large as that allows. Never told, they
@@ -269,7 +270,7 @@ class Sender:
                     track.depart(now_s)
                     return self._load(key, mine, next(iter(mine)))
                 return self._load(key, mine, track.next_of(mine, whole=self._goes_whole(key)))
-            if track.waits:
+            if track.held_back():
                 slot.todo[key] = None
         return None
 

@@ -341,7 +341,7 @@ class Session:
             case m.Claim():
                 self._sender.claimed(key, message.first, message.end, self._now_s())
             case m.Unclaim():
-                self._sender.track(key).unclaim(message.first, message.end)
+                self._sender.track(key).claims.void(message.first, message.end)
         self._work([key])
 
     def _speaks_of(self, key: Key) -> bool:

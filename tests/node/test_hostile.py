@@ -162,6 +162,10 @@ def _more_than_there_is(hq: Node) -> list[m.Message]:
     return [m.Track(0, "containers", "hq", hq.log.origin.generation + 1), m.Begin(1, 1, 0, 1, 1, bytes(16), 0, b"x")]
 
 
+def _claims_of_nothing(hq: Node) -> list[m.Message]:
+    return [m.Track(0, "containers", "singapore", 1), m.Claim(0, 9, 3)]
+
+
 @pytest.mark.parametrize(
     ("says", "word"),
     [
@@ -171,6 +175,7 @@ def _more_than_there_is(hq: Node) -> list[m.Message]:
         (_fragments, "has other bytes than"),
         (_damage, "did not verify"),
         (_more_than_there_is, "has no name"),
+        (_claims_of_nothing, "offsets upwards"),
     ],
 )
 async def test_who_floods_or_breaks_the_rules_is_left_and_named(tmp_path: Path, says: Callable[[Node], list[m.Message]], word: str) -> None:

@@ -266,7 +266,7 @@ def test_what_another_relays_of_a_peers_own_is_not_sent_back_to_it() -> None:
 def test_who_is_put_off_because_another_brings_what_is_before_goes_on_from_the_middle() -> None:
     """Else the two run side by side, and what the second begins is never taken (with real nodes: `tests/node/test_patterns.py`)."""
     track = PeerTrack()
-    track.wait(1_000, 4_000, 9.0, claimed=True)
+    track.claims.claim(1_000, 4_000, 9.0)
     wanted = RangeSet([(5_000, 9_000)])
     assert track.next_of(wanted, whole=False) == (7_000, 9_000)
     assert track.next_of(wanted, whole=True) == (5_000, 9_000), "who wrote it has it for certain"
@@ -278,12 +278,12 @@ def test_who_is_put_off_because_another_brings_what_is_before_goes_on_from_the_m
 def test_who_is_in_front_of_another_goes_on_and_who_is_behind_makes_room() -> None:
     """Two bring one backlog: where ours is the part before, it is the other that goes on elsewhere."""
     track = PeerTrack(busy=RangeSet([(4_000, 8_000)]), backlog_at=8_000)
-    track.wait(0, 4_000, 9.0, claimed=True)
+    track.claims.claim(0, 4_000, 9.0)
     wanted = RangeSet([(8_000, 20_000)])
     assert track.next_of(wanted, whole=False) == (8_000, 20_000)
     assert not track.beside(wanted, 8_000, 0), "nor is what was read ahead let go of"
     track.busy, track.backlog_at = RangeSet(), 0
-    track.wait(4_000, 8_000, 9.0, claimed=True)
+    track.claims.claim(4_000, 8_000, 9.0)
     assert track.next_of(wanted, whole=False) == (14_000, 20_000)
     assert track.beside(wanted, 8_000, 0)
 
