@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from streams.consumers import CONSUMERS, EXCEPTIONS, skipped_told, standing_append
-from streams.errors import Misuse, RetryLater, Trimmed
+from streams.consumers import CONSUMERS, EXCEPTIONS, Consumed, client_topic, skipped_told, standing_append
+from streams.errors import Corrupt, Misuse, RetryLater, Trimmed
 from streams.link.door import AppendDoor, Followed, ReadDoor
 from streams.link.tls import trusting
 from streams.log import Append
@@ -32,8 +32,6 @@ WAIT_MS = 1_000
 """How long a node holds a question back for records to come."""
 ROWS_MAX = 5_000
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 0.5
-TOPIC = "client/"
-"""What the names of a client's consumers begin with in the stream `consumers`: they are nobody's of the nodes' own."""
 Answer = TypeVar("Answer")
 
 
@@ -100,13 +98,18 @@ class Client:
             return Follower(self._nodes, stream, None, standing or Standing())
         if standing is not None:
             raise Misuse("a named consumer stands where it last committed", hint="give either a consumer or a standing")
-        rows = self._nodes.asked_all(lambda doors: list(doors.read.latest(CONSUMERS, TOPIC + consumer)))
-        found = Standing()
-        for body in (row["body"] for row in rows):
-            if body["stream"] != stream:
-                raise Misuse(f"{consumer!r} is a consumer of {body['stream']!r}, not of {stream!r}", hint="give the new one another name")
-            found = found.merged(Standing.from_json(body))
-        return Follower(self._nodes, stream, consumer, found)
+        topic, found = client_topic(consumer), Standing()
+        for row in self._nodes.asked_all(lambda doors: list(doors.read.latest(CONSUMERS, topic))):
+            try:
+                told = Consumed.read(row["body"])
+            except ValueError as problem:
+                raise Corrupt(
+                    f"where {consumer!r} stands by {row['origin']} does not read: {problem}", hint="give it another name"
+                ) from None
+            if told.stream != stream:
+                raise Misuse(f"{consumer!r} is a consumer of {told.stream!r}, not of {stream!r}", hint="give the new one another name")
+            found = found.merged(told.standing())
+        return Follower(self._nodes, stream, topic, found)
 
 
 class Follower:
@@ -161,7 +164,7 @@ class Follower:
         """
         if self._consumer is None:
             raise Misuse("a follower without a consumer's name has nothing to commit", hint="follow(stream, consumer=…)")
-        name, standing = TOPIC + self._consumer, self.standing
+        name, standing = self._consumer, self.standing
         told = skipped_told(name, self._stream, newly_skipped(self._committed.skipped, standing.skipped))
         exceptions = [Append(EXCEPTIONS, to_batch([Record(name, body=body)])) for body in told]
         appends = [standing_append(name, self._stream, standing), *exceptions]

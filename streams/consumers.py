@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from streams.errors import Misuse
+import msgspec
+
+from streams.errors import Misuse, RetryLater
 from streams.log import Append, Appended, Log
 from streams.patience import (
     POLL_ROWS_MAX,
@@ -18,11 +20,36 @@ from streams.patience import (
     newly_skipped,
 )
 from streams.records import BODY, Record, to_batch
-from streams.words import Position
+from streams.words import TOPIC_CHARS_MAX, Position, check_stream, check_topic
 
 CONSUMERS = "consumers"
 """The stream that holds the Positions of all consumers of a node; the topic is the consumer's name, the latest record counts."""
 EXCEPTIONS = "exceptions"
+CLIENT = "client/"
+"""What the names of programs' consumers begin with: they are nobody's of the nodes' own."""
+
+
+class Consumed(msgspec.Struct, frozen=True):
+    """The body of a consumer's record, whatever else it holds: Position and what is skipped as `streams.patience.Standing` writes them."""
+
+    stream: str
+    position: dict[str, int]
+    skipped: dict[str, list[tuple[int, int]]] = {}
+
+    @classmethod
+    def read(cls, body: object) -> Consumed:
+        """What a record's body says. Raises ValueError for what is no consumer's."""
+        try:
+            told = msgspec.convert(body, cls)
+        except msgspec.ValidationError as problem:
+            raise ValueError(str(problem)) from None
+        check_stream(told.stream)
+        told.standing()
+        return told
+
+    def standing(self) -> Standing:
+        """Where the consumer stands."""
+        return Standing.from_json({"position": self.position, "skipped": self.skipped})
 
 
 class Consumer:
@@ -111,19 +138,45 @@ class Consumer:
         standing = Standing()
         for batch in self._log.latest(CONSUMERS, self.name):
             if batch.origin.node in self._nodes:
-                body = json.loads(batch.records.column(BODY)[0].as_py())
-                if body["stream"] != self.stream:
+                told = Consumed.read(json.loads(batch.records.column(BODY)[0].as_py()))
+                if told.stream != self.stream:
                     raise Misuse(
-                        f"{self.name!r} is a consumer of {body['stream']!r}, not of {self.stream!r}",
+                        f"{self.name!r} is a consumer of {told.stream!r}, not of {self.stream!r}",
                         hint="give the new consumer another name",
                     )
-                standing = standing.merged(Standing.from_json(body))
+                standing = standing.merged(told.standing())
         return standing
 
 
 def standing_append(name: str, stream: str, standing: Standing) -> Append:
     """The record by which the consumer `name` of `stream` stands there."""
     return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json()})]))
+
+
+def client_topic(consumer: str) -> str:
+    """The topic of a program's consumer of this name. Raises Misuse for what is no name."""
+    try:
+        return check_topic(CLIENT + consumer) if consumer else check_topic("")
+    except ValueError:
+        raise Misuse(
+            f"a consumer's name is 1 to {TOPIC_CHARS_MAX - len(CLIENT)} printable characters, not {consumer[:TOPIC_CHARS_MAX]!r}"
+        ) from None
+
+
+def check_client(topic: str, body: object, known: Collection[str]) -> None:
+    """Whether a program may have this kept as where a consumer of its stands, at a node that knows these streams.
+
+    Raises Misuse for what no program's consumer is; RetryLater where it has read of a stream of which nothing is here (yet): another node
+    may have some.
+    """
+    name = topic.removeprefix(CLIENT) if topic.startswith(CLIENT) else ""
+    client_topic(name)
+    try:
+        told = Consumed.read(body)
+    except ValueError as problem:
+        raise Misuse(f"consumer {name!r} can not stand there: {problem}") from problem
+    if (told.position or told.skipped) and told.stream not in known:
+        raise RetryLater(f"nothing of {told.stream!r} is here: no consumer of it can stand anywhere")
 
 
 def skipped_told(name: str, stream: str, newly: Skipped) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from streams.clock import Clock
 from streams.ledger import Ledger, OriginLedger
 from streams.log import LogReader
-from streams.ranges import RangeSet
+from streams.ranges import RangeSet, told_ranges
 from streams.records import OFFSET, Batch
 from streams.words import Origin, Position
 
@@ -257,7 +257,7 @@ def skipped_to_json(skipped: Skipped) -> dict[str, list[tuple[int, int]]]:
 
 def skipped_from_json(told: Mapping[str, Sequence[Sequence[int]]]) -> dict[Origin, RangeSet]:
     """What `skipped_to_json` wrote. Raises ValueError for what is no such thing."""
-    return {Origin.parse(origin): RangeSet((first, end) for first, end in ranges) for origin, ranges in told.items() if ranges}
+    return {Origin.parse(origin): told_ranges((first, end) for first, end in ranges) for origin, ranges in told.items() if ranges}
 
 
 def standings_to_json(standings: Mapping[str, Standing]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
+from streams.words import OFFSETS_MAX
+
 Range = tuple[int, int]
 
 
@@ -128,6 +130,16 @@ class RangeSet:
         """The end of the unbroken run that starts at `offset`; `offset` itself when it is not held."""
         at = bisect_right(self._firsts, offset) - 1
         return self._ends[at] if at >= 0 and offset < self._ends[at] else offset
+
+
+def told_ranges(ranges: Iterable[Range]) -> RangeSet:
+    """The set that somebody has told, as `list(RangeSet)` is written. Raises ValueError for what is no set of offsets."""
+    told = RangeSet()
+    for first, end in ranges:
+        if end > OFFSETS_MAX:
+            raise ValueError(f"offsets go up to 2^63 - 1, not to {str(end)[:30]}")
+        told.add(first, end)
+    return told
 
 
 def _check(first: int, end: int) -> None:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from streams.block import Block
 from streams.clock import Clock
+from streams.consumers import CONSUMERS, check_client
 from streams.definitions import Definitions
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
@@ -30,7 +31,7 @@ from streams.node.settings import NodeSettings
 from streams.patience import Standing
 from streams.policy import LinkClass
 from streams.ranges import RangeSet
-from streams.records import concat
+from streams.records import BODY, TOPIC, concat, read_body
 from streams.session.summaries import checked_ranges, checked_reason
 from streams.words import Origin, Position, check_stream, check_topic
 
@@ -159,7 +160,16 @@ class Door:
         appends = await asyncio.to_thread(
             lambda: [Append(check_stream(a.stream), _records(a.records), a.producer, a.sequence) for a in wanted.appends]
         )
+        for append in appends:
+            if append.stream == CONSUMERS:
+                await asyncio.to_thread(self._check_consumers, append.records)
         return web.json_response([_appended(answer) for answer in await self._node.append(appends)])
+
+    def _check_consumers(self, records: pa.RecordBatch) -> None:
+        """What is no program's own consumer is not kept: the nodes' own tell where they stand in the log itself, not through a door."""
+        known = self._node.log.streams()
+        for row in records.to_pylist():
+            check_client(row[TOPIC], read_body(row[BODY]), known)
 
     async def _admit(self, request: web.Request) -> web.Response:
         wanted = msgspec.msgpack.decode(await _body(request), type=WireAdmits)
@@ -250,10 +260,10 @@ def _told(text: str) -> web.Response:
 
 
 def _position(text: str) -> Position:
-    offsets = json.loads(text)
-    if not isinstance(offsets, dict) or not all(isinstance(offset, int) for offset in offsets.values()):
-        raise ValueError(f"a position is a JSON object of origins and offsets, not {text[:100]}")
-    return Position.from_json(offsets)
+    try:
+        return Position.from_json(msgspec.json.decode(text, type=dict[str, int]))
+    except msgspec.MsgspecError:
+        raise ValueError(f"a position is a JSON object of origins and offsets, not {text[:100]}") from None
 
 
 def _bearer(request: web.Request) -> str:

@@ -11,9 +11,9 @@ from streams.derived import HEADS
 from streams.errors import Misuse
 from streams.ledger import GONE_REASONS, GoneReason, Ledger
 from streams.log import LogReader
-from streams.ranges import Range, RangeSet
+from streams.ranges import Range, RangeSet, told_ranges
 from streams.session.terms import Key, Terms
-from streams.words import Origin
+from streams.words import Origin, check_stream
 
 Settled = Mapping[Key, RangeSet]
 
@@ -52,7 +52,7 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
         if told.landfall != _TITLE:
             raise ValueError(f"it is a {told.landfall!r}")
         settled = {
-            (stream, Origin.parse(origin)): RangeSet(ranges)
+            (check_stream(stream), Origin.parse(origin)): told_ranges(ranges)
             for stream, origins in told.settled.items()
             for origin, ranges in origins.items()
         }

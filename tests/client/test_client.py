@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import landfall
-from streams.errors import Misuse, NotAllowed, RetryLater, Trimmed
+from streams.errors import Corrupt, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.link.door import AdmitDoor, ReadDoor
 from streams.log import Append
+from streams.records import Record, to_batch
 from streams.words import Position
 from tests.landfall.answering import answering
 from tests.node.fleet import SINCE_AT_MS, Station, readings, started, stations
@@ -153,6 +154,9 @@ def test_what_can_not_be_asked_is_said_at_once(one: Station) -> None:
     fleet = landfall.connect([door(one)])
     with pytest.raises(Misuse, match="nothing to commit"):
         fleet.follow("containers").commit()
+    for name in ("", "x" * 194, "two\nlines"):
+        with pytest.raises(Misuse, match="a consumer's name is 1 to 193 printable characters"):
+            fleet.follow("containers", name)
     with pytest.raises(Misuse, match="either a consumer or a standing"):
         fleet.follow("containers", "pager", landfall.Standing())
 
@@ -201,6 +205,17 @@ def test_at_whatever_stands_in_a_node_s_place_a_program_goes_on_at_the_next(one:
 def test_nobody_is_sent_elsewhere_with_the_token(one: Station) -> None:
     with answering(302, b"", location=f"{one.url}/streams") as port, pytest.raises(RetryLater, match=r"as a node \(HTTP 302\)"):
         ReadDoor(f"http://127.0.0.1:{port}", "door-of-hq").streams()
+
+
+async def test_what_another_node_kept_of_a_consumer_and_does_not_read_is_named(tmp_path: Path) -> None:
+    """Each door refuses it today; a node of an earlier release may have kept it, and brings it."""
+    node = await started("hq", tmp_path)
+    fleet = landfall.connect([landfall.NodeDoor(node.url, "door-of-hq")])
+    for body in (None, {"stream": "containers"}, {"stream": "containers", "position": {"tokyo@1": -4}}):
+        await node.append([Append("consumers", to_batch([Record("client/pager", body=body)]))])
+        with pytest.raises(Corrupt, match=f"where 'pager' stands by {node.log.origin} does not read"):
+            await asyncio.to_thread(fleet.follow, "containers", "pager")
+    await node.stop()
 
 
 async def test_what_every_node_has_dropped_is_told(tmp_path: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tracemalloc
 import urllib.error
 import urllib.request
 import zlib
+from functools import partial
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import pytest
@@ -107,6 +111,90 @@ async def test_a_body_that_unpacks_to_more_than_a_request_takes_is_refused_befor
         assert answer.status == 413
         assert await answer.json(content_type=None) == {"problem": f"one request takes at most {APPEND_BYTES_MAX} bytes"}
     assert peak_bytes < 1.5 * APPEND_BYTES_MAX
+    await node.stop()
+
+
+NO_POSITIONS: list[tuple[dict[str, Any], str]] = [
+    ({"tokyo@1": -1}, r"0 to 2\^63 - 1, not -1"),
+    ({"tokyo@1": 1 << 63}, r"0 to 2\^63 - 1, not 9223372036854775808"),
+    ({"tokyo@1": 10**30}, r"0 to 2\^63 - 1, not 1000000000"),
+    ({"tokyo@1": True}, "Expected `int`|position is a JSON object"),
+    ({"tokyo": 3}, "an origin is written like"),
+    ({"tokyo@0x1": 3}, "an origin is written like"),
+    ({f"{'x' * 5_000}@1": 3}, "a node's name is"),
+    ({f"tokyo@{'1' * 5_000}": 3}, "an origin is written like"),
+]
+
+
+@pytest.mark.parametrize(("position", "sentence"), NO_POSITIONS)
+async def test_what_is_no_position_is_refused_and_not_kept(tmp_path: Path, position: dict[str, Any], sentence: str) -> None:
+    """Wherever one is told: as where to read from, as where to follow from, and as where a consumer stands."""
+    node = await started("hq", tmp_path)
+    await node.append([readings(0, 3)])
+    append, asking = AppendDoor(node.url, "door-of-hq"), partial(asked, node)
+    body = {"stream": "containers", "position": position}
+    with pytest.raises(Misuse, match=sentence) as refused:
+        await asyncio.to_thread(append.append, [readings(3, 1), Append("consumers", to_batch([Record("client/x", body=body)]))])
+    follow = {"position": position, "skipped": {}, "limit": 5, "wait_ms": 0}
+    for path, given in (("/read/containers?" + urlencode({"position": json.dumps(position)}), None), ("/follow/containers", follow)):
+        status, problem = await asyncio.to_thread(asking, path, given)
+        assert status == 400
+        assert re.search(sentence, problem), problem
+        assert len(problem) < 500
+    assert len(str(refused.value)) < 500, "what is huge is not said again"
+    assert not node.log.position("consumers")
+    assert node.log.position("containers") == Position({node.log.origin: 3}), "all of a commit or nothing"
+    await node.stop()
+
+
+def asked(node: Node, path: str, body: object = None) -> tuple[int, str]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(node.url + path, data=data, headers={"Authorization": "Bearer door-of-hq"})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as problem:
+        with problem:
+            return problem.code, json.loads(problem.read())["problem"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "sentence"),
+    [
+        ("client/x", {"stream": "no such!", "position": {}}, "a stream's name is like"),
+        ("client/x", {"stream": "s" * 5_000, "position": {}}, "a stream's name is like"),
+        ("client/x", {"stream": "containers", "position": {}, "skipped": {"tokyo@1": [[-1, 3]]}}, "from 0 or more upwards"),
+        ("client/x", {"stream": "containers", "position": {}, "skipped": {"tokyo@1": [[0, 1 << 63]]}}, "offsets go up to"),
+        ("client/x", {"position": {}}, "missing required field `stream`"),
+        ("client/x", {}, "missing required field"),
+        ("client/", {"stream": "containers", "position": {}}, "a consumer's name is 1 to 193"),
+        ("watch/containers", {"stream": "containers", "position": {}}, "a consumer's name is 1 to 193"),
+    ],
+)
+async def test_what_no_programs_consumer_is_is_not_kept(tmp_path: Path, topic: str, body: dict[str, Any], sentence: str) -> None:
+    """Nor is what the node's own consumers go by."""
+    node = await started("hq", tmp_path)
+    await node.append([readings(0, 3)])
+    door = AppendDoor(node.url, "door-of-hq")
+    with pytest.raises(Misuse, match=sentence):
+        await asyncio.to_thread(door.append, [Append("consumers", to_batch([Record(topic, body=body)]))])
+    assert not node.log.position("consumers")
+    await node.stop()
+
+
+async def test_a_consumer_of_what_is_not_here_is_for_another_node_to_keep(tmp_path: Path) -> None:
+    """Unless it has read nothing yet."""
+    node = await started("hq", tmp_path)
+    door = AppendDoor(node.url, "door-of-hq")
+
+    def stands(position: dict[str, int]) -> list[Append]:
+        return [Append("consumers", to_batch([Record("client/x", body={"stream": "contaniers", "position": position})]))]
+
+    with pytest.raises(RetryLater, match="nothing of 'contaniers' is here"):
+        await asyncio.to_thread(door.append, stands({"tokyo@1": 3}))
+    assert not node.log.position("consumers")
+    await asyncio.to_thread(door.append, stands({}))
+    assert node.log.position("consumers")
     await node.stop()
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
 
 from landfall.cli import main
 from streams.block import Block
+from streams.errors import Misuse
 from streams.log import Append
 from streams.node.node import Node
 from streams.proof.keys import SigningKey, key_text
 from streams.records import Record, to_batch
 from streams.stick.frames import Signed, read_frames
 from streams.stick.messages import Carried
-from streams.stick.planning import position_file
+from streams.stick.planning import position_file, read_position_file
 from tests.node.fleet import ROLES, free_port, readings, settings
 
 
@@ -122,6 +125,25 @@ async def test_a_stick_for_a_customer_carries_its_stream_and_no_other(tmp_path: 
         has.write_bytes(position_file(node.log, "ducks"))
         code, told = await sync(capsys, "export", str(stick), "--to", "ducks", "--position", str(has), "-c", str(hq.config))
         assert (code, "may have nothing of this log that it lacks" in told) == (2, True), told
+
+
+@pytest.mark.parametrize(
+    ("settled", "sentence"),
+    [
+        ({"containers": {"ship-a@1": [[-3, 5]]}}, "from 0 or more upwards, not -3..5"),
+        ({"containers": {"ship-a@1": [[5, 3]]}}, "from 0 or more upwards, not 5..3"),
+        ({"containers": {"ship-a@1": [[0, 1 << 63]]}}, "offsets go up to"),
+        ({"containers": {"ship-a": [[0, 5]]}}, "an origin is written like"),
+        ({"containers": {f"{'x' * 5_000}@1": [[0, 5]]}}, "a node's name is"),
+        ({"no such!": {"ship-a@1": [[0, 5]]}}, "a stream's name is like"),
+        ({"s" * 5_000: {"ship-a@1": [[0, 5]]}}, "a stream's name is like"),
+    ],
+)
+def test_a_position_file_of_what_can_not_be_is_refused(settled: dict[str, Any], sentence: str) -> None:
+    data = json.dumps({"landfall": "position 1", "node": "tokyo", "settled": settled}).encode()
+    with pytest.raises(Misuse, match=sentence) as refused:
+        read_position_file(data, "tokyo")
+    assert len(str(refused.value)) < 500
 
 
 async def test_a_sealed_stick_opens_at_its_receiver_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
