@@ -1,0 +1,131 @@
+"""Goal: two nodes of one ship have one day's budget of the dear link, but for what the one can not know yet; and how much that is at most.
+
+In the simulated fleet both dial headquarters all the time, which is worse than the ship does (one keeps the link), and always have more
+to send. The ship's own network is played: what each tells every TOLD_EVERY_S of what it has spent itself (`metrics`, in the product), is on
+the other's disk TRAVELS_S later while they are in touch; what is there is counted as `edge/turns.py` does, before anything is dialled.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from streams.budget import Budget
+from tests.sync.afloat import Fleet
+from tests.sync.nodes import Node, Place, Way
+
+BUDGET = Budget(1_000_000, reserve_bytes=50_000, overhead_percent=7.5)
+LIMIT_BYTES = BUDGET.bytes_per_day - BUDGET.reserve_bytes
+RATE_BYTES_S = 2_500.0
+TOLD_EVERY_S, TRAVELS_S = 10.0, 1.0
+STEP_S = 0.5
+DAY_MS = 86_400_000
+SHIP = [Place(name, "ship", "9321483", budget=BUDGET) for name in ("bridge", "engine")]
+AT_SEA = [Way(place.name, "hq", "satellite", 0.3, RATE_BYTES_S) for place in SHIP]
+MESSAGE_BYTES = 4_200
+UNTOLD_BYTES = BUDGET.charge(int(2 * RATE_BYTES_S * (TOLD_EVERY_S + 4 * STEP_S)) + 4 * MESSAGE_BYTES)
+"""What passes a link both ways until the other has heard of it, the way there and a look at it included; and, as what is sent is counted
+when it begins, a message at each end of each link."""
+
+
+class Ship:
+    """The two nodes at sea, with more to send than the day's budget lets them."""
+
+    def __init__(self, seed: int) -> None:
+        self.fleet = Fleet(seed, [*SHIP, Place("hq", "hq")])
+        self.nodes = [self.fleet.nodes[place.name] for place in SHIP]
+        self.in_touch = True
+        self._heard: dict[str, dict[str, object]] = {}
+        for node in self.nodes:
+            self._tell(node)
+
+    def sail(self, seconds: float) -> None:
+        """Both dial whatever they may, and look at what the other says."""
+        until_s = self.fleet.clock.at_s + seconds
+        while self.fleet.clock.at_s < until_s:
+            for node in self.nodes:
+                self.count_spent(node)
+                key = ("ships", node.log.origin)
+                if self.fleet.nodes["hq"].log.of(key).held.end() >= node.log.of(key).held.end():
+                    node.append("ships", [self.fleet.chance.randbytes(4_000) for _ in range(8)])
+            for way in AT_SEA:
+                self.fleet.dial(way)
+            self.fleet.run(STEP_S)
+            assert sum(self.spent()) <= 2 * LIMIT_BYTES, "never more than each the whole"
+
+    def spent(self) -> list[int]:
+        """What each was billed for on this day, as it is charged."""
+        return [BUDGET.charge(self.fleet.oracle.radio(node).bytes.get(today(node), 0)) for node in self.nodes]
+
+    def restart(self, node: Node) -> None:
+        self.fleet.kill(node.me.node)
+        node.start()
+        self.count_spent(node)
+
+    def _tell(self, node: Node) -> None:
+        (other,) = [one for one in self.nodes if one is not node]
+        assert node.purse
+        told = node.purse.to_json()
+        if self.in_touch:
+            self.fleet.after(TRAVELS_S, lambda: self._heard.__setitem__(other.me.node, told))
+        self.fleet.after(TOLD_EVERY_S, lambda: self._tell(node))
+
+    def count_spent(self, node: Node) -> None:
+        """The other's last word of those that are here."""
+        assert node.purse
+        if told := self._heard.get(node.me.node):
+            node.purse.elsewhere(str(told["day"]), "the other", int(str(told["spent_here_bytes"])))
+
+
+def today(node: Node) -> str:
+    assert node.purse
+    return str(node.purse.to_json()["day"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_touch_they_spend_one_budget_and_what_passes_until_the_other_hears_of_it(seed: int) -> None:
+    """Whatever dies: each of them is restarted now and then."""
+    ship, chance = Ship(seed), random.Random(seed)
+    for _ in range(3):
+        ship.sail(chance.uniform(10.0, 40.0))
+        ship.restart(chance.choice(ship.nodes))
+    ship.sail(300.0)
+    assert 0.7 * LIMIT_BYTES <= sum(ship.spent()) <= LIMIT_BYTES + UNTOLD_BYTES
+    assert UNTOLD_BYTES < LIMIT_BYTES / 8
+    assert all(node.purse and node.purse.free_bytes() < 100_000 for node in ship.nodes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_out_of_touch_each_may_spend_the_whole_and_no_more_once_they_are_in_touch(seed: int) -> None:
+    """That is the exception which `docs/links.md` tells. The next day they have one budget again."""
+    ship = Ship(seed)
+    ship.sail(5.0)
+    ship.in_touch = False
+    ship.sail(600.0)
+    spent = sum(ship.spent())
+    assert 1.5 * LIMIT_BYTES < spent <= 2 * LIMIT_BYTES
+    ship.in_touch = True
+    ship.sail(30.0)
+    together = sum(ship.spent())
+    ship.sail(200.0)
+    assert sum(ship.spent()) == together, "both have heard: nothing is left"
+    for node in ship.nodes:
+        node.wall_ms += DAY_MS
+    ship.sail(600.0)
+    assert 0.7 * LIMIT_BYTES <= sum(ship.spent()) <= LIMIT_BYTES + UNTOLD_BYTES
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_now_and_then_in_touch_they_spend_too_much_by_what_the_one_had_not_heard(seed: int) -> None:
+    """At each moment: what both have spent, less what the one that knows less does not know of the other's, is within the budget."""
+    ship, chance, untold_bytes = Ship(seed), random.Random(seed), 0
+    for _ in range(15):
+        ship.in_touch = chance.random() < 0.5
+        if chance.random() < 0.3:
+            ship.restart(chance.choice(ship.nodes))
+        for _ in range(chance.randint(5, 40)):
+            ship.sail(STEP_S)
+            heard = [node.purse.spent_bytes() for node in ship.nodes if node.purse]
+            untold_bytes = max(untold_bytes, *(sum(ship.spent()) - one for one in heard))
+            assert sum(ship.spent()) <= LIMIT_BYTES + untold_bytes
