@@ -7,12 +7,13 @@ sensor was told is received is there; and what was not told so comes again throu
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,7 +25,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from tests.cargo.sea import SHIP
-from tests.edge.aboard import TOKEN
+from tests.edge.aboard import TOKEN, Message
 from tests.node.process import NodeProcess, free_port, wait
 
 pytestmark = pytest.mark.timeout(600)
@@ -75,20 +76,27 @@ def pair(folder: Path, kind: type[ShipNode] = ShipNode) -> Iterator[list[ShipNod
             node.kill()
 
 
+def a_second_apart(number: int) -> Message:
+    """The reading of this number, of one box that speaks every second."""
+    return TOPIC, json.dumps({"device": "TRK-1", "at": AT_MS + 1000 * number, "return_c": number % 400 / 10}).encode()
+
+
 class Sensors:
     """They publish all the time to the first node that answers them, and what it did not acknowledge to the next.
 
-    One thread decides all; paho's own only say what was acknowledged: under a lock of ours they would wait for one another.
+    One thread decides all; paho's own only say what was acknowledged: under a lock of ours they would wait for one another. `said` gives
+    the message of each number; those from `limit` on are not published yet.
     """
 
-    def __init__(self, ports: list[int]) -> None:
+    def __init__(self, ports: list[int], said: Callable[[int], Message] = a_second_apart, limit: float = math.inf) -> None:
+        self._said, self.limit = said, limit
         self._heard: SimpleQueue[tuple[int, int]] = SimpleQueue()
         self._waiting: dict[int, set[int]] = {}
         self._sent: dict[tuple[int, int], int] = {}
         self.acknowledged: set[int] = set()
         self.published = 0
         self._clients = [self._client(at, port) for at, port in enumerate(ports)]
-        self._nothing_new, self._closing = threading.Event(), threading.Event()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._publish)
 
     def __enter__(self) -> Sensors:
@@ -106,7 +114,7 @@ class Sensors:
 
     def finish(self) -> None:
         """Nothing new from now on; returns once all is acknowledged."""
-        self._nothing_new.set()
+        self.limit = self.published
         wait(lambda: len(self.acknowledged) == self.published, lambda: f"{self.published - len(self.acknowledged)} wait", PATIENCE_S)
 
     def _client(self, at: int, port: int) -> mqtt.Client:
@@ -130,16 +138,15 @@ class Sensors:
             if at is not None:
                 for number in [number for number, tried in self._waiting.items() if at not in tried]:
                     self._send(at, number)
-                if not self._nothing_new.is_set() and len(self._waiting) < ONE_KILL:
+                if self.published < self.limit and len(self._waiting) < ONE_KILL:
                     self._waiting[self.published] = set()
                     self._send(at, self.published)
                     self.published += 1
             time.sleep(0.002)
 
     def _send(self, at: int, number: int) -> None:
-        payload = json.dumps({"device": "TRK-1", "at": AT_MS + 1000 * number, "return_c": number % 400 / 10}).encode()
         self._waiting[number].add(at)
-        self._sent[at, self._clients[at].publish(TOPIC, payload, 1).mid] = number
+        self._sent[at, self._clients[at].publish(*self._said(number), 1).mid] = number
 
 
 def wait_filled(node: ShipNode, sensors: Sensors) -> None:
