@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from intake.properties import Property, PropertySet, Reason, Violation, read_properties, text_of
+from intake.properties import Property, PropertySet, Reason, Violation, check_topic_name, read_properties, text_of
 
 CLIENT_ID_CHARS_MAX = 256
 _V311, _V5 = 4, 5
@@ -94,7 +94,7 @@ def read_connect(body: bytes) -> Connect:
     will = None
     if has_will:
         delay_s = int.from_bytes(reader.properties(_OF_WILL).get(Property.WILL_DELAY, b""), "big") if v5 else 0
-        will = Will(topic=reader.binary(), payload=reader.binary(), qos=will_qos, delay_s=delay_s)
+        will = Will(topic=reader.topic(), payload=reader.binary(), qos=will_qos, delay_s=delay_s)
     username = reader.text() if flags & 0x80 else None
     password = reader.binary() if flags & 0x40 else None
     reader.finish()
@@ -141,6 +141,11 @@ class _Reader:
 
     def text(self) -> str:
         return text_of(self.binary())
+
+    def topic(self) -> bytes:
+        topic = self.binary()
+        check_topic_name(topic)
+        return topic
 
     def properties(self, known: PropertySet) -> dict[int, bytes]:
         found, self._at = read_properties(self._body, self._at, len(self._body), known)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from intake.arrivals import Outcome, Publish, Sender
 from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, Will, read_connect, read_disconnect
-from intake.logins import Gateway, Logins, is_topic_name
+from intake.logins import Gateway, Logins
 from intake.packets import (
     PINGRESP,
     Control,
@@ -30,7 +30,7 @@ from intake.subscriptions import Subscription, request_packet, subscribe, unsubs
 
 KEEP_ALIVE_PATIENCE = 1.5
 """MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
-_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _UNAVAILABLE_311, _LOGIN_REFUSED_311, _NOT_AUTHORIZED_311 = 1, 2, 3, 4, 5
+_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _UNAVAILABLE_311, _LOGIN_REFUSED_311 = 1, 2, 3, 4
 _LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
 _DEAF = "client does not read"
 DEAF_S_MAX = 60.0
@@ -368,9 +368,6 @@ class Connection(asyncio.Protocol):
             return
         if gateway is None:
             self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")
-            return
-        if connect.will is not None and not is_topic_name(connect.will.topic):
-            self._refuse(_NOT_AUTHORIZED_311, Reason.TOPIC_NAME_INVALID, "a will to what is no topic name")
             return
         self.gateway, self._will, self._keep_alive_s = gateway, connect.will, connect.keep_alive_s
         self._packet_bytes_max = connect.packet_bytes_max

@@ -8,14 +8,13 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from intake.packets import Reason, Violation
 from intake.passwords import PasswordChecks
+from intake.properties import check_topic_name
 from intake.routes import REMEMBERED_BYTES_MAX, topic_pattern
 from intake.settings import EndpointSettings, GatewayLogin
 from intake.subscriptions import TOPIC
 
 PERMITS_MAX = 65_536
-_WILDCARDS = re.compile(rb"[+#\0]")
 
 
 @dataclass(slots=True)
@@ -35,23 +34,13 @@ class Gateway:
         """
         permit = self._permits.get(topic)
         if permit is None:
-            if not is_topic_name(topic):
-                raise Violation(Reason.TOPIC_NAME_INVALID, "a topic name that is no UTF-8, is empty or has wildcards")
+            check_topic_name(topic)
             permit = topic != TOPIC and any(pattern.fullmatch(topic) for pattern in self.patterns)
             if len(topic) <= REMEMBERED_BYTES_MAX:
                 if len(self._permits) >= PERMITS_MAX:
                     self._permits.clear()
                 self._permits[topic] = permit
         return permit
-
-
-def is_topic_name(topic: bytes) -> bool:
-    """Whether MQTT allows a message on it (4.7): UTF-8, not empty, without wildcards or a null character."""
-    try:
-        topic.decode()
-    except UnicodeDecodeError:
-        return False
-    return bool(topic) and not _WILDCARDS.search(topic)
 
 
 class Logins:

@@ -123,6 +123,22 @@ def test_a_will_may_not_hold_that(said: bytes, reason: Reason) -> None:
     assert refused.value.reason == reason
 
 
+NO_TOPIC_NAMES = [(b"landfall/#", PROTOCOL), (b"a/+/b", PROTOCOL), (b"", PROTOCOL), (b"a\xff", MALFORMED), (b"a\0", MALFORMED)]
+"""A wildcard, or nothing at all, in a topic that reads is a protocol error (3.3.2.1, 3.3.2.3.5); what is no text is malformed (1.5.4)."""
+
+
+@pytest.mark.parametrize(("topic", "reason"), NO_TOPIC_NAMES)
+async def test_no_message_and_no_will_is_on_what_is_no_topic_name(tmp_path: Path, topic: bytes, reason: Reason) -> None:
+    """0x90 is for a name that is well formed, and not taken."""
+    async with stand(tmp_path) as one:
+        port, will = one.endpoint.port, b"\0" + text(topic) + text(b"p")
+        assert (await ask(port, CONNECT_5 + publish(topic=topic)))[-4:] == b"\xe0\2" + bytes((reason, 0))
+        assert await ask(port, packet(0x10, b"\0\4MQTT\5\6\0\x3c\0\0\2it" + will)) == b"\x20\3\0" + bytes((reason, 0))
+        assert await ask(port, CONNECT_311 + publish(b"", topic)) == b"\x20\2\0\0"
+        assert await ask(port, packet(0x10, b"\0\4MQTT\4\6\0\x3c\0\2it" + will[1:])) == b""
+        assert one.counts() == {"mqtt_connections_ended": 4}
+
+
 @BOTH
 def test_only_mqtt_5_knows_a_password_of_nobody(v5: bool) -> None:
     name = b"\0\4MQTT" + (b"\5" if v5 else b"\4")

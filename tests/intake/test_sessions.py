@@ -129,7 +129,7 @@ async def test_a_will_that_may_not_be_said_is_refused_or_counted(tmp_path: Path)
     async with stand(tmp_path) as one:
         port = one.endpoint.port
         refused = await ask(port, connect_5(will_delay_s=0, will_topic="landfall/#"))
-        assert refused == b"\x20\3\0\x90\0"
+        assert refused == b"\x20\3\0\x82\0"
         await ask(port, connect_5(will_delay_s=0, will_topic="elsewhere") + b"\xc1\0")  # flags that no PINGREQ has
         await eventually(lambda: one.counts().get("intake_foreign", 0) == 1)
         assert one.metrics.body(0, 0)["gauges"]["mqtt_connections"] == 0, "and nobody stays behind"
