@@ -17,7 +17,7 @@ from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.decoding import Decoder, decoded
 from intake.routes import Route, Routes
 from streams.clock import EARLY_MS_MAX
-from streams.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_text, to_batch
+from streams.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_text
 
 EXCEPTIONS = "exceptions"
 CONTAINERS = "containers"
@@ -55,20 +55,25 @@ class Part:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Message `number` is not taken as a reading, or not all of it, and why."""
+
+    number: int
+    outcome: Outcome
+    reason: str
+
+
 @dataclass(slots=True)
 class Prepared:
     """What `prepare` made of messages: the outcome of each as far as it can be told before the log is asked, and what is to be appended."""
 
     outcomes: list[Outcome]
     parts: list[Part] = field(default_factory=list)
-    exceptions: list[Record] = field(default_factory=list)
-
-    def exceptions_batch(self) -> pa.RecordBatch:
-        """The records for `exceptions`."""
-        return to_batch(self.exceptions)
+    refused: list[Refused] = field(default_factory=list)
 
 
-def prepare(messages: Sequence[Publish], routes: Routes, process: str, now_ms: int, early_ms: int = EARLY_MS_MAX) -> Prepared:
+def prepare(messages: Sequence[Publish], routes: Routes, now_ms: int, early_ms: int = EARLY_MS_MAX) -> Prepared:
     """Decode and check `messages` at fleet time `now_ms` (UTC ms), believing devices' clocks up to `early_ms` ahead of it.
 
     Never raises for what they contain; repeats are still in it.
@@ -79,18 +84,17 @@ def prepare(messages: Sequence[Publish], routes: Routes, process: str, now_ms: i
     for number, message in enumerate(messages):
         route = routes.route(message.topic)
         if message.refused is not None:
-            _refuse(prepared, number, message, message.refused, message.reason, process, now_ms)
+            _refuse(prepared, number, message.refused, message.reason)
         elif route is None:
-            _refuse(prepared, number, message, Outcome.UNKNOWN_TOPIC, "this MQTT topic is none of ours", process, now_ms)
+            _refuse(prepared, number, Outcome.UNKNOWN_TOPIC, "this MQTT topic is none of ours")
         elif route.decode is None:
             found.setdefault(route.stream, []).append((number, route, message.payload))
         elif problem := _decode(found, number, message, route.decode, routes):
-            _refuse(prepared, number, message, Outcome.MALFORMED, problem, process, now_ms)
+            _refuse(prepared, number, Outcome.MALFORMED, problem)
     for stream, arrived in found.items():
         readings = read_payloads([payload for _, _, payload in arrived])
         for row, refusal in readings.refusals.items():
-            number = arrived[row][0]
-            _refuse(prepared, number, messages[number], Outcome[refusal.outcome.upper()], refusal.reason, process, now_ms)
+            _refuse(prepared, arrived[row][0], Outcome[refusal.outcome.upper()], refusal.reason)
         if readings.rows:
             prepared.parts.append(_part(stream, [arrived[row] for row in readings.rows], readings, prepared.outcomes, believed))
     return prepared
@@ -123,13 +127,13 @@ def mark_strangers(prepared: Prepared, strangers: Callable[[set[str]], set[str]]
                         prepared.outcomes[number] = Outcome.UNKNOWN_CONTAINER
 
 
-def exception_record(process: str, message: Publish, outcome: Outcome, reason: str, now_ms: int) -> Record:
-    """The record of a message that was not taken as a reading: the first KEPT_BYTES_MAX of its payload, and the length and SHA-256 of all
-    of it."""
+def exception_record(process: str, message: Publish, refused: Refused, now_ms: int) -> Record:
+    """The record in `exceptions` of a message that was not taken as a reading: the first KEPT_BYTES_MAX of its payload, and the length and
+    SHA-256 of all of it."""
     whole = not message.payload_sha256
     body = {
-        "reason": reason,
-        "outcome": outcome.name.lower(),
+        "reason": refused.reason,
+        "outcome": refused.outcome.name.lower(),
         "mqtt_topic": message.topic.decode("utf-8", "backslashreplace")[:MQTT_TOPIC_CHARS_MAX],
         "payload_base64": base64.b64encode(message.payload[:KEPT_BYTES_MAX]).decode(),
         "payload_bytes": len(message.payload) if whole else message.payload_bytes,
@@ -139,9 +143,9 @@ def exception_record(process: str, message: Publish, outcome: Outcome, reason: s
     return Record(topic=process, body=body)
 
 
-def _refuse(prepared: Prepared, number: int, message: Publish, outcome: Outcome, reason: str, process: str, now_ms: int) -> None:
+def _refuse(prepared: Prepared, number: int, outcome: Outcome, reason: str) -> None:
     prepared.outcomes[number] = outcome
-    prepared.exceptions.append(exception_record(process, message, outcome, reason, now_ms))
+    prepared.refused.append(Refused(number, outcome, reason))
 
 
 def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: list[Outcome], believed: range) -> Part:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
 
 from cargo.identity import CLOCK_STOPPED
 from intake.arrivals import STORED, Outcome, Publish, Sender
-from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, mark_strangers, prepare
+from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, exception_record, mark_strangers, prepare
 from intake.decoders import find_decoder
+from intake.refusals import Refusals
 from intake.repeats import RepeatWindow, TakenInElsewhere
 from intake.routes import Routes
 from intake.settings import PipelineSettings
@@ -23,10 +24,13 @@ from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Appended, Log
 from streams.metrics import Metrics
+from streams.records import Record, to_batch
 
 STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
 """Of these container numbers, those that this node does not know of."""
+TELL_EVERY_S = 1.0
+"""So often it is looked whether there is something to tell of messages that were only counted, when none comes."""
 GATHERED_MESSAGES = 1_000
 """So many are worth decoding while a commit is on its way. Fewer would be ready soon enough after it."""
 
@@ -64,7 +68,8 @@ class Pipeline:
     2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written;
       a few messages wait for more meanwhile, for a commit costs the same for few as for many.
     3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
-    4 Readings and exceptions are appended in one commit; a full disk is waited for, and meanwhile nothing is acknowledged.
+    4 Readings and exceptions, of these as many of each account as are kept (`intake.refusals`), are appended in one commit; a full disk is
+      waited for, and meanwhile nothing is acknowledged.
     5 Their identities enter the window. The senders hear the outcomes, with `elsewhere` once another disk has all up to here; the next
       commits do not wait for that, as long as the queue is not `full`.
     """
@@ -92,6 +97,7 @@ class Pipeline:
         nodes = (node, *companions)
         self._windows = {stream: RepeatWindow.rebuilt(log, nodes, stream, known_max, self._said[stream], clock) for stream in STREAMS}
         self._waiting = Waiting(settings)
+        self._refusals = Refusals(self._process, settings.exceptions_bytes_per_h)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
         self._unsettled_messages = self._unsettled_bytes = 0
@@ -127,6 +133,7 @@ class Pipeline:
                 writing.create_task(self._settle_in_turn())
             if self._by_others:
                 writing.create_task(self._hear_of_others())
+            writing.create_task(self._tell_what_was_counted())
             while True:
                 await self._arrived.wait()
                 while self._waiting.messages < GATHERED_MESSAGES and not self._durable.is_set():
@@ -143,7 +150,7 @@ class Pipeline:
                 writing.create_task(self._commit(parcels, prepared, parts))
 
     def _prepared(self, messages: list[Publish]) -> Prepared:
-        prepared = prepare(messages, self._routes, self._process, self._clock.now_ms(), self._clock.early_ms())
+        prepared = prepare(messages, self._routes, self._clock.now_ms(), self._clock.early_ms())
         if self._strangers is not None:
             mark_strangers(prepared, self._strangers)
         return prepared
@@ -196,8 +203,8 @@ class Pipeline:
 
     async def _commit(self, parcels: list[Parcel], prepared: Prepared, parts: list[Part]) -> None:
         appends = [Append(part.stream, part.records) for part in parts]
-        if prepared.exceptions:
-            appends.append(Append(EXCEPTIONS, prepared.exceptions_batch()))
+        if exceptions := [*self._exceptions(parcels, prepared), *self._refusals.news(self._clock.monotonic_s(), self._clock.now_ms())]:
+            appends.append(Append(EXCEPTIONS, to_batch(exceptions)))
         commit_point("intake.decoded")
         if appends:
             await self._append(appends)
@@ -212,6 +219,22 @@ class Pipeline:
         self._durable.set()
         self._moved.set()
         commit_point("intake.acknowledged")
+
+    def _exceptions(self, parcels: list[Parcel], prepared: Prepared) -> Iterator[Record]:
+        whose = [(sender.account, message) for sender, messages, _ in parcels for message in messages] if prepared.refused else []
+        now_s, now_at_ms = self._clock.monotonic_s(), self._clock.now_ms()
+        for one in prepared.refused:
+            account, message = whose[one.number]
+            if self._refusals.keeps(account, message, one.outcome, now_s, now_at_ms):
+                yield exception_record(self._process, message, one, now_at_ms)
+            else:
+                self._metrics.count("exceptions_counted_alone")
+
+    async def _tell_what_was_counted(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_EVERY_S)
+            if records := self._refusals.news(self._clock.monotonic_s(), self._clock.now_ms()):
+                await self._append([Append(EXCEPTIONS, to_batch(records))])
 
     async def _settle_in_turn(self) -> None:
         """What waits for another disk: senders hear in the order in which it came."""

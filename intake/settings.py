@@ -55,12 +55,17 @@ class TopicDecoder(SettingsTable):
 
 
 class PipelineSettings(SettingsTable):
-    """How much waits at once, how far back repeats are known, and whose payloads are decoded; of several filters that match, the first."""
+    """How much waits at once, how far back repeats are known, and whose payloads are decoded; of several filters that match, the first.
+
+    `exceptions_bytes_per_h`: so much an hour of what one login (without one: one address; or the broker) brings and is not taken is kept in
+    `exceptions`, of all together 16 times as much; beyond, it is counted there (docs/mqtt.md).
+    """
 
     batch_readings_max: int = Field(default=4_096, ge=1)
     pending_readings_max: int = Field(default=16_384, ge=1)
     pending_bytes_max: int = Field(default=64 << 20, ge=1)
     repeats_readings_max: int = Field(default=262_144, ge=1)
+    exceptions_bytes_per_h: int = Field(default=4 << 20, ge=0)
     retry_ms: int = Field(default=1_000, ge=1)
     decoders: tuple[TopicDecoder, ...] = ()
 

@@ -19,7 +19,7 @@ TOPIC = "landfall/containers/MSKU1234565/reading"
 
 def identity(topic: str = TOPIC, now_ms: int = AT, **fields: Any) -> bytes:
     payload = json.dumps({"device": "TRK-1", "at": AT, "return_c": 4.0, "power_on": True} | fields).encode()
-    (part,) = prepare([Publish(topic.encode(), payload)], Routes(), "ship", now_ms).parts
+    (part,) = prepare([Publish(topic.encode(), payload)], Routes(), now_ms).parts
     (one,) = part.identities
     assert len(one) == IDENTITY_BYTES
     return one
@@ -79,8 +79,8 @@ def test_who_came_with_it_does_not_matter() -> None:
         {},
     ]
     messages = [Publish(TOPIC.encode(), json.dumps({"device": f"T{n}", "at": AT} | fields).encode()) for n, fields in enumerate(kinds * 3)]
-    alone = [one for message in messages for part in prepare([message], Routes(), "ship", AT).parts for one in part.identities]
-    (together,) = prepare(messages, Routes(), "ship", AT).parts
+    alone = [one for message in messages for part in prepare([message], Routes(), AT).parts for one in part.identities]
+    (together,) = prepare(messages, Routes(), AT).parts
     assert together.identities == alone
     assert len(set(alone)) == len(kinds * 3) - 3
 

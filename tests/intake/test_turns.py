@@ -121,7 +121,7 @@ def test_fields_of_many_names_cost_what_they_are_long() -> None:
         for number in range(200)
     ]
     tracemalloc.start()
-    prepared = prepare(made, Routes(), "ship", NOW_MS)
+    prepared = prepare(made, Routes(), NOW_MS)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert prepared.outcomes == [Outcome.ACCEPTED] * 200
