@@ -43,7 +43,8 @@ CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTE
 CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor INTEGER, why TEXT, at_ms INTEGER, ends BLOB, sum INTEGER);
 """
 WAL_BYTES_MAX = 64 << 20
-"""Of SQLite's write-ahead log, after which a commit itself brings it to the database: upkeep does so long before."""
+"""Of SQLite's write-ahead log, after which a commit itself brings it to the database: upkeep does so long before. Where a reader that
+stands still keeps it from beginning anew, it is brought down after so much more."""
 _bringing_down = threading.Lock()
 _REFUSALS = (
     sqlite3.SQLITE_FULL,
@@ -61,6 +62,8 @@ class IndexWriter(IndexReader):
     _others = 0
     """What the transaction's rows make of the mark's `others`."""
     _disk: Disk | None = None
+    _brought_down_bytes = 0
+    """How long SQLite's write-ahead log was when a commit last brought it down; 0 when it has begun anew since."""
 
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
@@ -179,9 +182,15 @@ class IndexWriter(IndexReader):
 
     def _keep_short(self) -> None:
         """What is not done now, the disk being full, is done by a commit to come."""
+        if self._disk is None:
+            return
         with suppress(OSError, sqlite3.Error):
-            if self._disk is not None and self._path.with_name(f"{self._path.name}-wal").stat().st_size > WAL_BYTES_MAX:
+            bytes_ = self._path.with_name(f"{self._path.name}-wal").stat().st_size
+            if bytes_ < self._brought_down_bytes:
+                self._brought_down_bytes = 0
+            if bytes_ > self._brought_down_bytes + WAL_BYTES_MAX:
                 bring_down(self._path, self._disk)
+                self._brought_down_bytes = bytes_
 
     def _apply(self, change: Change, ids: dict[LineKey, int]) -> None:
         for key, line in change.lines.items():

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLogReader
+from streams.logs.disk import Disk
+from streams.logs.files import FileLogOptions, FileLogReader
 from streams.logs.index import SCHEMA_VERSION, IndexDamaged
-from streams.logs.indexing import remove_index
+from streams.logs.indexing import bring_down, remove_index
+from streams.logs.levels import Level
+from streams.logs.segments import segment_numbers
+from streams.logs.writing import WriteLimits
+from streams.ranges import RangeSet
 from streams.words import Position
 from tests.streams.logkit import append_rows, numbers, open_log, rows
 
 PROCESSES = multiprocessing.get_context("forkserver")
+COMMITS = 60
+WAL_BYTES = 64 << 10
 
 
 def count_consistently(folder: Path, wanted: int) -> None:
@@ -42,6 +52,80 @@ def test_a_reader_in_another_process_while_the_log_is_written(tmp_path: Path) ->
         append_rows(log, rows(10, start=10 * commit))
     reading.join(60)
     assert reading.exitcode == 0
+    log.close()
+
+
+def hold_for_ever(folder: Path, holds: Event) -> None:
+    """Is in the middle of reading, inside a transaction of the index too, and goes no further until it is killed."""
+    reader = FileLogReader(folder / "log", BlockCodec())
+    unread = reader.read("containers", Position())
+    next(unread)
+    index = sqlite3.connect(f"file:{folder / 'log' / 'index.sqlite'}?mode=ro", uri=True)
+    index.execute("BEGIN")
+    index.execute("SELECT count(*) FROM lines").fetchone()
+    holds.set()
+    while True:
+        signal.pause()
+
+
+@contextmanager
+def held_for_ever(folder: Path) -> Iterator[None]:
+    """Such a reader; killed after the block."""
+    holds = PROCESSES.Event()
+    reading = PROCESSES.Process(target=hold_for_ever, args=(folder, holds), daemon=True)
+    reading.start()
+    try:
+        assert holds.wait(60)
+        yield
+        assert reading.is_alive()
+    finally:
+        reading.kill()
+        reading.join()
+
+
+def test_a_reader_that_stands_still_for_ever_is_in_no_writers_way(tmp_path: Path) -> None:
+    """Whatever the writer does: append, begin segments, merge and delete what is merged, trim, close, open again."""
+    options = FileLogOptions(WriteLimits(segment_bytes=1_500), levels=(Level(20, 3, 60),))
+    log = open_log(tmp_path, options=options)
+    for n in range(COMMITS):
+        append_rows(log, rows(10, start=10 * n))
+    with held_for_ever(tmp_path):
+        for n in range(COMMITS, 2 * COMMITS):
+            append_rows(log, rows(10, start=10 * n))
+        while log.upkeep.step():
+            pass
+        assert segment_numbers(tmp_path / "log")[0] > 1, "merged, and deleted"
+        log.trim("containers", log.origin, 100)
+        log.close()
+        log = open_log(tmp_path, options=options)
+        append_rows(log, rows(10, start=20 * COMMITS))
+        assert log.ledger("containers")[log.origin].held == RangeSet([(100, 20 * COMMITS + 10)])
+    log.close()
+
+
+def test_a_reader_that_stands_still_costs_a_commit_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's write-ahead log can not begin anew then: it is brought down so often as it has grown by so much, not at every commit."""
+    brought_down: list[int] = []
+    wal = tmp_path / "log" / "index.sqlite-wal"
+
+    def counted(index: Path, disk: Disk) -> None:
+        brought_down.append(wal.stat().st_size)
+        bring_down(index, disk)
+
+    monkeypatch.setattr("streams.logs.indexing.WAL_BYTES_MAX", WAL_BYTES)
+    monkeypatch.setattr("streams.logs.indexing.bring_down", counted)
+    log = open_log(tmp_path)
+    append_rows(log, rows(10))
+    with held_for_ever(tmp_path):
+        for n in range(1, COMMITS):
+            append_rows(log, rows(10, start=10 * n))
+        grown = wal.stat().st_size
+        assert grown > 3 * WAL_BYTES, "it was held"
+        assert 3 <= len(brought_down) <= grown // WAL_BYTES
+    for n in range(COMMITS, 2 * COMMITS):
+        append_rows(log, rows(10, start=10 * n))
+    assert wal.stat().st_size <= 2 * WAL_BYTES, "let go of, it is short again"
+    assert numbers(log) == list(range(20 * COMMITS))
     log.close()
 
 
