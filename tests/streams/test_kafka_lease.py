@@ -5,20 +5,26 @@ How long it took in earnest `python -m bench.standby` measures: docs/performance
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import Consumer
 
-from streams.logs.kafka import lease, transactions
+from streams.logs.book import Book
+from streams.logs.indexing import IndexWriter
+from streams.logs.kafka import keeper, lease, transactions
 from streams.logs.kafka.client import Fenced
-from streams.logs.kafka.keeper import FOLLOW_EVERY_S
+from streams.logs.kafka.following import Follower
+from streams.logs.kafka.keeper import FOLLOW_EVERY_S, KafkaLogOptions
 from streams.logs.kafka.transactions import Outgoing, Transactions
 from tests.fanout.kafka import Kafka
+from tests.node.process import wait
 from tests.streams.kafkakit import open_kafka_log, place
-from tests.streams.logkit import append_rows, rows
+from tests.streams.logkit import append_rows, numbers, rows
 
+COMMITS = 40
 TAKE_OVER_MS_MAX = 10_000
 BROKER_MS = 1_500
 """Left for the broker: to give the turn to who is left, and to end the transaction of who is gone."""
@@ -44,6 +50,54 @@ def test_what_a_take_over_waits_for_is_under_ten_seconds(kafka: Kafka, tmp_path:
     hears_ms = asked["session.timeout.ms"] + asked["heartbeat.interval.ms"] + 1000 * lease.POLL_S
     assert hears_ms + 1000 * FOLLOW_EVERY_S <= TAKE_OVER_MS_MAX - BROKER_MS, "and what it must still read is what came since it last looked"
     assert 3 * asked["heartbeat.interval.ms"] <= asked["session.timeout.ms"], "no turn is lost for one heartbeat that is late"
+
+
+class CountedFollower(Follower):
+    """A real follower; `looks` holds how many commits each look at the broker brought, `commit` the last that is known."""
+
+    looks: ClassVar[list[int]]
+    commit: ClassVar[int]
+
+    def follow(self, book: Book, index: IndexWriter) -> None:
+        before = book.commit
+        super().follow(book, index)
+        CountedFollower.commit = book.commit
+        CountedFollower.looks.append(book.commit - before)
+
+
+class ItsTurn(Transactions):
+    """Real ones; `after_looks`: how often the broker had been looked at when they began, as a turn does."""
+
+    after_looks: ClassVar[int]
+
+    def connect(self) -> None:
+        ItsTurn.after_looks = len(CountedFollower.looks)
+        super().connect()
+
+
+def test_what_is_between_a_standbys_turn_and_its_first_append_is_one_look_at_what_is_new(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much the writer wrote meanwhile: the standby has read it while it stood by."""
+    where = place(kafka, tmp_path / "a")
+    writer = open_kafka_log(where)
+    CountedFollower.looks = []
+    monkeypatch.setattr(keeper, "Follower", CountedFollower)
+    with ThreadPoolExecutor(1) as thread:
+        other, options = place(kafka, tmp_path / "b", prefix=where.settings.prefix), KafkaLogOptions(transactions=ItsTurn)
+        opening = thread.submit(open_kafka_log, other, options=options)
+        wait(lambda: bool(CountedFollower.looks))
+        for n in range(COMMITS):
+            append_rows(writer, rows(1, start=n))
+        wait(lambda: CountedFollower.commit > COMMITS)
+        writer.close()
+        standby = opening.result()
+    at_its_turn = CountedFollower.looks[ItsTurn.after_looks :]
+    assert len(at_its_turn) == 1
+    assert at_its_turn[0] <= 1 < COMMITS <= sum(CountedFollower.looks)
+    assert append_rows(standby, rows(1, start=COMMITS)) == 0
+    assert numbers(standby) == list(range(COMMITS + 1))
+    standby.close()
 
 
 def test_who_takes_over_does_not_wait_for_the_transaction_that_was_left_open(
