@@ -6,6 +6,7 @@ How long it took in earnest `python -m bench.standby` measures: docs/performance
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -83,8 +84,9 @@ def test_what_is_between_a_standbys_turn_and_its_first_append_is_one_look_at_wha
     writer = open_kafka_log(where)
     CountedFollower.looks = []
     monkeypatch.setattr(keeper, "Follower", CountedFollower)
-    with ThreadPoolExecutor(1) as thread:
-        other, options = place(kafka, tmp_path / "b", prefix=where.settings.prefix), KafkaLogOptions(transactions=ItsTurn)
+    other, options = place(kafka, tmp_path / "b", prefix=where.settings.prefix), KafkaLogOptions(transactions=ItsTurn)
+    with ThreadPoolExecutor(1) as thread, ExitStack() as undo:
+        undo.callback(options.stopping.set)
         opening = thread.submit(open_kafka_log, other, options=options)
         wait(lambda: bool(CountedFollower.looks))
         for n in range(COMMITS):
