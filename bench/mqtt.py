@@ -148,13 +148,13 @@ def subscribe(port: int) -> None:
         while data := client.recv(1 << 18):
             heard += data
             at, answers = 0, bytearray()
-            while (end := _packet_end(heard, at)) is not None:
-                kind, body, packet_end = heard[at], *end
+            while (end := packet_end(heard, at)) is not None:
+                kind, body, until = heard[at], *end
                 if kind >> 4 == 3:
                     id_at = body + 2 + int.from_bytes(heard[body : body + 2])
                     answers += b"\x40\2" + heard[id_at : id_at + 2]
                     count += 1
-                subscribed, at = True, packet_end
+                subscribed, at = True, until
             heard = heard[at:]
             client.sendall(answers)
             if subscribed and (time.monotonic() - told_s > TELL_EVERY_S or not heard):
@@ -162,8 +162,8 @@ def subscribe(port: int) -> None:
                 told_s = time.monotonic()
 
 
-def _packet_end(data: bytes, at: int) -> tuple[int, int] | None:
-    """Where the body of the packet at `at` begins and ends; None when it is not all here."""
+def packet_end(data: bytes, at: int) -> tuple[int, int] | None:
+    """Where the body of the MQTT packet at `at` begins and ends; None when it is not all here."""
     length = shift = 0
     for place in range(at + 1, min(at + 5, len(data))):
         length |= (data[place] & 0x7F) << shift

@@ -1,0 +1,215 @@
+"""A broker's time until durable: from a publish at Mosquitto until the ship behind it has the reading on disk, or on both
+her nodes' disks.
+
+`python -m bench.brokered [seconds]`. Each way for so long (10), at each of RATES readings a second from one publisher: Mosquitto with its
+best settings (docs/mqtt.md) before `landfall ship`, and before two of them with a shared subscription and `ack = "two_nodes"`. Durable is a
+reading when its node's PUBACK to the broker goes by, seen by a relay between the two: nodes send that after their commit, and the other's.
+The bound of the same run: a subscriber in the ship's place that stores nothing and acknowledges at once, and one `fdatasync` of 512 B, or
+two, added to it. All on the cores there are; prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from bench.machine import machine
+from bench.mqtt import free_port, packet_end, receiver
+from bench.mqttload import messages
+from bench.mqttservers import BEST, mosquitto
+from tests.edge.aboard import TOKEN
+from tests.edge.test_two_nodes import ShipNode
+from tests.node.process import wait
+
+RATES = (1_000, 5_000)
+STEP_S = 0.005
+WARM_S = 2
+"""What is published in the first seconds is not counted."""
+SYNCS = 200
+WAYS = {"nothing stored": 0, "one node": 1, "two nodes": 2}
+"""Each way: on how many disks a reading is to be."""
+SHARED = tuple(f"$share/ship/landfall/{one}" for one in ("containers/+/reading", "ships/+/location", "ships/+/environment"))
+
+
+class Tap:
+    """A relay before the broker at `target`, which notes when the acknowledgement of each message goes by. `numbers`: what is published, by
+    topic and payload as a PUBLISH has them."""
+
+    def __init__(self, target: int, numbers: dict[bytes, int]) -> None:
+        self._target, self._numbers = target, numbers
+        self.port = free_port()
+        self.durable_at_s: dict[int, float] = {}
+        self.all_durable = asyncio.Event()
+
+    async def __aenter__(self) -> Tap:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", self.port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        waiting: dict[bytes, int | None] = {}
+
+        def given(packet: bytes, body: int) -> None:
+            if packet[0] & 0xF6 == 0x32:
+                id_, said = _parted(packet, body)
+                waiting[id_] = self._numbers.get(said)
+
+        def answered(packet: bytes, body: int) -> None:
+            if packet[0] == 0x40 and (number := waiting.pop(packet[body : body + 2])) is not None:
+                self.durable_at_s.setdefault(number, time.perf_counter())
+                if len(self.durable_at_s) == len(self._numbers):
+                    self.all_durable.set()
+
+        broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        with suppress(asyncio.CancelledError):  # the run is over: asyncio's server would tell of it as an error
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_pump(reader, broker_writer, answered))
+                both.create_task(_pump(broker_reader, writer, given))
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note: Callable[[bytes, int], None]) -> None:
+    heard = b""
+    with suppress(ConnectionError):
+        while data := await reader.read(1 << 18):
+            heard, at = heard + data, 0
+            while (end := packet_end(heard, at)) is not None:
+                body, until = end
+                note(heard[at:until], body - at)
+                at = until
+            heard = heard[at:]
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+def _parted(publish: bytes, body: int) -> tuple[bytes, bytes]:
+    """The packet identifier of a PUBLISH at QoS 1, and all else: its topic and payload."""
+    id_at = body + 2 + int.from_bytes(publish[body : body + 2], "big")
+    return publish[id_at : id_at + 2], publish[body:id_at] + publish[id_at + 2 :]
+
+
+async def publish(port: int, packets: Sequence[bytes], per_s: int) -> list[float]:
+    """Publish so many a second; the seconds (`time.perf_counter`) at which each was due."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"\x10\x0f\0\4MQTT\4\2\x0e\x10\0\3own")
+    await reader.readexactly(4)
+    answers = asyncio.create_task(reader.readexactly(4 * len(packets)))
+    began_s, step, due = time.perf_counter(), max(1, round(per_s * STEP_S)), list[float]()
+    for at in range(0, len(packets), step):
+        due_s = began_s + at / per_s
+        await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
+        writer.write(b"".join(packets[at : at + step]))
+        due += [due_s] * len(packets[at : at + step])
+    await answers
+    writer.close()
+    return due
+
+
+@contextmanager
+def ships(folder: Path, disks: int, port: int) -> Iterator[None]:
+    """One `landfall ship` behind the broker at `port`, or two; they have subscribed, and found each other."""
+    doors, names = (free_port(), free_port()), ("bridge", "engine")
+    with ExitStack() as stack:
+        nodes = [ShipNode(folder, names[at], doors[at], names[1 - at], doors[1 - at]) for at in range(disks)]
+        for node in nodes:
+            filters = f'filters = {json.dumps(SHARED)}\nstands_in_for = ["{names[node.node == names[0]]}"]\n' if disks > 1 else ""
+            usual = node.config.read_text().partition("[intake.endpoint]")[0]
+            ack = usual if disks > 1 else usual.replace('"two_nodes"', '"local"')
+            node.config.write_text(f'{ack}[intake.broker]\nport = {port}\nclient_id = "{node.node}"\n{filters}')
+            stack.callback(node.kill)
+            node.start()
+        for node in nodes:
+            wait(lambda node=node: _is_in(node, disks), node.tail)  # type: ignore[misc]
+        yield
+
+
+def _is_in(node: ShipNode, disks: int) -> bool:
+    """Whether its subscription stands, and it is in session with the other, if there is one."""
+    request = urllib.request.Request(f"{node.url}/ship", headers={"Authorization": f"Bearer {TOKEN}"})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            subscribed = bool(json.load(answer)["intake"]["broker_connected"])
+    except OSError:
+        return False
+    return subscribed and sum(link["open"] for link in node.read.health()["peers"].values()) == disks - 1
+
+
+async def waited_ms(folder: Path, disks: int, per_s: int, packets: Sequence[bytes]) -> list[float]:
+    """How long each reading was on its way, in order."""
+    numbers = {_parted(packet, (packet_end(packet, 0) or (0, 0))[0])[1]: n for n, packet in enumerate(packets)}
+    broker = mosquitto(folder / "broker", BEST)
+    await asyncio.to_thread(broker.start)
+    try:
+        async with Tap(broker.port, numbers) as tap:
+            behind = ships(folder, disks, tap.port) if disks else receiver("subscribe", str(tap.port))
+            await asyncio.to_thread(behind.__enter__)
+            try:
+                due_s = await publish(broker.port, packets, per_s)
+                await tap.all_durable.wait()
+            finally:
+                await asyncio.to_thread(behind.__exit__, None, None, None)
+    finally:
+        await asyncio.to_thread(broker.kill)
+    return [(tap.durable_at_s[n] - at_s) * 1_000 for n, at_s in enumerate(due_s)]
+
+
+def sync_ms(folder: Path) -> list[float]:
+    """How long `fdatasync` takes after 512 B more, SYNCS times."""
+    took = []
+    with (folder / "synced").open("ab", buffering=0) as file:
+        for _ in range(SYNCS):
+            began_s = time.perf_counter()
+            file.write(bytes(512))
+            os.fdatasync(file.fileno())
+            took.append((time.perf_counter() - began_s) * 1_000)
+    return took
+
+
+def main(seconds: int = 10) -> None:
+    """Measures and prints."""
+    results: dict[str, object] = {"bench": "brokered", "machine": machine(), "seconds": seconds}
+    packets = messages(max(RATES) * (WARM_S + seconds))
+    with tempfile.TemporaryDirectory(prefix="bench-brokered-") as name:
+        for per_s in RATES:
+            took, synced = dict[str, list[float]](), sync_ms(Path(name))
+            for way, disks in WAYS.items():
+                folder = Path(name) / f"{disks}-{per_s}"
+                (folder / "broker").mkdir(parents=True)
+                waited = asyncio.run(waited_ms(folder, disks, per_s, packets[: per_s * (WARM_S + seconds)]))
+                took[way] = waited[per_s * WARM_S :]
+            synced = statistics.quantiles(synced + sync_ms(Path(name)), n=100)
+            at = {way: statistics.quantiles(waited, n=100) for way, waited in took.items()}
+            results[f"{per_s} a second"] = {
+                f"p{percent}_ms": {
+                    "nothing stored": round(at["nothing stored"][percent - 1], 2),
+                    "fdatasync": round(synced[percent - 1], 2),
+                    **{
+                        way: {
+                            "until durable": round(at[way][percent - 1], 2),
+                            "of the bound": round(
+                                at[way][percent - 1] / (at["nothing stored"][percent - 1] + disks * synced[percent - 1]), 2
+                            ),
+                        }
+                        for way, disks in WAYS.items()
+                        if disks
+                    },
+                }
+                for percent in (50, 99)
+            }
+    print(json.dumps(results | {"load_1_min_after": round(os.getloadavg()[0], 1)}, indent=1))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
