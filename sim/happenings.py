@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Floats, Ints
 from sim.chance import Chance
-from sim.reefers import Power
+from sim.spells import Spells
 from sim.stages import State
 from sim.world import FALL_MS, World
 
@@ -63,11 +63,11 @@ class _Gathered:
         return Happenings(at_ms[order], box[order], signals)
 
 
-def happenings_of(world: World, power: Power) -> Happenings:
+def happenings_of(world: World, power_off: Spells, doors_open: Spells) -> Happenings:
     """Everything devices tell at once in `world`, heard or not."""
     gathered = _Gathered()
-    _doors(world, gathered)
-    _power(world, power, gathered)
+    _switches(doors_open, "door_open", 1.0, gathered)
+    _switches(power_off, "power_on", 0.0, gathered)
     _lifts(world, gathered)
     _knocks(world, gathered)
     _ashore(world, gathered)
@@ -75,23 +75,12 @@ def happenings_of(world: World, power: Power) -> Happenings:
     return gathered.sorted()
 
 
-def _doors(world: World, gathered: _Gathered) -> None:
-    """The doors close when a box has been stuffed and open when it is stripped."""
-    boxes = np.arange(len(world.boxes))
-    opened = world.boxes.stuffed_at_ms - (world.chance.between("stuffing", 20, 50, boxes) * MINUTE_MS).astype(np.int64)
-    gathered.add(boxes, opened, door_open=1.0)
-    gathered.add(boxes, world.boxes.stuffed_at_ms, door_open=0.0, motion=1.0)
-    gathered.add(boxes, world.boxes.stripped_at_ms - 5 * MINUTE_MS, door_open=1.0)
-    gathered.add(
-        boxes, np.where(world.boxes.stripped_at_ms < NEVER_MS, world.boxes.stripped_at_ms + 90 * MINUTE_MS, NEVER_MS), door_open=0.0
-    )
-
-
-def _power(world: World, power: Power, gathered: _Gathered) -> None:
-    for spell in range(power.off_at_ms.shape[1]):
-        boxes = np.flatnonzero(power.off_at_ms[:, spell] < NEVER_MS)
-        gathered.add(boxes, power.off_at_ms[boxes, spell], power_on=0.0)
-        gathered.add(boxes, power.on_at_ms[boxes, spell], power_on=1.0)
+def _switches(spells: Spells, signal: str, within: float, gathered: _Gathered) -> None:
+    """A signal that is `within` in the spells and the other of 0.0 and 1.0 outside is told when one begins and when it ends."""
+    for since, until in zip(spells.from_at_ms.T, spells.until_at_ms.T, strict=True):
+        boxes = np.flatnonzero(since < NEVER_MS)
+        gathered.add(boxes, since[boxes], **{signal: within})
+        gathered.add(boxes, until[boxes], **{signal: 1.0 - within})
 
 
 def _lifts(world: World, gathered: _Gathered) -> None:

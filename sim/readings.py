@@ -52,8 +52,14 @@ class Readings:
 
 def concatenated(parts: Sequence[Readings]) -> Readings:
     """All readings of `parts`, one part after the other."""
-    names = [name for name in MEASURED if any(name in part.signals for part in parts)]
-    signals = {name: np.concatenate([part.signals.get(name, np.full(len(part), np.nan)) for part in parts]) for name in names}
+    ends = np.cumsum([0, *map(len, parts)]).tolist()
+    signals: dict[str, Floats] = {}
+    for name in MEASURED:
+        told = [number for number, part in enumerate(parts) if name in part.signals]
+        if told:
+            signals[name] = np.full(ends[-1], np.nan)
+        for number in told:
+            signals[name][ends[number] : ends[number + 1]] = parts[number].signals[name]
     return Readings(
         heard_at_ms=np.concatenate([part.heard_at_ms for part in parts]),
         at_ms=np.concatenate([part.at_ms for part in parts]),

@@ -1,4 +1,4 @@
-"""What goes on in a reefer: when its power is on, when it defrosts, and the air it blows and takes back."""
+"""What befalls a reefer and what it does by the clock: its power is cut, its doors stand open, its compressor fails, it defrosts."""
 
 from __future__ import annotations
 
@@ -6,34 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
+from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
 from sim.chance import Chance
-from sim.stages import State
+from sim.spells import Spells
+from sim.stages import Stages, State
 from sim.world import World
 
-WARMS_C_PER_HOUR = 0.7
-"""How fast the air inside warms while the power is off."""
 DEFROST_EVERY_MS = np.array([6, 8, 12]) * HOUR_MS
 DEFROST_MS = (20 * MINUTE_MS, 40 * MINUTE_MS)
+DEFROSTS_BELOW_C = 10.0
+"""A warmer coil gathers no ice (containerhandbuch.de 7.2.7)."""
+CUSTOMS_SHARE = 0.05
+CUSTOMS_MIN = (10.0, 30.0)
+STRIPPED_OPEN_MS = 95 * MINUTE_MS
+WEAK_H = (4.0, 24.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Power:
-    """When each box is without power: from `off_at_ms` until `on_at_ms`, (boxes x spells) in UTC ms; NEVER_MS where there is none."""
-
-    off_at_ms: Ints
-    on_at_ms: Ints
-
-    def off_for_ms(self, boxes: Ints, at_ms: Ints) -> Ints:
-        """How long each box has been without power at each instant; 0 while it has it."""
-        off, on = self.off_at_ms[boxes], self.on_at_ms[boxes]
-        spells = np.where((off <= at_ms[:, None]) & (at_ms[:, None] < on), at_ms[:, None] - off, 0)
-        longest: Ints = spells.max(axis=1)
-        return longest
-
-
-def power_of(world: World) -> Power:
-    """Power of every box: cut for 0.5 to 2.5 h around each time it is lifted on or off a ship."""
+def power_off(world: World) -> Spells:
+    """Without power: every reefer for 0.5 to 2.5 h around each time it is lifted on or off a ship (DOMAIN.md 6)."""
     chance, stages, boxes = world.chance, world.stages, world.boxes
     lifted_at_ms = np.full(stages.starts_at_ms.shape, NEVER_MS, dtype=np.int64)
     aboard = stages.state == State.SHIP
@@ -46,23 +36,76 @@ def power_of(world: World) -> Power:
     after = chance.between("power on", 20, 100, box.ravel(), column.ravel()).reshape(box.shape) * MINUTE_MS
     off = np.where(lifted, lifted_at_ms - before.astype(np.int64), NEVER_MS)
     on = np.where(lifted, lifted_at_ms + after.astype(np.int64), NEVER_MS)
-    return Power(off, on)
+    return Spells(off, on)
 
 
-def defrosting(chance: Chance, boxes: Ints, at_ms: Ints) -> Flags:
-    """Whether each box defrosts: every 6, 8 or 12 h, for 20 to 40 min."""
-    every = DEFROST_EVERY_MS[(chance.uniform("defrost every", boxes) * len(DEFROST_EVERY_MS)).astype(np.int64)]
-    phase = (chance.uniform("defrost phase", boxes) * every).astype(np.int64)
-    lasts = chance.between("defrost lasts", *DEFROST_MS, boxes, (at_ms + phase) // every)
-    does: Flags = (at_ms + phase) % every < lasts
-    return does
+def doors_open(world: World) -> Spells:
+    """With open doors, every box: while it is stuffed, while customs look into one in twenty that comes off, while it is stripped."""
+    chance, boxes = world.chance, np.arange(len(world.boxes))
+    stuffed, stripped = world.boxes.stuffed_at_ms, world.boxes.stripped_at_ms
+    opened = stuffed - (chance.between("stuffing", 20, 50, boxes) * MINUTE_MS).astype(np.int64)
+    strips = np.where(stripped < NEVER_MS, stripped - 5 * MINUTE_MS, NEVER_MS)
+    since, until = _customs(world.stages, chance, boxes)
+    lost_at_ms = np.where(world.stages.state == State.LOST, world.stages.starts_at_ms, NEVER_MS).min(axis=1)
+    looked_into = (since > stuffed) & (until < np.minimum(strips, lost_at_ms))
+    since, until = np.where(looked_into, since, NEVER_MS), np.where(looked_into, until, NEVER_MS)
+    return Spells.beside((opened, stuffed), (since, until), (strips, np.where(strips < NEVER_MS, strips + STRIPPED_OPEN_MS, NEVER_MS)))
 
 
-def air(
-    chance: Chance, setpoint_c: Floats, outside_c: Floats, off_for_ms: Ints, defrosts: Flags, keys: tuple[Ints, Ints]
-) -> dict[str, Floats]:
-    """Supply and return air (°C, 0.1): at the setpoint while it cools, warm on return while it defrosts, towards outside without power."""
-    warmer = np.minimum(WARMS_C_PER_HOUR * off_for_ms / HOUR_MS, np.abs(outside_c - setpoint_c)) * np.sign(outside_c - setpoint_c)
-    supply = setpoint_c + 0.15 * chance.normal("supply", *keys) + np.where(defrosts, 1.5, 0.0) + warmer
-    back = setpoint_c + 0.5 + 0.2 * chance.normal("return", *keys) + np.where(defrosts, 6.0, 0.0) + warmer
-    return {"supply_c": np.round(supply, 1), "return_c": np.round(back, 1)}
+def _customs(stages: Stages, chance: Chance, boxes: Ints) -> tuple[Ints, Ints]:
+    """Some hours after a box came ashore for the last time, on the quay: from when until when."""
+    ashore = np.zeros_like(stages.state, dtype=np.bool_)
+    ashore[:, 1:] = (stages.state[:, :-1] == State.SHIP) & (stages.state[:, 1:] == State.QUAY)
+    landed = np.where(ashore, stages.starts_at_ms, 0).max(axis=1)
+    comes = (landed > 0) & (chance.uniform("customs", boxes) < CUSTOMS_SHARE)
+    since = landed + chance.between("customs at", 4 * HOUR_MS, 12 * HOUR_MS, boxes).astype(np.int64)
+    lasts = (chance.between("customs for", *CUSTOMS_MIN, boxes) * MINUTE_MS).astype(np.int64)
+    return np.where(comes, since, NEVER_MS), np.where(comes, since + lasts, NEVER_MS)
+
+
+def weak_compressor(world: World) -> Spells:
+    """With a compressor that hardly cools, some reefers of a fleet once: so often as `World.reefer_incidents_per_day` says, for WEAK_H."""
+    chance, boxes, times = world.chance, np.arange(len(world.boxes)), world.timeline
+    span_ms = times.ends_at_ms - times.begins_at_ms
+    comes = world.boxes.reefer & (chance.uniform("weak", boxes) < world.reefer_incidents_per_day * span_ms / DAY_MS)
+    since = (times.begins_at_ms + chance.between("weak at", 0, span_ms, boxes)).astype(np.int64)
+    lasts = (chance.between("weak for", *WEAK_H, boxes) * HOUR_MS).astype(np.int64)
+    return Spells.beside((np.where(comes, since, NEVER_MS), np.where(comes, since + lasts, NEVER_MS)))
+
+
+@dataclass(frozen=True, slots=True)
+class Defrosts:
+    """When reefers defrost: every 6, 8 or 12 h, for 20 to 40 min, by each one's own clock; those set to DEFROSTS_BELOW_C or more never.
+
+    Arrays of one length, one element a reefer: `boxes` are their numbers among all boxes, which chance goes by.
+    """
+
+    chance: Chance
+    boxes: Ints
+    every_ms: Ints
+    phase_ms: Ints
+    happens: Flags
+
+    @classmethod
+    def of(cls, chance: Chance, boxes: Ints, setpoint_c: Floats) -> Defrosts:
+        """Those of these boxes."""
+        every = DEFROST_EVERY_MS[(chance.uniform("defrost every", boxes) * len(DEFROST_EVERY_MS)).astype(np.int64)]
+        phase = (chance.uniform("defrost phase", boxes) * every).astype(np.int64)
+        return cls(chance, boxes, every, phase, setpoint_c < DEFROSTS_BELOW_C)
+
+    def since_ms(self, reefers: Ints, at_ms: Ints) -> tuple[Ints, Ints]:
+        """How long ago the last one of each began at each instant, and how long that one takes; never by now: it took no time."""
+        every = self.every_ms[reefers]
+        cycle, past = np.divmod(at_ms + self.phase_ms[reefers], every)
+        return past, self._lasts_ms(reefers, cycle)
+
+    def between(self, from_at_ms: int, until_at_ms: int) -> Spells:
+        """All that meet this time, which is no longer than six hours."""
+        reefers = np.arange(len(self.boxes))
+        first = (from_at_ms + self.phase_ms) // self.every_ms
+        begins = [(first + nth) * self.every_ms - self.phase_ms for nth in (0, 1)]
+        return Spells.beside(*((since, since + self._lasts_ms(reefers, first + nth)) for nth, since in enumerate(begins)))
+
+    def _lasts_ms(self, reefers: Ints, cycle: Ints) -> Ints:
+        lasts = self.chance.between("defrost lasts", *DEFROST_MS, self.boxes[reefers], cycle)
+        return np.where(self.happens[reefers], lasts, 0).astype(np.int64)

@@ -13,13 +13,20 @@ KNOT_MS = 6 * HOUR_MS
 ROLLING_DEG = 10.0
 """Beyond this a ship reports her motion every minute."""
 
+BOXES_DIFFER_C = 0.6
+"""By so much the air around one box is warmer or colder than that around its neighbours (a standard deviation)."""
+
 
 def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = KNOT_MS) -> Floats:
     """A process in [0, 1) that is drawn anew every `every_ms` and runs along half a cosine from draw to draw."""
+    if not len(at_ms):
+        return np.empty(0)
     knot = at_ms // every_ms
+    first = int(knot.min())
+    drawn, knot = chance.uniform(channel, np.arange(first, int(knot.max()) + 2), key), knot - first
     turn = (1.0 - np.cos(np.pi * (at_ms % every_ms) / every_ms)) / 2.0
-    before, after = chance.uniform(channel, knot, key), chance.uniform(channel, knot + 1, key)
-    return before + (after - before) * turn
+    before = drawn[knot]
+    return before + (drawn[knot + 1] - before) * turn
 
 
 def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:

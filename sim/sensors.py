@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
+from sim.cooling import Cooling
 from sim.faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
 from sim.happenings import happenings_of
 from sim.readings import Readings, concatenated, payloads
-from sim.reefers import air, defrosting, power_of
-from sim.sea import ROLLING_DEG, air_c, environment, location, roll_amplitude_deg
+from sim.sea import BOXES_DIFFER_C, ROLLING_DEG, air_c, environment, location, roll_amplitude_deg
 from sim.settings import Cadence
-from sim.stages import State
+from sim.stages import STAGES_MAX, State
 from sim.world import Outage, World
 
 AFTER_OUTAGE_MS = 2 * MINUTE_MS
@@ -43,8 +43,8 @@ class Sensors:
         self.world = world
         self.cadence = cadence
         self.faults: Faults = faults_of(world)
-        self.power = power_of(world)
-        self.happenings = happenings_of(world, self.power)
+        self.cooling = Cooling(world)
+        self.happenings = happenings_of(world, self.cooling.power_off, self.cooling.doors_open)
         ships = [voyage.ship.imo for voyage in world.timeline.voyages]
         self.topics: tuple[str, ...] = (
             *(f"landfall/containers/{number}/reading" for number in world.boxes.numbers),
@@ -53,8 +53,12 @@ class Sensors:
         """The MQTT topic of each thing: the boxes, then each ship's location and environment."""
         self.devices: tuple[str, ...] = (*world.boxes.devices, *(f"{what}-{imo}" for imo in ships for what in ("NAV", "MET")))
         boxes = np.arange(len(world.boxes))
+        chance, stages = world.chance, np.arange(STAGES_MAX)
+        self._warmer_c = BOXES_DIFFER_C * chance.normal("box", boxes)
+        self._charge_mv = 3_500.0 + 200.0 * chance.uniform("charge", boxes)
+        far = chance.normal("far", np.repeat(boxes, STAGES_MAX), np.tile(stages, len(boxes)))
+        self._far_dbm = -72.0 + 6.0 * far.reshape(-1, STAGES_MAX)
         self._phase_ms = (world.chance.uniform("phase", boxes) * cadence.report_ms).astype(np.int64)
-        self._gases = (world.chance.uniform("gases", boxes) < 0.15) & (world.boxes.setpoint_c > 0)
 
     def heard(self, from_at_ms: int, until_at_ms: int) -> Readings:
         """Every reading an intake hears with from <= time < until (UTC ms), in order of that time.
@@ -183,56 +187,45 @@ class Sensors:
         latitude, longitude = self._where(box, at_ms, column)
         stages = self.world.stages
         in_hold = (stages.state[box, column] == State.SHIP) & (stages.slot[box, column] % 100 < DECK_TIER)
-        outside = air_c(chance, latitude, longitude, at_ms) + np.where(in_hold, -1.0, 1.0) + chance.normal("box", box) * 0.6
+        outside = air_c(chance, latitude, longitude, at_ms) + np.where(in_hold, -1.0, 1.0) + self._warmer_c[box]
         damp: Floats = 62.0 + 8.0 * chance.normal("humidity", box, at_ms // DAY_MS) + chance.normal("damp", box, at_ms)
-        fix = self.faults.has_gnss[box] & ~in_hold & (tick % every == box % every)
-        fix &= chance.uniform("no fix", box, at_ms) >= GNSS_MISSED_SHARE
+        fixed = np.flatnonzero(self.faults.has_gnss[box] & ~in_hold & (tick % every == box % every))
+        fixed = fixed[chance.uniform("no fix", box[fixed], at_ms[fixed]) >= GNSS_MISSED_SHARE]
+        keys = box[fixed], at_ms[fixed]
+        north, east = latitude[fixed] + 5e-5 * chance.normal("fix north", *keys), longitude[fixed] + 5e-5 * chance.normal("fix east", *keys)
         return {
             "ambient_c": np.round(outside + 0.2 * chance.normal("ambient", box, at_ms), 1),
-            "humidity_pct": np.round(damp.clip(16, 98), 1),
             "battery_mv": self._battery_mv(box, at_ms),
-            "rssi_dbm": np.round(-72.0 + 6.0 * chance.normal("far", box, column) + 2.0 * chance.normal("rssi", box, at_ms)),
-            "latitude_deg": np.where(fix, np.round(latitude, 5), np.nan),
-            "longitude_deg": np.where(fix, np.round(longitude, 5), np.nan),
-            "accuracy_m": np.where(fix, np.round(chance.between("accuracy", 4, 30, box, at_ms)), np.nan),
-            **self._cooled(box, at_ms, outside),
+            "rssi_dbm": np.round(self._far_dbm[box, column] + 2.0 * chance.normal("rssi", box, at_ms)),
+            "latitude_deg": _spread(np.round(north, 5), fixed, len(box)),
+            "longitude_deg": _spread(np.round(east, 5), fixed, len(box)),
+            "accuracy_m": _spread(np.round(chance.between("accuracy", 4, 30, *keys)), fixed, len(box)),
+            **self._cooled(box, at_ms, np.round(damp.clip(16, 98), 1)),
         }
 
-    def _cooled(self, box: Ints, at_ms: Ints, outside: Floats) -> dict[str, Floats]:
-        """What only reefers report; NaN for dry boxes. Once stripped and unplugged they report no more of it."""
+    def _cooled(self, box: Ints, at_ms: Ints, humidity_pct: Floats) -> dict[str, Floats]:
+        """What reefers report of their air, NaN for dry boxes but for their humidity. Once stripped and unplugged they report no more of
+        it."""
         cold = np.flatnonzero(at_ms < np.where(self.world.boxes.reefer, self.world.boxes.stripped_at_ms, 0)[box])
-        chance, setpoint = self.world.chance, self.world.boxes.setpoint_c[box[cold]]
-        boxes, times = box[cold], at_ms[cold]
-        off_for_ms = self.power.off_for_ms(boxes, times)
-        defrosts = defrosting(chance, boxes, times) & (off_for_ms == 0)
-        signals = {
-            "setpoint_c": setpoint,
-            **air(chance, setpoint, outside[cold], off_for_ms, defrosts, (boxes, times)),
-            "power_on": (off_for_ms == 0).astype(np.float64),
-            "defrosting": defrosts.astype(np.float64),
-        }
-        told = {name: _spread(values, cold, len(box)) for name, values in signals.items()}
-        kept = cold[self._gases[boxes]]
-        for name, target_pct in (("o2_pct", 5.0), ("co2_pct", 3.0)):
-            gas_pct = target_pct + 0.3 * chance.normal(name.removesuffix("_pct"), box[kept], at_ms[kept])
-            told[name] = _spread(np.round(gas_pct, 1), kept, len(box))
-        return told
+        told = self.cooling.told(box[cold], at_ms[cold])
+        humidity_pct[cold] = told.pop("humidity_pct")
+        return {"humidity_pct": humidity_pct, **{name: _spread(values, cold, len(box)) for name, values in told.items()}}
 
     def _battery_mv(self, box: Ints, at_ms: Ints) -> Floats:
         """3.5 to 3.7 V, slowly falling; a failing one goes down to 2.9 V in its last two days."""
         chance = self.world.chance
         age_days = (at_ms - self.world.timeline.begins_at_ms) / DAY_MS
-        sound = 3_500.0 + 200.0 * chance.uniform("charge", box) - 1.5 * age_days + 2.0 * chance.normal("battery mv", box, at_ms)
+        sound = self._charge_mv[box] - 1.5 * age_days + 2.0 * chance.normal("battery mv", box, at_ms)
         left = np.where(self.faults.battery_fails[box], self.faults.dies_at_ms[box] - at_ms, NEVER_MS) / (48 * HOUR_MS)
         return np.round(2_900.0 + (sound - 2_900.0) * np.clip(left, 0.0, 1.0))
 
     def _where(self, box: Ints, at_ms: Ints, column: Ints) -> tuple[Floats, Floats]:
-        """True latitude and longitude of each box, in degrees, jittered as its receiver would."""
+        """True latitude and longitude of each box, in degrees."""
         chance, stages = self.world.chance, self.world.stages
         place = stages.place[box, column]
         shop = stages.state[box, column] == State.SHOP
         away_deg = np.where(shop, 0.06, 0.004)
-        latitude, longitude = 5e-5 * chance.normal("fix north", box, at_ms), 5e-5 * chance.normal("fix east", box, at_ms)
+        latitude, longitude = np.zeros(len(box)), np.zeros(len(box))
         for index, yard in enumerate(self.world.places.yards):
             here = np.flatnonzero(place == index)
             if not len(here):

@@ -114,9 +114,11 @@ def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
     for outage in world.outages:
         gateway = {"gateway": places.gateways[outage.gateway], "intake": places.names[outage.intake]}
         yield {"cause": "gateway outage", **gateway, "from_at_ms": outage.from_at_ms, "until_at_ms": outage.until_at_ms}
-    off, on = sensors.power.off_at_ms, sensors.power.on_at_ms
-    for box, spell in np.argwhere(off < NEVER_MS).tolist():
-        yield {"cause": "power off", "container": numbers[box], "from_at_ms": int(off[box, spell]), "until_at_ms": int(on[box, spell])}
+    cooling = sensors.cooling
+    of_each = {"power off": cooling.power_off, "doors open": cooling.doors_open, "compressor failed": cooling.weak}
+    for cause, spells in of_each.items():
+        for box, since, until in spells.each():
+            yield {"cause": cause, "container": numbers[box], "from_at_ms": since, "until_at_ms": until}
     yield from _shocks(sensors)
 
 

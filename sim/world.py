@@ -103,6 +103,8 @@ class World:
     """So many of the trackers have a clock that drifts, and no GNSS to set it by."""
     knocks_per_day_ashore: float = 0.0
     """So often a box is knocked by what moves it about a yard; on the road every other time."""
+    reefer_incidents_per_day: float = 0.0
+    """So often the compressor of a reefer fails for some hours."""
 
     @property
     def fallen(self) -> tuple[int, ...]:
