@@ -54,6 +54,8 @@ def simulated(boxes: int, days: int) -> pa.RecordBatch:
         "gateway": pa.array(sensors.world.places.gateways).take(pa.array(heard.gateway, mask=heard.gateway < 0)),
     }
     for name, values in heard.signals.items():
+        if name not in SIGNALS:
+            continue
         known = ~np.isnan(values)
         columns[name] = pa.array(np.where(known, values, 0), mask=~known).cast(_TYPES[SIGNALS[name].type])
     return committed(_batch(columns), heard.heard_at_ms)

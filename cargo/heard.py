@@ -44,11 +44,11 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
 
 
 def ship_topic(topic: str) -> str | None:
-    """`location`, `environment` or `log` when the topic is one of a ship's; None when it is a container's."""
+    """`location`, `environment`, `noon` or `log` when the topic is one of a ship's; None when it is a container's."""
     if "." not in topic:
         return None
     suffix = topic.rpartition(".")[2]
-    return suffix if suffix in {"location", "environment", "log"} else None
+    return suffix if suffix in {"location", "environment", "noon", "log"} else None
 
 
 def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterator[Heard]:

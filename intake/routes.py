@@ -13,9 +13,9 @@ ROUTES_MAX = 131_072
 REMEMBERED_BYTES_MAX = 256
 """What is known of a longer topic is worked out each time: else endless topics of 64 KiB would fill the memory."""
 _TOPIC = re.compile(
-    r"landfall/(?:containers/(?P<container>[A-Za-z0-9-]{1,24})/reading|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment))"
+    r"landfall/(?:containers/(?P<container>[A-Za-z0-9-]{1,24})/reading|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment|noon))"
 )
-SUBSCRIPTIONS = ("landfall/containers/+/reading", "landfall/ships/+/location", "landfall/ships/+/environment")
+SUBSCRIPTIONS = ("landfall/containers/+/reading", *(f"landfall/ships/+/{kind}" for kind in ("location", "environment", "noon")))
 """What to subscribe to at a broker."""
 
 

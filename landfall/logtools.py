@@ -44,7 +44,7 @@ Until = Annotated[str | None, typer.Option("--until", help="Up to this time (UTC
 
 Stream = Annotated[str, typer.Argument(help="Its name, as `landfall stream ls` shows it: containers, alerts, customers/duckworks.")]
 OptionalStream = Annotated[str | None, typer.Argument(help="Its name; every stream, if none is given.")]
-Topic = Annotated[str, typer.Argument(help="A container's number, or a ship's `<imo>.location` or `<imo>.environment`.")]
+Topic = Annotated[str, typer.Argument(help="A container's number, or a ship's `<imo>.location`, `<imo>.environment` or `<imo>.noon`.")]
 
 log_app = typer.Typer(help="Look into a node's log: what it holds, its records, all that is known of one container.", no_args_is_help=True)
 

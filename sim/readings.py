@@ -9,12 +9,19 @@ from typing import Any
 import numpy as np
 import orjson
 
-from cargo.signals import SIGNALS
+from cargo.signals import SIGNALS, SignalType
 from sim.arrays import Flags, Floats, Ints
 
 MEASURED: tuple[str, ...] = tuple(name for name, signal in SIGNALS.items() if signal.type != "text")
 """The signals that are numbers or flags, in their fixed order."""
+NOTED: tuple[str, ...] = ("distance_nm", "steaming_h", "mean_speed_kn")
+"""The numbers of a noon report that are no signals: the record keeps them in its body."""
 _DTYPES: dict[str, type[np.generic]] = {"bool": np.bool_, "int": np.int64, "float": np.float64}
+
+
+def type_of(name: str) -> SignalType:
+    """What values of MEASURED and NOTED are."""
+    return SIGNALS[name].type if name in SIGNALS else "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,8 @@ class Readings:
 
     `at_ms`: by the device's own clock; `heard_at_ms`: the true time at which the intake hears it (both UTC ms). `thing`: an index into
     `Sensors.topics`. `intake` and `gateway`: indices into the names and gateways of the world's `Places`, no gateway being -1. `repeat`:
-    the device sends it again. `signals`: only those that occur; NaN where a reading does not carry one; flags are 0.0 and 1.0.
+    the device sends it again. `signals`: only those of MEASURED and NOTED that occur; NaN where a reading does not carry one; flags are 0.0
+    and 1.0.
     """
 
     heard_at_ms: Ints
@@ -54,7 +62,7 @@ def concatenated(parts: Sequence[Readings]) -> Readings:
     """All readings of `parts`, one part after the other."""
     ends = np.cumsum([0, *map(len, parts)]).tolist()
     signals: dict[str, Floats] = {}
-    for name in MEASURED:
+    for name in (*MEASURED, *NOTED):
         told = [number for number, part in enumerate(parts) if name in part.signals]
         if told:
             signals[name] = np.full(ends[-1], np.nan)
@@ -83,7 +91,7 @@ def payloads(readings: Readings, devices: Sequence[str], gateways: Sequence[str]
             row["gateway"] = gateways[gateway]
     for name, values in readings.signals.items():
         carried = np.flatnonzero(~np.isnan(values))
-        typed: list[float] = values[carried].astype(_DTYPES[SIGNALS[name].type]).tolist()
+        typed: list[float] = values[carried].astype(_DTYPES[type_of(name)]).tolist()
         for index, value in zip(carried.tolist(), typed, strict=True):
             rows[index][name] = value
     return [orjson.dumps(row) for row in rows]

@@ -86,3 +86,26 @@ def location(chance: Chance, ship: Voyage, key: int, at_ms: Ints) -> dict[str, F
         "course_deg": np.round(fix.course_deg, 1) % 360.0,
         "heading_deg": np.round(fix.course_deg + 2.0 * chance.normal("heading", at_ms, key), 1) % 360.0,
     }
+
+
+def noons(ship: Voyage, from_at_ms: int, until_at_ms: int) -> Ints:
+    """Every noon UTC within that time (UTC ms, the end not included) that finds her at sea, an hour from the berth at least."""
+    first = -(-(from_at_ms - DAY_MS // 2) // DAY_MS)
+    at_ms = np.arange(first * DAY_MS + DAY_MS // 2, until_at_ms, DAY_MS, dtype=np.int64)
+    return at_ms[~(ship.moored(at_ms) | ship.moored(at_ms - HOUR_MS))]
+
+
+def noon_report(chance: Chance, ship: Voyage, key: int, at_ms: Ints) -> dict[str, Floats]:
+    """What her bridge reports at noon: position and course, and since the last noon, or since she sailed, the distance run, the hours it
+    took and the mean speed."""
+    sailed = np.array([call.departs_at_ms for call in ship.calls], dtype=np.int64)
+    last = np.searchsorted(sailed, at_ms, "right") - 1
+    since = np.maximum(at_ms - DAY_MS, sailed[last])
+    hours, run_nm = (at_ms - since) / HOUR_MS, ship.along(at_ms) - ship.along(since)
+    here = location(chance, ship, key, at_ms)
+    return {
+        **{name: here[name] for name in ("latitude_deg", "longitude_deg", "course_deg")},
+        "distance_nm": np.round(run_nm, 1),
+        "steaming_h": np.round(hours, 1),
+        "mean_speed_kn": np.round(run_nm / hours, 1),
+    }

@@ -12,7 +12,7 @@ from sim.cooling import Cooling
 from sim.faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
 from sim.happenings import happenings_of
 from sim.readings import Readings, concatenated, payloads
-from sim.sea import BOXES_DIFFER_C, ROLLING_DEG, air_c, environment, location, roll_amplitude_deg
+from sim.sea import BOXES_DIFFER_C, ROLLING_DEG, air_c, environment, location, noon_report, noons, roll_amplitude_deg
 from sim.settings import Cadence
 from sim.stages import STAGES_MAX, State
 from sim.world import Outage, World
@@ -21,6 +21,8 @@ AFTER_OUTAGE_MS = 2 * MINUTE_MS
 """Within this time of a gateway's return the boxes send what they kept."""
 GNSS_MISSED_SHARE = 0.05
 DECK_TIER = 82
+OF_SHIP = {"location": "NAV", "environment": "MET", "noon": "LOG"}
+"""What a ship reports, and what its device's name begins with."""
 POSITION = ("latitude_deg", "longitude_deg", "accuracy_m")
 _HEARD = np.isin(np.arange(len(State)), (State.QUAY, State.SHIP, State.SHOP))
 """By state: whether an intake is within hearing."""
@@ -48,10 +50,10 @@ class Sensors:
         ships = [voyage.ship.imo for voyage in world.timeline.voyages]
         self.topics: tuple[str, ...] = (
             *(f"landfall/containers/{number}/reading" for number in world.boxes.numbers),
-            *(f"landfall/ships/{imo}/{what}" for imo in ships for what in ("location", "environment")),
+            *(f"landfall/ships/{imo}/{what}" for imo in ships for what in OF_SHIP),
         )
-        """The MQTT topic of each thing: the boxes, then each ship's location and environment."""
-        self.devices: tuple[str, ...] = (*world.boxes.devices, *(f"{what}-{imo}" for imo in ships for what in ("NAV", "MET")))
+        """The MQTT topic of each thing: the boxes, then of each ship what OF_SHIP names."""
+        self.devices: tuple[str, ...] = (*world.boxes.devices, *(f"{what}-{imo}" for imo in ships for what in OF_SHIP.values()))
         boxes = np.arange(len(world.boxes))
         chance, stages = world.chance, np.arange(STAGES_MAX)
         self._warmer_c = BOXES_DIFFER_C * chance.normal("box", boxes)
@@ -68,7 +70,7 @@ class Sensors:
         since = max(from_at_ms - self._reach_ms(from_at_ms, until_at_ms), self.world.timeline.begins_at_ms)
         parts = [self._reports(since, until_at_ms), self._happened(since, until_at_ms)]
         for voyage in range(len(self.world.timeline.voyages)):
-            parts += [self._locations(voyage, since, until_at_ms), self._environments(voyage, since, until_at_ms)]
+            parts += [of_ship(voyage, since, until_at_ms) for of_ship in (self._locations, self._environments, self._noons)]
         parts = [self._delayed(part) for part in parts]
         made = concatenated([*parts, *(self._repeats(part) for part in parts)])
         end = min(until_at_ms, self.world.timeline.ends_at_ms)
@@ -262,10 +264,15 @@ class Sensors:
         at_ms = at_ms[rolls | (at_ms % self.cadence.environment_ms == 0)]
         return self._of_ship(voyage, 1, at_ms, environment(self.world.chance, self.world.timeline, voyage, at_ms))
 
+    def _noons(self, voyage: int, since: int, until: int) -> Readings:
+        ship = self.world.timeline.voyages[voyage]
+        at_ms = noons(ship, since, until)
+        return self._of_ship(voyage, 2, at_ms, noon_report(self.world.chance, ship, voyage, at_ms))
+
     def _of_ship(self, voyage: int, which: int, at_ms: Ints, signals: Mapping[str, Floats]) -> Readings:
         """Ships' own clocks are right."""
         count = len(at_ms)
-        thing = np.full(count, len(self.world.boxes) + 2 * voyage + which)
+        thing = np.full(count, len(self.world.boxes) + len(OF_SHIP) * voyage + which)
         intake, gateway = np.full(count, voyage), np.full(count, -1)
         return Readings(at_ms, at_ms, thing, intake, gateway, np.zeros(count, dtype=np.bool_), signals)
 

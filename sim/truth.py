@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cargo.signals import SIGNALS
 from sim.arrays import NEVER_MS
-from sim.readings import MEASURED, Readings
+from sim.readings import MEASURED, NOTED, Readings, type_of
 from sim.sensors import Sensors, Span
 from sim.stages import NOWHERE
 from sim.stowage import slot_text
@@ -29,7 +28,7 @@ SCHEMA = pa.schema(
         ("device_at_ms", pa.int64()),
         ("repeat", pa.bool_()),
         ("gateway", pa.string()),
-        *((name, _TYPES[SIGNALS[name].type]) for name in MEASURED),
+        *((name, _TYPES[type_of(name)]) for name in (*MEASURED, *NOTED)),
     ]
 )
 """One row per message published, in the order of publication; `repeat`: the same payload again."""
@@ -48,9 +47,9 @@ def rows_of(readings: Readings, sensors: Sensors) -> pa.Table:
         "repeat": readings.repeat,
         "gateway": pa.array(gateways[readings.gateway].tolist(), pa.string(), mask=readings.gateway < 0),
     }
-    for name in MEASURED:
+    for name in (*MEASURED, *NOTED):
         values = readings.signals.get(name, np.full(len(readings), np.nan))
-        columns[name] = pa.array(values, from_pandas=True).cast(_TYPES[SIGNALS[name].type])
+        columns[name] = pa.array(values, from_pandas=True).cast(_TYPES[type_of(name)])
     return pa.table(columns, schema=SCHEMA)
 
 

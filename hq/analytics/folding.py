@@ -29,8 +29,8 @@ STATES = pa.schema(
     ]
 )
 """One row per container or ship (`kind`): the newest reading's order time (UTC ms), origin and offset, and of each signal the newest value
-with its own. A ship's topics (`<imo>.location`, `<imo>.environment`) make one state, `<imo>`. Kind and topic together are its key: what a
-sensor calls itself can not move a thing of the other kind."""
+with its own. A ship's topics (`<imo>.location`, `<imo>.environment`, `<imo>.noon`) make one state, `<imo>`. Kind and topic together are its
+key: what a sensor calls itself can not move a thing of the other kind."""
 
 Numbers = npt.NDArray[np.int64]
 

@@ -32,10 +32,12 @@ def test_rows_carry_what_was_measured_and_nothing_else() -> None:
 
 
 def test_a_ship_s_topics_are_told_from_boxes() -> None:
-    """Goal: location, environment and log are the ship's; all else is a container's, odd as it may be."""
-    assert [ship_topic(topic) for topic in ("9321483.location", "9321483.environment", "9321483.log", number(1), "A.B")] == [
+    """Goal: location, environment, noon and log are the ship's; all else is a container's, odd as it may be."""
+    hers = ("9321483.location", "9321483.environment", "9321483.noon", "9321483.log")
+    assert [ship_topic(topic) for topic in (*hers, number(1), "A.B")] == [
         "location",
         "environment",
+        "noon",
         "log",
         None,
         None,

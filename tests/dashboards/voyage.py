@@ -132,12 +132,14 @@ class Voyage:
         columns = np.array([heard.signals[name] for name in names]).T if names else np.empty((len(heard), 0))
         records = []
         for row, (thing, at_ms, gateway) in enumerate(zip(heard.thing.tolist(), heard.at_ms.tolist(), heard.gateway.tolist(), strict=True)):
-            signals = {name: _typed(name, value) for name, value in zip(names, columns[row].tolist(), strict=True) if value == value}
+            said = {name: value for name, value in zip(names, columns[row].tolist(), strict=True) if value == value}
+            signals = {name: _typed(name, value) for name, value in said.items() if name in SIGNALS}
             if gateway >= 0:
                 signals["gateway"] = f"GW-{gateway}"
             parts = self._sensors.topics[thing].split("/")
             topic = parts[2] if thing < boxes else f"{parts[2]}.{parts[3]}"
-            records.append(Record(topic, self._sensors.devices[thing], at_ms, signals))
+            noted = {name: value for name, value in said.items() if name not in SIGNALS}
+            records.append(Record(topic, self._sensors.devices[thing], at_ms, signals, noted or None))
         return records
 
     def _tell(self, node: str, outcome: Outcome) -> None:

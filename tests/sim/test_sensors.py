@@ -12,7 +12,7 @@ import pytest
 from cargo.signals import SIGNALS
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
 from sim.places import PORTS
-from sim.readings import Readings, concatenated
+from sim.readings import NOTED, Readings, concatenated, type_of
 from sim.routes import distance_nm
 from sim.sensors import AFTER_OUTAGE_MS, Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
@@ -59,6 +59,9 @@ def test_nothing_is_sent_twice_but_the_seeded_repeats(sensors: Sensors, whole: R
 def test_values_are_possible(whole: Readings) -> None:
     for name, values in whole.signals.items():
         measured = values[~np.isnan(values)]
+        if name in NOTED:
+            assert (measured > 0).all(), name
+            continue
         signal = SIGNALS[name]
         assert len(measured), name
         if signal.type != "bool":
@@ -74,7 +77,7 @@ def test_payloads_are_what_architecture_says(sensors: Sensors, whole: Readings) 
         assert isinstance(reading.pop("device"), str)
         assert isinstance(reading.pop("at"), int)
         kinds = {"float": float, "int": int, "bool": bool, "text": str}
-        assert all(type(value) is kinds[SIGNALS[name].type] for name, value in reading.items()), reading
+        assert all(type(value) is kinds[type_of(name)] for name, value in reading.items()), reading
         assert ("gateway" in reading) == topic.startswith("landfall/containers/")
 
 
@@ -154,6 +157,29 @@ def test_ships_report_where_they_are(sensors: Sensors, whole: Readings) -> None:
     steps = distance_nm(latitude[:-1], longitude[:-1], latitude[1:], longitude[1:])
     assert steps.max() < 5.5
     assert set(np.unique(np.round(track.signals["speed_kn"][first.moored(track.at_ms)]))) == {0.0}
+
+
+def test_each_noon_at_sea_a_ship_reports_her_position_and_her_mean_speed(sensors: Sensors, whole: Readings) -> None:
+    """The distance run from noon to noon is that of her track; the first noon after a port counts from her sailing."""
+    boxes = len(sensors.world.boxes)
+    for place, voyage in enumerate(sensors.world.timeline.voyages):
+        assert sensors.topics[boxes + 3 * place + 2] == f"landfall/ships/{voyage.ship.imo}/noon"
+        reports = whole.taken((whole.thing == boxes + 3 * place + 2) & ~whole.repeat)
+        assert (reports.at_ms % DAY_MS == DAY_MS // 2).all()
+        assert (reports.intake == place).all()
+        days = np.arange(BEGINS_AT_MS, sensors.world.timeline.ends_at_ms, DAY_MS) + DAY_MS // 2
+        at_sea = ~voyage.moored(days) & ~voyage.moored(days - HOUR_MS) & (days < sensors.world.timeline.ends_at_ms)
+        assert reports.at_ms.tolist() == days[at_sea].tolist()
+        fix = voyage.route.at(voyage.along(reports.at_ms))
+        latitude, longitude = reports.signals["latitude_deg"], reports.signals["longitude_deg"]
+        assert distance_nm(fix.latitude_deg, fix.longitude_deg, latitude, longitude).max() < 0.05
+        run, hours, speed = (reports.signals[name] for name in NOTED)
+        sailed = [max(call.departs_at_ms for call in voyage.calls if call.departs_at_ms < at_ms) for at_ms in reports.at_ms.tolist()]
+        assert hours == pytest.approx(np.minimum(24.0, (reports.at_ms - np.array(sailed)) / HOUR_MS), abs=0.06)
+        assert run == pytest.approx(speed * hours, rel=0.02)
+        assert (speed < 19.1).all()
+        assert np.median(speed) == pytest.approx(19.0, abs=0.1)
+    assert np.nanmin(whole.signals["mean_speed_kn"]) < 18.0, "in the storm off Sydney she was slow"
 
 
 def test_fixes_of_boxes_agree_with_their_ship(sensors: Sensors, whole: Readings) -> None:
