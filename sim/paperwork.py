@@ -147,7 +147,9 @@ def _aboard(world: World, voyage: int, call: Call) -> dict[str, Stowed]:
         slot = slot_text(int(world.stages.slot[box, column[box]]))
         pol, pod = calls[leg.loads - 1].locode, calls[leg.discharges - 1].locode
         tracker = bool(world.boxes.tracker[box])
-        aboard[number] = Stowed(number, slot, world.boxes.size_types[box], pol, pod, booking.reference, tracker)
+        setpoint_c = float(world.boxes.setpoint_c[box]) if world.boxes.reefer[box] else msgspec.UNSET
+        size_type = world.boxes.size_types[box]
+        aboard[number] = Stowed(number, slot, size_type, pol, pod, booking.reference, tracker, setpoint_c=setpoint_c)
     return aboard
 
 

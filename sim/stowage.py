@@ -95,11 +95,21 @@ def stacks_of(hull: Hull) -> list[Stack]:
         for row in hull.rows(hull.deck_rows):
             if stern and hull.open_stern and row in STERN_ROWS:
                 stacks.append(Stack(Kind.STERN, hull.slots(bay, row, deck=True, tiers=len(STERN_TIERS))))
-            elif row < hull.plug_rows and not stern:
+            elif row in hull.rows(hull.deck_rows)[: hull.plug_rows] and not stern:
                 stacks.append(Stack(Kind.REEFER, hull.slots(bay, row, deck=True, tiers=hull.plug_tiers)))
             else:
                 stacks.append(Stack(Kind.FORTY, hull.slots(bay, row, deck=True)))
     return stacks
+
+
+def sockets_of(hull: Hull) -> dict[int, tuple[int, ...]]:
+    """The slots with a reefer socket of each bay that has any, and no others have one."""
+    sockets: dict[int, tuple[int, ...]] = {}
+    for stack in stacks_of(hull):
+        if stack.kind is Kind.REEFER:
+            bay = stack.slots[0] // 10_000
+            sockets[bay] = (*sockets.get(bay, ()), *stack.slots)
+    return sockets
 
 
 @dataclass(slots=True)
@@ -127,7 +137,8 @@ class StowagePlan:
             waiting = list(indices)
             while waiting:
                 if not self.free[kind]:
-                    raise Misuse(f"no stack left for {len(waiting)} boxes ({kind.value})", hint="give the ship more bays in sim/stowage.py")
+                    what = "socket left for %d reefers" if kind is Kind.REEFER else f"stack left for %d boxes ({kind.value})"
+                    raise Misuse(f"no {what % len(waiting)}", hint="give the ship more bays, or bays with more sockets, in sim/stowage.py")
                 stack = self.free[kind].pop(0)
                 self.taken[port].append(stack)
                 slots.update(zip(waiting, stack.slots, strict=False))

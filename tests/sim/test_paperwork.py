@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
+from cargo.baplie.plan import BayPlan
+from cargo.baplie.reading import read_bayplan
+from cargo.baplie.writing import Dialect, write_bayplan
 from cargo.bookings import Registry
 from cargo.registry import Booking, Customer, Entry, LoadList, Port, Ship, Story, parse_value
 from sim.arrays import HOUR_MS
 from sim.paperwork import WRITING_MS, Paper, paperwork
 from sim.settings import BEGINS_AT_MS
 from sim.stages import State
+from sim.stowage import sockets_of
 from sim.voyages import INTAKES
 from sim.world import World, build_world
 
@@ -110,6 +115,27 @@ def test_load_lists_say_where_each_box_stands(world: World, papers: list[Paper])
             slots = world.stages.slot[index[stowed["container"]]]
             assert int(stowed["slot"]) in slots.tolist()
             assert stowed["size_type"] == world.boxes.size_types[index[stowed["container"]]]
+
+
+@pytest.mark.parametrize("dialect", get_args(Dialect))
+def test_a_load_list_goes_out_as_a_bay_plan_that_says_which_reefers_to_plug_in(world: World, papers: list[Paper], dialect: Dialect) -> None:
+    """BAPLIE has no word for a socket: a set temperature says that a reefer is to run, and it stands where a socket is."""
+    index = {number: box for box, number in enumerate(world.boxes.numbers)}
+    sockets = {slot for slots in sockets_of(world.hull).values() for slot in slots}
+    plugged = 0
+    for paper in (paper for paper in papers if paper.type == "load_list"):
+        listed = parse_value("load_list", paper.value)
+        assert isinstance(listed, LoadList)
+        plan = BayPlan(listed.ship, port=listed.port, departs_at_ms=listed.departs_at_ms, boxes=listed.aboard)
+        read = read_bayplan(write_bayplan(plan, dialect, listed.departs_at_ms))
+        assert not read.problems
+        assert read.plan.boxes == listed.aboard
+        running = [box for box in read.plan.boxes if box.setpoint_c is not msgspec.UNSET]
+        plugged += len(running)
+        assert {box.container for box in running} == {box.container for box in read.plan.boxes if box.is_reefer}
+        assert all(int(box.slot) in sockets for box in running)
+        assert all(box.setpoint_c == world.boxes.setpoint_c[index[box.container]] for box in running)
+    assert plugged >= world.boxes.reefer.sum()
 
 
 def test_custody_follows_the_boxes(world: World, papers: list[Paper]) -> None:

@@ -17,8 +17,9 @@ from sim.places import PORTS
 from sim.routes import distance_nm, sea_route
 from sim.settings import BEGINS_AT_MS
 from sim.stages import Stage, State
-from sim.stowage import slot_text
+from sim.stowage import Hull, Kind, StowagePlan, slot_text, sockets_of, stacks_of
 from sim.world import FALLEN, World, build_world
+from streams.errors import Misuse
 
 
 @pytest.fixture(scope="module", params=[(1, 60), (7, 2_000)], ids=["60 boxes", "2000 boxes"])
@@ -54,17 +55,33 @@ def test_no_two_boxes_share_a_slot_at_one_time(world: World) -> None:
 
 
 def held_slots(world: World, plug_tiers: Collection[int]) -> None:
+    """Reefers stand in slots with a socket alone, of which each bay for them has so many, in its lowest tiers on deck."""
+    sockets = sockets_of(world.hull)
+    assert all(len(set(slots)) == world.hull.plug_rows * len(plug_tiers) for slots in sockets.values())
+    assert {slot % 100 for slots in sockets.values() for slot in slots} == set(plug_tiers)
+    assert 100 < sum(map(len, sockets.values())) < 6_000
     held: dict[tuple[int, int], list[Stage]] = defaultdict(list)
     for stage in world.stages.each():
         if stage.state is State.SHIP:
             slot = Slot.parse(slot_text(stage.slot))
             assert (slot.bay % 2 == 0) == (world.boxes.size_types[stage.box] != "22G1"), "even bays are for 40 feet"
             if world.boxes.reefer[stage.box]:
-                assert slot.tier in plug_tiers, "reefers stand at plugs"
+                assert stage.slot in sockets[slot.bay], "reefers stand at plugs"
             held[stage.place, stage.slot].append(stage)
     for stages in held.values():
         stages.sort(key=lambda stage: stage.from_at_ms)
         assert all(one.until_at_ms <= other.from_at_ms for one, other in itertools.pairwise(stages))
+
+
+def test_there_are_no_more_reefers_aboard_than_sockets() -> None:
+    hull = Hull(6, plug_rows=3, plug_tiers=2)
+    stacks = stacks_of(hull)
+    sockets = sum(map(len, sockets_of(hull).values()))
+    assert sockets == 2 * 3 * 2
+    taken = StowagePlan(stacks, range(len(stacks))).stow({(Kind.REEFER, "2"): range(sockets)})
+    assert set(taken.values()) == {slot for slots in sockets_of(hull).values() for slot in slots}
+    with pytest.raises(Misuse, match="no socket left for 1 reefers"):
+        StowagePlan(stacks, range(len(stacks))).stow({(Kind.REEFER, "2"): range(sockets + 1)})
 
 
 def test_nothing_hangs_in_the_air_once_the_ship_has_sailed(world: World) -> None:
