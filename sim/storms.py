@@ -15,15 +15,17 @@ ROLL_DEG: dict[Weather, tuple[float, float]] = {"calm": (2.0, 5.0), "rough": (5.
 WIND_MS_PER_DEG, WIND_MS_MAX = 0.9, 35.0
 BUILDS: tuple[tuple[float, float], ...] = ((-9.0, 0.0), (-6.0, 0.35), (-0.5, 0.8), (0.0, 1.0), (0.8, 1.0), (4.0, 0.4), (9.0, 0.0))
 """Hours from the worst instant, and the share of the largest roll by then: of weather that comes and goes."""
-_LEAPS_H = (-9.0, -6.0, -0.5, -1 / 60, 0.0, 4 / 60, 0.5, 4.0, 9.0)
-_LEAPS_DEG = (0.0, 9.0, 13.0, 14.0, 26.5, 25.0, 14.0, 9.5, 0.0)
+_LEAPS_H = (-9.0, -6.0, -0.5, -0.2, -0.1, -1 / 60, 0.0, 4 / 60, 0.5, 4.0, 9.0)
+_LEAPS_DEG = (0.0, 9.0, 13.0, 13.0, 4.0, 4.0, 26.5, 25.0, 14.0, 9.5, 0.0)
 LEAPS: tuple[tuple[float, float], ...] = tuple(zip(_LEAPS_H, (deg / max(_LEAPS_DEG) for deg in _LEAPS_DEG), strict=True))
-"""The same of a parametric roll, which doubles within a minute and dies down in half an hour."""
+"""The same of a parametric roll: she heads into the swell and rolls little, then from 4° to 26.5° within a minute (DOMAIN.md 6), which dies
+down in half an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """One ship's: her largest roll at `hours` from the worst instant, `at_ms` (UTC ms); straight lines in between, nothing beyond."""
+    """One ship's: her largest roll at `hours` from the worst instant, `at_ms` (UTC ms); straight lines in between, nothing beyond. The wind
+    comes and goes as BUILDS does, however she rolls."""
 
     at_ms: int
     hours: tuple[float, ...]
@@ -35,7 +37,10 @@ class Storm:
 
     def wind_at(self, at_ms: Ints) -> Floats:
         """Wind in m/s at each instant."""
-        return np.minimum(self.roll_at(at_ms) * WIND_MS_PER_DEG, WIND_MS_MAX)
+        hours, shares = zip(*BUILDS, strict=True)
+        blows = np.interp((at_ms - self.at_ms) / HOUR_MS, hours, shares)
+        wind: Floats = np.minimum(blows * self.worst_deg * WIND_MS_PER_DEG, WIND_MS_MAX)
+        return wind
 
     @property
     def worst_deg(self) -> float:

@@ -17,6 +17,7 @@ from sim.routes import distance_nm
 from sim.sensors import AFTER_OUTAGE_MS, Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.stages import State
+from sim.storms import storm
 from sim.voyages import INTAKES
 from sim.world import OUTAGE_MS, build_world
 
@@ -146,6 +147,15 @@ def test_the_ship_rolls_hard_once(sensors: Sensors, whole: Readings) -> None:
     assert (rolls.at_ms[hard] <= falls_at_ms + MINUTE_MS).any(), "told before or as the boxes fall"
     moored = sensors.world.timeline.first.moored(rolls.at_ms) & (rolls.intake == 0)
     assert np.abs(rolls.signals["roll_deg"][moored]).max() < 0.6
+
+
+def test_a_parametric_roll_grows_from_four_degrees_within_a_minute() -> None:
+    """And the wind does not: it has blown for hours."""
+    leaps = storm("extreme", 20 * HOUR_MS, 26.5)
+    rolls = leaps.roll_at(np.array([19.6, 20 - 5 / 60, 20 - 1 / 60, 20.0]) * HOUR_MS)
+    assert rolls == pytest.approx([13.0, 4.0, 4.0, 26.5], abs=0.2)
+    winds = leaps.wind_at(np.array([19.5, 20 - 1 / 60, 20.0]) * HOUR_MS)
+    assert winds == pytest.approx([19.0, 23.7, 23.85], abs=0.2)
 
 
 def test_ships_report_where_they_are(sensors: Sensors, whole: Readings) -> None:
