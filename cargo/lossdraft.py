@@ -172,6 +172,8 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
 def _ship(facts: Facts) -> dict[str, Filled]:
     known = facts.registry.get(Ship, facts.ship)
     paper = {} if known is None else {"ship": known.name, "call_sign": known.call_sign, "mmsi": known.mmsi, "flag": known.flag}
+    if known is not None and known.master is not msgspec.UNSET:
+        paper["contact"] = f"{known.master}, master"
     lines = {name: Filled(value, "PAPER", "the registry's entry of the ship") for name, value in paper.items() if value}
     return {
         "imo": Filled(facts.ship, "PAPER", "the node's settings"),

@@ -32,11 +32,13 @@ Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 
 
 class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A company: its name, its colour on maps (red, green, blue 0-255) and its role (`shipper`, `consignee`, `port` …)."""
+    """A company: its name, its colour on maps (red, green, blue 0-255), its role (`shipper`, `consignee`, `port` …), and whom to ask for
+    there."""
 
     name: str
     colour: tuple[Count, Count, Count]
     role: str
+    contact: str | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _need(bool(self.name), "a customer has a name")
@@ -166,7 +168,7 @@ class Custody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ship(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A ship: IMO number, name, call sign, MMSI, flag (ISO 3166) and how many boxes it carries."""
+    """A ship: IMO number, name, call sign, MMSI, flag (ISO 3166), how many boxes it carries, and who is her master."""
 
     imo: str
     name: str
@@ -174,6 +176,7 @@ class Ship(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mmsi: str
     flag: str
     capacity_boxes: Count
+    master: str | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _need(is_imo(self.imo), f"{self.imo!r} is no IMO number")

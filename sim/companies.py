@@ -83,6 +83,19 @@ class CargoWords:
         return str(self._faker.cargo(goods.name))
 
 
+class People:
+    """Persons by Faker, of one seed: each the same whoever was asked for before."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._faker = Faker("en_US")
+
+    def who(self, post: str) -> str:
+        """The name of who holds a post: `master 9999012`, `contact kanto-optics`."""
+        self._faker.seed_instance(f"{self._seed}/{post}")
+        return f"{self._faker.first_name()} {self._faker.last_name()}"
+
+
 class Invention:
     """Companies and ships by Faker, of one seed; none twice, and none of those `taken` (customers' ids)."""
 

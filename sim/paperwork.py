@@ -11,6 +11,7 @@ import numpy as np
 
 from cargo.registry import BookedContainer, Booking, Custody, Customer, LoadList, Port, RegistryValue, Ship, Story, Stowed
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Ints
+from sim.companies import People
 from sim.consignments import Booking as Booked
 from sim.stages import State
 from sim.stowage import slot_text, stacks_of
@@ -45,14 +46,17 @@ def paperwork(world: World, pile_ms: int = HOUR_MS) -> list[Paper]:
 
     Boxes that change hands pile up for `pile_ms` of fleet time before they are written down, which may take WRITING_MS.
     """
-    begins_at_ms = world.timeline.begins_at_ms
+    begins_at_ms, people = world.timeline.begins_at_ms, People(world.chance.seed)
     papers = [
-        *(_paper(begins_at_ms, "customer", who.id, Customer(who.name, who.colour, who.role)) for who in world.customers),
+        *(
+            _paper(begins_at_ms, "customer", who.id, Customer(who.name, who.colour, who.role, people.who(f"contact {who.id}")))
+            for who in world.customers
+        ),
         *(
             _paper(begins_at_ms, "port", port.locode, Port(port.locode, port.name, port.latitude_deg, port.longitude_deg, port.radius_nm))
             for port in world.ports
         ),
-        *_ships(world),
+        *_ships(world, people),
         *_bookings(world),
         *_load_lists(world),
         *_custody(world, pile_ms),
@@ -66,11 +70,11 @@ def _paper(ready_at_ms: int, kind: str, identity: str, value: RegistryValue, wri
     return Paper(ready_at_ms, ready_at_ms + writing_ms, kind, identity, msgspec.to_builtins(value))
 
 
-def _ships(world: World) -> Iterator[Paper]:
+def _ships(world: World, people: People) -> Iterator[Paper]:
     capacity = sum(len(stack.slots) for stack in stacks_of(world.hull))
     for voyage in world.timeline.voyages:
         ship = voyage.ship
-        value = Ship(ship.imo, ship.name, ship.call_sign, ship.mmsi, ship.flag, capacity)
+        value = Ship(ship.imo, ship.name, ship.call_sign, ship.mmsi, ship.flag, capacity, people.who(f"master {ship.imo}"))
         yield _paper(world.timeline.begins_at_ms, "ship", ship.imo, value)
 
 

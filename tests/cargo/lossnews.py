@@ -38,7 +38,7 @@ def papers(sea: Sea) -> list[Entry]:
     }
     aboard = tuple(msgspec.structs.replace(box, **told.get(box.container, {})) for box in listed.aboard)
     listed = msgspec.structs.replace(listed, aboard=aboard)
-    ship = Ship(SHIP, "Big Blue One", "9V1234", "563012345", "SG", 2_000)
+    ship = Ship(SHIP, "Big Blue One", "9V1234", "563012345", "SG", 2_000, "Moe Teal")
     return [
         Entry("ship", SHIP, 1, START_MS, "clerk", ship),
         Entry("load_list", listed.id, 2, START_MS, "clerk", listed),

@@ -53,6 +53,7 @@ def test_each_line_says_from_what_it_is() -> None:
     assert (report.head.kind, report.head.number, report.head.refers_to, report.state) == ("INITIAL", 1, None, "draft")
     assert line(report, "ship") == ("Big Blue One", "PAPER")
     assert line(report, "flag") == ("SG", "PAPER")
+    assert line(report, "contact") == ("Moe Teal, master", "PAPER")
     assert line(report, "occurred_at") == ("2026-05-01T07:59:50Z", "MEASURED")
     assert line(report, "occurred_is")[0] == "ACTUAL"
     assert line(report, "latitude_deg") == (pytest.approx(36.1, abs=0.01), "RECKONED")

@@ -27,8 +27,13 @@ def test_values_come_back_as_they_were_written() -> None:
     """Goal: what HQ writes, everyone reads: every type, through JSON."""
     values: list[tuple[str, dict[str, Any]]] = [
         ("customer", {"name": "Duckworks", "colour": [255, 200, 0], "role": "shipper"}),
+        ("customer", {"name": "Duckworks", "colour": [255, 200, 0], "role": "shipper", "contact": "Ann Drake"}),
         ("custody", {"at": f"ship/{SHIP}", "since_at_ms": 5}),
         ("ship", {"imo": SHIP, "name": "Big Blue Tokyo", "call_sign": "7JBB", "mmsi": "431000001", "flag": "JP", "capacity_boxes": 2_000}),
+        (
+            "ship",
+            {"imo": SHIP, "name": "B", "call_sign": "7JBB", "mmsi": "431000001", "flag": "JP", "capacity_boxes": 1, "master": "Moe Teal"},
+        ),
         ("port", {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 35.6, "longitude_deg": 139.8, "radius_nm": 5.0}),
         ("story", {"title": "A", "text": "Tokyo", "look": "the map", "at_ms": 1}),
         ("size_type", {"limits": {"above_c": 2.0, "late_intervals": 3}}),

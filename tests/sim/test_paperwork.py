@@ -168,6 +168,21 @@ def test_nothing_tells_of_the_loss_but_the_sensors(world: World, papers: list[Pa
     assert fallen <= set(last.value["discharge"]), "drawn up from the bookings"
 
 
+def test_ships_have_masters_and_companies_somebody_to_ask_for_the_same_for_the_same_seed() -> None:
+    told = []
+    for seed in (1, 1, 2):
+        papers = paperwork(build_world(seed, 60, BEGINS_AT_MS))
+        masters = {paper.id: paper.value["master"] for paper in papers if paper.type == "ship"}
+        contacts = {paper.id: paper.value["contact"] for paper in papers if paper.type == "customer"}
+        told.append((masters, contacts))
+        names = [*masters.values(), *contacts.values()]
+        assert len(set(names)) == len(names) == 21
+        assert all(re.fullmatch(r"[A-Z][a-z]+ [A-Z][A-Za-z']+", name) for name in names), names
+    assert told[0] == told[1]
+    assert told[0][0].keys() == told[2][0].keys()
+    assert not set(told[0][0].values()) & set(told[2][0].values())
+
+
 def test_cargo_is_named_by_faker_and_is_the_same_for_the_same_seed() -> None:
     """Goods, packing and lot; every booking has a lot of its own; another seed other lots."""
     cargo = [[booking.cargo for booking in build_world(seed, 60, BEGINS_AT_MS).bookings] for seed in (1, 1, 2)]
