@@ -124,7 +124,7 @@ def committed_standings(access: KafkaAccess) -> dict[str, Standing]:
 def _end(access: KafkaAccess) -> int:
     """One past the last record of the Positions' topic, committed or not."""
     partition = TopicPartition(POSITIONS, 0)
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    latest = OffsetSpec.latest()
     admin = AdminClient(client_settings(access))  # no answer comes once it is thrown away
     answer = admin.list_offsets({partition: latest}, request_timeout=ANSWER_S_MAX)
     return int(answer[partition].result().offset)

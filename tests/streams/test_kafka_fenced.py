@@ -64,7 +64,7 @@ def test_what_an_earlier_producer_asked_comes_late(kafka: Kafka, tmp_path: Path)
     way.close()
 
 
-class AloneProducer(Producer):
+class AloneProducer(Producer):  # type: ignore[misc]
     """Is not made while another lives."""
 
     living: ClassVar[WeakSet[AloneProducer]] = WeakSet()

@@ -31,7 +31,7 @@ BROKER_MS = 1_500
 """Left for the broker: to give the turn to who is left, and to end the transaction of who is gone."""
 
 
-class AskedConsumer(Consumer):
+class AskedConsumer(Consumer):  # type: ignore[misc]
     """A real consumer; `asked` is what it was made with."""
 
     asked: dict[str, Any]

@@ -53,7 +53,7 @@ def bounds(where: Place, stream: str) -> tuple[int, int]:
     topic = TopicPartition(where.names.topic(stream), 0)
     first, end = (
         admin.list_offsets({topic: spec}, request_timeout=10)[topic].result().offset
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
     return first, end
 

@@ -38,7 +38,7 @@ def leads(where: Place) -> bool:
     admin, topic = AdminClient(client_settings(where.settings)), TopicPartition(where.names.topic("containers"), 0)
     assert len(admin.list_topics(timeout=10).brokers) == 1
     try:
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()
         return bool(admin.list_offsets({topic: latest}, request_timeout=10)[topic].result().offset == 0)
     except KafkaException:
         return False
@@ -75,7 +75,7 @@ def test_a_record_without_an_offset_is_not_written(refused_first: Place, monkeyp
     log.close()
 
 
-class LateAnswers(Consumer):
+class LateAnswers(Consumer):  # type: ignore[misc]
     """Gives, first after each assignment, the last message of the one before."""
 
     given: list[Message]

@@ -83,7 +83,7 @@ class Follower:
             return {}, {}
         firsts, ends = (
             self._admin.list_offsets(dict.fromkeys(topics, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_s)
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
         )
 
         def told(futures: Mapping[TopicPartition, object]) -> dict[str, int]:
