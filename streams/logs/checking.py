@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.block import Block, Codec, UnknownCodec
+from streams.block import Codec, UnknownCodec
 from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
@@ -106,24 +106,25 @@ def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int]
     whole_to = end if number == last else pointed_end if number < 0 else None
     with mapped(log, number) as data:
         for found in find_frames(data, 0):
-            growing = found.end == len(data) and (number > last if whole_to is None else found.at >= whole_to)
-            if isinstance(found, Hole):
-                if not growing:
-                    yield Finding(f"{name} bytes {found.at} to {found.end - 1}", "no whole frame is there")
-                continue
-            tally.frames += 1
-            yield from _check_frame(name, found, data, codec, tally)
+            if found.end == len(data) and (number > last if whole_to is None else found.at >= whole_to):
+                tally.frames += isinstance(found, FoundFrame)
+            elif isinstance(found, Hole):
+                yield Finding(f"{name} bytes {found.at} to {found.end - 1}", found.why)
+            else:
+                tally.frames += 1
+                yield from _check_frame(name, found, data, codec, tally)
 
 
 def _check_frame(name: str, frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Finding]:
-    for at, end in frame.header.spans(frame.blocks_at):
+    for _, at, end, block in frame.blocks(data):
         tally.blocks += 1
-        try:
-            block = Block.from_bytes(data[at:end])
-            if codec.knows(block.codec):
+        if isinstance(block, Corrupt):
+            yield Finding(f"{name} bytes {at} to {end - 1}", str(block))
+        elif codec.knows(block.codec):
+            try:
                 codec.decode(block)
-        except Corrupt as problem:
-            yield Finding(f"{name} bytes {at} to {end - 1}", str(problem))
+            except Corrupt as problem:
+                yield Finding(f"{name} bytes {at} to {end - 1}", str(problem))
 
 
 def _check_line(reader: AnyReader, stream: str, origin: Origin, tally: Tally) -> Iterator[Finding]:

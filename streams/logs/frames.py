@@ -1,6 +1,8 @@
 """The frame: what one commit writes to a segment file, self-describing and checksummed, whole or not at all.
 
-Written as `LFF1`, header length (u32), blocks' length (u64), header (MessagePack array), blocks, xxh3-64 of all before it.
+Written as the mark of the file's secret, header length (u32), digest of that length and the header, header (MessagePack array), blocks.
+The digest is keyed with the secret (`streams.logs.filehead`), and the header vouches for each block by its length and checksum: so nobody
+forges a frame inside a block, and what lies under a header that verifies is never searched for frames.
 """
 
 from __future__ import annotations
@@ -11,22 +13,31 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import msgspec
-import xxhash
 
+from streams.block import Block
 from streams.errors import Corrupt
 from streams.ledger import GoneReason
+from streams.logs.filehead import DIGEST_BYTES, HEAD_BYTES, MARK_BYTES, Secret, read_head
 
-MAGIC = b"LFF1"
 FRAME_BYTES_MAX = 1 << 28
-_PREFIX = struct.Struct("<4sIQ")
-_CHECKSUM = struct.Struct("<Q")
+_PREFIX = struct.Struct(f"<{MARK_BYTES}sI{DIGEST_BYTES}s")
+_LENGTH = struct.Struct("<I")
+_SEARCHED_BYTES = 1 << 20
 
 
 class StoredBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One block of the frame: its length, and for what was appended here the received time (UTC ms; 0 for what came from elsewhere)."""
+    """One block of the frame: its length, for what was appended here the received time (UTC ms; 0 for what came from elsewhere), and the
+    checksum that it ends in.
+    """
 
     length: int
     received_at_ms: int
+    checksum: int
+
+    @classmethod
+    def of(cls, data: bytes, received_at_ms: int = 0) -> StoredBlock:
+        """What a frame's header says of the block that is written as `data`."""
+        return cls(len(data), received_at_ms, checksum_of(data))
 
 
 class Produced(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -122,72 +133,120 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class FoundFrame:
-    """A whole frame in a segment's bytes: `at .. end - 1`, its blocks from `blocks_at`."""
+    """A frame in a file's bytes: `at .. end - 1`, its blocks from `blocks_at`. Its header verifies, its blocks may not."""
 
     at: int
     end: int
     blocks_at: int
     header: FrameHeader
 
+    def blocks(self, data: memoryview) -> Iterator[tuple[StoredBlock, int, int, Block | Corrupt]]:
+        """Every block, in the file's bytes, with its first byte and last byte + 1; what is wrong where one does not verify."""
+        for stored, (at, end) in zip(self.header.blocks, self.header.spans(self.blocks_at), strict=True):
+            yield stored, at, end, _block(data[at:end], stored)
+
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Bytes `at .. end - 1` of a segment in which no whole frame begins."""
+    """Bytes `at .. end - 1` of a file in which no frame begins whose header verifies; of its head: a copy of the secret that does not.
+
+    `unfinished`: they read as a frame, or a head, that was begun at the file's end and never written to its own.
+    """
 
     at: int
     end: int
+    why: str
+    unfinished: bool = False
 
 
-def frame_bytes(header: FrameHeader, blocks: list[bytes]) -> tuple[bytes, int]:
-    """The frame, and where in it the first block begins."""
+def frame_bytes(header: FrameHeader, blocks: list[bytes], secret: Secret) -> tuple[bytes, int]:
+    """The frame for a file with this secret, and where in it the first block begins."""
     head = msgspec.msgpack.encode(header)
-    body = b"".join((_PREFIX.pack(MAGIC, len(head), sum(map(len, blocks))), head, *blocks))
-    return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)), _PREFIX.size + len(head)
+    prefix = _PREFIX.pack(secret.mark, len(head), secret.digest(_LENGTH.pack(len(head)) + head))
+    return b"".join((prefix, head, *blocks)), _PREFIX.size + len(head)
 
 
 def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
-    """Everything from `start` on, in order and without a gap: whole frames, and the holes between them."""
-    at = start
+    """Everything from byte `start` of a file on, in order: frames, and the holes between them. `data` is all of the file.
+
+    Takes time in proportion to the bytes, whatever blocks are filled with. Raises Misuse for a file of another version.
+    """
+    if start >= len(data):
+        return
+    secret, damaged = read_head(data)
+    if secret is None or len(data) < HEAD_BYTES:
+        yield Hole(start, len(data), "neither copy of the file's secret verifies", unfinished=len(data) < HEAD_BYTES)
+        return
+    if start < HEAD_BYTES:
+        yield from (Hole(at, end, "one of two copies of the file's secret does not verify") for at, end in damaged)
+    at = max(start, HEAD_BYTES)
     while at < len(data):
         try:
-            frame = _frame_at(data, at)
-        except Corrupt:
-            end = _next_frame(data, at + 1)
-            yield Hole(at, end)
+            frame = _frame_at(data, at, secret)
+        except Corrupt as problem:
+            end = _next_frame(data, at + 1, secret)
+            yield Hole(at, end, str(problem), unfinished=isinstance(problem, _Unfinished) and end == len(data))
             at = end
         else:
             yield frame
             at = frame.end
 
 
-def _next_frame(data: memoryview, start: int) -> int:
-    """Where the next whole frame begins, or the end of `data`."""
-    step = 1 << 20
-    for window in range(start, len(data), step):
-        chunk = bytes(data[window : window + step + len(MAGIC) - 1])
-        at = chunk.find(MAGIC)
+def checksum_of(block: bytes | memoryview) -> int:
+    """The checksum that a block ends in."""
+    return int.from_bytes(block[-8:], "little")
+
+
+class _Unfinished(Corrupt):
+    """The file ends before the frame does."""
+
+
+def _block(data: memoryview, stored: StoredBlock) -> Block | Corrupt:
+    why = "another block is in its place"
+    try:
+        block = Block.from_bytes(data)
+    except Corrupt as problem:
+        why = str(problem)  # the exception itself would keep the file's bytes in memory
+    else:
+        if checksum_of(data) == stored.checksum:
+            return block
+    return Corrupt(why)
+
+
+def _next_frame(data: memoryview, start: int, secret: Secret) -> int:
+    """Where the next frame begins whose header verifies, or the end of `data`."""
+    for window in range(start, len(data), _SEARCHED_BYTES):
+        chunk = bytes(data[window : window + _SEARCHED_BYTES + MARK_BYTES - 1])
+        at = chunk.find(secret.mark)
         while at >= 0:
             try:
-                _frame_at(data, window + at)
+                _frame_at(data, window + at, secret)
             except Corrupt:
-                at = chunk.find(MAGIC, at + 1)
+                at = chunk.find(secret.mark, at + 1)
             else:
                 return window + at
     return len(data)
 
 
-def _frame_at(data: memoryview, at: int) -> FoundFrame:
-    if len(data) - at < _PREFIX.size + _CHECKSUM.size:
-        raise Corrupt("too few bytes for a frame")
-    magic, head_bytes, blocks_bytes = _PREFIX.unpack_from(data, at)
+def _frame_at(data: memoryview, at: int, secret: Secret) -> FoundFrame:
+    """The frame that begins at byte `at`. Raises Corrupt."""
+    begun = bytes(data[at : at + _PREFIX.size])
+    if begun[:MARK_BYTES] != secret.mark[: len(begun)]:
+        raise Corrupt("no frame begins there")
+    if len(begun) < _PREFIX.size:
+        raise _Unfinished("the file ends within a frame")
+    _, head_bytes, digest = _PREFIX.unpack(begun)
     blocks_at = at + _PREFIX.size + head_bytes
-    checksum_at = blocks_at + blocks_bytes
-    if magic != MAGIC or checksum_at + _CHECKSUM.size > len(data):
-        raise Corrupt("no frame begins here")
-    if _CHECKSUM.unpack_from(data, checksum_at)[0] != xxhash.xxh3_64_intdigest(data[at:checksum_at]):
-        raise Corrupt("a frame's checksum does not match its bytes")
+    if blocks_at > len(data):
+        raise _Unfinished("the file ends within a frame")
+    head = bytes(data[at + _PREFIX.size : blocks_at])
+    if digest != secret.digest(_LENGTH.pack(head_bytes) + head):
+        raise Corrupt("the header of a frame does not verify")
     try:
-        header = msgspec.msgpack.decode(data[at + _PREFIX.size : blocks_at], type=FrameHeader)
+        header = msgspec.msgpack.decode(head, type=FrameHeader)
     except msgspec.MsgspecError as problem:
         raise Corrupt(f"a frame's header does not read: {problem}") from problem
-    return FoundFrame(at, checksum_at + _CHECKSUM.size, blocks_at, header)
+    end = blocks_at + sum(block.length for block in header.blocks)
+    if end > len(data):
+        raise _Unfinished("the file ends within a frame")
+    return FoundFrame(at, end, blocks_at, header)

@@ -39,12 +39,12 @@ class MergedFiles:
         """The pieces of `blocks`, which are on the disk. Raises RetryLater when it does not take them; nothing remains of them then."""
         writer = self._ready()
         encoded = [one.block.to_bytes() for one in blocks]
-        header = FrameHeader(blocks=tuple(StoredBlock(len(data), 0) for data in encoded))
-        frame, blocks_at = frame_bytes(header, encoded)
-        at = writer.end
+        header = FrameHeader(blocks=tuple(StoredBlock.of(data) for data in encoded))
+        frame, blocks_at = frame_bytes(header, encoded, writer.secret)
+        at = 0
         for part in range(0, len(frame), PART_BYTES):
             give_way()
-            writer.write(frame[part : part + PART_BYTES], more=part > 0)
+            at = writer.write(frame[part : part + PART_BYTES], more=part > 0)
             writer.sync()
         commit_point("log.merge.written")
         writer.keep(len(frame))

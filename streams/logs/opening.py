@@ -17,7 +17,7 @@ from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexbytes import wal_problem
 from streams.logs.indexing import IndexWriter, put_in_place, remove_index
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
-from streams.logs.segments import disk_refused
+from streams.logs.segments import disk_refused, merged_numbers, secret_of, segment_numbers
 
 
 def lock_folder(folder: Path, *kinds: str) -> int:
@@ -55,8 +55,10 @@ class LogFolder:
         """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
 
         What SQLite does not take of its write-ahead log, because of damage or a power cut, is told of; the files have it.
-        Raises RetryLater when the disk is full.
+        Raises RetryLater when the disk is full, Misuse when another version of Landfall wrote the files.
         """
+        for number in (*segment_numbers(self.path), *merged_numbers(self.path)):
+            secret_of(self.path, number)
         path = self.path / INDEX_NAME
         why, seen = None, 0
         if path.exists():

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.block import Block, Codec
+from streams.block import Codec
 from streams.errors import Corrupt
 from streams.logs.book import Book, Change, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disowned import Disowned
+from streams.logs.filehead import HEAD_BYTES
 from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, find_frames
 from streams.logs.index import UNREADABLE, IndexDamaged
 from streams.logs.indexing import IndexWriter
-from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
+from streams.logs.segments import file_path, mapped, merged_numbers, secret_of, segment_numbers
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
 from streams.words import Origin
@@ -51,8 +52,9 @@ class Placing:
 
     def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock]:
         """The blocks of a frame of file `number`. Raises Corrupt."""
-        for stored, (at, end) in zip(frame.header.blocks, frame.header.spans(frame.blocks_at), strict=True):
-            block = Block.from_bytes(data[at:end])
+        for stored, at, end, block in frame.blocks(data):
+            if isinstance(block, Corrupt):
+                raise Corrupt(str(block))
             topics = topic_filter(self.codec.topics(block)) if self.codec.knows(block.codec) else None
             place = Location(number, at, end - at)
             yield PlacedBlock(block, place, topics, stored.received_at_ms, self.disowned.among(block))
@@ -93,7 +95,10 @@ class Replay:
             end = self._segment(number, end if number == segment else 0, last=number == numbers[-1])
         self._flush()
         self._tell_missing()
-        return Opened(self._book, self._index, numbers[-1] if numbers else segment, end, self._doubt)
+        last = numbers[-1] if numbers else segment
+        if numbers and file_path(self._folder, last).stat().st_size >= HEAD_BYTES and secret_of(self._folder, last) is None:
+            last, end = last + 1, 0  # no frame can be added that would be found again
+        return Opened(self._book, self._index, last, end, self._doubt)
 
     def _checked_mark(self) -> tuple[int, int]:
         """The segment and byte up to which the index is complete."""
@@ -114,19 +119,22 @@ class Replay:
                     placed = self._placed(number, found, data)
                     self._take(self._book.change(FrameHeader(commit=self._book.commit), placed, 1, 0))
                 elif found.end < len(data):
-                    self._damaged(number, found, "no whole frame begins there")
+                    self._damaged(number, found)
 
     def _segment(self, number: int, start: int, *, last: bool) -> int:
         """Replays a segment from byte `start`; returns where its last whole frame ends."""
         end = start
         with mapped(self._folder, number) as data:
             for found in find_frames(data, start):
-                if isinstance(found, FoundFrame):
+                at_end = last and found.end == len(data)
+                if isinstance(found, FoundFrame) and not (at_end and _broken(found, data)):
                     self._frame(number, found, data)
                     end = found.end
-                elif not (last and found.end == len(data)):
+                elif isinstance(found, Hole) and found.end <= HEAD_BYTES and not found.unfinished:
+                    self._damaged(number, found)
+                elif isinstance(found, Hole) and not at_end:
                     self._doubt = f"{found.end - found.at} bytes at {found.at} of segment {number} are damaged"
-                    self._damaged(number, found, "no whole frame begins there")
+                    self._damaged(number, found)
                 elif self._whole:
                     self._doubt = f"segment {number} ends in {found.end - found.at} bytes that are no frame, and no index tells why"
         return end
@@ -159,7 +167,7 @@ class Replay:
             return list(self._placing.blocks(frame, data, number))
         except Corrupt as problem:
             self._doubt = f"{frame.end - frame.at} bytes at {frame.at} of {file_path(self._folder, number).name} are damaged"
-            self._damaged(number, Hole(frame.at, frame.end), str(problem))
+            self._damaged(number, Hole(frame.at, frame.end, str(problem)))
             return []
 
     def _take(self, change: Change) -> None:
@@ -181,5 +189,9 @@ class Replay:
                 why = f"{stream}:{origin} offsets {first}..{end - 1} were held, and are in no file that is left"
                 self._on_damage(Damage(0, 0, 0, why, ((stream, origin, first, end),)))
 
-    def _damaged(self, number: int, hole: Hole, why: str) -> None:
-        self._on_damage(Damage(number, hole.at, hole.end - hole.at, why))
+    def _damaged(self, number: int, hole: Hole) -> None:
+        self._on_damage(Damage(number, hole.at, hole.end - hole.at, hole.why))
+
+
+def _broken(frame: FoundFrame, data: memoryview) -> bool:
+    return any(isinstance(block, Corrupt) for *_, block in frame.blocks(data))

@@ -1,4 +1,4 @@
-"""A log's files: numbered, append-only, each a row of frames. Segments hold commits, merged files what was merged of them."""
+"""A log's files: numbered, append-only, each a head and a row of frames. Segments hold commits, merged files what was merged of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from streams.errors import Corrupt, RetryLater
 from streams.logs.disk import Disk
+from streams.logs.filehead import HEAD_BYTES, Secret, read_head
 
 SEGMENTS, MERGED = "segments", "merged"
 _NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([0-9]{10})\.merged")}
@@ -76,6 +77,15 @@ def read_span(log: Path, number: int, at: int, length: int) -> bytes:
         return file.span(number, at, length)
 
 
+def secret_of(log: Path, number: int) -> Secret | None:
+    """The secret in the head of a file; None when the file is empty, or its head does not verify.
+
+    Raises Misuse when another version of Landfall wrote the file.
+    """
+    with file_path(log, number).open("rb", buffering=0) as file:
+        return read_head(file.read(HEAD_BYTES))[0]
+
+
 @contextmanager
 def mapped(log: Path, number: int) -> Iterator[memoryview]:
     """All bytes of a file, without reading them yet."""
@@ -94,11 +104,18 @@ def mapped(log: Path, number: int) -> Iterator[memoryview]:
 class SegmentWriter:
     """Appends frames to the last segment, or merged file. Not safe from several threads: the log's lock guards it.
 
-    A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written.
+    A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written. `secret` is
+    the file's: its frames are to be made with it. A new file's head is written with its first frame.
     """
 
     def __init__(self, log: Path, disk: Disk, number: int, end: int) -> None:
-        """Goes on in file `number` at byte `end`; bytes beyond are cut off. Raises RetryLater when the disk refuses."""
+        """Goes on in file `number` at byte `end`; bytes beyond are cut off. Raises RetryLater when the disk refuses, Corrupt when the head
+        before `end` does not verify.
+        """
+        secret = secret_of(log, number) if end else Secret.new()
+        if secret is None:
+            raise Corrupt(f"{file_path(log, number).name} has no secret that verifies, and can not be written on")
+        self.secret = secret
         self._log = log
         self._disk = disk
         self.number = number
@@ -119,7 +136,7 @@ class SegmentWriter:
             undo.pop_all()
 
     def write(self, data: bytes, *, more: bool = False) -> int:
-        """Put `data` behind the last frame; returns where the frame begins. Not durable, and not counted, before `keep`.
+        """Put `data` behind the last frame, or the head; returns where the frame begins. Not durable, and not counted, before `keep`.
 
         `more` of a frame goes behind what was written of it. Raises RetryLater when the disk does not take it; nothing remains then.
         """
@@ -127,10 +144,10 @@ class SegmentWriter:
             self._mend()
         self._torn = True
         try:
-            self._disk.write(self._descriptor, data)
+            self._disk.write(self._descriptor, data if self.end or more else self.secret.head() + data)
         except OSError as problem:
             raise self._refused(problem) from problem
-        return self.end
+        return self.end or HEAD_BYTES
 
     def sync(self) -> None:
         """What was written is on the disk. Raises RetryLater when the disk can not say so; nothing remains of it then."""
@@ -140,8 +157,8 @@ class SegmentWriter:
             raise self._refused(problem) from problem
 
     def keep(self, length: int) -> None:
-        """The `length` bytes written since the last `keep` count from now on."""
-        self.end += length
+        """The `length` bytes of frames written since the last `keep` count from now on."""
+        self.end = (self.end or HEAD_BYTES) + length
         self._torn = False
 
     def drop(self) -> None:
@@ -167,6 +184,7 @@ class SegmentWriter:
         self._descriptor = descriptor
         self.number = number
         self.end = 0
+        self.secret = Secret.new()
         self._torn = False
 
     def close(self) -> None:

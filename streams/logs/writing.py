@@ -49,9 +49,9 @@ class LogWriter:
         if self._segments.end >= self._limits.segment_bytes:
             self.roll()
         encoded = [new.block.to_bytes() for new in blocks]
-        stored = tuple(StoredBlock(len(data), new.received_at_ms) for data, new in zip(encoded, blocks, strict=True))
+        stored = tuple(StoredBlock.of(data, new.received_at_ms) for data, new in zip(encoded, blocks, strict=True))
         header = msgspec.structs.replace(header, commit=self.book.commit + 1, blocks=stored)
-        frame, blocks_at = frame_bytes(header, encoded)
+        frame, blocks_at = frame_bytes(header, encoded, self._segments.secret)
         if len(frame) > FRAME_BYTES_MAX:
             raise Misuse(f"one commit of {len(frame)} bytes is more than {FRAME_BYTES_MAX}", hint="append less at a time")
         opening = self._checkpoint() if self._segments.end == 0 else b""
@@ -123,4 +123,4 @@ class LogWriter:
 
     def _checkpoint(self) -> bytes:
         """What a segment begins with: all that those before it add up to, so that they can go."""
-        return frame_bytes(FrameHeader(commit=self.book.commit, checkpoint=self.book.checkpoint()), [])[0]
+        return frame_bytes(FrameHeader(commit=self.book.commit, checkpoint=self.book.checkpoint()), [], self._segments.secret)[0]

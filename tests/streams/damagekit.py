@@ -26,7 +26,7 @@ from streams.logs.segments import file_path, merged_numbers, segment_numbers
 from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC
 from streams.words import Origin
-from tests.streams.logkit import append_rows, content, copy_all, open_log, rows, verified
+from tests.streams.logkit import append_rows, content, copy_all, open_log, rows, unfinished, verified
 
 COMMITS, ROWS = 12, 10
 MERGED = FileLogOptions(WriteLimits(segment_bytes=1000), levels=(Level(20, 3, 60),))
@@ -163,7 +163,7 @@ def spoilable(root: Path, kind: str) -> Spoilable:
         shutil.copytree(folder, left)
     if kind == "torn":
         with file_path(left / "log", max(segment_numbers(left / "log"))).open("ab") as segment:
-            segment.write(b"LFF1" + bytes(range(40)))
+            segment.write(unfinished(left / "log")[:-1])
     if kind != "closed":
         log.close()
     origin = next(iter(copy.ledger("containers")))

@@ -16,7 +16,10 @@ from streams.clock import Clock, StillClock
 from streams.codec import BlockCodec
 from streams.log import Append, Log, LogReader
 from streams.logs.disk import Disk
+from streams.logs.filehead import Secret
 from streams.logs.files import FileLog, FileLogOptions
+from streams.logs.frames import Floor, FrameHeader, frame_bytes
+from streams.logs.segments import secret_of, segment_numbers
 from streams.node.verifying import Rounds
 from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, Record, order_at_ms, to_batch
 from streams.words import Origin, Position
@@ -104,6 +107,14 @@ def copy_all(source: LogReader, target: Log, streams: Iterable[str]) -> int:
         for stream in streams
         for origin, ledger in source.ledger(stream).items()
     )
+
+
+def unfinished(log: Path) -> bytes:
+    """What the next append to the log in this folder would write: any part of it is what a process leaves that is killed meanwhile."""
+    last = max(segment_numbers(log))
+    known, header = secret_of(log, last), FrameHeader(commit=1 << 40, floors=(Floor("containers", SHIP.node, SHIP.generation, 1),))
+    secret = known or Secret.new()
+    return (b"" if known else secret.head()) + frame_bytes(header, [], secret)[0]
 
 
 class FullDisk(Disk):

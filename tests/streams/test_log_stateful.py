@@ -17,7 +17,7 @@ from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
 from tests.streams.livedlogs import PRODUCERS, BackedUpLogs
-from tests.streams.logkit import open_log, rows
+from tests.streams.logkit import open_log, rows, unfinished
 from tests.streams.twologs import NODES, STREAMS
 
 
@@ -130,15 +130,15 @@ class TwoNodes(BackedUpLogs):
         assert log.own_end(stream, answer.origin) == answer.first
         self.note(append, answer.origin, answer.first)
 
-    @rule(node=NODES, torn=st.binary(max_size=60), index_lost=st.booleans())
-    def crash(self, node: str, torn: bytes, index_lost: bool) -> None:
+    @rule(node=NODES, torn=st.integers(0, 60), index_lost=st.booleans())
+    def crash(self, node: str, torn: int, index_lost: bool) -> None:
         """The disk as a killed process leaves it, perhaps with half a frame at the end, perhaps with its index deleted."""
         self.lives += 1
         after = self.root / f"{node}-{self.lives}"
         shutil.copytree(self.folders[node], after)
         self.logs[node].close()
         with max((after / "log" / "segments").iterdir()).open("ab") as segment:
-            segment.write(b"LFF1" + torn if torn else b"")
+            segment.write(unfinished(after / "log")[:-1][:torn])
         if index_lost:
             remove_index(after / "log" / "index.sqlite")
         before = self.logs[node].origin

@@ -18,13 +18,15 @@ from streams.errors import Corrupt, RetryLater
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.log import PeerKnowsMore
 from streams.logs.book import Book, Location, PlacedBlock
-from streams.logs.frames import Floor, FoundFrame, FrameHeader, Gone, Opening, StoredBlock, find_frames, frame_bytes
+from streams.logs.filehead import HEAD_BYTES, Secret
+from streams.logs.frames import Floor, FoundFrame, FrameHeader, Gone, Hole, Opening, StoredBlock, find_frames, frame_bytes
 from streams.ranges import RangeSet
 from streams.session import Key
 from streams.words import Origin
 
 CODEC, NEXT_CODEC = 200, 201
 """Rows as MessagePack; the next version writes them under a number of its own."""
+SECRET = Secret(bytes(range(16)))
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Disk:
     """What is left when a node dies. `marker`: generation and commit, kept beside the log and in no backup of it; `leases`: of budgets;
     `aside`: what was set aside, by the commit after which it was."""
 
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray = field(default_factory=lambda: bytearray(SECRET.head()))
     marker: tuple[int, int] | None = None
     leases: dict[str, int] = field(default_factory=dict)
     aside: dict[int, list[tuple[Key, int, int]]] = field(default_factory=dict)
@@ -147,7 +149,7 @@ class FrameLog:
 
     def earlier(self, chance: random.Random) -> tuple[bytes, tuple[int, int]]:
         """A backup: disk and marker as some commit had left them."""
-        frames = [found for found in find_frames(memoryview(bytes(self._disk.data)), 0) if isinstance(found, FoundFrame)]
+        frames = [found for found in _frames(bytes(self._disk.data)) if isinstance(found, FoundFrame)]
         last = chance.randrange(len(frames))
         generation = max(opening.generation for frame in frames[: last + 1] for opening in frame.header.openings)
         return bytes(self._disk.data[: frames[last].end]), (generation, frames[last].header.commit)
@@ -189,16 +191,16 @@ class FrameLog:
         self, blocks: Sequence[Block], gone: tuple[Gone, ...] = (), floors: tuple[Floor, ...] = (), openings: tuple[Opening, ...] = ()
     ) -> tuple[bytes, FoundFrame]:
         written = [block.to_bytes() for block in blocks]
-        stored = tuple(StoredBlock(len(data), 0) for data in written)
+        stored = tuple(StoredBlock.of(data) for data in written)
         header = FrameHeader(commit=self.book.commit + 1, blocks=stored, gone=gone, floors=floors, openings=openings)
-        data, blocks_at = frame_bytes(header, written)
+        data, blocks_at = frame_bytes(header, written, SECRET)
         return data, FoundFrame(0, len(data), blocks_at, header)
 
     def _replay(self) -> bool:
         """The book as the disk tells it. Whether that is all there ever was: a torn end is, a hole with frames behind it is not."""
         whole, torn_at = True, None
         data = bytes(self._disk.data)
-        for found in find_frames(memoryview(data), 0):
+        for found in _frames(data):
             whole = whole and torn_at is None
             if isinstance(found, FoundFrame):
                 whole = whole and found.header.commit == self.book.commit + 1
@@ -221,6 +223,14 @@ class FrameLog:
             self._pieces.setdefault(key, []).append(_Piece(piece.first, piece.end, place.at, place.length))
         for key, first, end in change.dropped:
             self._pieces[key] = [kept for piece in self._pieces.get(key, []) for kept in _without(piece, first, end)]
+
+
+def _frames(data: bytes) -> Iterator[FoundFrame | Hole]:
+    """What the disk has; a frame with a block that does not verify is no frame."""
+    view = memoryview(data)
+    for found in find_frames(view, HEAD_BYTES):
+        wrong = isinstance(found, FoundFrame) and any(isinstance(block, Corrupt) for *_, block in found.blocks(view))
+        yield Hole(found.at, found.end, "a block does not verify") if wrong else found
 
 
 def block_of(key: Key, first: int, rows: Sequence[bytes], codec: int = CODEC) -> Block:

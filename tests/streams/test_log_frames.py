@@ -1,0 +1,211 @@
+"""Goal: what stands in a file of the log was written by its own process: no bytes that a peer brings are ever taken for a frame."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streams.block import Block
+from streams.codec import BlockCodec
+from streams.errors import Misuse
+from streams.logs.checking import Tally, check
+from streams.logs.filehead import HEAD_BYTES, Secret, read_head
+from streams.logs.files import Damage, FileLog, FileLogOptions
+from streams.logs.frames import FoundFrame, Hole, find_frames
+from streams.logs.index import INDEX_NAME
+from streams.logs.indexing import remove_index
+from streams.words import Origin
+from tests.streams.damagekit import flip_bit, reopened
+from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
+
+STREAMS = ("containers", "alerts")
+EVIL = Origin("evil", 3)
+
+
+def segment(folder: Path) -> Path:
+    return folder / "log" / "segments" / "0000000001.segment"
+
+
+def opaque(payload: bytes) -> Block:
+    """A block of a codec that nobody here knows: stored and relayed whole."""
+    return Block("containers", EVIL, 0, 5, NOW_MS, NOW_MS, 99, payload)
+
+
+def commands(root: Path, victim: FileLog) -> bytes:
+    """Whole frames of a log of the liar's own, of later commits than the victim's: everything it holds is below the floor."""
+    liar = open_log(root / "liar", "evil")
+    copy_all(victim, liar, STREAMS)
+    while liar._keeper.book.commit <= victim._keeper.book.commit:
+        liar.open_generation("to count")
+    begun = segment(root / "liar").stat().st_size
+    for stream in STREAMS:
+        liar.trim(stream, victim.origin, victim.own_end(stream, victim.origin))
+    liar.close()
+    return segment(root / "liar").read_bytes()[begun:]
+
+
+def torn(folder: Path, before: int) -> None:
+    """The process died while the liar's block was written."""
+    with segment(folder).open("r+b") as file:
+        file.truncate(before + (segment(folder).stat().st_size - before) * 2 // 3)
+
+
+def flipped_body(folder: Path, before: int) -> None:
+    flip_bit(segment(folder), before + 300)
+
+
+def flipped_header(folder: Path, before: int) -> None:
+    flip_bit(segment(folder), before + 22)
+
+
+@pytest.mark.parametrize("damage", [torn, flipped_body, flipped_header])
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_no_frame_is_taken_out_of_a_block(tmp_path: Path, damage: Callable[[Path, int], None], index_lost: bool) -> None:
+    log = open_log(tmp_path / "ship")
+    for stream in STREAMS:
+        append_rows(log, rows(50), stream)
+    truth, forged = content(log, STREAMS), commands(tmp_path, log)
+    left, before = tmp_path / "left", segment(tmp_path / "ship").stat().st_size
+    shutil.copytree(tmp_path / "ship", left)
+    log.admit([opaque(os.urandom(500) + forged + os.urandom(5000))])
+    if damage is not torn:
+        append_rows(log, rows(1, start=50), "events")  # the damaged frame is not the last
+    log.close()
+    shutil.copyfile(segment(tmp_path / "ship"), segment(left))
+    damage(left, before)
+    if index_lost:
+        remove_index(left / "log" / INDEX_NAME)
+    log = reopened(left)
+    assert content(log, STREAMS) == truth
+    assert all(one.floor == 0 for stream in STREAMS for one in log.ledger(stream).values())
+    log.close()
+
+
+def test_a_block_full_of_beginnings_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a liar can know of a file is its format: nothing it fills a block with is looked at as a frame."""
+    log, theirs = open_log(tmp_path), Secret.new()
+    append_rows(log, rows(5))
+    beginnings = b"".join((b"LFF1", bytes(12), theirs.head(), theirs.mark, bytes(12)))
+    before = segment(tmp_path).stat().st_size
+    log.admit([opaque(beginnings * 20_000)])
+    append_rows(log, rows(5, start=5))
+    log.close()
+    flipped_header(tmp_path, before)
+    looked: list[int] = []
+
+    def digest(self: Secret, data: bytes, plain: Callable[[Secret, bytes], bytes] = Secret.digest) -> bytes:
+        looked.append(len(data))
+        return plain(self, data)
+
+    monkeypatch.setattr(Secret, "digest", digest)
+    data = memoryview(segment(tmp_path).read_bytes())
+    found = list(find_frames(data, 0))
+    assert [type(one) for one in found].count(Hole) == 1
+    assert len(looked) <= len(found) + 2
+    assert sum(looked) < 4096 < len(data)
+
+
+def test_every_file_has_a_secret_of_its_own_and_no_block_tells_it(tmp_path: Path) -> None:
+    logs = [open_log(tmp_path / name, name) for name in ("ship-a", "ship-b")]
+    secrets = set()
+    for log, name in zip(logs, ("ship-a", "ship-b"), strict=True):
+        append_rows(log, rows(5))
+        secret, damaged = read_head(segment(tmp_path / name).read_bytes())
+        assert secret is not None
+        assert not damaged
+        secrets.add(secret)
+        sent = b"".join(block.to_bytes() for block in log.blocks("containers", log.origin, 0, 5))
+        assert secret.value not in sent
+        assert secret.mark not in sent
+        log.close()
+    assert len(secrets) == 2
+
+
+def test_frames_are_found_as_far_as_a_file_goes(tmp_path: Path) -> None:
+    """Cut off anywhere, what is whole is found, and the rest is told to be unfinished; zeros in its place are not."""
+    log = open_log(tmp_path)
+    for start in range(0, 9, 3):
+        append_rows(log, rows(3, start=start))
+    log.close()
+    whole = segment(tmp_path).read_bytes()
+    ends = [HEAD_BYTES] + [found.end for found in find_frames(memoryview(whole), 0)]
+    for cut in range(1, len(whole)):
+        found = list(find_frames(memoryview(whole[:cut]), 0))
+        assert [one.end for one in found if isinstance(one, FoundFrame)] == [end for end in ends[1:] if end <= cut]
+        holes = [one for one in found if isinstance(one, Hole)]
+        assert all(hole.unfinished and hole.end == cut for hole in holes)
+        assert len(holes) == (cut not in ends)
+    [*_, last] = find_frames(memoryview(whole[: ends[-2] + 30] + bytes(500)), 0)
+    assert isinstance(last, Hole)
+    assert (last.at, last.end, last.unfinished) == (ends[-2], ends[-2] + 530, False)
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+@pytest.mark.parametrize("copy", [0, 1])
+def test_one_copy_of_a_secret_is_enough(tmp_path: Path, copy: int, index_lost: bool) -> None:
+    log = open_log(tmp_path)
+    append_rows(log, rows(9))
+    truth, origin = content(log, ["containers"]), log.origin
+    log.close()
+    flip_bit(segment(tmp_path), copy * HEAD_BYTES // 2 + 10)
+    assert [finding.where for finding in check(tmp_path / "log", BlockCodec(), Tally())] == [
+        f"0000000001.segment bytes {copy * HEAD_BYTES // 2} to {(copy + 1) * HEAD_BYTES // 2 - 1}"
+    ]
+    if index_lost:
+        remove_index(tmp_path / "log" / INDEX_NAME)
+    log = reopened(tmp_path)
+    assert log.origin == origin
+    assert content(log, ["containers"]) == truth
+    assert append_rows(log, rows(1)) == 9
+    log.close()
+    assert segment(tmp_path).stat().st_size > HEAD_BYTES
+    log = reopened(tmp_path)
+    assert log.position("containers")[origin] == 10
+    log.close()
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_without_its_secret_a_file_is_served_while_there_is_an_index(tmp_path: Path, index_lost: bool) -> None:
+    """Nothing is added to it: what comes next goes into a file that can be read again. Without an index it comes back from a peer."""
+    log, copy = open_log(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
+    append_rows(log, rows(9))
+    copy_all(log, copy, ["containers"])
+    truth, origin = content(log, ["containers"]), log.origin
+    log.close()
+    for at in (10, HEAD_BYTES // 2 + 10):
+        flip_bit(segment(tmp_path / "ship"), at)
+    if index_lost:
+        remove_index(tmp_path / "ship" / "log" / INDEX_NAME)
+    found: list[Damage] = []
+    log = reopened(tmp_path / "ship", found)
+    assert (log.origin == origin) != index_lost
+    assert content(log, ["containers"]) == ({} if index_lost else truth)
+    append_rows(log, rows(2, start=9))
+    later = content(log, ["containers"])
+    log.close()
+    remove_index(tmp_path / "ship" / "log" / INDEX_NAME)
+    log = reopened(tmp_path / "ship", found)
+    assert later.keys() - truth.keys() <= content(log, ["containers"]).keys()
+    assert any(damage.why == "neither copy of the file's secret verifies" for damage in found)
+    copy_all(copy, log, ["containers"])
+    assert truth.items() <= content(log, ["containers"]).items()
+    log.close()
+    copy.close()
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_files_of_another_version_are_refused_in_words(tmp_path: Path, index_lost: bool) -> None:
+    log = open_log(tmp_path)
+    append_rows(log, rows(9))
+    log.close()
+    old = b"LFF1" + segment(tmp_path).read_bytes()[HEAD_BYTES:]
+    segment(tmp_path).write_bytes(old)
+    if index_lost:
+        remove_index(tmp_path / "log" / INDEX_NAME)
+    with pytest.raises(Misuse, match=r"the log's files are of version LFF1, and this Landfall reads and writes LFF2"):
+        open_log(tmp_path, options=FileLogOptions())
+    assert segment(tmp_path).read_bytes() == old
