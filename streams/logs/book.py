@@ -124,12 +124,19 @@ class Book:
             positions[stream] = Position({**positions.get(stream, Position()), origin: line.next_offset})
         self.view = lines, positions
 
-    def change(self, header: FrameHeader, blocks: Iterable[PlacedBlock], segment: int, end: int) -> Change:
-        """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed."""
+    def change(
+        self, header: FrameHeader, blocks: Iterable[PlacedBlock], segment: int, end: int, lost: Iterable[tuple[str, Origin, int, int]] = ()
+    ) -> Change:
+        """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed.
+
+        `lost`: stream, origin, first and end of what damaged blocks of it held: not held any more, but heard of.
+        """
         change = Change(header.commit, segment, end, produced=header.produced, openings=header.openings)
         draft = _Draft(self, change)
         for placed in blocks:
             draft.add(placed)
+        for stream, origin, _, heard in lost:
+            draft.hear((stream, origin), heard)
         for gone in header.gone:
             draft.declare_gone(gone)
         for floor in header.floors:
@@ -198,6 +205,10 @@ class _Draft:
             for ranges in ledger.gone.values():
                 ranges.remove(first, end)
         self._received[key] = max(self._received.get(key, 0), placed.received_at_ms)
+
+    def hear(self, key: LineKey, end: int) -> None:
+        self.ledger(key)
+        self._ends[key] = max(self._ends.get(key, 0), end)
 
     def declare_gone(self, gone: Gone) -> None:
         key = (gone.stream, Origin(gone.node, gone.generation))

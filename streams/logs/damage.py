@@ -8,20 +8,23 @@ from pathlib import Path
 from streams.logs.segments import file_path
 from streams.words import Origin
 
+Lost = tuple[str, Origin, int, int]
+"""Offsets `first .. end - 1` of (stream, origin), in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:
     """Bytes `at .. at + length - 1` of file `segment` (see `streams.logs.segments.file_path`) do not verify, and are never read again.
 
-    A length of 0: they are in no file any more. `offsets` are those that were lost with them, as far as is known: (stream, origin, first,
-    end). They are wanted again. `cure`: what is done about it.
+    A length of 0: they are in no file any more. `offsets` are those that were lost with them, as far as is known: they are wanted
+    again. `cure`: what is done about it.
     """
 
     segment: int
     at: int
     length: int
     why: str
-    offsets: tuple[tuple[str, Origin, int, int], ...] = ()
+    offsets: tuple[Lost, ...] = ()
     cure: str = "set aside; asked for again from peers"
 
     def __str__(self) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from streams.block import Codec
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, Codec
 from streams.errors import Corrupt
 from streams.logs.book import Book, Change, LineKey, Location, PlacedBlock
-from streams.logs.damage import Damage
+from streams.logs.damage import Damage, Lost
 from streams.logs.disowned import Disowned
 from streams.logs.filehead import HEAD_BYTES
 from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, find_frames
@@ -50,14 +50,20 @@ class Placing:
     codec: Codec
     disowned: Disowned
 
-    def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock]:
-        """The blocks of a frame of file `number`. Raises Corrupt."""
+    def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock | Damage]:
+        """The blocks of a frame of file `number`, each by itself: one that does not verify costs no other."""
         for stored, at, end, block in frame.blocks(data):
+            yield self._placed(block, Location(number, at, end - at), stored.received_at_ms, bytes(data[at:end][:HEAD_BYTES_MAX]))
+
+    def _placed(self, block: Block | Corrupt, place: Location, received_at_ms: int, begun: bytes) -> PlacedBlock | Damage:
+        """The block, or that it is damaged; `begun` are its first bytes, which may tell of what."""
+        try:
             if isinstance(block, Corrupt):
-                raise Corrupt(str(block))
+                raise block
             topics = topic_filter(self.codec.topics(block)) if self.codec.knows(block.codec) else None
-            place = Location(number, at, end - at)
-            yield PlacedBlock(block, place, topics, stored.received_at_ms, self.disowned.among(block))
+            return PlacedBlock(block, place, topics, received_at_ms, self.disowned.among(block))
+        except Corrupt as problem:
+            return Damage(place.segment, place.at, place.length, str(problem), _said(begun))
 
 
 class Replay:
@@ -73,6 +79,7 @@ class Replay:
         self._doubt: str | None = None
         self._unindexed: list[Change] = []
         self._promised: dict[LineKey, RangeSet] = {}
+        self._damages: list[Damage] = []
 
     def run(self) -> Opened:
         """Everything up to the last whole frame is in the book and the index. Raises IndexDamaged."""
@@ -94,7 +101,7 @@ class Replay:
         for number in numbers:
             end = self._segment(number, end if number == segment else 0, last=number == numbers[-1])
         self._flush()
-        self._tell_missing()
+        self._tell()
         last = numbers[-1] if numbers else segment
         if numbers and file_path(self._folder, last).stat().st_size >= HEAD_BYTES and secret_of(self._folder, last) is None:
             last, end = last + 1, 0  # no frame can be added that would be found again
@@ -116,8 +123,7 @@ class Replay:
         with mapped(self._folder, number) as data:
             for found in find_frames(data, 0):
                 if isinstance(found, FoundFrame):
-                    placed = self._placed(number, found, data)
-                    self._take(self._book.change(FrameHeader(commit=self._book.commit), placed, 1, 0))
+                    self._change(FrameHeader(commit=self._book.commit), self._placing.blocks(found, data, number), 1, 0)
                 elif found.end < len(data):
                     self._damaged(number, found)
 
@@ -148,8 +154,8 @@ class Replay:
             self._doubt = f"commit {commit} follows {self._book.commit} in segment {number}"
             if commit <= self._book.commit:
                 return
-        change = self._book.change(frame.header, self._placed(number, frame, data), number, frame.end)
-        self._take(change)
+        if any(not damage.offsets for damage in self._change(frame.header, self._placing.blocks(frame, data, number), number, frame.end)):
+            self._doubt = f"a block at {frame.at} of segment {number} is damaged, and does not say what it held"
 
     def _checkpoint(self, number: int, frame: FoundFrame, checkpoint: Checkpoint) -> None:
         """What it says beyond the book: segments before it are gone, or damaged."""
@@ -162,13 +168,17 @@ class Replay:
             for at in checkpoint.lines:
                 self._promised[at.stream, Origin(at.node, at.generation)] = RangeSet(at.state.held)
 
-    def _placed(self, number: int, frame: FoundFrame, data: memoryview) -> list[PlacedBlock]:
-        try:
-            return list(self._placing.blocks(frame, data, number))
-        except Corrupt as problem:
-            self._doubt = f"{frame.end - frame.at} bytes at {frame.at} of {file_path(self._folder, number).name} are damaged"
-            self._damaged(number, Hole(frame.at, frame.end, str(problem)))
-            return []
+    def _change(self, header: FrameHeader, blocks: Iterable[PlacedBlock | Damage], segment: int, end: int) -> list[Damage]:
+        """What a frame says is taken, with those of its blocks that verify; the others are to be told of."""
+        placed, damages = list[PlacedBlock](), list[Damage]()
+        for block in blocks:
+            if isinstance(block, Damage):
+                damages.append(block)
+            else:
+                placed.append(block)
+        self._damages += damages
+        self._take(self._book.change(header, placed, segment, end, [lost for damage in damages for lost in damage.offsets]))
+        return damages
 
     def _take(self, change: Change) -> None:
         self._book.take(change)
@@ -181,17 +191,39 @@ class Replay:
             self._index.apply(self._unindexed)
             self._unindexed = []
 
-    def _tell_missing(self) -> None:
-        """Offsets that a checkpoint says were held, and that are in no file: they are wanted again."""
-        for (stream, origin), held in self._promised.items():
-            missing = held.without(self._book.line((stream, origin)).ledger.settled())
-            for first, end in missing.without(self._placing.disowned.offsets((stream, origin))):
-                why = f"{stream}:{origin} offsets {first}..{end - 1} were held, and are in no file that is left"
-                self._on_damage(Damage(0, 0, 0, why, ((stream, origin, first, end),)))
+    def _tell(self) -> None:
+        """Of what is damaged, with the offsets that no other file has; and of those that a checkpoint says were held, and no file has."""
+        told: dict[LineKey, RangeSet] = {}
+        for damage in self._damages:
+            lost = [
+                (stream, origin, *missing)
+                for stream, origin, first, end in damage.offsets
+                for missing in self._missing((stream, origin), [(first, end)])
+            ]
+            for stream, origin, first, end in lost:
+                told.setdefault((stream, origin), RangeSet()).add(first, end)
+            self._on_damage(replace(damage, offsets=tuple(lost)))
+        for key, held in self._promised.items():
+            for first, end in self._missing(key, held).without(told.get(key, ())):
+                why = f"{key[0]}:{key[1]} offsets {first}..{end - 1} were held, and are in no file that is left"
+                self._on_damage(Damage(0, 0, 0, why, ((*key, first, end),)))
+
+    def _missing(self, key: LineKey, held: Iterable[tuple[int, int]]) -> RangeSet:
+        """What of `held` is wanted now, but for what is disowned."""
+        return RangeSet(held).without(self._book.line(key).ledger.settled()).without(self._placing.disowned.offsets(key))
 
     def _damaged(self, number: int, hole: Hole) -> None:
-        self._on_damage(Damage(number, hole.at, hole.end - hole.at, hole.why))
+        self._damages.append(Damage(number, hole.at, hole.end - hole.at, hole.why))
 
 
 def _broken(frame: FoundFrame, data: memoryview) -> bool:
     return any(isinstance(block, Corrupt) for *_, block in frame.blocks(data))
+
+
+def _said(begun: bytes) -> tuple[Lost, ...]:
+    """What the head of a damaged block says that it held."""
+    try:
+        head, _ = BlockHead.from_bytes(begun)
+    except Corrupt:
+        return ()
+    return ((head.stream, head.origin, head.first, head.end),)

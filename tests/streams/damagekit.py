@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from streams.block import Block
 from streams.codec import BlockCodec
 from streams.log import Append
+from streams.logs.book import Location
 from streams.logs.checking import Finding, Tally, check
 from streams.logs.disk import Disk
 from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
@@ -23,14 +24,16 @@ from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.indexing import bring_down, remove_index
 from streams.logs.levels import Level
 from streams.logs.segments import file_path, merged_numbers, segment_numbers
-from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC
 from streams.words import Origin
 from tests.streams.logkit import append_rows, content, copy_all, open_log, rows, unfinished, verified
 
 COMMITS, ROWS = 12, 10
+STREAMS = {"containers": ROWS, "events": 4, "ships": 3}
+"""What each commit has of each stream."""
 MERGED = FileLogOptions(WriteLimits(segment_bytes=1000), levels=(Level(20, 3, 60),))
-Content = dict[tuple[str, Origin, int], dict[str, Any]]
+Coordinates = tuple[str, Origin, int]
+Content = dict[Coordinates, dict[str, Any]]
 
 
 def written_log(root: Path) -> tuple[Path, FileLog]:
@@ -42,6 +45,11 @@ def written_log(root: Path) -> tuple[Path, FileLog]:
     copy_all(log, copy, ["containers"])
     log.close()
     return folder, copy
+
+
+def commit_of(number: int) -> list[Append]:
+    """The appends of the `number`-th commit: to several streams."""
+    return [Append(stream, rows(count, start=number * count)) for stream, count in STREAMS.items()]
 
 
 def reopened(folder: Path, found: list[Damage] | None = None) -> FileLog:
@@ -78,11 +86,11 @@ class Spoilable:
         shutil.copytree(self.folder, twin)
         with closing(IndexReader.open(twin / "log" / INDEX_NAME)) as index:
             numbers = (*segment_numbers(twin / "log"), *merged_numbers(twin / "log"))
-            self.pieces = [piece for number in numbers for _, piece in index.pieces_in(number)]
+            self.pieces = [found for number in numbers for found in index.pieces_in(number)]
             self.ends = index.file_ends()
             self.commit, last, end = index.mark()
         self.ends |= {number: file_path(twin / "log", number).stat().st_size for number in numbers if 0 < number < last} | {last: end}
-        self.frames = {number: _frames(file_path(twin / "log", number)) for number in numbers}
+        self.frames = {number: _frames(twin / "log", number) for number in numbers}
         assert not list(check(twin / "log", BlockCodec(), Tally()))
         shutil.rmtree(twin)
 
@@ -102,21 +110,34 @@ class Spoilable:
         """Whether anything depends on that byte of a segment or merged file: what lies behind was not acknowledged, or not used yet."""
         return flip.at < self.ends.get(_number(flip.path), 0)
 
-    def cost(self, flip: Flip) -> RangeSet:
-        """What is held and lost with that byte: the block that it is in; without an index all of its frame that is in no other."""
+    def cost(self, flip: Flip) -> set[Coordinates]:
+        """What is held and lost with that byte: the block that it is in; without an index all of a frame whose header it is in, too, and of
+        the last, which may be unfinished. What is in another frame as well is not lost.
+        """
         number = _number(flip.path)
         if not flip.index_lost:
-            places = [(one.location, one) for one in self.pieces if one.location.segment == number]
-            return RangeSet((one.first, one.end) for place, one in places if place.at <= flip.at < place.at + place.length)
-        lost, elsewhere = RangeSet(), RangeSet()
+            hit = [(key, one) for key, one in self.pieces if one.location.segment == number and _within(flip.at, one.location)]
+            return {(*key, offset) for key, one in hit for offset in range(one.first, one.end)}
+        lost, elsewhere = set[Coordinates](), set[Coordinates]()
         for of, frames in self.frames.items():
-            for frame, spans in frames:
-                (lost if of == number and frame.at <= flip.at < frame.end else elsewhere).update(spans)
-        return lost.without(elsewhere).common(RangeSet((offset, offset + 1) for *_, offset in self.truth))
+            for frame, blocks in frames:
+                whole = of == number and frame.at <= flip.at < frame.end and (flip.at < frame.blocks_at or self._may_be_torn(of, frame))
+                for place, block in blocks:
+                    held = {(block.stream, block.origin, offset) for offset in range(block.first, block.end)}
+                    (lost if whole or (of == number and _within(flip.at, place)) else elsewhere).update(held)
+        return (lost - elsewhere) & self.truth.keys()
 
     def is_last_frame(self, flip: Flip) -> bool:
         """Whether no whole frame begins after that byte of its file."""
         return all(frame.at <= flip.at for frame, _ in self.frames[_number(flip.path)])
+
+    def _may_be_torn(self, number: int, frame: FoundFrame) -> bool:
+        path = file_path(self.folder / "log", number)
+        return number == max(self.frames) and frame.end == path.stat().st_size
+
+
+def _within(at: int, place: Location) -> bool:
+    return place.at <= at < place.at + place.length
 
 
 def _number(path: Path) -> int:
@@ -124,23 +145,30 @@ def _number(path: Path) -> int:
     return {".segment": 1, ".merged": -1}.get(path.suffix, 0) * int(path.stem if path.stem.isdecimal() else 0)
 
 
-def _frames(path: Path) -> list[tuple[FoundFrame, list[tuple[int, int]]]]:
-    """The whole frames of a file, and what offsets lie in each."""
-    data = memoryview(path.read_bytes())
+def _frames(log: Path, number: int) -> list[tuple[FoundFrame, list[tuple[Location, Block]]]]:
+    """The frames of a file, and the blocks in each."""
+    data = memoryview(file_path(log, number).read_bytes())
     found = [frame for frame in find_frames(data, 0) if isinstance(frame, FoundFrame)]
-    blocks = [[Block.from_bytes(data[at:end]) for at, end in frame.header.spans(frame.blocks_at)] for frame in found]
-    return [(frame, [(block.first, block.end) for block in of_frame]) for frame, of_frame in zip(found, blocks, strict=True)]
+    places = [[(Location(number, at, end - at), Block.from_bytes(data[at:end])) for _, at, end, _ in frame.blocks(data)] for frame in found]
+    return list(zip(found, places, strict=True))
 
 
-def spoilable(root: Path, kind: str) -> Spoilable:
-    """A log of that kind. Its last commit is a producer's; its first three records are gone."""
+def in_one_block(path: Path, at: int) -> bool:
+    """Whether that byte of a segment or merged file is in a block, and not in what stands around it."""
+    data = memoryview(path.read_bytes())
+    frames = [frame for frame in find_frames(data, 0) if isinstance(frame, FoundFrame)]
+    return any(frame.blocks_at <= at < frame.end for frame in frames)
+
+
+def spoilable(root: Path, kind: str, options: FileLogOptions = MERGED) -> Spoilable:
+    """A log of that kind, of several streams a commit. Its last commit is a producer's; the first three containers' records are gone."""
     folder, left = root / "ship", root / "left"
-    log, copy = open_log(folder, options=MERGED), open_log(root / "port", "port-b")
+    log, copy = open_log(folder, options=options), open_log(root / "port", "port-b")
     ever: Content = {}
     for commit in range(COMMITS):
-        append_rows(log, rows(ROWS, start=commit * ROWS))
+        log.append(commit_of(commit))
         if commit == COMMITS - 3:
-            ever = content(log, ["containers"])
+            ever = content(log, STREAMS)
             log.declare_gone("containers", log.origin, 0, 3, "thinned")
             if kind in ("merged", "trimmed", "bringing down"):
                 _tidied(log)
@@ -149,9 +177,10 @@ def spoilable(root: Path, kind: str) -> Spoilable:
     if kind == "merged":
         log.close()
         log = open_log(folder, options=MERGED)
-    log.append([Append("containers", rows(ROWS, start=COMMITS * ROWS), "gateway", 1)])
-    copy_all(log, copy, ["containers"])
-    truth = content(log, ["containers"])
+    [first, *more] = commit_of(COMMITS)
+    log.append([replace(first, producer="gateway", sequence=1), *more])
+    copy_all(log, copy, STREAMS)
+    truth = content(log, STREAMS)
     if kind == "bringing down":
         bring_down(folder / "log" / INDEX_NAME, Disk())
         (folder / "log" / f"{INDEX_NAME}.sum").unlink()
@@ -209,14 +238,14 @@ def check_spoiled(was: Spoilable, spoiled: Path, flip: Flip) -> None:
     if flip.index_lost:
         remove_index(spoiled / "log" / INDEX_NAME)
     log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
-    held = content(log, ["containers"])
+    held = content(log, STREAMS)
     verified(log)
-    assert RangeSet((key[2], key[2] + 1) for key in was.truth.keys() - held.keys()) == cost, "what was hit is lost, and nothing else"
+    assert was.truth.keys() - held.keys() == cost, "what was hit is lost, and nothing else"
     assert held.items() <= ever.items()
     check_told(was, flip, Told(findings, found, marker, log.origin != was.origin))
     check_topic(log, f"box-{flip.at % 7}", held)
-    copy_all(was.copy, log, ["containers"])
-    assert was.truth.items() <= content(log, ["containers"]).items() <= ever.items()
+    copy_all(was.copy, log, STREAMS)
+    assert was.truth.items() <= content(log, STREAMS).items() <= ever.items()
     [answer] = log.append([Append("containers", rows(1), "gateway", 1)])
     assert (answer.first, answer.repeated) == (COMMITS * ROWS, True) or (flip.index_lost and not answer.repeated)
     [answer] = log.append([Append("containers", rows(1))])
@@ -226,7 +255,8 @@ def check_spoiled(was: Spoilable, spoiled: Path, flip: Flip) -> None:
 
 def check_told(was: Spoilable, flip: Flip, told: Told) -> None:
     """As docs/log.md says of each kind of file."""
-    cost, offsets = was.cost(flip), RangeSet((first, end) for damage in told.found for _, _, first, end in damage.offsets)
+    cost, offsets = was.cost(flip), [(s, o, at) for damage in told.found for s, o, first, end in damage.offsets for at in range(first, end)]
+    assert len(offsets) == len(set(offsets)), "each is told once"
     in_doubt = was.kind == "torn"  # where the index is built anew, nobody knows any more what was torn
     match flip.path.suffix:
         case ".segment" | ".merged" if not was.named(flip):
@@ -235,9 +265,10 @@ def check_told(was: Spoilable, flip: Flip, told: Told) -> None:
             assert not offsets, "what another file has too may be a torn end"
         case ".segment" | ".merged" if flip.index_lost:
             assert told.found or told.new
+            assert cost.issuperset(offsets)
         case ".segment" | ".merged":
             assert told.findings
-            assert offsets == cost
+            assert cost == set(offsets)
             assert not told.new
         case ".sqlite" if was.kind == "bringing down":
             assert not told.new, "without a digest what holds nothing is not told"
@@ -263,6 +294,6 @@ def is_true(marker: bytes, was: Spoilable) -> bool:
 
 def check_topic(log: FileLog, topic: str, held: Content) -> None:
     """Its history, and its latest, are what is held of it."""
-    offsets = sorted(key[2] for key, row in held.items() if row[TOPIC] == topic)
-    assert sorted(log.history(topic).rows.column(OFFSET).to_pylist()) == offsets
+    offsets = sorted(key[2] for key, row in held.items() if key[0] == "containers" and row[TOPIC] == topic)
+    assert sorted(log.history(topic, streams=["containers"]).rows.column(OFFSET).to_pylist()) == offsets
     assert [one.records.column(OFFSET).to_pylist() for one in log.latest("containers", topic)] == [offsets[-1:]]
