@@ -22,6 +22,7 @@ from streams.words import Origin
 
 REPLAYED_MAX = 256
 """Frames that go into the index in one transaction."""
+TAIL_CURE = "set aside; asked for again from peers, if it was ever acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +120,12 @@ class Replay:
         return segment, end
 
     def _merged_file(self, number: int) -> None:
-        """A torn frame at its end was never indexed, or is missed when all is read."""
+        """An unfinished frame at its end was never indexed, or is missed when all is read."""
         with mapped(self._folder, number) as data:
             for found in find_frames(data, 0):
                 if isinstance(found, FoundFrame):
                     self._change(FrameHeader(commit=self._book.commit), self._placing.blocks(found, data, number), 1, 0)
-                elif found.end < len(data):
+                elif found.end < len(data) or not found.unfinished:
                     self._damaged(number, found)
 
     def _segment(self, number: int, start: int, *, last: bool) -> int:
@@ -141,9 +142,23 @@ class Replay:
                 elif isinstance(found, Hole) and not at_end:
                     self._doubt = f"{found.end - found.at} bytes at {found.at} of segment {number} are damaged"
                     self._damaged(number, found)
-                elif self._whole:
-                    self._doubt = f"segment {number} ends in {found.end - found.at} bytes that are no frame, and no index tells why"
+                else:
+                    self._tail(number, found, data)
         return end
+
+    def _tail(self, number: int, found: FoundFrame | Hole, data: memoryview) -> None:
+        """The bytes behind the last frame, which are cut off next. With an index, what a killed process leaves unfinished is not told."""
+        unfinished = isinstance(found, Hole) and found.unfinished
+        lost: tuple[Lost, ...] = ()
+        if self._whole:
+            self._doubt = f"segment {number} ends in {found.end - found.at} bytes that are no frame, and no index tells why"
+            if isinstance(found, FoundFrame):
+                lost = tuple(one for _, at, end, _ in found.blocks(data) for one in _said(bytes(data[at:end][:HEAD_BYTES_MAX])))
+        elif unfinished:
+            return
+        why = found.why if isinstance(found, Hole) else "a block of the last frame does not verify"
+        other = "an append was not finished" if unfinished else "the power failed while it was written"
+        self._damages.append(Damage(number, found.at, found.end - found.at, f"{why}: damage, or {other}", lost, TAIL_CURE))
 
     def _frame(self, number: int, frame: FoundFrame, data: memoryview) -> None:
         commit = frame.header.commit

@@ -52,6 +52,10 @@ def commit_of(number: int) -> list[Append]:
     return [Append(stream, rows(count, start=number * count)) for stream, count in STREAMS.items()]
 
 
+def segment(folder: Path) -> Path:
+    return folder / "log" / "segments" / "0000000001.segment"
+
+
 def reopened(folder: Path, found: list[Damage] | None = None) -> FileLog:
     damages: list[Damage] = [] if found is None else found
     return open_log(folder, options=FileLogOptions(on_damage=damages.append))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def append_rows(log: Log, batch: pa.RecordBatch, stream: str = "containers") -> 
     return log.append([Append(stream, batch)])[0].first
 
 
-def content(log: LogReader, streams: Sequence[str]) -> dict[tuple[str, Origin, int], dict[str, Any]]:
+def content(log: LogReader, streams: Iterable[str]) -> dict[tuple[str, Origin, int], dict[str, Any]]:
     """Every held row by its coordinates."""
     found: dict[tuple[str, Origin, int], dict[str, Any]] = {}
     for stream in streams:

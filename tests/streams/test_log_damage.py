@@ -31,6 +31,7 @@ from tests.streams.damagekit import (
     flip_bit,
     in_one_block,
     reopened,
+    segment,
     spoilable,
     written_log,
 )
@@ -42,10 +43,6 @@ def written(tmp_path: Path) -> Iterator[tuple[Path, FileLog]]:
     folder, copy = written_log(tmp_path)
     yield folder, copy
     copy.close()
-
-
-def segment(folder: Path) -> Path:
-    return folder / "log" / "segments" / "0000000001.segment"
 
 
 def test_a_damaged_block_costs_its_offsets_and_is_fetched_again(written: tuple[Path, FileLog]) -> None:

@@ -19,15 +19,11 @@ from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
 from streams.words import Origin
-from tests.streams.damagekit import flip_bit, reopened
+from tests.streams.damagekit import flip_bit, reopened, segment
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
 
 STREAMS = ("containers", "alerts")
 EVIL = Origin("evil", 3)
-
-
-def segment(folder: Path) -> Path:
-    return folder / "log" / "segments" / "0000000001.segment"
 
 
 def opaque(payload: bytes) -> Block:
