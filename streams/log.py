@@ -336,3 +336,11 @@ class Upkeep(Protocol):
         record is found once: where it was, or where it went. Raises RetryLater when the disk is full.
         """
         ...
+
+    def walk(self) -> Iterator[int]:
+        """Verifies what stands in the log's files around its blocks, which reading verifies: after each thing, the bytes that it takes.
+
+        Called in rounds by the node, in the background. What does not verify is told, once in the life of the process; nothing is lost
+        with it while there is an index. Raises LandfallError where the index does not read.
+        """
+        ...

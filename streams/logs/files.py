@@ -87,6 +87,7 @@ class FileLog(KeptLog, FileLogReader):
                 self._quiet,
                 self._writer,
                 self._set_aside,
+                aside,
                 self._with_index,
                 lambda: self._builds,
             )

@@ -19,6 +19,7 @@ from streams.cores import give_way, one_core
 from streams.crash import commit_point
 from streams.errors import Corrupt
 from streams.logs.book import LineKey, Piece
+from streams.logs.damage import Damage
 from streams.logs.disk import Disk
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexing import bring_down
@@ -27,6 +28,7 @@ from streams.logs.merging import MergedFiles, Rewritten
 from streams.logs.segments import disk_refused, file_path, merged_numbers, read_span, segment_numbers
 from streams.logs.stamping import encoded
 from streams.logs.tables import coalesced
+from streams.logs.walking import FrameWalk
 from streams.logs.writing import LogWriter
 from streams.memory import release
 
@@ -49,7 +51,8 @@ SetAside = Callable[[LineKey, Piece, Corrupt], None]
 @dataclass(frozen=True, slots=True)
 class LogParts:
     """What upkeep works on: the log's folder, its codec and disk, its lock, which is set while no commit is under way, its writer, how it
-    sets a damaged piece aside, how it looks into the index (again, once a damaged one is built anew), and how often that was.
+    sets a damaged piece aside, who is told of damage to what stands around blocks, how it looks into the index (again, once a damaged one
+    is built anew), and how often that was.
     """
 
     folder: Path
@@ -59,6 +62,7 @@ class LogParts:
     quiet: threading.Event
     writer: LogWriter
     set_aside: SetAside
+    on_damage: Callable[[Damage], None]
     with_index: Callable[[Callable[[], bool]], bool]
     builds: Callable[[], int]
 
@@ -75,6 +79,7 @@ class FileUpkeep:
     def __init__(self, parts: LogParts, levels: Sequence[Level] = LEVELS) -> None:
         self._parts, self._levels = parts, levels
         self._merged = MergedFiles(parts.folder, parts.disk)
+        self._walk = FrameWalk(parts.folder, self._written, parts.on_damage)
         self._lock = threading.Lock()
         self._jobs: deque[Job] = deque()
         self._planned = 0
@@ -91,11 +96,19 @@ class FileUpkeep:
             except OSError as problem:
                 raise disk_refused(problem) from problem
 
+    def walk(self) -> Iterator[int]:
+        """Verifies what stands in the log's files around its blocks: heads, headers of frames, checkpoints. One thread at a time."""
+        return self._walk()
+
     def close(self) -> None:
         """Release the files."""
         with self._lock:
             self._jobs.clear()
             self._merged.close()
+
+    def _written(self) -> tuple[int, int]:
+        with self._parts.lock:
+            return self._parts.writer.segment
 
     def _step(self) -> bool:
         if self._planned != self._parts.builds():

@@ -205,7 +205,7 @@ class Node:
         self._begin("store", store.run)
         self._begin("links", self.links.run)
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))
-        self._begin("verifying", partial(keep_verifying, self._log, self.metrics, self.report))
+        self._begin("verifying", partial(keep_verifying, self._log, self._log.upkeep, self.metrics, self.report))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         self._watch = Watch(copy, lambda: self.log.origin, given)

@@ -1,4 +1,4 @@
-"""The blocks of a node's log read and verified in the background, round and round: damage is found before anybody asks for what it hit."""
+"""All of a node's log read and verified in the background, round and round: damage is found before anybody asks for what it hit."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from streams.errors import LandfallError
-from streams.log import LogReader, Span
+from streams.log import LogReader, Upkeep
 from streams.metrics import Metrics
-from streams.words import Origin
 
 PIECE_BYTES, PIECE_BLOCKS = 1 << 20, 256
-"""So much is verified at a time."""
+"""So much is verified at a time; of blocks and frames together."""
 REST_S_MIN, REST_SHARE = 1.0, 30.0
 """Rests between: a second, so that no more than PIECE_BYTES a second are read; and thirty times as long as the reading took."""
 ROUND_S_MIN = 3_600.0
 """A round begins so long after the one before it began, or when that is over."""
 AGAIN_S = 60.0
 """So long after a reading that failed for another reason than damage."""
-
-Place = tuple[str, Origin, Span]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +29,24 @@ class Verified:
 
 
 class Rounds:
-    """Reads everything that a log holds, a piece at a time. What does not verify the log itself sets aside, reports and wants again."""
+    """Reads everything that a log holds, a piece at a time, and what stands around it. What does not verify the log itself sets aside,
+    reports and, where records are lost with it, wants again.
+    """
 
-    def __init__(self, log: LogReader) -> None:
-        self._log = log
-        self._left: Iterator[Place] = iter(())
+    def __init__(self, log: LogReader, upkeep: Upkeep) -> None:
+        self._log, self._upkeep = log, upkeep
+        self._left: Iterator[int] = iter(())
         self._begun = False
 
     def piece(self) -> Verified:
         """The next piece; of a new round, where the last has ended. Raises what reading the log raises: then the round begins again."""
         if not self._begun:
-            self._left, self._begun = self._places(), True
-        bytes_ = blocks = 0
+            self._left, self._begun = self._read(), True
+        bytes_ = 0
         try:
-            for stream, origin, span in self._left:
-                for _ in self._log.blocks(stream, origin, span.first, span.end):
-                    pass
-                bytes_, blocks = bytes_ + span.stored_bytes, blocks + 1
-                if bytes_ >= PIECE_BYTES or blocks >= PIECE_BLOCKS:
+            for number, read in enumerate(self._left, start=1):
+                bytes_ += read
+                if bytes_ >= PIECE_BYTES or number >= PIECE_BLOCKS:
                     return Verified(bytes_, round_ended=False)
         except LandfallError:
             self._begun = False
@@ -57,18 +54,22 @@ class Rounds:
         self._begun = False
         return Verified(bytes_, round_ended=True)
 
-    def _places(self) -> Iterator[Place]:
+    def _read(self) -> Iterator[int]:
+        """Every block, then every frame, each by the bytes that it takes."""
         for stream in self._log.streams():
             for origin in self._log.ledger(stream):
                 for span in self._log.spans(stream, origin):
-                    yield stream, origin, span
+                    for _ in self._log.blocks(stream, origin, span.first, span.end):
+                        pass
+                    yield span.stored_bytes
+        yield from self._upkeep.walk()
 
 
-async def keep_verifying(log: LogReader, metrics: Metrics, report: Callable[..., None]) -> None:
+async def keep_verifying(log: LogReader, upkeep: Upkeep, metrics: Metrics, report: Callable[..., None]) -> None:
     """Runs as long as the node. Metrics count `verified_bytes`, `verified_rounds` and `verifying_interrupted`; what can not be read is
     reported once until a round has ended.
     """
-    loop, rounds = asyncio.get_running_loop(), Rounds(log)
+    loop, rounds = asyncio.get_running_loop(), Rounds(log, upkeep)
     began_s, rest_s, refused = loop.time(), REST_S_MIN, False
     while True:
         await asyncio.sleep(rest_s)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streams.block import MAGIC
+from streams.logs.files import Damage, FileLogOptions, WriteLimits
+from streams.logs.frames import FoundFrame, find_frames
+from streams.logs.levels import Level
+from streams.logs.segments import file_path
 from streams.node import verifying
 from streams.node.verifying import Rounds
 from streams.ranges import RangeSet
 from tests.node.fleet import address, readings, started, until
 from tests.node.test_definitions import bodies
-from tests.streams.logkit import append_rows, content, open_log, rows
+from tests.streams.damagekit import flip_bit
+from tests.streams.logkit import append_rows, content, open_log, rows, unfinished, verified
 
 BLOCKS, ROWS = 6, 50
 
@@ -59,11 +67,66 @@ def test_a_round_reads_everything_once_in_pieces(tmp_path: Path, monkeypatch: py
     for commit in range(BLOCKS):
         append_rows(log, rows(ROWS, start=ROWS * commit))
     stored = sum(span.stored_bytes for stream in log.streams() for origin in log.ledger(stream) for span in log.spans(stream, origin))
-    rounds = Rounds(log)
+    walked = list(log.upkeep.walk())
+    rounds = Rounds(log, log.upkeep)
     for _ in range(2):
         pieces = [rounds.piece()]
         while not pieces[-1].round_ended:
             pieces.append(rounds.piece())
-        assert sum(piece.bytes_ for piece in pieces) == stored
-        assert len(pieces) == (BLOCKS + 1 if limits else 1)
+        assert sum(piece.bytes_ for piece in pieces) == stored + sum(walked)
+        assert len(pieces) == (BLOCKS + len(walked) + 1 if limits else 1)
+    log.close()
+
+
+def test_a_flip_around_blocks_is_told_by_the_running_log(tmp_path: Path) -> None:
+    """In any file, closed or written: of a copy of its secret, a checkpoint, a frame's header. Told once, and nothing is lost."""
+    options = FileLogOptions(WriteLimits(segment_bytes=4_000), levels=(Level(100, 3, 300),))
+    log = open_log(tmp_path / "ship", options=options)
+    for commit in range(20):
+        append_rows(log, rows(ROWS, start=ROWS * commit))
+        if commit == 10:
+            while log.upkeep.step():
+                pass
+    truth = content(log, ["containers"])
+    log.close()
+    files = [path for path in sorted((tmp_path / "ship" / "log").glob("*/0*")) if path.stat().st_size]
+    assert {path.suffix for path in files} == {".segment", ".merged"}
+    assert len(files) == 3, "one that was closed among them"
+    for number, path in enumerate(files):
+        data = memoryview(path.read_bytes())
+        frames = [found for found in find_frames(data, 0) if isinstance(found, FoundFrame)]
+        for place, at in enumerate((10, frames[0].at + 3, frames[-1].blocks_at - 1)):
+            spoiled = tmp_path / f"spoiled-{number}-{place}"
+            shutil.copytree(tmp_path / "ship", spoiled)
+            flip_bit(spoiled / path.relative_to(tmp_path / "ship"), at)
+            found: list[Damage] = []
+            log = open_log(spoiled, options=replace(options, on_damage=found.append))
+            for _ in range(2):
+                assert verified(log) == 0
+            [damage] = found
+            assert file_path(Path(), damage.segment).name == path.name
+            assert damage.at <= at < damage.at + damage.length
+            assert not damage.offsets
+            assert (spoiled / "log" / "aside" / f"{path.name}.{damage.at}").stat().st_size == damage.length
+            assert content(log, ["containers"]) == truth
+            log.close()
+            shutil.rmtree(spoiled)
+
+
+def test_what_is_being_written_is_not_walked_over(tmp_path: Path) -> None:
+    """Bytes behind what counts are those of a commit under way, or of a merge that no index names yet."""
+    found: list[Damage] = []
+    log = open_log(tmp_path, options=FileLogOptions(on_damage=found.append))
+    append_rows(log, rows(ROWS))
+    whole = list(log.upkeep.walk())
+    segment = tmp_path / "log" / "segments" / "0000000001.segment"
+    length = segment.stat().st_size
+    for behind in (unfinished(tmp_path / "log")[:9], bytes(5_000)):
+        with segment.open("ab") as file:
+            file.write(behind)
+        assert list(log.upkeep.walk()) == whole
+        os.truncate(segment, length)
+    (tmp_path / "log" / "merged" / "0000000001.merged").write_bytes(bytes(5_000))
+    assert list(log.upkeep.walk()) == whole
+    assert not found
     log.close()

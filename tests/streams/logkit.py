@@ -19,6 +19,7 @@ from streams.logs.disk import Disk
 from streams.logs.filehead import Secret
 from streams.logs.files import FileLog, FileLogOptions
 from streams.logs.frames import Floor, FrameHeader, frame_bytes
+from streams.logs.kinds import AnyLog
 from streams.logs.segments import secret_of, segment_numbers
 from streams.node.verifying import Rounds
 from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, Record, order_at_ms, to_batch
@@ -82,9 +83,9 @@ def content(log: LogReader, streams: Iterable[str]) -> dict[tuple[str, Origin, i
     return found
 
 
-def verified(log: Log) -> int:
+def verified(log: AnyLog) -> int:
     """Everything that is held is read once; how many offsets were set aside for that they do not verify."""
-    before, rounds = _held(log), Rounds(log)
+    before, rounds = _held(log), Rounds(log, log.upkeep)
     while not rounds.piece().round_ended:
         pass
     return before - _held(log)
