@@ -20,6 +20,10 @@ class RetryLater(LandfallError):
     """Nothing is wrong with the request: a full disk, a closed link, a busy peer. The same call may succeed later."""
 
 
+class Unclear(RetryLater):
+    """Whether it was done shows later, when disk or Kafka can be asked: all of it was, or nothing."""
+
+
 class Corrupt(LandfallError):
     """Bytes that do not verify: a damaged frame, a torn block, a hostile message. Never retried as it is."""
 

@@ -51,7 +51,8 @@ class FileLog(KeptLog, FileLogReader):
     """A node's log in `folder`, written by this process alone. Safe from any thread; commits go one after another.
 
     A commit is 1 encoded, 2 written as one frame behind the last, 3 synced, 4 indexed in one SQLite transaction, 5 remembered in memory;
-    only then is it acknowledged. A failure at 2 to 4 cuts the frame off again. A crash after 3 keeps it: opening brings the index up.
+    only then is it acknowledged. A failure at 2 to 4 cuts the frame off again; where the disk refuses that too, it is Unclear whether the
+    next opening finds it. A crash after 3 keeps it: opening brings the index up.
     """
 
     def __init__(

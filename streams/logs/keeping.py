@@ -41,7 +41,10 @@ class LogKeeper(Protocol):
         ...
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
-        """`header` and `blocks` are durable, indexed and in the book. Raises RetryLater when they can not be: then nothing has changed."""
+        """`header` and `blocks` are durable, indexed and in the book.
+
+        Raises RetryLater when they can not be: then nothing has changed; Unclear when it can not be told whether.
+        """
         ...
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from streams.errors import Corrupt, RetryLater
+from streams.errors import Corrupt, RetryLater, Unclear
 from streams.logs.disk import Disk
 from streams.logs.filehead import HEAD_BYTES, Secret, read_head
 
@@ -104,8 +104,9 @@ def mapped(log: Path, number: int) -> Iterator[memoryview]:
 class SegmentWriter:
     """Appends frames to the last segment, or merged file. Not safe from several threads: the log's lock guards it.
 
-    A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written. `secret` is
-    the file's: its frames are to be made with it. A new file's head is written with its first frame.
+    A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written. While the
+    disk does not let it be, who opens the log anew may find there what was refused: that is Unclear. `secret` is the file's: its frames are
+    to be made with it. A new file's head is written with its first frame.
     """
 
     def __init__(self, log: Path, disk: Disk, number: int, end: int) -> None:
@@ -131,14 +132,15 @@ class SegmentWriter:
                         disk.sync_folder(above)
             except OSError as problem:
                 raise disk_refused(problem) from problem
-            self._torn = True
+            self._torn, self._whole = True, False
             self._mend()
             undo.pop_all()
 
     def write(self, data: bytes, *, more: bool = False) -> int:
         """Put `data` behind the last frame, or the head; returns where the frame begins. Not durable, and not counted, before `keep`.
 
-        `more` of a frame goes behind what was written of it. Raises RetryLater when the disk does not take it; nothing remains then.
+        `more` of a frame goes behind what was written of it. Raises RetryLater when the disk does not take it: no whole frame remains then;
+        Unclear while one from before does.
         """
         if not more:
             self._mend()
@@ -147,10 +149,11 @@ class SegmentWriter:
             self._disk.write(self._descriptor, data if self.end or more else self.secret.head() + data)
         except OSError as problem:
             raise self._refused(problem) from problem
+        self._whole = True
         return self.end or HEAD_BYTES
 
     def sync(self) -> None:
-        """What was written is on the disk. Raises RetryLater when the disk can not say so; nothing remains of it then."""
+        """What was written is on the disk. Raises RetryLater when the disk can not say so: nothing remains then; Unclear when it may."""
         try:
             self._disk.sync(self._descriptor)
         except OSError as problem:
@@ -159,14 +162,15 @@ class SegmentWriter:
     def keep(self, length: int) -> None:
         """The `length` bytes of frames written since the last `keep` count from now on."""
         self.end = (self.end or HEAD_BYTES) + length
-        self._torn = False
+        self._torn = self._whole = False
 
     def drop(self) -> None:
-        """What was written since the last `keep` never was. Raises RetryLater when that fails; it is tried again before the next write."""
+        """What was written since the last `keep` never was. Raises Unclear when that fails; it is tried again before the next write."""
         self._mend()
 
     def roll(self) -> None:
         """Go on in a new file. Raises RetryLater; then the old one goes on."""
+        self._mend()
         try:
             self._roll()
         except OSError as problem:
@@ -185,7 +189,7 @@ class SegmentWriter:
         self.number = number
         self.end = 0
         self.secret = Secret.new()
-        self._torn = False
+        self._torn = self._whole = False
 
     def close(self) -> None:
         """Release the file."""
@@ -195,11 +199,14 @@ class SegmentWriter:
         if not self._torn:
             return
         try:
-            if os.fstat(self._descriptor).st_size != self.end:
+            if self._whole or os.fstat(self._descriptor).st_size != self.end:
                 self._disk.truncate(self._descriptor, self.end)
         except OSError as problem:
+            if self._whole:
+                hint = "whether it was kept shows when the disk takes writes again: it is cut off then; or when the log is opened anew"
+                raise Unclear(f"the disk did not take it, nor let it be cut off: {problem}", hint=hint) from problem
             raise disk_refused(problem) from problem
-        self._torn = False
+        self._torn = self._whole = False
 
     def _refused(self, problem: OSError) -> RetryLater:
         try:

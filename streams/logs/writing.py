@@ -39,12 +39,15 @@ class LogWriter:
         self._segments = SegmentWriter(place.path, place.disk, opened.segment, opened.end)
 
     def ready(self) -> None:
-        """Nothing is ever left open: a commit that failed is cut off at once."""
+        """A commit that failed is cut off, if the disk did not let it be at once. Raises RetryLater while it does not."""
+        self._segments.drop()
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
         """`header` and `blocks` are durable, indexed and in the book; its `commit` and `blocks` are filled in here.
 
-        Raises RetryLater when the disk does not take it: then nothing has changed. Raises Misuse when it is too large for one frame.
+        Raises RetryLater when the disk does not take it: then nothing has changed; Unclear when it does not let the frame be cut off
+        either: then it counts once the log is opened anew, unless the disk takes writes before. Raises Misuse when it is too large for one
+        frame.
         """
         if self._segments.end >= self._limits.segment_bytes:
             self.roll()
@@ -87,6 +90,7 @@ class LogWriter:
 
         Returns why the files may not be all there was, if they show it. Raises RetryLater when the disk is full.
         """
+        self.ready()
         opened = self._place.rebuilt(why, self.book.commit, self._index.close)
         self.book, self._index = opened.book, opened.index
         return opened.doubt

@@ -17,12 +17,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
+from streams.errors import RetryLater, Unclear
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.keeper import KafkaLogOptions, Place
 from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.records import block_headers
-from streams.logs.kafka.transactions import Outgoing, Transactions, Unclear
+from streams.logs.kafka.transactions import Outgoing, Transactions
 from streams.logs.stamping import NewBlock
 from streams.words import Position
 from tests.fanout.kafka import Kafka, until

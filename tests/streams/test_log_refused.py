@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
+import multiprocessing
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,80 +11,18 @@ from typing import Any
 
 import pytest
 
-from streams.errors import RetryLater
+from streams.errors import RetryLater, Unclear
 from streams.log import Append
 from streams.logs.disk import Disk
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.levels import Level
-from tests.streams.logkit import append_rows, content, copy_all, offsets, open_log, rows
+from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
+from tests.streams.refusingdisk import RefusingDisk, append_twice_and_die
 
+PROCESSES = multiprocessing.get_context("forkserver")
 STREAMS = ("containers", "events")
 CALLS_MAX = 300
 """More calls than the work below makes of its disk."""
-WRITING = ("BEGIN IMMEDIATE", "INSERT", "DELETE", "COMMIT", "PRAGMA wal_checkpoint")
-SQLITE_SAYS = {errno.ENOSPC: sqlite3.SQLITE_FULL, errno.EROFS: sqlite3.SQLITE_READONLY}
-
-
-class RefusingDisk(Disk):
-    """Refuses every call that writes with `reason`, from the `calls_left`-th on, until told otherwise."""
-
-    def __init__(self, reason: int, calls_left: int | None = None) -> None:
-        self.reason, self.calls_left = reason, calls_left
-
-    def refuses(self) -> bool:
-        if self.calls_left is None:
-            return False
-        self.calls_left -= 1
-        return self.calls_left < 0
-
-    def open_to_append(self, path: Path) -> int:
-        self._call()
-        return super().open_to_append(path)
-
-    def write(self, descriptor: int, data: bytes) -> None:
-        try:
-            self._call()
-        except OSError:
-            if self.reason == errno.ENOSPC:
-                os.write(descriptor, data[: len(data) // 2])  # a disk that fills takes what still fits
-            raise
-        super().write(descriptor, data)
-
-    def sync(self, descriptor: int) -> None:
-        self._call()  # and no more: no power is cut here
-
-    def truncate(self, descriptor: int, length: int) -> None:
-        if self.reason == errno.EROFS:
-            self._call()
-        super().truncate(descriptor, length)
-
-    def sync_folder(self, folder: Path) -> None:
-        self._call()
-        super().sync_folder(folder)
-
-    def remove(self, path: Path) -> None:
-        if self.reason == errno.EROFS:
-            self._call()
-        super().remove(path)
-
-    def connect(self, path: Path) -> sqlite3.Connection:
-        disk = self
-
-        class Connection(sqlite3.Connection):
-            """Refuses what writes, as SQLite tells it."""
-
-            def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
-                if sql.startswith(WRITING) and disk.refuses():
-                    refused = sqlite3.OperationalError(os.strerror(disk.reason))
-                    refused.sqlite_errorcode = SQLITE_SAYS[disk.reason]
-                    raise refused
-                return super().execute(sql, parameters)
-
-        return sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=Connection)
-
-    def _call(self) -> None:
-        if self.refuses():
-            raise OSError(self.reason, os.strerror(self.reason))
 
 
 def works(peer: FileLog) -> list[Callable[[FileLog], object]]:
@@ -174,4 +112,52 @@ def test_a_log_on_a_read_only_disk_does_not_open_and_says_why(tmp_path: Path) ->
     disk.calls_left = None
     log = open_log(tmp_path, options=options(disk))
     assert append_rows(log, rows(1)) == 10
+    log.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_starts() -> None:
+    PROCESSES.set_forkserver_preload(["tests.streams.refusingdisk"])
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"), [(0, "RetryLater"), (1, "Unclear"), (2, "Unclear"), (3, "Unclear"), (5, "Unclear"), (15, "kept")]
+)
+def test_killed_while_the_disk_still_refuses(tmp_path: Path, calls: int, told: str) -> None:
+    """What was said not to be there is not, after a restart either: written but not synced, synced but not indexed, and not cut off."""
+    process = PROCESSES.Process(target=append_twice_and_die, args=(tmp_path, calls), daemon=True)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -9
+    assert (tmp_path / "told").read_text() == told
+    log = open_log(tmp_path)
+    assert numbers(log) == list(range(10 if told == "RetryLater" else 20))
+    assert len(log.generations()) == 1
+    log.close()
+
+
+def test_what_could_not_be_cut_off_is_once_the_disk_takes_writes(tmp_path: Path) -> None:
+    """Written whole, refused, and left behind the end: no new segment, and no index built anew, takes it for a commit."""
+    disk = RefusingDisk(errno.EROFS)
+    log = open_log(tmp_path, options=options(disk))
+    append_rows(log, rows(10))
+    disk.calls_left = 1
+    with pytest.raises(Unclear):
+        append_rows(log, rows(100, start=1000))
+    for work in (lambda: append_rows(log, rows(1)), lambda: log.trim("containers", log.origin, 5)):
+        with pytest.raises(Unclear):
+            work()
+    damaged = sqlite3.connect(tmp_path / "log" / "index.sqlite")
+    damaged.execute("UPDATE pieces SET length = length + 1")
+    damaged.commit()
+    damaged.close()
+    with pytest.raises(Unclear):
+        numbers(log)
+    disk.calls_left = None
+    assert numbers(log) == list(range(10))
+    assert append_rows(log, rows(10, start=10)) == 10
+    log.close()
+    log = open_log(tmp_path)
+    assert numbers(log) == list(range(20))
+    assert len(log.generations()) == 1
     log.close()

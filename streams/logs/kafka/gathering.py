@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from streams.errors import LandfallError, Misuse
+from streams.errors import LandfallError, Misuse, Unclear
 from streams.log import Append, Appended
-from streams.logs.kafka.transactions import Unclear
 
 URGENT = ("alerts",)
 """Streams that nobody is waited for with."""

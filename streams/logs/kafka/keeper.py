@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from streams.crash import commit_point
-from streams.errors import Corrupt, LandfallError, RetryLater
+from streams.errors import Corrupt, LandfallError, RetryLater, Unclear
 from streams.logs.book import Book, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
@@ -32,7 +32,7 @@ from streams.logs.kafka.names import Names
 from streams.logs.kafka.records import block_headers, control_records
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.topics import KafkaTopics
-from streams.logs.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions, Unclear
+from streams.logs.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions
 from streams.logs.marker import Marker
 from streams.logs.stamping import NewBlock
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streams.crash import commit_point
-from streams.errors import LandfallError, RetryLater
+from streams.errors import LandfallError, RetryLater, Unclear
 from streams.logs.kafka.client import Fenced, asked, producer_settings, told
 from streams.logs.kafka.deliveries import Deliveries
 from streams.logs.kafka.records import HEADERS_BYTES_MAX, Headers
@@ -31,10 +31,6 @@ class Outgoing:
     value: bytes
     headers: Headers
     key: str | None = None
-
-
-class Unclear(RetryLater):
-    """Kafka did not say in time whether a transaction is committed: it is, or nothing of it is."""
 
 
 class Transactions:
