@@ -41,6 +41,14 @@ class Disk:
         beside.replace(path)
         self.sync_folder(path.parent)
 
+    def overwrite(self, path: Path, at: int, data: bytes) -> None:
+        """`data`, at most a sector, is at byte `at` of the file `path`, which is there and no shorter after it; on the disk some time."""
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.pwrite(descriptor, data, at)
+        finally:
+            os.close(descriptor)
+
     def remove(self, path: Path) -> None:
         """`path` is no more, once its folder is synced; it may have been none before."""
         path.unlink(missing_ok=True)

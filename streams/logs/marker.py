@@ -1,13 +1,21 @@
-"""The marker: a small file outside the log's folder, in no backup of it, that shows whether this log is the latest of its node."""
+"""The marker: a small file outside the log's folder, in no backup of it, that shows whether this log is the latest of its node.
+
+Two slots of one sector each, by turns: a JSON line with its checksum, so that one which was being written is no loss.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import xxhash
 
 from streams.logs.disk import Disk
+
+SLOT_BYTES = 512
+SLOTS = 2
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -29,13 +37,19 @@ class Marker:
     def write(self, generation: int, commit: int) -> None:
         """From now on the marker says this, on the disk too. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.disk.replace(self.path, msgspec.json.encode(_Seen(self.node, generation, commit)))
+        self.disk.replace(self.path, self._slot(generation, commit) * SLOTS)
+
+    def note(self, generation: int, commit: int) -> None:
+        """The marker, once written, says this from now on, also when the process is killed; after a power cut perhaps what it said before.
+
+        Of commits in a row. Raises OSError; then it says what it did.
+        """
+        self.disk.overwrite(self.path, commit % SLOTS * SLOT_BYTES, self._slot(generation, commit))
 
     def why_not_latest(self, generation: int, commit: int) -> str | None:
         """Why a log that stands at `generation` and `commit` can not be shown to be the latest; None when it can."""
-        try:
-            seen = msgspec.json.decode(self.path.read_bytes(), type=_Seen)
-        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        seen = _seen(self.path)
+        if seen is None:
             return "the marker is missing, or does not read"
         if (seen.node, seen.generation) != (self.node, generation):
             return f"the marker names {seen.node}@{seen.generation:x}, the log {self.node}@{generation:x}"
@@ -43,10 +57,31 @@ class Marker:
             return f"the log ends at commit {commit}, but the marker has seen {seen.commit}"
         return None
 
+    def _slot(self, generation: int, commit: int) -> bytes:
+        said = msgspec.json.encode(_Seen(self.node, generation, commit))
+        return (_digest(said) + b" " + said).ljust(SLOT_BYTES - 1) + b"\n"
+
 
 def marked_node(path: Path) -> str | None:
     """The node that the marker at `path` names; None when there is none, or it does not read."""
+    seen = _seen(path)
+    return None if seen is None else seen.node
+
+
+def _seen(path: Path) -> _Seen | None:
+    """What the slots say, the later one where both verify; None where none does."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Seen).node
-    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        data = path.read_bytes()
+    except FileNotFoundError:
         return None
+    found = []
+    for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES):
+        digest, _, said = data[at : at + SLOT_BYTES].rstrip().partition(b" ")
+        if digest == _digest(said):
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                found.append(msgspec.json.decode(said, type=_Seen))
+    return max(found, key=lambda one: (one.generation, one.commit), default=None)
+
+
+def _digest(said: bytes) -> bytes:
+    return xxhash.xxh3_64_hexdigest(said).encode()

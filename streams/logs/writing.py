@@ -21,7 +21,7 @@ from streams.logs.stamping import NewBlock
 
 @dataclass(frozen=True, slots=True)
 class WriteLimits:
-    """A segment is left for the next once it is `segment_bytes` long; the marker is written anew every `marker_commits` commits."""
+    """A segment is left for the next once it is `segment_bytes` long; the marker is synced every `marker_commits` commits."""
 
     segment_bytes: int = 64 << 20
     marker_commits: int = 4096
@@ -74,8 +74,10 @@ class LogWriter:
             self._index.apply([change])
             undo.pop_all()
         self._segments.keep(length)
-        self.book.take(change)
         commit_point("log.indexed")
+        with suppress(OSError):  # what the marker said before is true too
+            self._marker.note((*self.book.openings, *change.openings)[-1].generation, change.commit)
+        self.book.take(change)
         if change.commit >= self._marker_due:
             self.refresh_marker()
 
@@ -115,7 +117,7 @@ class LogWriter:
         return self._marker.why_not_latest(self.book.openings[-1].generation, self.book.commit)
 
     def refresh_marker(self) -> None:
-        """The marker names this generation and commit. An older one is true too: a full disk is asked again at the next commit."""
+        """The marker names this generation and commit, on the disk too. A full disk is asked again at the next commit."""
         with suppress(OSError):
             self._marker.write(self.book.openings[-1].generation, self.book.commit)
             self._marker_due = self.book.commit + self._limits.marker_commits

@@ -99,6 +99,11 @@ class CutDisk(Disk):
         self.event("truncated")
         self.sync(descriptor)
 
+    def overwrite(self, path: Path, at: int, data: bytes) -> None:
+        self.event("overwrite")
+        super().overwrite(path, at, data)
+        self.event("overwritten")
+
     def sync_folder(self, folder: Path) -> None:
         self.event("sync folder")
         self._names[folder] = _names(folder)
@@ -133,6 +138,8 @@ class CutDisk(Disk):
             left = torn(self._chance, synced or b"", now) if now is not None else synced
         elif path.suffix == ".new":
             left = torn(self._chance, b"", now or b"")
+        elif synced is not None and now is not None and len(synced) == len(now):
+            left = torn(self._chance, synced, now)
         else:
             left = self._chance.choice([one for one in (synced, now) if one is not None])
         if left is not None:

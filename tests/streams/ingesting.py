@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 from itertools import count
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from streams.crash import CRASH_VARIABLE
 from streams.log import Append
 from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.levels import Level
-from tests.streams.logkit import open_log, rows
+from tests.streams.logkit import append_rows, copy_all, open_log, rows
 
 ROWS = 3
 OPTIONS = FileLogOptions(WriteLimits(segment_bytes=8_000, marker_commits=7), levels=(Level(10, 4, 40), Level(100, 4, 400)))
@@ -35,3 +37,15 @@ def ingest(folder: Path, acknowledged: Path, crash_at: str | None, *, merging: b
         os.write(told, b".")
         if merging:
             log.upkeep.step()
+
+
+def go_on_after_a_copy_and_die(folder: Path) -> None:
+    """Ten commits; the log's folder as it is then is `old`; one more, which the log in `peer` gets."""
+    log, peer = open_log(folder), open_log(folder / "peer", "port-b")
+    for number in range(10):
+        append_rows(log, rows(1, start=number))
+    copy_all(log, peer, ["containers"])
+    shutil.copytree(folder / "log", folder / "old")
+    append_rows(log, rows(1, start=10))
+    copy_all(log, peer, ["containers"])
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -51,6 +51,11 @@ class RefusingDisk(Disk):
             self._call()
         super().truncate(descriptor, length)
 
+    def overwrite(self, path: Path, at: int, data: bytes) -> None:
+        if self.reason == errno.EROFS:
+            self._call()
+        super().overwrite(path, at, data)
+
     def sync_folder(self, folder: Path) -> None:
         self._call()
         super().sync_folder(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import subprocess
 import sys
@@ -16,8 +17,17 @@ from streams.log import Append
 from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
+from streams.logs.marker import SLOT_BYTES
 from streams.logs.segments import segment_numbers
+from tests.streams.ingesting import go_on_after_a_copy_and_die
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
+
+PROCESSES = multiprocessing.get_context("forkserver")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_starts() -> None:
+    PROCESSES.set_forkserver_preload(["tests.streams.ingesting"])
 
 
 def test_a_log_goes_on_in_its_generation(tmp_path: Path) -> None:
@@ -78,6 +88,39 @@ def test_an_old_copy_of_the_folder_under_the_same_marker(tmp_path: Path) -> None
     assert content(log, ["containers"]) == content(peer, ["containers"])
     log.close()
     peer.close()
+
+
+def test_an_old_copy_of_the_folder_after_a_kill(tmp_path: Path) -> None:
+    """Killed long before the marker is synced again, and the folder as it was put back by hand: no offset has two contents."""
+    process = PROCESSES.Process(target=go_on_after_a_copy_and_die, args=(tmp_path,), daemon=True)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -9
+    shutil.rmtree(tmp_path / "log")
+    shutil.move(tmp_path / "old", tmp_path / "log")
+    log, peer = open_log(tmp_path), open_log(tmp_path / "peer", "port-b")
+    assert [opening.why for opening in log.generations()] == ["the log is new", "the log ends at commit 11, but the marker has seen 12"]
+    append_rows(log, rows(5, start=100))
+    assert copy_all(peer, log, ["containers"]) == 1
+    copy_all(log, peer, ["containers"])
+    assert content(log, ["containers"]) == content(peer, ["containers"])
+    log.close()
+    peer.close()
+
+
+@pytest.mark.parametrize("slot", range(2))
+def test_a_marker_that_was_being_written(tmp_path: Path, slot: int) -> None:
+    """One of its two slots is torn: the other tells of this commit, or of the one before it, which is as true."""
+    log = open_log(tmp_path)
+    before = log.origin
+    append_rows(log, rows(3))
+    marker = bytearray((tmp_path / "marker").read_bytes())
+    log.close()
+    marker[slot * SLOT_BYTES + 30] ^= 1
+    (tmp_path / "marker").write_bytes(marker)
+    log = open_log(tmp_path)
+    assert log.origin == before
+    log.close()
 
 
 def test_a_copied_disk_on_another_machine(tmp_path: Path) -> None:
