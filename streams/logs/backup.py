@@ -9,11 +9,12 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from streams.crash import commit_point
 from streams.errors import Misuse, RetryLater
 from streams.logs.disowned import DISOWNED_NAME
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, uri_to_read
 from streams.logs.marker import marked_node
-from streams.logs.opening import lock_folder
+from streams.logs.opening import lock_folder, restored_beside
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
 
 ATTEMPTS_MAX = 20
@@ -78,25 +79,30 @@ def _copied(log: Path, target: Path) -> Copied:
 def restore(source: Path, home: Path) -> Path | None:
     """The log of the node whose folder is `home` becomes what `source`, a backup, holds; returns where the log that was there lies now.
 
-    The node's marker goes, so that it opens a new generation when it starts. Raises Misuse when `source` is no backup, or another node's,
-    `home` is no node's folder, or the node runs.
+    The node's marker goes, so that it opens a new generation when it starts. Interrupted, it leaves the log that was there, or none, and
+    then no node starts in `home`: called again, it does all of it. Raises Misuse when `source` is no backup, or another node's, `home` is
+    no node's folder, or the node runs.
     """
     check_backup(source)
     _check_home(source, home)
     log, aside = home / "log", None
-    if log.exists():
-        os.close(lock_folder(log))  # raises Misuse while a node writes it
-        aside = next(place for n in range(1, 10_000) if not (place := home / f"log.replaced-{n}").exists())
-    beside = home / "log.restored"
-    if beside.exists():
-        raise Misuse(f"{beside} is left of a restore that was interrupted", hint="remove it and try again")
-    home.mkdir(parents=True, exist_ok=True)
-    _copy_folder(source, beside)
-    (home / "marker").unlink(missing_ok=True)
-    if aside is not None:
-        log.rename(aside)
-    beside.rename(log)
-    _sync_folder(home)
+    beside = restored_beside(log)
+    with ExitStack() as stack:
+        if log.exists():
+            stack.callback(os.close, lock_folder(log))  # raises Misuse while a node writes it, and keeps it from starting
+            aside = next(place for n in range(1, 10_000) if not (place := home / f"log.replaced-{n}").exists())
+        if beside.exists():
+            shutil.rmtree(beside)
+        home.mkdir(parents=True, exist_ok=True)
+        _copy_folder(source, beside)
+        commit_point("log.restore.copied")
+        (home / "marker").unlink(missing_ok=True)
+        _sync_folder(home)
+        if aside is not None:
+            log.rename(aside)
+        commit_point("log.restore.aside")
+        beside.rename(log)
+        _sync_folder(home)
     return aside
 
 
@@ -111,7 +117,7 @@ def _check_home(source: Path, home: Path) -> None:
     if (home / INDEX_NAME).exists() or (home / SEGMENTS).exists():
         raise Misuse(f"{home} is a log's folder", hint=f"name the node's folder, in which its log lies: {home.absolute().parent}")
     node = _node_of(source)
-    for known in (marked_node(home / "marker"), _node_of(home / "log")):
+    for known in (marked_node(home / "marker"), _node_of(home / "log"), _node_of(restored_beside(home / "log"))):
         if None not in (known, node) and known != node:
             raise Misuse(f"the backup {source} is {node}'s, and {home} is {known}'s", hint=f"name the folder of {node}, or a new one")
 

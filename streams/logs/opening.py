@@ -23,8 +23,11 @@ from streams.logs.segments import disk_refused, merged_numbers, secret_of, segme
 def lock_folder(folder: Path, *kinds: str) -> int:
     """A descriptor that keeps all other writers out of `folder` until it is closed; in it are the folders `kinds`, made if need be.
 
-    Raises Misuse when there is one already, RetryLater when the disk is full, read-only or failing.
+    Raises Misuse when there is one already, or a restore was interrupted; RetryLater when the disk is full, read-only or failing.
     """
+    if not folder.exists() and (beside := restored_beside(folder)).exists():
+        hint = f"run `landfall log restore` again; to begin with an empty log instead, remove {beside.name}"
+        raise Misuse(f"there is no log in {folder.parent}, but what a restore left when it was interrupted", hint=hint)
     try:
         for kind in kinds:
             (folder / kind).mkdir(parents=True, exist_ok=True)
@@ -39,6 +42,11 @@ def lock_folder(folder: Path, *kinds: str) -> int:
             f"another process writes the log in {folder}", hint="a log has one writer: stop the other, or use its append door"
         ) from problem
     return descriptor
+
+
+def restored_beside(folder: Path) -> Path:
+    """Where a backup is copied to, before it becomes the log in `folder`."""
+    return folder.with_name(f"{folder.name}.restored")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ import pytest
 
 from streams.clock import StillClock
 from streams.codec import BlockCodec
+from streams.crash import CRASH_VARIABLE
+from streams.errors import Misuse
 from streams.logs import backup as backups
 from streams.logs.backup import backup, restore
 from streams.logs.checking import Tally, check
@@ -121,6 +123,47 @@ def test_a_backup_comes_back_as_a_new_generation_and_peers_give_the_rest(tmp_pat
     assert append_rows(log, rows(1)) == 0
     log.close()
     peer.close()
+
+
+@pytest.mark.parametrize("point", ["log.restore.copied", "log.restore.aside"])
+def test_a_restore_killed_in_its_midst_goes_on(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node starts with the log that was there, or not at all, never with an empty one; the restore done again is done."""
+    node, copy = tmp_path / "node", tmp_path / "copy"
+    log = open_log(node, "tokyo")
+    append_rows(log, rows(30))
+    backup(node / "log", copy)
+    append_rows(log, rows(20, start=30))
+    before = log.origin
+    log.close()
+    with monkeypatch.context() as killed:
+        killed.setenv(CRASH_VARIABLE, f"{point}:1")
+        assert landfall("log", "restore", copy, "-f", node).returncode == -9
+    if point == "log.restore.aside":
+        with pytest.raises(Misuse, match="landfall log restore"):
+            open_log(node, "tokyo")
+        assert not (node / "log").exists()
+    else:
+        log = open_log(node, "tokyo")
+        assert (numbers(log), log.origin) == (list(range(50)), before)
+        log.close()
+    with pytest.raises(Misuse, match="tokyo"):
+        restore(_backup_of(tmp_path / "other", "oslo"), node)
+    assert landfall("log", "restore", copy, "-f", node).returncode == 0
+    assert not (node / "log.restored").exists()
+    [aside] = node.glob("log.replaced-*")
+    assert aside.name == "log.replaced-1"
+    log = open_log(node, "tokyo")
+    assert numbers(log) == list(range(30))
+    assert log.generations()[-1].predecessor == before.generation
+    log.close()
+
+
+def _backup_of(folder: Path, name: str) -> Path:
+    log = open_log(folder, name)
+    append_rows(log, rows(1))
+    backup(folder / "log", folder / "copy")
+    log.close()
+    return folder / "copy"
 
 
 def test_a_backup_under_way_is_one_commit_however_the_log_grows(tmp_path: Path) -> None:
