@@ -35,7 +35,7 @@ class Disk:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             self.write(descriptor, data)
-            os.fsync(descriptor)
+            self.sync(descriptor)
         finally:
             os.close(descriptor)
         beside.replace(path)
@@ -60,6 +60,13 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def sync_names(self, folder: Path) -> None:
+        """The names in `folder`, its own, and those of all folders above it that this process may have made, are on the disk."""
+        self.sync_folder(folder)
+        for above in folder.absolute().parents:
+            if os.access(above, os.R_OK | os.W_OK):
+                self.sync_folder(above)
 
     def connect(self, path: Path) -> sqlite3.Connection:
         """A connection that writes the SQLite database `path`, transactions begun and ended by hand, usable from any thread."""

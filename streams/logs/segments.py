@@ -122,14 +122,11 @@ class SegmentWriter:
         self.number = number
         self.end = end
         path = file_path(log, number)
-        is_new = not path.exists()
         with ExitStack() as undo:
             try:
                 self._descriptor = disk.open_to_append(path)
                 undo.callback(os.close, self._descriptor)
-                if is_new:
-                    for above in (path.parent, log, log.parent):  # a file is as lasting as its names
-                        disk.sync_folder(above)
+                disk.sync_names(path.parent)  # a file is as lasting as its names, and who made them may have been killed before
             except OSError as problem:
                 raise disk_refused(problem) from problem
             self._torn, self._whole = True, False

@@ -13,8 +13,9 @@ from streams.logs.index import INDEX_NAME
 
 SECTOR = 512
 SNAPSHOTS_MAX = 16
-APPENDED = (".segment", ".merged")
 SQLITE = tuple(prefix + INDEX_NAME + suffix for prefix in ("", "new-") for suffix in ("", "-wal"))
+Names = dict[str, int]
+"""Of what is in a folder, and which file or folder (inode) each of them is."""
 
 
 def torn(chance: random.Random, old: bytes, new: bytes) -> bytes:
@@ -35,22 +36,28 @@ def torn(chance: random.Random, old: bytes, new: bytes) -> bytes:
 
 
 class CutDisk(Disk):
-    """Keeps beside the folder's real files what of them is surely on the disk; at the event it is armed for, it makes one image of what
-    may be left in the folder after a cut at that instant. Whoever writes goes on and never knows.
+    """Knows of the real files and folders in `root` what is surely on the disk: of a file what was last synced of it, of a folder the names
+    that were in it when it was synced. At the event it is armed for, it makes one image of what may be left after a cut at that instant: a
+    name that is not synced is there or not, with all that is below it, a file not synced is torn. Whoever writes goes on and never knows.
 
     SQLite's files go past it. They are looked at before and after each of its commits: what a checkpoint moved is synced, later pages of
     the write-ahead log are not. A disk that `lies` syncs them never: any sector of any of the last SNAPSHOTS_MAX looks is what may be left.
     """
 
-    def __init__(self, folder: Path, chance: random.Random, *, lies: bool) -> None:
-        self._folder, self._chance, self._lies = folder, chance, lies
-        self._synced = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix in (*APPENDED, "")}
-        self._names = {above: _names(above) for above in (folder, folder / "log" / "segments", folder / "log" / "merged")}
+    def __init__(self, root: Path, chance: random.Random, *, lies: bool) -> None:
+        """All that is in `root`, which is there for good, is on the disk."""
+        self._root, self._log, self._chance, self._lies = root, root / "home" / "log", chance, lies
+        self._open: dict[int, int] = {}
+        """A descriptor of every file ever looked at: one that has no name any more may be back after the cut."""
+        self._synced: dict[int, bytes] = {}
+        self._names: dict[Path, Names] = {folder: self._named(folder) for folder in (root, *filter(Path.is_dir, root.rglob("*")))}
+        for number in self._open:
+            self._synced[number] = self._content(number)
         self._looks: list[dict[str, bytes]] = [self._sqlite()]
         self._wal_synced = self._looks[0].get(SQLITE[1], b"")
         self._checkpointed: bytes | None = None
         self._left: int | None = None
-        self._image = folder
+        self._image = root
         self.cut_at: str | None = None
 
     def arm(self, image: Path, events: int) -> None:
@@ -69,14 +76,15 @@ class CutDisk(Disk):
     def cut(self, name: str) -> None:
         """Make the image now."""
         self.cut_at = name
-        for kind in ("segments", "merged"):
-            (self._image / "log" / kind).mkdir(parents=True)
-        for folder, durable in self._names.items():
-            present = _names(folder)
-            for one in sorted(durable | present):
-                if (one in durable) == (one in present) or self._chance.random() < 0.5:
-                    self._leave(folder / one)
-        self._leave_sqlite()
+        self._leave_folder(self._root, self._image)
+        if (log := self._image / self._log.relative_to(self._root)).exists():
+            self._leave_sqlite(log)
+
+    def close(self) -> None:
+        """Release the files."""
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
 
     def open_to_append(self, path: Path) -> int:
         self.event("open")
@@ -89,8 +97,8 @@ class CutDisk(Disk):
 
     def sync(self, descriptor: int) -> None:
         self.event("sync")
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        self._synced[path] = path.read_bytes()
+        number = self._keep_open(Path(f"/proc/self/fd/{descriptor}"))
+        self._synced[number] = self._content(number)
         self.event("synced")
 
     def truncate(self, descriptor: int, length: int) -> None:
@@ -105,11 +113,10 @@ class CutDisk(Disk):
         self.event("overwritten")
 
     def sync_folder(self, folder: Path) -> None:
+        if not folder.is_relative_to(self._root):
+            return
         self.event("sync folder")
-        self._names[folder] = _names(folder)
-        for path in folder.iterdir():
-            if path.is_file() and path.suffix not in APPENDED:
-                self._synced[path] = path.read_bytes()
+        self._names[folder] = self._named(folder)
         self.event("folder synced")
 
     def connect(self, path: Path) -> sqlite3.Connection:
@@ -130,25 +137,40 @@ class CutDisk(Disk):
         connection.execute(f"PRAGMA wal_autocheckpoint = {self._chance.choice((8, 30, 1000))}")
         return connection
 
-    def _leave(self, path: Path) -> None:
+    def _named(self, folder: Path) -> Names:
+        """What is in `folder` now, but for SQLite's own files."""
+        return {path.name: self._keep_open(path) for path in sorted(folder.iterdir()) if path.name not in SQLITE}
+
+    def _keep_open(self, path: Path) -> int:
+        """The number of the file or folder, which no other gets while this disk is there."""
+        number = path.stat().st_ino
+        if path.is_file() and number not in self._open:
+            self._open[number] = os.open(path, os.O_RDONLY)
+        return number
+
+    def _content(self, number: int) -> bytes:
+        descriptor = self._open[number]
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+    def _leave_folder(self, folder: Path, image: Path) -> None:
+        image.mkdir(exist_ok=True)
+        durable, present = self._names.get(folder, {}), self._named(folder)
+        for name in sorted(durable.keys() | present.keys()):
+            number = self._chance.choice([durable.get(name), present.get(name)])
+            if number in self._open:
+                self._leave(number, image / name)
+            elif number is not None:
+                self._leave_folder(folder / name, image / name)
+
+    def _leave(self, number: int, path: Path) -> None:
         if path.suffix == ".sum" and self._lies and self._chance.random() < 0.5:
             return  # the index's own rows have to tell
-        synced, now = self._synced.get(path), path.read_bytes() if path.exists() else None
-        if path.suffix in APPENDED:
-            left = torn(self._chance, synced or b"", now) if now is not None else synced
-        elif path.suffix == ".new":
-            left = torn(self._chance, b"", now or b"")
-        elif synced is not None and now is not None and len(synced) == len(now):
-            left = torn(self._chance, synced, now)
-        else:
-            left = self._chance.choice([one for one in (synced, now) if one is not None])
-        if left is not None:
-            (self._image / path.relative_to(self._folder)).write_bytes(left)
+        path.write_bytes(torn(self._chance, self._synced.get(number, b""), self._content(number)))
 
     def _sqlite(self) -> dict[str, bytes]:
         found = {}
         for name in SQLITE:
-            path = self._folder / "log" / name
+            path = self._log / name
             if path.exists():
                 found[name] = path.read_bytes()
         return found
@@ -165,7 +187,7 @@ class CutDisk(Disk):
         elif wal[:32] != self._wal_synced[:32]:
             self._wal_synced = wal[:32] + self._wal_synced[32:]  # SQLite syncs the header when it begins the file anew
 
-    def _leave_sqlite(self) -> None:
+    def _leave_sqlite(self, image: Path) -> None:
         left = dict(self._looks[-1])
         wal, database = left.get(SQLITE[1], b""), left.get(SQLITE[0], b"")
         if self._lies:
@@ -180,8 +202,4 @@ class CutDisk(Disk):
         elif wal:
             left[SQLITE[1]] = torn(self._chance, self._wal_synced, wal)
         for name, data in left.items():
-            (self._image / "log" / name).write_bytes(data)
-
-
-def _names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if path.is_file()} if folder.exists() else set()
+            (image / name).write_bytes(data)

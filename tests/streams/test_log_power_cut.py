@@ -12,6 +12,7 @@ import pytest
 
 from streams.ledger import GONE_REASONS, OriginLedger
 from streams.log import Append, Appended
+from streams.logs.damage import Damage
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.levels import Level
 from streams.records import OFFSET
@@ -52,7 +53,8 @@ class Ship:
     def open(self) -> FileLog:
         limits = WriteLimits(segment_bytes=self.chance.choice((2_000, 6_000)), marker_commits=3)
         levels = (Level(20, 3, 60), Level(60, 3, 200))
-        return open_log(self.folder, options=FileLogOptions(limits, disk=self.disk, levels=levels))
+        self.told = list[Damage]()
+        return open_log(self.folder / "home", options=FileLogOptions(limits, self.told.append, self.disk, levels=levels))
 
     def append(self, log: FileLog) -> None:
         """New rows of a producer who has an outbox: what was in flight at the cut comes again under its sequence."""
@@ -128,12 +130,16 @@ class Ship:
             before, in_flight = self.truth, False
             self.disk.cut("at rest")
         log.close()
+        self.disk.close()
         self.folder, self.life = image, self.life + 1
         self.disk = CutDisk(image, self.chance, lies=self.lies)
         self.check(before, self.truth, in_flight=in_flight)
 
     def check(self, before: Truth, after: Truth, *, in_flight: bool) -> None:
         log = self.open()
+        if not self.lies:
+            assert {opening.why for opening in log.generations()} <= {"the log is new", "to see"}, "the marker is whole, and true"
+            assert all("write-ahead log" in damage.why for damage in self.told), "nothing but what was being written is torn"
         found = content(log, STREAMS)
         now = _ledgers(log)
         taken = all(now[stream].get(origin) == one for stream, lines in after.ledgers.items() for origin, one in lines.items())
@@ -146,6 +152,7 @@ class Ship:
         if self.sent:
             self.retry(log, taken=self.truth is after or not in_flight)
         log.close()
+        self.disk.close()
         self.disk = CutDisk(self.folder, self.chance, lies=self.lies)
 
     def retry(self, log: FileLog, *, taken: bool) -> None:
@@ -178,3 +185,4 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, lies: bool, mon
     for _ in range(LIVES):
         ship.live()
     ship.peer.close()
+    ship.disk.close()
