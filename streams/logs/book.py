@@ -87,6 +87,8 @@ class Change:
     dropped: list[tuple[LineKey, int, int]] = field(default_factory=list)
     produced: tuple[Produced, ...] = ()
     openings: tuple[Opening, ...] = ()
+    followed: dict[str, int] = field(default_factory=dict)
+    """Of a log in a Kafka: the next record of each Kafka topic that this brings something of."""
 
 
 class Book:
@@ -98,6 +100,8 @@ class Book:
         """All lines, and the Position of each stream, of one and the same commit: never changed in place."""
         self.produced: dict[tuple[str, str], Produced] = {}
         self.openings: list[Opening] = []
+        self.followed: dict[str, int] = {}
+        """Of a log in a Kafka: the next record of each Kafka topic that was not looked at yet."""
 
     @property
     def lines(self) -> Lines:
@@ -115,6 +119,7 @@ class Book:
         for produced in change.produced:
             self.produced[produced.stream, produced.producer] = produced
         self.openings.extend(change.openings)
+        self.followed.update(change.followed)
 
     def set_lines(self, changed: Mapping[LineKey, Line]) -> None:
         """These stand so from now on. Readers see either all lines before or all lines after."""

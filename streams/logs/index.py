@@ -24,7 +24,7 @@ from streams.ranges import RangeSet
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Another one whenever the tables, or the filters of topics in them, are made otherwise, or another codec is read: with older filters, or
 none for blocks that could not be read, rows would not be found.
 """
@@ -36,7 +36,7 @@ REBUILT = "the node builds its index anew when it meets the damage itself, or st
 PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, sum"
 
 MARK = "SELECT commits, segment, end, others, sum FROM mark"
-"""`others`: the checksums of all rows of lines, producers and openings together (xor), so that none of them is of another time."""
+"""`others`: the checksums of all rows but the pieces' together (xor), so that none of them is of another time."""
 _FROM = "first >= coalesce((SELECT max(first) FROM pieces WHERE line = ? AND first <= ?), ?)"
 """From the piece on that may hold an offset: in one statement, for a merge may come between two."""
 
@@ -245,6 +245,10 @@ class IndexReader:
             produced = Produced(*_verified(row))
             others ^= row[-1]
             book.produced[produced.stream, produced.producer] = produced
+        for row in self._execute("SELECT topic, next, sum FROM followed"):
+            topic, after = _verified(row)
+            others ^= row[-1]
+            book.followed[topic] = after
         rows = self._execute("SELECT node, generation, predecessor, why, at_ms, ends, sum FROM openings ORDER BY generation")
         book.openings = [msgspec.convert((*values[:-1], msgspec.msgpack.decode(values[-1])), Opening) for values in map(_verified, rows)]
         book.commit, _, _, marked = mark_of(self._execute(MARK))

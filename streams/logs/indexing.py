@@ -41,6 +41,7 @@ CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTE
     sum INTEGER,
     PRIMARY KEY (stream, producer)) WITHOUT ROWID;
 CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor INTEGER, why TEXT, at_ms INTEGER, ends BLOB, sum INTEGER);
+CREATE TABLE followed (topic TEXT PRIMARY KEY, next INTEGER, sum INTEGER) WITHOUT ROWID;
 """
 WAL_BYTES_MAX = 64 << 20
 """Of SQLite's write-ahead log, after which a commit itself brings it to the database: upkeep does so long before. Where a reader that
@@ -206,6 +207,8 @@ class IndexWriter(IndexReader):
             fields = msgspec.structs.astuple(opening)
             row = (*fields[:-1], msgspec.msgpack.encode(opening.ends))
             self._put("openings", "generation = ?", (opening.generation,), row)
+        for topic, after in change.followed.items():
+            self._put("followed", "topic = ?", (topic,), (topic, after))
         self._write_mark(change.commit, change.segment, change.end, mark_of(self._execute(MARK))[3])
 
     def _write_mark(self, commit: int, segment: int, end: int, others: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,6 @@ import msgspec
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from streams.block import Block
 from streams.errors import Corrupt, RetryLater
 from streams.logs.book import Book, Change, Location, PlacedBlock
 from streams.logs.damage import Damage
@@ -28,8 +27,8 @@ from streams.logs.kafka.settings import KafkaLogSettings
 
 FOLLOWED_MAX = 256
 """Records that go into the index in one transaction."""
-CONTROL_SEGMENT = 0
-"""What stands for a file's number in the index: of its mark, whose `end` is then the next record of the control topic."""
+NO_FILE = 0
+"""What stands in the index for the number of a file, and for where one ends."""
 
 
 class RecordsLost(IndexDamaged):
@@ -44,35 +43,27 @@ class Follower:
         self._settings, self._names, self._on_damage, self._disowned = settings, names, on_damage, disowned
         self._admin = AdminClient(client_settings(settings))
         self._told: set[tuple[str, int]] = set()
-        self.control_end = 0
-        """The next record of the control topic that the index does not know."""
 
     def follow(self, book: Book, index: IndexWriter) -> None:
-        """`book` and `index` are what the broker holds at the time of the call. Raises RecordsLost, RetryLater."""
-        self.control_end = index.mark()[2]
-        starts = self._starts(index)
+        """`book` and `index` are what the broker holds at the time of the call; no record is looked at twice, so that what was set aside
+        stays so. Raises RecordsLost, RetryLater.
+        """
         firsts, ends = self._bounds()
-        for topic, start in starts.items():
+        for topic, start in book.followed.items():
             if start > ends.get(topic, 0):
                 raise RecordsLost(f"{topic} ends at {ends.get(topic, 0)}, and {start} records of it were indexed")
-        todo = {topic: max(starts.get(topic, 0), firsts[topic]) for topic, end in ends.items()}
+        todo = {topic: max(book.followed.get(topic, 0), first) for topic, first in firsts.items()}
         todo = {topic: start for topic, start in todo.items() if start < ends[topic]}
         waiting: list[Change] = []
         for message in self._messages(todo, ends):
-            if change := self._change(book, message):
-                book.take(change)
-                waiting.append(change)
+            change = self._change(book, message)
+            book.take(change)
+            waiting.append(change)
             if len(waiting) >= FOLLOWED_MAX:
                 index.apply(waiting)
                 waiting = []
         if waiting:
             index.apply(waiting)
-
-    def _starts(self, index: IndexWriter) -> dict[str, int]:
-        """The next record of each Kafka topic that the index does not know."""
-        found = index.rows("SELECT lines.stream, max(pieces.at) FROM pieces JOIN lines ON lines.id = pieces.line GROUP BY lines.stream")
-        starts = {self._names.topic(stream): at + 1 for stream, at in found}
-        return starts | {self._names.control: self.control_end}
 
     def _bounds(self) -> tuple[dict[str, int], dict[str, int]]:
         """First record and end of what is committed, of each Kafka topic of the log."""
@@ -116,32 +107,28 @@ class Follower:
                 elif not problem.retriable():
                     raise RetryLater(f"Kafka: {topic}: {problem.str()}")
 
-    def _change(self, book: Book, message: Message) -> Change | None:
-        """What a record changes; None when it does not read, which is told."""
+    def _change(self, book: Book, message: Message) -> Change:
+        """What a record changes: one that does not verify no more than where the next begins, and it is told."""
         topic, at, value = message.topic() or "", message.offset() or 0, message.value() or b""
-        placed: list[PlacedBlock] = []
+        header, placed = FrameHeader(), list[PlacedBlock]()
         try:
             if topic == self._names.control:
                 header = control_header(value)
-                self.control_end = at + 1
             else:
                 fields: Any = message.headers() or []  # typed as what they never are
                 headers = {name: data or b"" for name, data in fields}
-                commit, block = placed_block(headers, Location(CONTROL_SEGMENT, at, len(value)))
+                commit, block = placed_block(headers, value, Location(NO_FILE, at, len(value)))
                 if block.block.stream != self._names.stream(topic):
                     raise Corrupt(f"a block of {block.block.stream} stands in {topic}")
-                header, placed = FrameHeader(commit=commit), [self._owned(block, value)]
+                header, placed = FrameHeader(commit=commit), [replace(block, left_out=self._disowned.among(block.block))]
         except Corrupt as problem:
             if (topic, at) not in self._told:
                 self._told.add((topic, at))
-                self._on_damage(Damage(CONTROL_SEGMENT, at, len(value), f"{topic}: {problem}"))
-            return None
+                self._on_damage(Damage(NO_FILE, at, len(value), f"{topic}: {problem}"))
         header = msgspec.structs.replace(header, commit=max(header.commit, book.commit))  # the topics are read one after another
-        return book.change(header, placed, CONTROL_SEGMENT, self.control_end)
+        return change_of(book, header, placed, {topic: at + 1})
 
-    def _owned(self, placed: PlacedBlock, value: bytes) -> PlacedBlock:
-        """The block without the rows that are disowned; only where there are any it is decoded. Raises Corrupt."""
-        block = placed.block
-        if not self._disowned.offsets((block.stream, block.origin)).within(block.first, block.end):
-            return placed
-        return replace(placed, left_out=self._disowned.among(Block.from_bytes(value)))
+
+def change_of(book: Book, header: FrameHeader, blocks: Iterable[PlacedBlock], followed: dict[str, int]) -> Change:
+    """What records of a Kafka change after which these are `followed`: the next of each Kafka topic."""
+    return replace(book.change(header, blocks, NO_FILE, NO_FILE), followed=followed)

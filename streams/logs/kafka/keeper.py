@@ -26,7 +26,7 @@ from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexbytes import wal_problem
 from streams.logs.indexing import IndexWriter, put_in_place, remove_index
 from streams.logs.kafka.client import Fenced, check_lets_in
-from streams.logs.kafka.following import CONTROL_SEGMENT, Follower, RecordsLost
+from streams.logs.kafka.following import NO_FILE, Follower, RecordsLost, change_of
 from streams.logs.kafka.lease import Lease
 from streams.logs.kafka.names import Names
 from streams.logs.kafka.records import block_headers, control_records
@@ -134,9 +134,9 @@ class KafkaKeeper:
         streams = {new.block.stream for new in blocks}
         self._topics.make(streams)
         control = [Outgoing(self._place.names.control, value, [("commit", str(number))], key) for key, value in control_records(header)]
-        records = [self._outgoing(new, number) for new in blocks]
+        sent = [*(self._outgoing(new, number) for new in blocks), *control]
         try:
-            offsets = self._transactions.write([*records, *control])
+            offsets = self._transactions.write(sent)
             self._settled = False
             self._transactions.commit()
         except (Fenced, Unclear) as problem:
@@ -147,7 +147,7 @@ class KafkaKeeper:
             self._settled = True
             raise RetryLater(str(problem.args[0]), hint=self._topics.why_short(streams)) from problem
         else:
-            self._take(header, blocks, records, offsets)
+            self._take(header, blocks, sent, offsets)
         commit_point("log.kafka.indexed")
         if number >= self._marker_due:
             self.refresh_marker()
@@ -183,12 +183,11 @@ class KafkaKeeper:
     def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
         """What is committed goes into index and book; when the disk is full, it comes from the broker before the next commit."""
         placed = [
-            PlacedBlock(new.block, Location(CONTROL_SEGMENT, at, len(record.value)), new.topics, new.received_at_ms)
+            PlacedBlock(new.block, Location(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms)
             for new, record, at in zip(blocks, records, offsets, strict=False)
         ]
-        if len(offsets) > len(blocks):
-            self._follower.control_end = offsets[-1] + 1
-        change = self.book.change(header, placed, CONTROL_SEGMENT, self._follower.control_end)
+        followed = {record.topic: at + 1 for record, at in zip(records, offsets, strict=True)}
+        change = change_of(self.book, header, placed, followed)
         with suppress(RetryLater):
             self._index.apply([change])
             self.book.take(change)

@@ -1,8 +1,9 @@
 """What stands in a Kafka record: a block with its coordinates in headers, or one thing else that a commit says.
 
 A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`, `order_first_ms`, `order_last_ms`, `codec` and
-`received_at_ms` as text, and `topics`, the filter of its topics; its value is the block as it is stored anywhere. Every other record
-has a key by which Kafka compacts, the header `commit`, and a FrameHeader of that one thing as its value.
+`received_at_ms` as text, and `topics`, the filter of its topics; its value is the block as it is stored anywhere, which says the same
+of itself and is verified: what the headers repeat is for people. Every other record has a key by which Kafka compacts, the header
+`commit`, and a FrameHeader of that one thing as its value.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from streams.errors import Corrupt
 from streams.logs.book import Location, PlacedBlock
 from streams.logs.frames import FrameHeader
 from streams.logs.stamping import NewBlock
-from streams.words import Origin
 
 COMMIT = "commit"
 HEADERS_BYTES_MAX = 1_024
@@ -43,19 +43,13 @@ def block_headers(new: NewBlock, commit: int) -> Headers:
     return told if new.topics is None else [*told, ("topics", new.topics)]
 
 
-def placed_block(headers: Mapping[str, bytes], location: Location) -> tuple[int, PlacedBlock]:
-    """Its commit, and the block without its payload, as the headers tell. Raises Corrupt when they do not."""
-
-    def number(name: str) -> int:
-        return int(headers[name])
-
+def placed_block(headers: Mapping[str, bytes], value: bytes, location: Location) -> tuple[int, PlacedBlock]:
+    """Its commit, and the block that the record's value is. Raises Corrupt when that does not verify, or the headers do not read."""
+    block = Block.from_bytes(value)
     try:
-        times = number("order_first_ms"), number("order_last_ms")
-        origin = Origin.parse(headers["origin"].decode())
-        block = Block(headers["stream"].decode(), origin, number("first"), number("count"), *times, number("codec"), b"")
-        return number(COMMIT), PlacedBlock(block, location, headers.get("topics"), number("received_at_ms"))
+        return int(headers[COMMIT]), PlacedBlock(block, location, headers.get("topics"), int(headers["received_at_ms"]))
     except (KeyError, ValueError) as problem:
-        raise Corrupt(f"the headers of a Kafka record tell of no block: {problem}") from problem
+        raise Corrupt(f"the headers of a Kafka record tell of no commit: {problem}") from problem
 
 
 def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
