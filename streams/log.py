@@ -188,11 +188,13 @@ class Log(LogReader, Protocol):
     """A node's log, opened by the one process that writes it. Safe from any thread; commits go one after another.
 
     What every writing method shares: when it returns, what it did is durable and every reader sees it; when it raises, nothing of it was
-    done, and what was there before stands. It raises RetryLater when the disk is full or read-only, or Kafka does not answer: the same call
-    may succeed later; Misuse for a stream, range or reason that is none, and for more than one commit can hold. It raises Unclear, a
-    RetryLater, where Kafka did not say whether it committed, or a disk that refused a commit did not let it be cut off: all of it was done,
-    or nothing, and a repeat is harmless (of an append, with producer and sequence). A log in a Kafka also raises Fenced when another
-    process has taken the log over, for good; Corrupt when what Kafka has is not what this log wrote there.
+    done, and what was there before stands. Of a log in a Kafka whose local disk was full just then, readers see it, and Position and ledger
+    tell it, once that has room again and upkeep has made a step, or before anything else is written; until then every writing method raises
+    RetryLater. It raises RetryLater when the disk is full or read-only, or Kafka does not answer: the same call may succeed later; Misuse
+    for a stream, range or reason that is none, and for more than one commit can hold. It raises Unclear, a RetryLater, where Kafka did not
+    say whether it committed, or a disk that refused a commit did not let it be cut off: all of it was done, or nothing, and a repeat is
+    harmless (of an append, with producer and sequence). A log in a Kafka also raises Fenced when another process has taken the log over,
+    for good; Corrupt when what Kafka has is not what this log wrote there.
     """
 
     @property

@@ -196,8 +196,20 @@ class KeptLog(IndexedReader):
         """Of the book, never of the index, which a commit under way is in before it is told of."""
         return self._keeper.book.view
 
+    def _ready(self) -> None:
+        with self._telling():
+            self._keeper.ready()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Who waits for news is told of what the book has learnt meanwhile of earlier commits."""
+        before = self._keeper.book.lines
+        yield
+        if (after := self._keeper.book.lines) is not before:
+            self._tell(stream for stream, lines in after.items() if lines is not before.get(stream))
+
     def _append(self, appends: Sequence[Append]) -> Plan:
-        self._keeper.ready()
+        self._ready()
         origin, book = self.origin, self._keeper.book
 
         def line(stream: str) -> Line:
@@ -210,7 +222,7 @@ class KeptLog(IndexedReader):
         return plan
 
     def _admit(self, blocks: Sequence[Block], ready: Mapping[int, list[NewBlock]]) -> dict[LineKey, RangeSet]:
-        self._keeper.ready()
+        self._ready()
         for block in blocks:
             if self._disowned.offsets((block.stream, block.origin)):
                 self._disowned.allow(block, self._new_offsets(block, {}))
@@ -227,7 +239,7 @@ class KeptLog(IndexedReader):
 
     def _declare_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> RangeSet:
         """Which of the ranges were not known to be gone."""
-        self._keeper.ready()
+        self._ready()
         self._check_own(stream, origin, ranges.end())
         ledger = self._keeper.book.line((stream, origin)).ledger
         news = ranges.without(ledger.all_gone())
@@ -240,7 +252,7 @@ class KeptLog(IndexedReader):
 
     def _raise_floor(self, stream: str, origin: Origin, floor: int) -> bool:
         """Whether it was lower before."""
-        self._keeper.ready()
+        self._ready()
         self._check_own(stream, origin, floor)
         raised = floor > self._keeper.book.line((stream, origin)).ledger.floor
         if raised:
@@ -248,7 +260,7 @@ class KeptLog(IndexedReader):
         return raised
 
     def _open_generation(self, why: str) -> None:
-        self._keeper.ready()
+        self._ready()
         openings = self._keeper.book.openings
         before = openings[-1].generation if openings else 0
         now_ms = self._clock.now_ms()

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.process import BaseProcess
@@ -21,6 +21,7 @@ from streams.errors import RetryLater, Unclear
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.keeper import KafkaLogOptions, Place
 from streams.logs.kafka.log import KafkaLog
+from streams.logs.kafka.reading import KafkaLogReader
 from streams.logs.kafka.records import block_headers
 from streams.logs.kafka.transactions import Outgoing, Transactions
 from streams.logs.stamping import NewBlock
@@ -185,20 +186,37 @@ def test_kafka_does_not_say_whether_it_committed(kafka: Kafka, tmp_path: Path) -
 
 
 def test_a_full_disk_of_the_node(kafka: Kafka, tmp_path: Path) -> None:
-    """What Kafka has is kept and acknowledged; while the index has no room for it, nothing else is appended; then it goes on."""
-    full = FullDisk()
-    log = open_kafka_log(place(kafka, tmp_path), options=KafkaLogOptions(disk=full))
+    """What Kafka has is kept and acknowledged, and no reader, in this process or another, sees it before the index has room for it; until
+    then nothing else is appended. Upkeep brings it up and tells whom it concerns, or else the next append does.
+    """
+    full, where = FullDisk(), place(kafka, tmp_path)
+    log = open_kafka_log(where, options=KafkaLogOptions(disk=full))
+    elsewhere = KafkaLogReader(where.folder, BlockCodec())
+    origin, news = log.origin, list[frozenset[str]]()
+    log.subscribe(news.append)
     append_rows(log, rows(3))
-    full.writes_left = 0
-    assert append_rows(log, rows(3, start=3)) == 3
-    for _ in range(2):
+
+    def seen() -> list[list[int]]:
+        for reader in (log, elsewhere):
+            assert reader.position("containers")[origin] == len(numbers(reader))
+        return [numbers(log), numbers(elsewhere)]
+
+    ways: list[tuple[Callable[[], object], int]] = [(log.upkeep.step, 3), (lambda: append_rows(log, rows(1), "alerts"), 6)]
+    for brought_up, count in ways:
+        full.writes_left = 0
+        assert append_rows(log, rows(3, start=count)) == count
         with pytest.raises(RetryLater, match="the disk did not take it"):
-            append_rows(log, rows(3, start=100))
-    assert numbers(log) == [0, 1, 2]
-    full.writes_left = None
-    assert append_rows(log, rows(3, start=6)) == 6
-    assert numbers(log) == list(range(9))
+            append_rows(log, rows(3, start=100), "ships")
+        with pytest.raises(RetryLater, match="the disk did not take it"):
+            log.upkeep.step()
+        assert seen() == [list(range(count))] * 2
+        full.writes_left = None
+        news.clear()
+        brought_up()
+        assert frozenset({"containers"}) in news
+        assert seen() == [list(range(count + 3))] * 2
     log.close()
+    elsewhere.close()
 
 
 def test_an_aborted_transaction_is_never_seen(kafka: Kafka, tmp_path: Path) -> None:

@@ -118,13 +118,22 @@ class KafkaKeeper:
         if not (self._settled and self._transactions.connected):
             self._reconnect()
 
+    def settle(self) -> None:
+        """What Kafka may have committed and the book does not tell is in index and book. Raises RetryLater when the disk is full or Kafka
+        does not answer; Fenced, when it is over.
+        """
+        self.check_ours()
+        if not self._settled:
+            self._reconnect()
+
     def check_ours(self) -> None:
         """Raises Fenced when another process is known to write the log, Corrupt when Kafka lost what it had acknowledged."""
         if self._lost is not None:
             raise self._lost
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
-        """`header` and `blocks` are committed, indexed and in the book; `commit` is filled in here.
+        """`header` and `blocks` are committed, indexed and in the book; `commit` is filled in here. When the index can not be written, they
+        are committed alone, and in index and book once `settle` or `ready` returns, without which there is no other commit.
 
         Raises RetryLater when Kafka does not take it: then nothing has changed; Unclear when it did not say, not even after a while;
         Fenced when another process writes the log by now.
@@ -181,7 +190,7 @@ class KafkaKeeper:
         return Outgoing(self._place.names.topic(new.block.stream), new.block.to_bytes(), block_headers(new, commit))
 
     def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
-        """What is committed goes into index and book; when the disk is full, it comes from the broker before the next commit."""
+        """What is committed goes into index and book; when the disk is full, into neither: of readers, none sees what others do not."""
         placed = [
             PlacedBlock(new.block, Location(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms)
             for new, record, at in zip(blocks, records, offsets, strict=False)

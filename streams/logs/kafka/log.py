@@ -67,7 +67,15 @@ class KafkaLog(KeptLog, KafkaLogReader):
     @property
     def upkeep(self) -> Upkeep:
         """What the node does in the background: Kafka keeps itself, so little is left."""
-        return KafkaUpkeep(self._kafka)
+        return KafkaUpkeep(self)
+
+    def settle(self) -> None:
+        """What Kafka has committed, and the local disk had no room to index, is there for every reader.
+
+        Raises RetryLater when there is no room yet or Kafka does not answer; Fenced when another process has taken over.
+        """
+        with self._write_lock, self._telling():
+            self._with_index(self._kafka.settle)
 
     def close(self) -> None:
         """Releases everything. The log can not be used afterwards."""
@@ -99,11 +107,13 @@ class KafkaLog(KeptLog, KafkaLogReader):
 class KafkaUpkeep:
     """What is left to do for a log that Kafka keeps."""
 
-    keeper: KafkaKeeper
+    log: KafkaLog
 
     def step(self) -> bool:
-        """Nothing. Raises Fenced when another process has taken over, so that the node ends and does not refuse every append for ever."""
-        self.keeper.check_ours()
+        """What a full disk kept from readers is there for them, once there is room. Raises as `KafkaLog.settle`: Fenced, so that the node
+        ends and does not refuse every append for ever.
+        """
+        self.log.settle()
         return False
 
     def walk(self) -> Iterator[int]:
