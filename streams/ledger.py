@@ -40,7 +40,7 @@ class OriginLedger:
 
     def end(self) -> int:
         """One past the largest offset this copy has ever heard of."""
-        return self.settled().end()
+        return max(self.floor, self.held.end(), *(ranges.end() for ranges in self.gone.values()))
 
     def all_gone(self) -> RangeSet:
         """Offsets that will never come, for whatever reason."""

@@ -13,7 +13,8 @@ Range = tuple[int, int]
 class RangeSet:
     """Offsets as disjoint half-open ranges `(first, end)`, in ascending order and never touching each other.
 
-    Mutable; `add` and `remove` cost O(log n) plus the ranges they merge or split. Two sets are equal when they hold the same offsets.
+    Mutable; `add` and `remove` look at O(log n) ranges and those they merge or split, `without`, `within` and `common` at O(log n) for each
+    range of the set that has fewer, and those that both have a part of. Two sets are equal when they hold the same offsets.
     """
 
     __slots__ = ("_ends", "_firsts")
@@ -97,25 +98,28 @@ class RangeSet:
     def without(self, other: Iterable[Range]) -> RangeSet:
         """A new set: the offsets of this one that are not in `other`."""
         left = self.copy()
-        for first, end in other:
+        for first, end in self.common(other):
             left.remove(first, end)
         return left
 
     def within(self, first: int, end: int) -> RangeSet:
         """A new set: the offsets of this one that lie in `first..end-1`."""
         _check(first, end)
+        inside = RangeSet()
         low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
-        return RangeSet(
-            (max(a, first), min(b, end))
-            for a, b in zip(self._firsts[low:high], self._ends[low:high], strict=True)
-            if max(a, first) < min(b, end)
-        )
+        if first < end and low < high:
+            inside._firsts, inside._ends = self._firsts[low:high], self._ends[low:high]
+            inside._firsts[0], inside._ends[-1] = max(inside._firsts[0], first), min(inside._ends[-1], end)
+        return inside
 
     def common(self, other: Iterable[Range]) -> RangeSet:
         """A new set: the offsets that both hold."""
+        few, many = sorted((self, other if isinstance(other, RangeSet) else RangeSet(other)), key=len)
         both = RangeSet()
-        for first, end in other:
-            both.update(self.within(first, end))
+        for first, end in few:
+            found = many.within(first, end)
+            both._firsts += found._firsts
+            both._ends += found._ends
         return both
 
     def covers(self, first: int, end: int) -> bool:
