@@ -1,9 +1,9 @@
 """Digests: while readings must wait for port, one line per container and window goes ashore over the dear link, in stream `digests`.
 
-The ship's node is a consumer of its own `containers`. Windows are of fleet time, by when readings were received: those times never go back,
-so each window ends at one offset, and each reading that waits is in exactly one digest. 1 What was received before the window's end is read
-and folded, but for what is ashore. 2 The lines and the Position behind it are committed together. A crash before 2 leaves nothing, one
-after it nothing to be done; a reading whose commit ended after its window's digest is in the next.
+The ship's node is a consumer of its own `containers`. Windows are of fleet time, by when readings were received: those times never go back
+at one origin, so each window ends at one offset of it, and each reading that waits is in exactly one digest. 1 What was received before the
+window's end is read and folded, but for what is ashore. 2 The lines and the Position behind it are committed together. A crash before 2
+leaves nothing, one after it nothing to be done; a reading whose commit ended after its window's digest is in the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time as a parameter: wall time, the fleet's time, and the monotone stamp of the log."""
+"""Time as a parameter: wall time, the fleet's time, and seconds that never go back."""
 
 from __future__ import annotations
 

@@ -212,9 +212,10 @@ class Log(LogReader, Protocol):
     def append(self, appends: Sequence[Append]) -> list[Appended]:
         """Give offsets to new records: all of `appends` or none, in one commit. Durable (one fdatasync) when it returns.
 
-        Called by the node for its own records and by its append door. Offsets are the next ones of (stream, `origin`), dense; received
-        times are monotone per stream. A sequence that is not above the producer's last adds nothing and is answered `repeated`. Does not
-        promise that callers' commits come in the order of their calls, nor look into records for doubles.
+        Called by the node for its own records and by its append door. Offsets are the next ones of (stream, `origin`), dense, and
+        received times never go back at it; where a new generation begins they may, with the clock. A sequence that is not above the
+        producer's last adds nothing and is answered `repeated`. Does not promise that callers' commits come in the order of their calls,
+        nor look into records for doubles.
         Raises Misuse for records `check_given` refuses, or a producer or sequence no log can keep, and as every writing method.
         """
         ...

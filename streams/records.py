@@ -40,7 +40,7 @@ STAMPED = pa.schema(
         pa.field(ORDER_AT, pa.int64(), nullable=False),
     ]
 )
-"""Columns the origin's log adds, for good: offset, monotone received time and order time, the times in UTC ms."""
+"""Columns the origin's log adds, for good: offset, received time (never back at one (stream, origin)), order time; the times in UTC ms."""
 
 RESERVED = frozenset([*GIVEN.names, *SOURCE.names, *STAMPED.names])
 PLACES = frozenset(["stream", "origin", "coordinates"])
