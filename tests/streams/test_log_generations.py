@@ -19,6 +19,7 @@ from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
 from streams.logs.marker import SLOT_BYTES
 from streams.logs.segments import segment_numbers
+from streams.records import RECEIVED_AT
 from tests.streams.ingesting import go_on_after_a_copy_and_die
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
 
@@ -39,6 +40,25 @@ def test_a_log_goes_on_in_its_generation(tmp_path: Path) -> None:
     assert log.origin == origin
     assert append_rows(log, rows(3)) == 3
     assert [opening.why for opening in log.generations()] == ["the log is new"]
+    log.close()
+
+
+def test_received_times_begin_with_the_clock_in_a_new_generation(tmp_path: Path) -> None:
+    """Within one they never go back."""
+    clock = StillClock(NOW_MS)
+    log = open_log(tmp_path, clock=clock)
+    before = log.origin
+    append_rows(log, rows(1))
+    clock.at_ms = NOW_MS - 60_000
+    append_rows(log, rows(1))
+    log.open_generation("the clock went back")
+    append_rows(log, rows(1))
+    found = content(log, ["containers"])
+    assert {at[1:]: row[RECEIVED_AT] for at, row in found.items()} == {
+        (before, 0): NOW_MS,
+        (before, 1): NOW_MS,
+        (log.origin, 0): NOW_MS - 60_000,
+    }
     log.close()
 
 
