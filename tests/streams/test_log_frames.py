@@ -205,3 +205,38 @@ def test_files_of_another_version_are_refused_in_words(tmp_path: Path, index_los
     with pytest.raises(Misuse, match=r"the log's files are of version LFF1, and this Landfall reads and writes LFF2"):
         open_log(tmp_path, options=FileLogOptions())
     assert segment(tmp_path).read_bytes() == old
+
+
+def test_any_bit_of_a_header_costs_its_frame_and_no_other(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for start in range(0, 9, 3):
+        append_rows(log, rows(3, start=start))
+    log.close()
+    data = segment(tmp_path).read_bytes()
+    whole = list(find_frames(memoryview(data), 0))
+    hit = whole[-2]
+    assert isinstance(hit, FoundFrame)
+    for at in range(hit.at, hit.blocks_at):
+        for bit in range(8):
+            spoiled = bytearray(data)
+            spoiled[at] ^= 1 << bit
+            found = list(find_frames(memoryview(spoiled), 0))
+            assert found == [*whole[:-2], found[-2], whole[-1]]
+            assert isinstance(found[-2], Hole)
+            assert (found[-2].at, found[-2].end) == (hit.at, hit.end)
+
+
+def test_a_whole_block_in_the_place_of_another_is_damage(tmp_path: Path) -> None:
+    """A disk that wrote to the wrong place: the header knows what stands there by its checksum."""
+    log = open_log(tmp_path)
+    append_rows(log, rows(3))
+    append_rows(log, rows(3))
+    log.close()
+    data = bytearray(segment(tmp_path).read_bytes())
+    [*_, one, other] = find_frames(memoryview(bytes(data)), 0)
+    assert isinstance(one, FoundFrame)
+    assert isinstance(other, FoundFrame)
+    assert other.end - other.blocks_at == one.end - one.blocks_at
+    data[one.blocks_at : one.end] = data[other.blocks_at : other.end]
+    [(_, _, _, block)] = one.blocks(memoryview(data))
+    assert str(block) == "another block is in its place"
