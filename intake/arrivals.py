@@ -35,6 +35,8 @@ class Outcome(IntEnum):
     """In `exceptions`: its gateway may not publish to this topic."""
     UNKNOWN_CONTAINER = 9
     """In the log: of a container that is in no load list and no booking this node knows. The muster says which (`not_on_list`)."""
+    LET_GO = 10
+    """Not acknowledged, and its connection ended, so that it comes again: with `two_nodes`, damage took what no other disk had."""
 
 
 STORED = frozenset({Outcome.ACCEPTED, Outcome.FUTURE, Outcome.STALE, Outcome.UNKNOWN_CONTAINER})
@@ -70,4 +72,9 @@ class Sender(Protocol):
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """Called on the event loop once what `outcomes` say is durable: only now may a message be acknowledged. Must not raise."""
+        ...
+
+    def let_go(self) -> None:
+        """What it brought can not be kept here: it is to bring again all that it was not told of, here or elsewhere. May be called more
+        than once, on the event loop. Must not raise."""
         ...

@@ -266,3 +266,9 @@ class _Acknowledger:
         for message in messages:
             if message.packet_id and not self.over:
                 self._client.ack(int.from_bytes(message.packet_id, "big"), 1)
+
+    def let_go(self) -> None:
+        """The session goes on with a new connection, in which the broker brings again what was not acknowledged."""
+        if not self.over:
+            self.over = True
+            self._client.disconnect()

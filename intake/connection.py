@@ -255,6 +255,10 @@ class Connection(asyncio.Protocol):
         if self._in_flight < self._door.settings.receive_max:
             self.resume("too many in flight")
 
+    def let_go(self) -> None:
+        """What was not acknowledged is to come again, here or elsewhere."""
+        self.end(Reason.SERVER_BUSY, "this disk lost what it brought, and no other has it")
+
     def _take(self, packets: list[Publish | Control]) -> None:
         publishes: list[Publish] = []
         violation = self._reader.violation

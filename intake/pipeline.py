@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
@@ -46,18 +46,20 @@ class Sink(Protocol):
 class Elsewhere(Protocol):
     """Other disks, one of which has what is in the log before its senders hear of it."""
 
-    def appended(self) -> Callable[[], Awaitable[None]]:
-        """What is given returns once all that is in the log now need not be waited for."""
+    def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[bool]]:
+        """`answers`: to what was appended just now. What is given returns True once nothing that has been in the log until now need be
+        waited for; False when damage took some of it from the log, and no other disk has it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Unsettled:
-    """Durable here; the senders hear of it after `until_there`."""
+    """Durable here; the senders hear of it after `until_there`. `losses`: those that the windows of repeats knew of."""
 
     parcels: list[Parcel]
     outcomes: list[Outcome]
-    until_there: Callable[[], Awaitable[None]]
+    until_there: Callable[[], Awaitable[bool]]
+    losses: int
 
 
 class Pipeline:
@@ -71,7 +73,8 @@ class Pipeline:
     4 Readings and exceptions, of these as many of each account as are kept (`intake.refusals`), are appended in one commit; a full disk is
       waited for, and meanwhile nothing is acknowledged.
     5 Their identities enter the window. The senders hear the outcomes, with `elsewhere` once another disk has all up to here; the next
-      commits do not wait for that, as long as the queue is not `full`.
+      commits do not wait for that, as long as the queue is not `full`. Where damage takes from the log what no other disk has, all who
+      wait are let go, to bring it again, and the windows are rebuilt from the log: what it lost is no repeat.
     """
 
     def __init__(
@@ -91,11 +94,11 @@ class Pipeline:
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
         self._process, self._strangers = metrics.process, strangers
         self._routes = Routes((one.topic, find_decoder(one.decoder)) for one in settings.decoders)
-        self._log, known_max = log, settings.repeats_readings_max
-        self._by_others = {stream: TakenInElsewhere(log, companions, stream, known_max) for stream in STREAMS} if companions else {}
-        self._said = {stream: LastSaid(known_max) for stream in STREAMS}
-        nodes = (node, *companions)
-        self._windows = {stream: RepeatWindow.rebuilt(log, nodes, stream, known_max, self._said[stream], clock) for stream in STREAMS}
+        self._log, self._node, self._companions = log, node, tuple(companions)
+        self._said = {stream: LastSaid(settings.repeats_readings_max) for stream in STREAMS}
+        self._by_others, self._windows = self._known(self._said)
+        self._losses = self._losses_known = 0
+        self._news = asyncio.Event()
         self._waiting = Waiting(settings)
         self._refusals = Refusals(self._process, settings.exceptions_bytes_per_h)
         self._elsewhere = elsewhere
@@ -131,7 +134,7 @@ class Pipeline:
         async with asyncio.TaskGroup() as writing:
             if self._elsewhere is not None:
                 writing.create_task(self._settle_in_turn())
-            if self._by_others:
+            if self._companions:
                 writing.create_task(self._hear_of_others())
             writing.create_task(self._tell_what_was_counted())
             while True:
@@ -146,6 +149,7 @@ class Pipeline:
                     prepared = self._prepared(messages)
                 await self._durable.wait()
                 self._durable.clear()
+                await self._know_losses()
                 parts = [part for whole in prepared.parts if (part := self._fresh(whole, prepared.outcomes, messages)) is not None]
                 writing.create_task(self._commit(parcels, prepared, parts))
 
@@ -206,8 +210,7 @@ class Pipeline:
         if exceptions := [*self._exceptions(parcels, prepared), *self._refusals.news(self._clock.monotonic_s(), self._clock.now_ms())]:
             appends.append(Append(EXCEPTIONS, to_batch(exceptions)))
         commit_point("intake.decoded")
-        if appends:
-            await self._append(appends)
+        answers = await self._append(appends) if appends else []
         commit_point("intake.durable")
         for part in parts:
             self._windows[part.stream].remember(part.identities)
@@ -215,7 +218,7 @@ class Pipeline:
             self._settle(parcels, prepared.outcomes)
         else:
             self._count_unsettled(parcels, 1)
-            self._unsettled.put_nowait(_Unsettled(parcels, prepared.outcomes, self._elsewhere.appended()))
+            self._unsettled.put_nowait(_Unsettled(parcels, prepared.outcomes, self._elsewhere.appended(answers), self._losses_known))
         self._durable.set()
         self._moved.set()
         commit_point("intake.acknowledged")
@@ -237,16 +240,41 @@ class Pipeline:
                 await self._append([Append(EXCEPTIONS, to_batch(records))])
 
     async def _settle_in_turn(self) -> None:
-        """What waits for another disk: senders hear in the order in which it came."""
+        """What waits for another disk: senders hear in the order in which it came. After a loss nobody hears of what was taken for a repeat
+        before the windows knew of it."""
         while True:
             one = await self._unsettled.get()
-            await one.until_there()
+            if one.losses == self._losses and not await one.until_there():
+                self._losses += 1
             self._count_unsettled(one.parcels, -1)
-            self._settle(one.parcels, one.outcomes)
+            if one.losses == self._losses:
+                self._settle(one.parcels, one.outcomes)
+            else:
+                self._let_go(one.parcels)
+
+    async def _know_losses(self) -> None:
+        """The windows hold no more than the log when it returns. Called while no commit is on its way."""
+        while self._losses_known != (losses := self._losses):
+            try:
+                self._by_others, self._windows = await asyncio.to_thread(self._known)
+            except RetryLater:
+                await asyncio.sleep(self._settings.retry_ms / 1000)
+            else:
+                self._losses_known = losses
+                self._news.set()
+
+    def _known(self, said: Mapping[str, LastSaid] | None = None) -> tuple[dict[str, TakenInElsewhere], dict[str, RepeatWindow]]:
+        """What the log says is known; and who finds what others of this ship or port add to it from now on. `said` hears of it too."""
+        nodes, known_max = (self._node, *self._companions), self._settings.repeats_readings_max
+        by_others = {stream: TakenInElsewhere(self._log, self._companions, stream, known_max) for stream in STREAMS}
+        heard = said or {}
+        return by_others, {
+            stream: RepeatWindow.rebuilt(self._log, nodes, stream, known_max, heard.get(stream), self._clock) for stream in STREAMS
+        }
 
     async def _hear_of_others(self) -> None:
         """What others of this ship or port took in enters the window as soon as it is here."""
-        loop, grown = asyncio.get_running_loop(), asyncio.Event()
+        loop, grown = asyncio.get_running_loop(), self._news
 
         def changed(streams: frozenset[str]) -> None:
             if streams & self._by_others.keys():
@@ -272,12 +300,12 @@ class Pipeline:
         self._unsettled_bytes += sign * sum(sum(bytes_of(messages)) for _, messages, _ in parcels)
         self._tell_full()
 
-    async def _append(self, appends: list[Append]) -> None:
+    async def _append(self, appends: list[Append]) -> list[Appended]:
         while True:
             try:
-                await self._sink.append(appends)
+                answers = await self._sink.append(appends)
                 self._stuck_since_s = None
-                return
+                return answers
             except RetryLater:
                 self._metrics.count("intake_append_retries")
                 if self._stuck_since_s is None:
@@ -291,6 +319,14 @@ class Pipeline:
             sender.settled(messages, outcomes[at : at + len(messages)])
             at += len(messages)
             self._metrics.observe("intake_ms", (now_s - offered_s) * 1000)
+        self._count(outcomes)
+
+    def _let_go(self, parcels: list[Parcel]) -> None:
+        for sender, messages, _ in parcels:
+            sender.let_go()
+            self._count([Outcome.LET_GO] * len(messages))
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
         for outcome, count in Counter(outcomes).items():
             self._metrics.count(f"intake_{outcome.name.lower()}", count)
         self._metrics.count("intake_received", len(outcomes))

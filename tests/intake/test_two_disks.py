@@ -19,9 +19,10 @@ from edge.settings import ShipSettings
 from intake.arrivals import Outcome, Publish
 from intake.pipeline import Pipeline
 from intake.serving import Intake
-from intake.settings import IntakeSettings, PipelineSettings
+from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
 from streams.clock import WallClock
 from streams.committing import GroupCommitter
+from streams.log import Appended
 from streams.metrics import Metrics
 from streams.node.node import Node
 from streams.node.otherdisks import other_disks
@@ -33,10 +34,16 @@ from tests.streams.logkit import open_log
 
 @dataclass(slots=True)
 class Aboard:
-    """The node that sensors report to, and its port."""
+    """The node that sensors report to, its intake, and its port."""
 
     node: Node
+    intake: Intake
     port: int
+
+    def counts(self) -> dict[str, int]:
+        """The counted outcomes."""
+        counts: dict[str, int] = self.node.metrics.body(0, 0)["counts"]
+        return counts
 
     def told(self) -> list[str]:
         """What stands in `exceptions`, with what was done about it."""
@@ -49,10 +56,12 @@ class Aboard:
 
 
 @asynccontextmanager
-async def sensing(folder: Path, when_alone: str = "wait", alone_after_s: float = 60.0, name: str = "bridge") -> AsyncIterator[Aboard]:
+async def sensing(
+    folder: Path, when_alone: str = "wait", alone_after_s: float = 60.0, name: str = "bridge", broker: BrokerSettings | None = None
+) -> AsyncIterator[Aboard]:
     """A node that takes sensors in, and answers from two disks."""
     node = Node(settings(name, folder))
-    taken = IntakeSettings(endpoint=OPEN, ack="two_nodes")
+    taken = IntakeSettings(endpoint=OPEN, broker=broker, ack="two_nodes")
     others = other_disks(node, taken.ack, alone_after_s, when_alone)
     intake = Intake(taken, node.clock, node.metrics, others, node.settings.companions())
 
@@ -63,7 +72,7 @@ async def sensing(folder: Path, when_alone: str = "wait", alone_after_s: float =
     await node.start()
     await eventually(lambda: intake.port is not None)
     assert intake.port is not None
-    yield Aboard(node, intake.port)
+    yield Aboard(node, intake, intake.port)
     await node.stop()
 
 
@@ -216,11 +225,11 @@ class HeldBack:
     def __init__(self) -> None:
         self.let = asyncio.Event()
 
-    def appended(self) -> Callable[[], Awaitable[None]]:
+    def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[bool]]:
         return self._until_let
 
-    async def _until_let(self) -> None:
-        await self.let.wait()
+    async def _until_let(self) -> bool:
+        return await self.let.wait()
 
 
 class Hearing:
@@ -237,6 +246,9 @@ class Hearing:
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         self.heard += [message.payload for message in messages]
+
+    def let_go(self) -> None:
+        raise AssertionError("nothing is lost here")
 
 
 async def test_what_waits_for_the_other_disk_is_bounded_and_answered_in_order(tmp_path: Path) -> None:

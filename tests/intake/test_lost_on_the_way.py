@@ -1,0 +1,127 @@
+"""Goal: with `ack = two_nodes` no sensor hears that a reading is received which damage took from this disk before another had it. It is
+told in `exceptions`, the sensor is let go, and what it brings again is no repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from intake.arrivals import STORED
+from intake.settings import BrokerSettings
+from streams.node.node import Node
+from tests.intake.mosquitto import mosquitto
+from tests.intake.stand import TOPIC, Publisher, eventually, payload, stored
+from tests.intake.test_two_disks import Aboard, answered, holds, publish, sensing
+from tests.node.fleet import address
+from tests.node.test_companions import started
+
+COUNT = 5
+STEP_BYTES = 40
+"""A bit in so many is flipped: no head of a block is shorter."""
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Node]:
+    """The other node of the ship."""
+    node = await started("engine", tmp_path)
+    yield node
+    await node.stop()
+
+
+def newest(folder: Path) -> Path:
+    return max((folder / "bridge" / "log" / "segments").iterdir())
+
+
+def spoil(bridge: Aboard, folder: Path, since: int) -> None:
+    """What was written behind so many bytes of the newest file is not what it was; whoever reads it sets it aside."""
+    with newest(folder).open("r+b") as file:
+        file.seek(since)
+        written = bytearray(file.read())
+        for at in range(0, len(written), STEP_BYTES):
+            written[at] ^= 1
+        file.seek(since)
+        file.write(written)
+    assert not stored(bridge.node.log, "containers")
+
+
+def held(node: Node) -> int:
+    """How many readings it has, holes or not."""
+    return sum(one.held.count() for one in node.log.ledger("containers").values())
+
+
+def taken(bridge: Aboard) -> int:
+    """How many messages were told to be in the log."""
+    return sum(bridge.counts().get(f"intake_{outcome.name.lower()}", 0) for outcome in STORED)
+
+
+async def is_brought_again(bridge: Aboard, engine: Node) -> None:
+    """It is here, and is told as received once it is at the other too."""
+    await eventually(lambda: held(bridge.node) == COUNT)
+    await eventually(lambda: "not acknowledged: sensors are let go, to bring it again" in bridge.told())
+    assert not taken(bridge)
+    bridge.node.link([address("bridge", "engine", engine.url)])
+    await eventually(lambda: taken(bridge) == COUNT)
+    assert held(engine) == COUNT
+    assert bridge.counts()["intake_let_go"] == COUNT
+    assert "intake_repeated" not in bridge.counts()
+
+
+async def test_what_damage_takes_before_the_other_has_it_comes_again(tmp_path: Path, engine: Node) -> None:
+    async with sensing(tmp_path) as bridge:
+        since = newest(tmp_path).stat().st_size
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, COUNT)
+            await eventually(holds(bridge.node, COUNT))
+            spoil(bridge, tmp_path, since)
+            await eventually(lambda: bool(gateway.disconnects))
+            assert not gateway.acknowledged
+            await is_brought_again(bridge, engine)
+            await eventually(answered(gateway, COUNT))
+
+
+async def test_what_the_log_lost_after_a_restart_is_no_repeat(tmp_path: Path, engine: Node) -> None:
+    """It was in the window of repeats, which was rebuilt before."""
+    async with sensing(tmp_path) as bridge:
+        since = newest(tmp_path).stat().st_size
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, COUNT)
+            await eventually(holds(bridge.node, COUNT))
+    async with sensing(tmp_path) as bridge:
+        spoil(bridge, tmp_path, since)
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, COUNT)
+            await is_brought_again(bridge, engine)
+            await eventually(answered(gateway, COUNT))
+
+
+async def test_a_broker_brings_it_again_too(tmp_path: Path, engine: Node) -> None:
+    with mosquitto(tmp_path) as there:
+        broker = BrokerSettings(port=there.port, client_id="bridge", reconnect_ms_min=50, reconnect_ms_max=100)
+        async with sensing(tmp_path, broker=broker) as bridge:
+            await eventually(lambda: bridge.intake.broker_connected is True)
+            since = newest(tmp_path).stat().st_size
+            with Publisher(there.port, client_id="sensor") as sensor:
+                for n in range(COUNT):
+                    sensor.publish(TOPIC, payload(n))
+                await asyncio.to_thread(sensor.wait, lambda one: len(one.acknowledged) == COUNT)
+            await eventually(holds(bridge.node, COUNT))
+            spoil(bridge, tmp_path, since)
+            await is_brought_again(bridge, engine)
+            assert bridge.counts()["broker_connections_lost"] == 1
+
+
+async def test_alone_nobody_hears_of_what_is_on_no_disk(tmp_path: Path) -> None:
+    """Where one disk is to be enough, none is not."""
+    async with sensing(tmp_path, "degrade", alone_after_s=3_600) as bridge:
+        since = newest(tmp_path).stat().st_size
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, COUNT)
+            await eventually(holds(bridge.node, COUNT))
+            spoil(bridge, tmp_path, since)
+            await eventually(lambda: bool(gateway.disconnects))
+            assert not gateway.acknowledged
+            await eventually(lambda: held(bridge.node) == COUNT)
