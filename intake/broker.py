@@ -2,8 +2,9 @@
 
 MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement: the broker hears PUBACK once the reading is durable, so a kill of this node
 loses nothing and brings repeats, which are dropped by content. What the broker itself acknowledges to a sensor and then loses (Mosquitto
-stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`, `max_inflight_messages 0` and
-`autosave_interval 1`. A filter taken out of the settings stays subscribed in the broker's session until it is removed there.
+stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`, `max_inflight_messages 0`,
+`autosave_interval 1` and a `message_size_limit`: this node holds a message whole before it can refuse it. A filter taken out of the
+settings stays subscribed in the broker's session until it is removed there.
 """
 
 from __future__ import annotations
@@ -142,11 +143,16 @@ class BrokerIntake:
                 self._loop.add_reader(sock, self._read)
 
     def _read(self) -> None:
-        for _ in range(READS_AT_ONCE_MAX):
-            received = len(self._received)
-            self._client.loop_read()
-            if len(self._received) == received:
-                break
+        try:
+            for _ in range(READS_AT_ONCE_MAX):
+                received = len(self._received)
+                self._client.loop_read()
+                if len(self._received) == received:
+                    break
+        finally:
+            self._offer()
+
+    def _offer(self) -> None:
         if self._received and self._acknowledger is not None:
             received_now, self._received = self._received, []
             self._pipeline.offer(self._acknowledger, received_now)
@@ -199,15 +205,17 @@ class BrokerIntake:
 
     def _on_message(self, client: mqtt.Client, _: Any, message: mqtt.MQTTMessage) -> None:
         payload = bytes(message.payload)
-        if message.topic.startswith(PRESENCE):
-            self._hear_of(message.topic.removeprefix(PRESENCE), payload)
-            client.ack(message.mid, message.qos)
-            return
+        publish = Publish(b"", payload, message.mid.to_bytes(2, "big") if message.qos else b"", again=message.dup)
         try:
-            topic = message.topic.encode()
+            topic = message.topic
         except UnicodeDecodeError:
-            topic = b""  # no broker lets it pass; it is none of our topics
-        publish = Publish(topic, payload, message.mid.to_bytes(2, "big") if message.qos else b"", again=message.dup)
+            publish.refused, publish.reason = Outcome.MALFORMED, "its MQTT topic is no UTF-8"
+        else:
+            if topic.startswith(PRESENCE):
+                self._hear_of(topic.removeprefix(PRESENCE), payload)
+                client.ack(message.mid, message.qos)
+                return
+            publish.topic = topic.encode()
         if len(payload) > self._settings.payload_bytes_max:
             publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {self._settings.payload_bytes_max} bytes"
             publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()
@@ -240,7 +248,7 @@ class BrokerIntake:
     def _on_socket_close(self, _: mqtt.Client, __: Any, sock: Any) -> None:
         self._loop.remove_reader(sock)
         self._loop.remove_writer(sock)
-        self._received.clear()
+        self._offer()
         if self._acknowledger is not None:
             self._acknowledger.over = True
             self._acknowledger = None

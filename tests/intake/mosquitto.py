@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 STARTED_WITHIN_S = 10.0
+MESSAGE_BYTES_MAX = 1 << 20
+"""As in `deploy/mosquitto/mosquitto.conf`."""
 
 
 class Mosquitto:
@@ -23,7 +25,8 @@ class Mosquitto:
         self._config = folder / "mosquitto.conf"
         self._config.write_text(
             f"listener {self.port} 127.0.0.1\nallow_anonymous {str(anonymous).lower()}\nmax_queued_messages 0\nmax_inflight_messages 0\n"
-            f"set_tcp_nodelay true\npersistence true\npersistence_location {folder}/\nautosave_interval 1\nuser root\n{more}"
+            f"set_tcp_nodelay true\nmessage_size_limit {MESSAGE_BYTES_MAX}\n"
+            f"persistence true\npersistence_location {folder}/\nautosave_interval 1\nuser root\n{more}"
         )
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from intake.packets import Kind, packet
+from intake.routes import SUBSCRIPTIONS
 from intake.serving import Intake
 from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
 from streams.clock import WallClock
@@ -14,10 +17,11 @@ from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
-from tests.intake.mosquitto import mosquitto
+from tests.intake.mosquitto import MESSAGE_BYTES_MAX, mosquitto
 from tests.intake.stand import DEADLINE_S, TOPIC, Publisher, eventually, payload, stored
 
 READINGS = 500
+OURS = Path(__file__).resolve().parents[2] / "deploy" / "mosquitto" / "mosquitto.conf"
 
 
 @asynccontextmanager
@@ -75,17 +79,19 @@ async def test_a_small_queue_slows_the_broker_and_loses_nothing(tmp_path: Path) 
             await eventually(lambda: metrics.body(0, 0)["counts"]["intake_stale"] == READINGS)
 
 
-async def test_bad_and_huge_messages_land_in_exceptions(tmp_path: Path) -> None:
+async def test_bad_and_large_messages_land_in_exceptions_and_huge_ones_do_not_come(tmp_path: Path) -> None:
+    """The node holds a message whole before it can refuse it: how long one may be is the broker's to say."""
+    assert f"message_size_limit {MESSAGE_BYTES_MAX}" in OURS.read_text().splitlines()
     with mosquitto(tmp_path) as broker:
         async with subscribed(tmp_path, broker.port) as (log, _):
             with Publisher(broker.port, client_id="sensor") as publisher:
-                for sent in (payload(0), b"{", b"x" * 10_000_000, payload(1)):
+                for sent in (payload(0), b"{", b"x" * MESSAGE_BYTES_MAX, b"x" * (MESSAGE_BYTES_MAX + 1), payload(1)):
                     publisher.publish(TOPIC, sent)
-                await asyncio.to_thread(publisher.wait, lambda one: len(one.acknowledged) == 4)
+                await asyncio.to_thread(publisher.wait, lambda one: len(one.acknowledged) == 5)
             await eventually(lambda: len(stored(log, "containers")) == 2)
             await eventually(lambda: len(stored(log, "exceptions")) == 2)
             bodies = [row.record.body or {} for row in stored(log, "exceptions")]
-            assert {(body["outcome"], body["payload_bytes"]) for body in bodies} == {("malformed", 1), ("oversized", 10_000_000)}
+            assert {(body["outcome"], body["payload_bytes"]) for body in bodies} == {("malformed", 1), ("oversized", MESSAGE_BYTES_MAX)}
 
 
 async def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
@@ -103,3 +109,62 @@ async def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
         await asyncio.wait([running])
         await committer.close()
         log.close()
+
+
+class PassesAnything:
+    """A broker that subscribes whoever comes, looks at no topic, and brings `packets` to each connection."""
+
+    def __init__(self, packets: bytes) -> None:
+        self._packets = packets
+        self.acknowledged: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async for kind, body in self._said(reader):
+            if kind == Kind.CONNECT:
+                writer.write(packet(Kind.CONNACK << 4, b"\0\0"))
+            elif kind == Kind.SUBSCRIBE:
+                writer.write(packet(Kind.SUBACK << 4, body[:2] + bytes([1] * len(SUBSCRIPTIONS))) + self._packets)
+            elif kind == Kind.PUBACK:
+                self.acknowledged.append(body)
+        writer.close()
+
+    async def _said(self, reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
+        while head := await reader.read(2):
+            yield head[0] >> 4, await reader.readexactly(await self._length(reader, head[1]))
+
+    async def _length(self, reader: asyncio.StreamReader, first: int) -> int:
+        return first if first < 128 else (first & 127) + 128 * (await reader.readexactly(1))[0]
+
+
+def brought(topic: bytes, packet_id: bytes, payload: bytes) -> bytes:
+    """A PUBLISH of QoS 1."""
+    return packet(Kind.PUBLISH << 4 | 2, len(topic).to_bytes(2, "big") + topic + packet_id + payload)
+
+
+@asynccontextmanager
+async def passing(packets: bytes) -> AsyncIterator[tuple[PassesAnything, int]]:
+    """Such a broker, and its port."""
+    broker = PassesAnything(packets)
+    async with await asyncio.start_server(broker.serve, "127.0.0.1", 0) as server:
+        yield broker, server.sockets[0].getsockname()[1]
+
+
+async def test_a_topic_that_is_no_utf_8_is_malformed_and_what_comes_with_it_is_taken(tmp_path: Path) -> None:
+    """Mosquitto lets none pass; others do."""
+    packets = [(TOPIC.encode(), b"\0\5", payload(0)), (b"landfall/\xff\xfe", b"\0\6", payload(1)), (TOPIC.encode(), b"\0\7", payload(2))]
+    async with passing(b"".join(brought(*one) for one in packets)) as (broker, port), subscribed(tmp_path, port) as (log, metrics):
+        await eventually(lambda: broker.acknowledged == [b"\0\5", b"\0\6", b"\0\7"])
+        assert len(stored(log, "containers")) == 2
+        [refused] = [row.record.body or {} for row in stored(log, "exceptions")]
+        assert (refused["outcome"], refused["reason"]) == ("malformed", "its MQTT topic is no UTF-8")
+        assert base64.b64decode(refused["payload_base64"]) == payload(1)
+        counts = metrics.body(0, 0)["counts"]
+        assert (counts["intake_received"], counts["intake_malformed"]) == (3, 1)
+        assert "broker_connections_lost" not in counts
+
+
+async def test_what_came_before_a_packet_that_can_not_be_read_is_taken(tmp_path: Path) -> None:
+    """The connection ends with it, in the same turn that has brought what came before."""
+    cut = packet(Kind.PUBLISH << 4 | 2, b"\0")
+    async with passing(brought(TOPIC.encode(), b"\0\5", payload(0)) + cut) as (_, port), subscribed(tmp_path, port) as (log, _):
+        await eventually(lambda: len(stored(log, "containers")) == 1)
