@@ -68,5 +68,6 @@ class Console:
         return {stream: sum(one.held.count() for one in log.ledger(stream).values()) for stream in log.streams()}
 
     def _intake_counts(self) -> dict[str, int]:
-        counts: dict[str, int] = self._node.metrics.body(0, 0)["counts"]
-        return {name.removeprefix("intake_"): count for name, count in counts.items() if name.startswith("intake_")}
+        body = self._node.metrics.body(0, 0)
+        told = {**body["counts"], **body["gauges"]}
+        return {name.removeprefix("intake_"): int(count) for name, count in told.items() if name.startswith("intake_")}

@@ -13,7 +13,8 @@ KEPT_BYTES_MAX = 4_096
 
 
 class Outcome(IntEnum):
-    """What became of one message, counted as `intake_<name>`. The counts of all outcomes add up to `intake_received`, what came in."""
+    """What became of one message, counted as `intake_<name>`. The counts of all outcomes and the gauge `intake_waiting`, what has none yet,
+    add up to `intake_received`, what came in."""
 
     ACCEPTED = 0
     """In the log."""

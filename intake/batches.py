@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cargo.identity import identities
 from cargo.readings import Readings, read_payloads
-from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
+from intake.arrivals import KEPT_BYTES_MAX, STORED, Outcome, Publish
 from intake.decoding import Decoder, decoded
 from intake.routes import Route, Routes
 from streams.clock import EARLY_MS_MAX
@@ -183,7 +183,8 @@ def _with_flag(body: str | None, flag: str) -> str:
 def _flags(
     valid: Sequence[bool], readings: Readings, numbers: Sequence[int], outcomes: list[Outcome], believed: range
 ) -> dict[int, list[str]]:
-    """By row, what is to be known about it besides what it says; marks future and stale ones in `outcomes`."""
+    """By row, what is to be known about it besides what it says; marks future and stale ones in `outcomes`, but where a message was refused
+    for something else that it brought."""
     flags: dict[int, list[str]] = {}
     if not all(valid):
         _flag(flags, (row for row, one in enumerate(valid) if not one), "check_digit")
@@ -193,11 +194,16 @@ def _flags(
             _flag(flags, (row,), "no_time")
         elif at_ms >= believed.stop:
             _flag(flags, (row,), "future")
-            outcomes[numbers[row]] = Outcome.FUTURE
+            _mark(outcomes, numbers[row], Outcome.FUTURE)
         elif at_ms < believed.start:
             _flag(flags, (row,), "stale")
-            outcomes[numbers[row]] = Outcome.STALE
+            _mark(outcomes, numbers[row], Outcome.STALE)
     return flags
+
+
+def _mark(outcomes: list[Outcome], number: int, outcome: Outcome) -> None:
+    if outcomes[number] in STORED:
+        outcomes[number] = outcome
 
 
 def _flag(flags: dict[int, list[str]], rows: Iterable[int], flag: str) -> None:

@@ -14,7 +14,7 @@ import orjson
 
 from cargo.identifiers import compact_container
 from cargo.readings import DEVICE_CHARS_MAX
-from intake.decoding import Decoded, reading_of
+from intake.decoding import UNREADABLE, Decoded, reading_of
 
 Fields = dict[str, Any]
 _FLAGS = {
@@ -41,7 +41,7 @@ def decode_dcsa(payload: bytes) -> Decoded:
     for number, event in enumerate(events, 1):
         try:
             messages.append(_reading(event))
-        except ValueError as problem:
+        except UNREADABLE as problem:
             problems.append(f"event {number}: {problem}")
     more = f"; and {len(problems) - PROBLEMS_MAX} more" if len(problems) > PROBLEMS_MAX else ""
     return Decoded(messages, "; ".join(problems[:PROBLEMS_MAX]) + more)
@@ -104,7 +104,9 @@ def _reefer(details: Fields) -> Fields:
         "ambient_c": details.get("ambientMeasuredTemperature"),
     }
     for probe in details.get("temperatureProbeMeasurements") or ():
-        number = probe.get("USDAProbeNumber") or _PROBES.get(probe.get("COAProbeUDMKey"))
+        if not isinstance(probe, dict):
+            raise ValueError("a probe's measurement is no JSON object")
+        number = probe.get("USDAProbeNumber") or _PROBES.get(str(probe.get("COAProbeUDMKey")))
         if number in (1, 2, 3):
             temperatures[f"probe{number}_c"] = probe.get("measuredTemperatureValue")
     unit = details.get("temperatureUnit")

@@ -103,7 +103,7 @@ class Pipeline:
         self._refusals = Refusals(self._process, settings.exceptions_bytes_per_h)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
-        self._unsettled_messages = self._unsettled_bytes = 0
+        self._in_work_messages = self._unsettled_messages = self._unsettled_bytes = 0
         self._arrived = asyncio.Event()
         self._durable = asyncio.Event()
         self._durable.set()
@@ -124,7 +124,9 @@ class Pipeline:
 
     def offer(self, sender: Sender, messages: list[Publish]) -> None:
         """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""
+        self._metrics.count("intake_received", len(messages))
         self._waiting.put(sender, messages, self._clock.monotonic_s())
+        self._tell_waiting()
         self._arrived.set()
         self._moved.set()
         self._tell_full()
@@ -161,6 +163,7 @@ class Pipeline:
 
     def _take(self) -> list[Parcel]:
         parcels = self._waiting.take()
+        self._in_work_messages += sum(len(messages) for _, messages, _ in parcels)
         if not self._waiting.messages:
             self._arrived.clear()
         self._tell_full()
@@ -214,6 +217,7 @@ class Pipeline:
         commit_point("intake.durable")
         for part in parts:
             self._windows[part.stream].remember(part.identities)
+        self._in_work_messages -= len(prepared.outcomes)
         if self._elsewhere is None:
             self._settle(parcels, prepared.outcomes)
         else:
@@ -329,4 +333,7 @@ class Pipeline:
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         for outcome, count in Counter(outcomes).items():
             self._metrics.count(f"intake_{outcome.name.lower()}", count)
-        self._metrics.count("intake_received", len(outcomes))
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        self._metrics.gauge("intake_waiting", self._waiting.messages + self._in_work_messages + self._unsettled_messages)

@@ -13,6 +13,7 @@ import random
 import shutil
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from intake.arrivals import Outcome
 from tests.cargo.sea import SHIP
 from tests.edge.aboard import TOKEN, Message
 from tests.node.process import NodeProcess, free_port, wait
@@ -32,6 +34,9 @@ pytestmark = pytest.mark.timeout(600)
 TOPIC = "landfall/containers/MSKU1234565/reading"
 AT_MS = 1_777_593_600_000
 PATIENCE_S = 60.0
+TOLD = {"received", "waiting", *(outcome.name.lower() for outcome in Outcome)}
+PAHO_IN_FLIGHT = 20
+"""So much paho sends before it hears of the first."""
 ONE_KILL = 60
 """Readings that are acknowledged, at least, between two kills."""
 
@@ -54,6 +59,16 @@ class ShipNode(NodeProcess):
         """All that it has is gone."""
         shutil.rmtree(self.folder)
         self.is_filled = False
+
+    def intake(self) -> dict[str, int]:
+        """What `GET /ship` says of messages that came in; nothing while it does not answer."""
+        request = urllib.request.Request(f"{self.url}/ship", headers={"Authorization": f"Bearer {self.token}"})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                told = json.load(answer)["intake"]
+        except OSError:
+            return {}
+        return {name: count for name, count in told.items() if name in TOLD}
 
     def held(self) -> list[int]:
         """The numbers of the readings it has, by whoever took them in."""
@@ -197,6 +212,28 @@ def through(folder: Path, seed: int, kills: int) -> None:
 
 def test_killed_and_robbed_of_a_disk_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     through(tmp_path, seed=2, kills=3)
+
+
+def all_waits(node: ShipNode) -> bool:
+    """Whether what came in is counted, and has no outcome."""
+    told = node.intake()
+    return told.keys() == {"received", "waiting"} and told["received"] == told["waiting"] >= PAHO_IN_FLIGHT
+
+
+def test_the_counts_add_up_while_all_waits_and_begin_anew_with_the_process(tmp_path: Path) -> None:
+    """What waited when it was killed comes in again; it is in the log, and has no outcome yet either time."""
+    bridge = ShipNode(tmp_path, "bridge", free_port(), "engine", free_port())
+    bridge.start()
+    try:
+        with Sensors([bridge.mqtt_port]):
+            for _ in range(2):
+                wait(lambda: all_waits(bridge), bridge.tail)
+                wait(lambda: len(bridge.held()) >= PAHO_IN_FLIGHT, bridge.tail)
+                bridge.kill()
+                bridge.start()
+                bridge.wait_ready()
+    finally:
+        bridge.kill()
 
 
 @pytest.mark.torture

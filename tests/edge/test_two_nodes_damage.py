@@ -15,14 +15,12 @@ import pytest
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.logs.files import FileLog
-from tests.edge.test_two_nodes import AT_MS, PATIENCE_S, Sensors, ShipNode, pair
+from tests.edge.test_two_nodes import AT_MS, PAHO_IN_FLIGHT, PATIENCE_S, Sensors, ShipNode, pair
 from tests.node.process import wait
 
 pytestmark = pytest.mark.timeout(300)
 BEFORE, SINCE = 150, 50
 """Readings that are acknowledged, at least, before and after the damage."""
-IN_FLIGHT = 20
-"""So much paho sends before it hears of the first."""
 SPOILED_BYTES, SPOILED_TIMES = 60, 20
 STEP_BYTES = 40
 """So far apart bits are flipped: no block is shorter."""
@@ -94,7 +92,7 @@ def test_spoiled_while_the_other_stands_still(tmp_path: Path) -> None:
         wait(lambda: not bridge.read.health()["peers"], bridge.tail)
         since = newest(bridge).stat().st_size
         with Sensors([node.mqtt_port for node in nodes]) as sensors:
-            wait(lambda: len(set(bridge.held())) == IN_FLIGHT, bridge.tail)
+            wait(lambda: len(set(bridge.held())) == PAHO_IN_FLIGHT, bridge.tail)
             with newest(bridge).open("r+b") as spoiled:
                 for at in range(since + STEP_BYTES, spoiled.seek(0, os.SEEK_END), STEP_BYTES):
                     spoiled.seek(at)

@@ -57,6 +57,11 @@ class Stand:
         counts: dict[str, int] = self.metrics.body(0, 0)["counts"]
         return counts
 
+    def waiting(self) -> float:
+        """Messages that have no outcome yet."""
+        gauges: dict[str, float] = self.metrics.body(0, 0)["gauges"]
+        return gauges.get("intake_waiting", 0.0)
+
 
 def stored(log: Log, stream: str) -> list[StoredRecord]:
     """Every row of `stream`, in order."""

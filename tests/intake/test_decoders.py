@@ -6,15 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cargo.readings import read_payloads
+from intake.arrivals import Outcome, Publish
+from intake.batches import prepare
 from intake.decoderdcsa import decode_dcsa
 from intake.decoders import find_decoder
 from intake.decoding import Decoded, decoded, reading_of
+from intake.routes import Routes
 from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import StillClock
 from tests.intake.stand import AT, BOX, TOPIC, Publisher, eventually, payload, stand
@@ -207,3 +211,28 @@ def test_a_decoder_that_is_not_there_is_told_when_the_settings_are_read() -> Non
     with pytest.raises(ValidationError, match="filter"):
         settings(("x/#/y", "dcsa-tnt-3"))
     assert find_decoder("dcsa-tnt-3") is decode_dcsa
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"reeferDetails": {"temperatureProbeMeasurements": [1]}},
+        {"reeferDetails": {"temperatureProbeMeasurements": 1}},
+        {"reeferDetails": {"powerStatus": [1]}},
+        {"eventClassification": {"eventType": "IOT", "iotEventType": [1]}},
+    ],
+)
+def test_an_odd_event_is_refused_alone(odd: dict[str, Any]) -> None:
+    made = decode_dcsa(orjson.dumps([DOOR, DOOR, REEFER | odd, DOOR]))
+    assert len(made.messages) == 3
+    assert made.problem.startswith("event 3: ")
+
+
+@pytest.mark.parametrize("at", ["2200-01-01T00:00:00Z", "2001-01-01T00:00:00Z"])
+def test_of_what_is_refused_in_part_the_refusal_is_told(at: str) -> None:
+    """In the counts as in `exceptions`, whatever the clocks of the rest say."""
+    sent = Publish(b"dcsa/x", orjson.dumps([DOOR | {"eventDateTime": at}, {"no": "event"}]))
+    prepared = prepare([sent], Routes([("dcsa/#", decode_dcsa)]), "ship", AT)
+    assert prepared.outcomes == [Outcome.MALFORMED]
+    assert [record.body["outcome"] for record in prepared.exceptions if record.body] == ["malformed"]
+    assert [part.records.num_rows for part in prepared.parts] == [1]

@@ -152,7 +152,8 @@ async def test_topics_count_for_what_may_wait(tmp_path: Path) -> None:
     async with stand(tmp_path, pipeline_settings=PipelineSettings(pending_bytes_max=1 << 20)) as one:
         one.pipeline.offer(Connection(one.endpoint), [Publish(b"landfall/" + b"x" * 60_000, b"") for _ in range(20)])
         assert one.pipeline.full
-        await eventually(lambda: one.counts().get("intake_received", 0) == 20)
+        assert one.counts()["intake_received"] == one.waiting() == 20
+        await eventually(lambda: not one.waiting())
         assert not one.pipeline.full
 
 

@@ -31,6 +31,8 @@ from tests.node.fleet import address
 from tests.node.test_companions import has, settings, started
 from tests.streams.logkit import open_log
 
+OUTCOMES = {f"intake_{outcome.name.lower()}" for outcome in Outcome}
+
 
 @dataclass(slots=True)
 class Aboard:
@@ -48,6 +50,11 @@ class Aboard:
     def told(self) -> list[str]:
         """What stands in `exceptions`, with what was done about it."""
         return [row.record.body["outcome"] for row in stored(self.node.log, "exceptions") if row.record.body]
+
+    def waiting(self) -> float:
+        """Messages that have no outcome yet."""
+        gauges: dict[str, float] = self.node.metrics.body(0, 0)["gauges"]
+        return gauges.get("intake_waiting", 0.0)
 
     def on_one_disk(self) -> float:
         """The gauge."""
@@ -113,6 +120,21 @@ async def test_a_sensor_hears_once_the_other_has_its_reading(tmp_path: Path, eng
         assert bridge.told() == []
 
 
+async def test_what_waits_for_the_other_has_come_in(tmp_path: Path, engine: Node) -> None:
+    """It has no outcome yet, nor is it nothing."""
+    async with sensing(tmp_path) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, 5)
+            gateway.publish(TOPIC, b"no JSON")
+            await eventually(lambda: has(bridge.node, "exceptions") == 1 and has(bridge.node, "containers") == 5)
+            assert not OUTCOMES & bridge.counts().keys()
+            assert bridge.counts()["intake_received"] == bridge.waiting() == 6
+            bridge.node.link([address("bridge", "engine", engine.url)])
+            await eventually(answered(gateway, 6))
+            counts = {name: count for name, count in bridge.counts().items() if name in OUTCOMES}
+            assert (bridge.waiting(), sum(counts.values()), counts["intake_malformed"]) == (0, 6, 1)
+
+
 async def test_what_is_refused_is_answered_from_two_disks_too(tmp_path: Path, engine: Node) -> None:
     async with sensing(tmp_path) as bridge:
         with Publisher(bridge.port) as gateway:
@@ -133,7 +155,7 @@ async def test_brought_again_after_a_restart_it_waits_for_the_other_all_the_same
     async with sensing(tmp_path) as bridge:
         with Publisher(bridge.port) as gateway:
             publish(gateway, 0, 5)
-            await eventually(lambda: bridge.node.metrics.body(0, 0)["counts"].get("intake_received", 0) == 0 and bool(gateway.connects))
+            await eventually(lambda: bridge.waiting() == 5)
             await eventually(lambda: bridge.on_one_disk() == 5)
             assert not gateway.acknowledged
             bridge.node.link([address("bridge", "engine", engine.url)])

@@ -140,7 +140,7 @@ async def test_a_story_with_everything(tmp_path: Path) -> None:
             ended = await remote.until(lambda told: told["state"] == "ended")
             assert ended["chapter"] == "C"
             whole = published(settings.data / "truth")
-            await eventually(lambda: node.counts()["intake_received"] == whole.num_rows)
+            await eventually(lambda: node.counts()["intake_received"] == whole.num_rows and not node.waiting())
         assert logged(node) == truth(settings.data / "truth")
         papers = paperwork(build_world(settings.seed, settings.boxes, BEGINS_AT_MS), CADENCES["short"].report_ms)
         assert [(entry["type"], entry["id"]) for entry in headquarters.entries] == [(paper.type, paper.id) for paper in papers]
