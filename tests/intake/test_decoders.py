@@ -232,7 +232,7 @@ def test_an_odd_event_is_refused_alone(odd: dict[str, Any]) -> None:
 def test_of_what_is_refused_in_part_the_refusal_is_told(at: str) -> None:
     """In the counts as in `exceptions`, whatever the clocks of the rest say."""
     sent = Publish(b"dcsa/x", orjson.dumps([DOOR | {"eventDateTime": at}, {"no": "event"}]))
-    prepared = prepare([sent], Routes([("dcsa/#", decode_dcsa)]), "ship", AT)
+    prepared = prepare([sent], Routes([("dcsa/#", decode_dcsa)]), AT)
     assert prepared.outcomes == [Outcome.MALFORMED]
-    assert [record.body["outcome"] for record in prepared.exceptions if record.body] == ["malformed"]
+    assert [one.outcome for one in prepared.refused] == [Outcome.MALFORMED]
     assert [part.records.num_rows for part in prepared.parts] == [1]
