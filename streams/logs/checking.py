@@ -106,13 +106,18 @@ def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int]
     whole_to = end if number == last else pointed_end if number < 0 else None
     with mapped(log, number) as data:
         for found in find_frames(data, 0):
-            if found.end == len(data) and (number > last if whole_to is None else found.at >= whole_to):
-                tally.frames += isinstance(found, FoundFrame)
-            elif isinstance(found, Hole):
-                yield Finding(f"{name} bytes {found.at} to {found.end - 1}", found.why)
-            else:
-                tally.frames += 1
-                yield from _check_frame(name, found, data, codec, tally)
+            growing = found.end == len(data) and (number > last if whole_to is None else found.at >= whole_to)
+            for finding in _check_found(name, found, data, codec, tally):
+                if not growing:
+                    yield finding
+
+
+def _check_found(name: str, found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Finding]:
+    if isinstance(found, Hole):
+        yield Finding(f"{name} bytes {found.at} to {found.end - 1}", found.why)
+    else:
+        tally.frames += 1
+        yield from _check_frame(name, found, data, codec, tally)
 
 
 def _check_frame(name: str, frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Finding]:
