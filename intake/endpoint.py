@@ -52,6 +52,7 @@ class Endpoint:
         self._clients: dict[Key, Connection] = {}
         self._client_of: dict[Connection, Key] = {}
         self._sessions = Sessions(sessions_file, WallClock().now_ms)
+        self._sessions_refused = False
         self._wills = Wills()
         self._places = settings.connections_max
         self._doorway: Doorway | None = None
@@ -231,4 +232,8 @@ class Endpoint:
                 await asyncio.to_thread(self._sessions.write)
             except OSError as problem:
                 self._metrics.count("mqtt_sessions_not_written")
-                _log.warning("sessions of MQTT clients can not be written, and are tried again: %s", problem)
+                if not self._sessions_refused:
+                    _log.warning("sessions of MQTT clients can not be written, and are tried again: %s", problem)
+                self._sessions_refused = True
+            else:
+                self._sessions_refused = False

@@ -297,6 +297,7 @@ class Watching:
             for stream in (*self._told_by, *self._decided_in, *STREAMS)
         }
         reached = {stream: consumer.position() for stream, consumer in self._consumers.items()}
+        self._state, self._committed = self._new_state(), Position()
         at = self._restore_snapshot(reached) or {stream: _floor(log, stream) for stream in reached}
         steps = 0
         for cut in _cuts(log, reached, self._committed):
@@ -310,9 +311,6 @@ class Watching:
     def _restore_snapshot(self, reached: Positions) -> Positions | None:
         try:
             data = memoryview(self._file.read_bytes())
-        except FileNotFoundError:
-            return None
-        try:
             if xxhash.xxh3_64_digest(data[DIGEST_BYTES:]) != data[:DIGEST_BYTES]:
                 raise Unreadable("its checksum does not match its bytes")
             begins = DIGEST_BYTES + LENGTH_BYTES
@@ -323,7 +321,9 @@ class Watching:
                 raise Unreadable("it is ahead of this log, or of another watch")
             self._state = WatchState.from_bytes(data[ends:], self._settings)
             self._committed = Position.from_json(snapshot.committed)
-        except (Unreadable, msgspec.MsgspecError, ValueError) as problem:
+        except FileNotFoundError:
+            return None
+        except (Unreadable, msgspec.MsgspecError, ValueError, OSError) as problem:
             self._report("the watch's snapshot can not be used", "memory built again from the log", problem=str(problem))
             self._state = self._new_state()
             return None

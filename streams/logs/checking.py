@@ -14,7 +14,7 @@ from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexbytes import sum_problem, wal_problem
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
-from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
+from streams.logs.segments import Unreadable, file_path, mapped, merged_numbers, segment_numbers
 from streams.ranges import RangeSet
 from streams.words import Origin
 
@@ -59,7 +59,7 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
             for (told,) in index.rows("PRAGMA quick_check"):
                 if told != "ok":
                     yield Finding("the index", str(told))
-    except (IndexDamaged, *UNREADABLE) as problem:
+    except (IndexDamaged, Unreadable, *UNREADABLE) as problem:
         if not damaged:
             yield Finding("the index", str(problem))
     files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from streams.cores import give_way
 from streams.errors import LandfallError
 from streams.logs.book import Book, LineKey, Location, Piece, line_of
 from streams.logs.frames import LineState, Opening, Produced
+from streams.logs.segments import Unreadable, unreadable
 from streams.ranges import RangeSet
 from streams.words import Origin
 
@@ -32,6 +34,14 @@ PIECES_PAGE = 512
 BUSY_S = 30.0
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What SQLite raises for a damaged database: its own message may be the text that does not decode."""
+_REFUSALS = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOMEM,
+)
 REBUILT = "the node builds its index anew when it meets the damage itself, or starts again"
 PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, sum"
 
@@ -43,6 +53,11 @@ _FROM = "first >= coalesce((SELECT max(first) FROM pieces WHERE line = ? AND fir
 
 class IndexDamaged(LandfallError):
     """The index is missing, of another version, or its rows do not verify: it is built again from the segments."""
+
+
+def is_refusal(problem: Exception) -> bool:
+    """Whether the disk is full, busy, read-only or failing, rather than the index damaged."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
 
 
 def uri_to_read(path: Path) -> str:
@@ -65,8 +80,15 @@ class IndexReader:
 
     @classmethod
     def open(cls, path: Path) -> IndexReader:
-        """Reads the index at `path` beside its writer, without ever blocking it; and where nobody can be writing: on a read-only disk."""
-        return cls(sqlite3.connect(uri_to_read(path), uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S), path)
+        """Reads the index at `path` beside its writer, without ever blocking it; and where nobody can be writing: on a read-only disk.
+
+        Raises Unreadable.
+        """
+        try:
+            connection = sqlite3.connect(uri_to_read(path), uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
+            return cls(connection, path)
+        except (OSError, sqlite3.OperationalError) as problem:
+            raise unreadable(path, problem) from problem
 
     def close(self) -> None:
         """Release the database."""
@@ -79,13 +101,9 @@ class IndexReader:
         return commit, segment, end
 
     def load(self) -> Book:
-        """All but the pieces. Raises IndexDamaged."""
-        with self._lock:
-            self._connection.execute("BEGIN")
-            try:
-                return self._load()
-            finally:
-                self._connection.execute("ROLLBACK")
+        """All but the pieces. Raises IndexDamaged, Unreadable."""
+        with self._at_one_time():
+            return self._load()
 
     def replaced(self) -> bool:
         """Whether the log has built its index anew since this one was opened, so that nothing new will be seen here."""
@@ -93,6 +111,8 @@ class IndexReader:
             return self._path.stat().st_ino != self._file
         except FileNotFoundError:
             return False  # the new one is about to take its place
+        except OSError as problem:
+            raise unreadable(self._path, problem) from problem
 
     def version(self) -> int:
         """A number that changes with every commit of another connection."""
@@ -109,8 +129,8 @@ class IndexReader:
         columns = "first, end, segment, at, length, order_first_ms, order_last_ms, topics IS NULL"
         statement = f"SELECT {columns} FROM pieces WHERE line = ? AND first > ? ORDER BY first LIMIT {PIECES_PAGE}"
         while line is not None and (rows := _numbers(self.rows(statement, (line, after)))):
-            for first, end, segment, at, length, order_first_ms, order_last_ms, unreadable in rows:
-                yield Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, None if unreadable else b"")
+            for first, end, segment, at, length, order_first_ms, order_last_ms, undecoded in rows:
+                yield Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, None if undecoded else b"")
             after = rows[-1][0]
 
     def held_bytes(self) -> dict[int, int]:
@@ -138,14 +158,10 @@ class IndexReader:
     def verified_files(self) -> set[int]:
         """The numbers of all files that hold a piece, once each was read as it would be looked up, and they are what the ledgers hold.
 
-        Raises IndexDamaged where they are not: nothing may be deleted by what such an index says.
+        Raises IndexDamaged where they are not: nothing may be deleted by what such an index says; and Unreadable.
         """
-        with self._lock:
-            self._connection.execute("BEGIN")
-            try:
-                return self._verified_files(self._load())
-            finally:
-                self._connection.execute("ROLLBACK")
+        with self._at_one_time():
+            return self._verified_files(self._load())
 
     def pieces(self, key: LineKey, first: int, end: int) -> list[Piece]:
         """At most PIECES_PAGE pieces that hold offsets of `first .. end - 1`, in order."""
@@ -181,9 +197,20 @@ class IndexReader:
         return [piece_of(line, row) for row in rows]
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows at once, so that no reader holds the database. Raises IndexDamaged for what SQLite finds damaged."""
+        """All rows at once, so that no reader holds the database. Raises IndexDamaged for what SQLite finds damaged, Unreadable."""
         with self._lock:
             return self._execute(statement, values)
+
+    @contextmanager
+    def _at_one_time(self) -> Iterator[None]:
+        """Holds the lock; all that is read is as one and the same commit left it."""
+        with self._lock:
+            self._execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._connection.in_transaction:
+                    self._execute("ROLLBACK")
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
@@ -191,7 +218,12 @@ class IndexReader:
         except sqlite3.ProgrammingError:
             raise
         except UNREADABLE as problem:
-            raise IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT) from problem
+            raise self._unread(problem) from problem
+
+    def _unread(self, problem: Exception) -> IndexDamaged | Unreadable:
+        if is_refusal(problem):
+            return unreadable(self._path, problem)
+        return IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT)
 
     def _verified_files(self, book: Book) -> set[int]:
         """Of the pieces as they stand, which are to be, whole, what `book` holds. The lock is held."""
@@ -220,7 +252,7 @@ class IndexReader:
         except sqlite3.ProgrammingError:
             raise
         except UNREADABLE as problem:
-            raise IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT) from problem
+            raise self._unread(problem) from problem
 
     def _line_id(self, key: LineKey, *, locked: bool = False) -> int | None:
         """The line's number in the index; `locked`: within a transaction of this connection."""

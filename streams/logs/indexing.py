@@ -23,6 +23,7 @@ from streams.logs.index import (
     UNREADABLE,
     IndexDamaged,
     IndexReader,
+    is_refusal,
     mark_of,
     piece_of,
     summed,
@@ -47,14 +48,6 @@ WAL_BYTES_MAX = 64 << 20
 """Of SQLite's write-ahead log, after which a commit itself brings it to the database: upkeep does so long before. Where a reader that
 stands still keeps it from beginning anew, it is brought down after so much more."""
 _bringing_down = threading.Lock()
-_REFUSALS = (
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_NOMEM,
-)
 
 
 class IndexWriter(IndexReader):
@@ -68,19 +61,21 @@ class IndexWriter(IndexReader):
 
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
-        """The index at `path`, empty when there was none. Raises IndexDamaged when what is there is of another version or damaged."""
+        """The index at `path`, empty when there was none. Raises IndexDamaged when what is there is of another version or damaged,
+        RetryLater when the disk refuses.
+        """
         try:
             if path.exists() and (damaged := sum_problem(path)) is not None:
                 raise IndexDamaged(damaged)
-        except OSError as problem:
+            writer = cls(disk.connect(path), path)
+        except (OSError, sqlite3.OperationalError) as problem:
             raise disk_refused(problem) from problem
-        writer = cls(disk.connect(path), path)
         try:
             writer._prepare()
             writer._disk = disk
         except (*UNREADABLE, IndexDamaged) as problem:
             writer.close()
-            if _is_refusal(problem):
+            if is_refusal(problem):
                 raise disk_refused(problem) from problem
             raise IndexDamaged(f"the log's index does not open: {problem}") from problem
         return writer
@@ -173,7 +168,7 @@ class IndexWriter(IndexReader):
                 self._mark_others()
                 self._connection.execute("COMMIT")
             except (*UNREADABLE, IndexDamaged) as problem:
-                if _is_refusal(problem):
+                if is_refusal(problem):
                     raise disk_refused(problem) from problem
                 raise IndexDamaged(f"the log's index does not take a change: {problem}", hint=REBUILT) from problem
             finally:
@@ -262,11 +257,6 @@ class IndexWriter(IndexReader):
         for piece in pieces:
             for low, high in RangeSet([(piece.first, piece.end)]).without([(first, end)]):
                 self._add(line, Piece(low, high, piece.location, piece.order_first_ms, piece.order_last_ms, piece.topics))
-
-
-def _is_refusal(problem: Exception) -> bool:
-    """Whether the disk is full, busy or read-only, rather than the index damaged."""
-    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
 
 
 def bring_down(index: Path, disk: Disk) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streams.block import Codec
-from streams.errors import Misuse
+from streams.errors import Misuse, RetryLater
 from streams.logs.aside import Aside
 from streams.logs.disk import Disk
 from streams.logs.disowned import Disowned
@@ -63,38 +63,40 @@ class LogFolder:
         """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
 
         What SQLite does not take of its write-ahead log, because of damage or a power cut, is told of; the files have it.
-        Raises RetryLater when the disk is full, Misuse when another version of Landfall wrote the files.
+        Raises RetryLater when the disk is full, or fails, Misuse when another version of Landfall wrote the files.
         """
         for number in (*segment_numbers(self.path), *merged_numbers(self.path)):
             secret_of(self.path, number)
         path = self.path / INDEX_NAME
         why, seen = None, 0
         if path.exists():
-            if (damaged := wal_problem(path)) is not None:
-                self.aside.write_ahead_log(path, damaged)
             try:
+                if (damaged := wal_problem(path)) is not None:
+                    self.aside.write_ahead_log(path, damaged)
                 return self._replay(IndexWriter.open_for(path, self.disk), whole=False)
             except OtherFiles as problem:
                 seen = problem.commit
             except IndexDamaged as problem:
                 why = str(problem)
+            except OSError as problem:
+                raise disk_refused(problem) from problem
         return self.rebuilt(why, seen)
 
     def rebuilt(self, why: str | None, seen: int, release: Callable[[], None] = lambda: None) -> Opened:
         """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other.
 
         `why`: what is wrong with the old one, which is set aside then. `seen`: a commit that it knew of. `release` closes it: SQLite would
-        delete by name what belongs to the new one. Raises RetryLater when the disk is full, with the old one as it was.
+        delete by name what belongs to the new one. Raises RetryLater when the disk is full, or fails, with the old one as it was, or none.
         """
         path, beside = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
-        remove_index(beside)
-        opened = self._replay(IndexWriter.open_for(beside, self.disk), whole=True)
-        opened.index.close()
-        release()
-        if why is not None:
-            self.aside.index(path, why)
-        remove_index(path)
         try:
+            remove_index(beside)
+            opened = self._replay(IndexWriter.open_for(beside, self.disk), whole=True)
+            opened.index.close()
+            release()
+            if why is not None:
+                self.aside.index(path, why)
+            remove_index(path)
             put_in_place(beside, path)
             self.disk.sync_folder(self.path)
         except OSError as problem:
@@ -103,4 +105,8 @@ class LogFolder:
         return replace(opened, index=IndexWriter.open_for(path, self.disk), doubt=lost or opened.doubt)
 
     def _replay(self, index: IndexWriter, *, whole: bool) -> Opened:
-        return Replay(self.path, Placing(self.codec, self.disowned), self.aside, index, whole=whole).run()
+        try:
+            return Replay(self.path, Placing(self.codec, self.disowned), self.aside, index, whole=whole).run()
+        except RetryLater:
+            index.close()
+            raise

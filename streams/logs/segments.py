@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import re
@@ -18,7 +19,15 @@ _NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([
 
 
 class Unreadable(RetryLater):
-    """The disk does not give what was kept: a bad sector, a lost right, too many files open. Nothing says that the bytes are damaged."""
+    """The disk does not give what was kept: a bad sector, a lost right, too many files open, the log's folder gone. Nothing says that the
+    bytes are damaged.
+    """
+
+
+def unreadable(path: Path, problem: Exception) -> Unreadable:
+    """What the log raises where the file `path` can not be read."""
+    told = problem.strerror if isinstance(problem, OSError) else problem
+    return Unreadable(f"{path.name} can not be read: {told}", hint="look at the disk's health, and whose file it is")
 
 
 def file_path(log: Path, number: int) -> Path:
@@ -27,12 +36,12 @@ def file_path(log: Path, number: int) -> Path:
 
 
 def segment_numbers(log: Path) -> list[int]:
-    """The segments that exist, the oldest first."""
+    """The segments that exist, the oldest first. Raises Unreadable."""
     return sorted(_numbers(log, SEGMENTS))
 
 
 def merged_numbers(log: Path) -> list[int]:
-    """The merged files that exist, the newest first."""
+    """The merged files that exist, the newest first. Raises Unreadable."""
     return sorted(-number for number in _numbers(log, MERGED))
 
 
@@ -55,11 +64,10 @@ class OpenFile:
                 self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 self._number = number
             data = os.pread(self._descriptor, length, at)
-        except FileNotFoundError:
-            raise
         except OSError as problem:
-            told = f"{path.name} can not be read: {problem.strerror}"
-            raise Unreadable(told, hint="look at the disk's health, and whose file it is") from problem
+            if isinstance(problem, FileNotFoundError) and os.path.isdir(path.parent):
+                raise
+            raise unreadable(path, problem) from problem
         if len(data) != length:
             raise Corrupt(f"{path.name} ends before byte {at + length}")
         return data
@@ -80,25 +88,33 @@ def read_span(log: Path, number: int, at: int, length: int) -> bytes:
 def secret_of(log: Path, number: int) -> Secret | None:
     """The secret in the head of a file; None when the file is empty, or its head does not verify.
 
-    Raises Misuse when another version of Landfall wrote the file.
+    Raises FileNotFoundError when it was freed, Unreadable, and Misuse when another version of Landfall wrote the file.
     """
-    with file_path(log, number).open("rb", buffering=0) as file:
-        return read_head(file.read(HEAD_BYTES))[0]
+    path = file_path(log, number)
+    try:
+        with path.open("rb", buffering=0) as file:
+            head = file.read(HEAD_BYTES)
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise unreadable(path, problem) from problem
+    return read_head(head)[0]
 
 
 @contextmanager
 def mapped(log: Path, number: int) -> Iterator[memoryview]:
-    """All bytes of a file, without reading them yet."""
-    with file_path(log, number).open("rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            yield memoryview(b"")
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
-            view = memoryview(pages)
-            try:
-                yield view
-            finally:
-                view.release()
+    """All bytes of a file, without reading them yet. Raises FileNotFoundError when it was freed, Unreadable."""
+    path = file_path(log, number)
+    with ExitStack() as open_:
+        try:
+            file = open_.enter_context(path.open("rb"))
+            length = os.fstat(file.fileno()).st_size
+            pages = open_.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if length else b""
+        except FileNotFoundError:
+            raise
+        except OSError as problem:
+            raise unreadable(path, problem) from problem
+        yield open_.enter_context(memoryview(pages))
 
 
 class SegmentWriter:
@@ -150,9 +166,13 @@ class SegmentWriter:
         return self.end or HEAD_BYTES
 
     def sync(self) -> None:
-        """What was written is on the disk. Raises RetryLater when the disk can not say so: nothing remains then; Unclear when it may."""
+        """What was written is on the disk, in a file that can be found there again. Raises RetryLater when the disk can not say so: nothing
+        remains then; Unclear when it may.
+        """
         try:
             self._disk.sync(self._descriptor)
+            if not os.fstat(self._descriptor).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, "it was deleted while it was written", file_path(self._log, self.number).name)
         except OSError as problem:
             raise self._refused(problem) from problem
 
@@ -219,6 +239,11 @@ def disk_refused(problem: Exception) -> RetryLater:
 
 
 def _numbers(log: Path, kind: str) -> Iterator[int]:
-    for entry in (log / kind).iterdir():
-        if match := _NAMES[kind].fullmatch(entry.name):
+    folder = log / kind
+    try:
+        names = os.listdir(folder)
+    except OSError as problem:
+        raise unreadable(folder, problem) from problem
+    for name in names:
+        if match := _NAMES[kind].fullmatch(name):
             yield int(match[1])

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from streams.log import Append, Appended, Log, PeerKnowsMore
 from streams.logs.damage import Damage
 from streams.logs.kinds import AnyLog, LogOptions, open_log
 from streams.metrics import Metrics
+from streams.node.background import Background, keep_going
 from streams.node.checking import Checking, keep_checking
 from streams.node.defining import Defining
 from streams.node.door import Door
@@ -56,7 +57,6 @@ from streams.session import Exchange, OldCopy
 
 told = logging.getLogger("landfall.node")
 
-Background = Callable[[], Awaitable[None]]
 STOP_TIMEOUT_S = 20.0
 
 
@@ -130,8 +130,8 @@ class Node:
         return f"https://{host}:{port}"
 
     def add_background(self, name: str, work: Background) -> None:
-        """Run `work` from start to stop, when it is cancelled. When it raises or returns before, the node stops: `run_until_stopped`
-        raises.
+        """Run `work` from start to stop, when it is cancelled. When it raises RetryLater it is begun anew (`keep_going`); when it raises
+        anything else, or returns, before, the node stops: `run_until_stopped` raises.
         """
         self._backgrounds[name] = work
 
@@ -300,9 +300,6 @@ class Node:
         return store
 
     def _begin(self, name: str, work: Background) -> None:
-        async def run() -> None:
-            await work()
-
         def ended(task: asyncio.Task[None]) -> None:
             if task.cancelled():
                 return
@@ -313,7 +310,7 @@ class Node:
             self._failure = self._failure or problem
             self._stopping.set()
 
-        self._tasks[name] = asyncio.create_task(run(), name=name)
+        self._tasks[name] = asyncio.create_task(keep_going(name, work, self.metrics, self.report), name=name)
         self._tasks[name].add_done_callback(ended)
 
     async def _end(self, names: Collection[str]) -> None:

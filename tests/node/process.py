@@ -61,6 +61,10 @@ class NodeProcess:
         except LandfallError:
             return False
 
+    def lives(self) -> bool:
+        """Whether its process goes on."""
+        return self._process is not None and self._process.poll() is None
+
     def dead(self) -> bool:
         """Whether it has been killed, by itself or by us."""
         return self._process is not None and self._process.poll() == -signal.SIGKILL

@@ -216,10 +216,31 @@ async def test_background_work_that_fails_stops_the_node_and_says_why(tmp_path: 
     node = Node(settings("tokyo", tmp_path))
 
     async def fails() -> None:
-        raise RetryLater("the disk is full")
+        raise Misuse("its settings are wrong")
 
     node.add_background("doomed", fails)
     await node.start()
-    with pytest.raises(LandfallError, match="the disk is full"):
+    with pytest.raises(LandfallError, match="its settings are wrong"):
         async with asyncio.timeout(10):
             await node.run_until_stopped()
+
+
+async def test_background_work_that_fails_for_now_is_begun_anew_and_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.node.background.AGAIN_S", 0.01)
+    node, begun = Node(settings("tokyo", tmp_path)), 0
+
+    async def fails_at_first() -> None:
+        nonlocal begun
+        begun += 1
+        if begun < 4:
+            raise RetryLater("the disk gives EIO")
+        await asyncio.Event().wait()
+
+    node.add_background("patient", fails_at_first)
+    await node.start()
+    await until(lambda: begun == 4 and bool(node.log.position("exceptions")))
+    [row] = node.log.history("tokyo.node", streams=["exceptions"]).rows.to_pylist()
+    body = json.loads(row["body"])
+    assert (body["reason"], body["outcome"], body["problem"]) == ("background work 'patient' failed", "begun anew", "the disk gives EIO")
+    assert node.metrics.body(0, 0)["counts"]["background_retries"] == 3
+    await node.stop()

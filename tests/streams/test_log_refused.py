@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import multiprocessing
+import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,11 @@ import pytest
 from streams.errors import RetryLater, Unclear
 from streams.log import Append
 from streams.logs.disk import Disk
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
+from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
+from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.levels import Level
+from streams.logs.segments import Unreadable
+from streams.ranges import RangeSet
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
 from tests.streams.refusingdisk import RefusingDisk, append_twice_and_die
 
@@ -160,4 +165,44 @@ def test_what_could_not_be_cut_off_is_once_the_disk_takes_writes(tmp_path: Path)
     log = open_log(tmp_path)
     assert numbers(log) == list(range(20))
     assert len(log.generations()) == 1
+    log.close()
+
+
+def test_an_index_that_can_not_be_read_for_now_is_not_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where it can not be opened, nor where SQLite does not come to read it: nothing says that it is damaged."""
+    monkeypatch.setattr("streams.logs.index.BUSY_S", 0.01)
+    log = open_log(tmp_path)
+    append_rows(log, rows(10))
+    index = tmp_path / "log" / INDEX_NAME
+    inode = index.stat().st_ino
+    away = index.rename(tmp_path / "away")
+    with pytest.raises(Unreadable, match="unable to open"):
+        log.upkeep.step()
+    away.rename(index)
+    log.upkeep.step()
+    assert index.stat().st_ino == inode
+    log.close()
+    with closing(sqlite3.connect(index, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN IMMEDIATE")
+        with closing(IndexReader.open(index)) as reader:
+            for look in (reader.mark, reader.load, reader.verified_files, reader.version):
+                with pytest.raises(Unreadable, match="locked"):
+                    look()
+
+
+def test_what_is_written_to_a_deleted_file_is_not_kept(tmp_path: Path) -> None:
+    """No record is called kept, damaged or wanted again because the folder is gone."""
+    found: list[Damage] = []
+    log = open_log(tmp_path, options=FileLogOptions(on_damage=found.append))
+    append_rows(log, rows(10))
+    shutil.rmtree(tmp_path / "log")
+    with pytest.raises(RetryLater, match="deleted"):
+        append_rows(log, rows(1, start=10))
+    with pytest.raises(Unreadable):
+        content(log, ["containers"])
+    with pytest.raises(Unreadable):
+        log.upkeep.step()
+    assert log.ledger("containers")[log.origin].held == RangeSet([(0, 10)])
+    assert not found
     log.close()
