@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import ssl
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from intake.arrivals import Publish, Sender
@@ -23,12 +26,14 @@ from intake.pipeline import Pipeline
 from intake.sessions import Key, Sessions
 from intake.settings import EndpointSettings
 from intake.subscriptions import Subscription
-from intake.wills import Wills
+from intake.wills import Testator, Wills
 from streams.clock import Clock, WallClock
 from streams.listening import listening
 from streams.metrics import Metrics
 
 SWEEP_EVERY_S = 0.5
+LEFT_WITHIN_S, SAID_WITHIN_S = 1.0, 5.0
+"""At the end: how long connections have to close, and their wills to be durable."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,6 +59,10 @@ class Endpoint:
         self._sessions = Sessions(sessions_file, WallClock().now_ms)
         self._sessions_refused = False
         self._wills = Wills()
+        self._testators: set[Testator] = set()
+        """Whose will is on its way to the log."""
+        self._ended = asyncio.Event()
+        """Set whenever a connection is gone, or a will durable."""
         self._places = settings.connections_max
         self._doorway: Doorway | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -84,6 +93,9 @@ class Endpoint:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """All connections end. Every will is durable afterwards, those with a delay too, as far as the pipeline takes them within
+        SAID_WITHIN_S.
+        """
         if self._doorway is None or self._sweeper is None:
             return
         self._doorway.close()
@@ -91,6 +103,14 @@ class Endpoint:
         for connection in list(self._connections):
             connection.end(Reason.SERVER_SHUTTING_DOWN, "the node ends")
         await self._doorway.closed()
+        await self._until(lambda: not self._connections, LEFT_WITHIN_S)
+        for connection in list(self._connections):
+            connection.drop("the node ends, and it does not close")
+        await self._until(lambda: not self._connections, LEFT_WITHIN_S)
+        for waiting in self._wills.due(math.inf):
+            self._publish_will(*waiting)
+        if not await self._until(lambda: not self._testators, SAID_WITHIN_S):
+            _log.warning("%d wills of MQTT clients are not known to be stored", len(self._testators))
         self.logins.close()
         await self._write_sessions()
 
@@ -193,6 +213,7 @@ class Endpoint:
             elif key is not None:
                 self._wills.keep(key, self.now_s() + delay_s, connection, will)
                 self._publish_due_wills()
+        self._ended.set()
         self._metrics.gauge("mqtt_connections", len(self._connections))
 
     def _publish_due_wills(self) -> None:
@@ -200,7 +221,22 @@ class Endpoint:
             self._publish_will(*waiting)
 
     def _publish_will(self, connection: Connection, will: Will) -> None:
-        self.published(connection, [connection.checked(Publish(will.topic, will.payload))])
+        testator = Testator(connection.account, self._said)
+        self._testators.add(testator)
+        self.published(testator, [connection.checked(Publish(will.topic, will.payload))])
+
+    def _said(self, testator: Testator) -> None:
+        self._testators.discard(testator)
+        self._ended.set()
+
+    async def _until(self, true: Callable[[], bool], within_s: float) -> bool:
+        """Returns once `true()`, which what sets `_ended` may make it, or `within_s` later; whether it is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while not true():
+                    self._ended.clear()
+                    await self._ended.wait()
+        return true()
 
     def ending(self, connection: Connection, detail: str) -> None:
         """The door ends this connection, and why: said in the log and counted."""

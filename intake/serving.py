@@ -86,12 +86,14 @@ class Intake:
                 if self._asked is not None:
                     endpoint.ask(self._asked)
             async with asyncio.TaskGroup() as working:
-                working.create_task(pipeline.run())
+                taking = working.create_task(pipeline.run())
                 if settings.broker is not None:
                     self._broker = BrokerIntake(settings.broker, pipeline, self._metrics)
                     if self._asked is not None:
                         self._broker.ask(self._asked)
                     working.create_task(self._broker.run())
+                async with stack.pop_all():  # the endpoint ends before the pipeline, which takes what it brings last
+                    await asyncio.wait([taking])
 
     def _pipeline(self, sink: Sink, log: Log, node: str) -> Pipeline:
         pa.array([], pa.int64())  # the first list given to pyarrow makes it look for pandas, half a second long: not while a sensor waits

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from intake.arrivals import Outcome, Publish
 from intake.connect import Will
 from intake.connection import Connection
 from intake.sessions import Key
@@ -13,6 +14,20 @@ WILLS_BYTES_MAX = 16 << 20
 OVERHEAD_BYTES = 2_048
 
 Waiting = tuple[Connection, Will]
+
+
+class Testator:
+    """Whoever left a will, as its sender: it hears no more of it. `said` is called once the will is durable."""
+
+    def __init__(self, account: str, said: Callable[[Testator], None]) -> None:
+        self.account, self._said = account, said
+
+    def hold(self, held: bool) -> None:
+        """There is nothing more to come."""
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        """The pipeline says that it is durable."""
+        self._said(self)
 
 
 class Wills:
