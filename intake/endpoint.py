@@ -221,9 +221,10 @@ class Endpoint:
             self._publish_will(*waiting)
 
     def _publish_will(self, connection: Connection, will: Will) -> None:
-        testator = Testator(connection.account, self._said)
+        message = connection.checked(Publish(will.topic, will.payload))
+        testator = Testator(connection.account, self._said, lambda testator: self.published(testator, [message]))
         self._testators.add(testator)
-        self.published(testator, [connection.checked(Publish(will.topic, will.payload))])
+        self.published(testator, [message])
 
     def _said(self, testator: Testator) -> None:
         self._testators.discard(testator)

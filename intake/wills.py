@@ -17,10 +17,10 @@ Waiting = tuple[Connection, Will]
 
 
 class Testator:
-    """Whoever left a will, as its sender: it hears no more of it. `said` is called once the will is durable."""
+    """Whoever left a will, as its sender: it hears no more of it. `said` is called once the will is durable, `again` brings it again."""
 
-    def __init__(self, account: str, said: Callable[[Testator], None]) -> None:
-        self.account, self._said = account, said
+    def __init__(self, account: str, said: Callable[[Testator], None], again: Callable[[Testator], None]) -> None:
+        self.account, self._said, self._again = account, said, again
 
     def hold(self, held: bool) -> None:
         """There is nothing more to come."""
@@ -28,6 +28,10 @@ class Testator:
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """The pipeline says that it is durable."""
         self._said(self)
+
+    def let_go(self) -> None:
+        """The disk lost it, and nobody else can bring it again."""
+        self._again(self)
 
 
 class Wills:
