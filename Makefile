@@ -48,7 +48,7 @@ bench: setup-test ## measure the targets; docs/performance.md says how to read i
 	$(BIN)/python -m bench $(ARGS)
 
 torture: setup-test ## the kill and fault tests that take long
-	$(BIN)/pytest -m torture --timeout=0 $(ARGS)
+	$(BIN)/pytest -m torture --timeout=0 -o faulthandler_timeout=0 $(ARGS)
 
 containers: ## the fleet of docker-compose.yml built, started, looked at from outside and ended; ARGS="--engine podman-compose"
 	@$(PYTHON) -m deploy.containers $(ARGS)

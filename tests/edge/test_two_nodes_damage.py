@@ -57,15 +57,16 @@ def newest(node: ShipNode) -> Path:
 
 
 def test_the_folder_of_a_running_node_is_removed(tmp_path: Path) -> None:
-    """It does not know yet, and takes on what its sensors bring; some time later it ends by itself, and starts anew."""
+    """It stores nothing more, and says so; started anew it takes part again, and what waited for it is acknowledged."""
     with pair(tmp_path) as nodes, Sensors([node.mqtt_port for node in nodes]) as sensors:
         bridge = nodes[0]
         acknowledged(sensors, bridge, BEFORE)
         shutil.rmtree(bridge.folder)
-        acknowledged(sensors, bridge, SINCE)
+        wait(lambda: "nothing can be stored here" in bridge.tail(), bridge.tail)
         bridge.kill()
         bridge.start()
         bridge.wait_ready()
+        acknowledged(sensors, bridge, SINCE)
         check(nodes, sensors)
 
 

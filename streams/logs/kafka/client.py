@@ -25,6 +25,9 @@ _REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 IN_FLIGHT_MAX = 1
 """Requests of a producer that wait for an answer at once. A broker that does not lead a new partition yet refuses the first and may take
 the second; the client then holds the first for taken too (KAFKA-15591)."""
+_ENDED = "they end the connection: if they speak TLS, tls_ca is missing"
+_ENDED_AT_ONCE = "incorrect security.protocol"
+"""What librdkafka supposes of a broker that ends a connection before it has said anything."""
 LOOK_S = 2.0
 """How long one look at whether a Kafka answers may take."""
 
@@ -76,7 +79,7 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
                 raise refused from problem
             if time.monotonic() > deadline_s:
                 reasons = [error.str() for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
-                why = reasons[-1] if reasons else "they end the connection: if they speak TLS, tls_ca is missing"
+                why = reasons[-1] if reasons and _ENDED_AT_ONCE not in reasons[-1] else _ENDED
                 raise RetryLater(f"no broker of {access.brokers} answers: {why}", hint="start them, or mend the way to them") from problem
             heard.clear()
         else:

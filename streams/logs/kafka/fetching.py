@@ -61,7 +61,7 @@ class Fetcher:
                 at = piece.location.at
                 if last is None or last[0] != at:
                     if reached is None or not reached <= at < reached + AHEAD_MAX:
-                        asked(lambda at=at: consumer.assign([TopicPartition(topic, 0, at)]), WHO)  # type: ignore[misc]
+                        _assign(consumer, topic, at)
                     found = self._at(consumer, topic, at)
                     last, reached = (at, found), None if isinstance(found, Corrupt) else at + 1
                 yield piece, last[1]
@@ -82,7 +82,7 @@ class Fetcher:
         try:
             yield consumer
         finally:
-            consumer.unassign()
+            _unassign(consumer)
             with self._lock:
                 spare = len(self._idle) >= IDLE_MAX
                 if not spare:
@@ -106,10 +106,30 @@ class Fetcher:
                 looks += 1
                 if looks == LOOKS:
                     return missing
-                consumer.assign([TopicPartition(topic, 0, at)])
+                _assign(consumer, topic, at)
             if problem is not None and problem.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 first, _ = asked(lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), POLL_S), WHO) or (0, 0)
                 if at < first:
                     return missing
-                consumer.assign([TopicPartition(topic, 0, at)])
+                _assign(consumer, topic, at)
         raise unanswered(self._settings, f"Kafka does not give record {at} of {topic}")
+
+
+def _assign(consumer: Consumer, topic: str, at: int) -> None:
+    asked(lambda: consumer.assign([TopicPartition(topic, 0, at)]), WHO)
+    _settle(consumer)
+
+
+def _unassign(consumer: Consumer) -> None:
+    consumer.unassign()
+    _settle(consumer)
+
+
+def _settle(consumer: Consumer) -> None:
+    """Waits until the partition assigned before is stopped: librdkafka aborts the process when that is asked for again before
+    (2.8 to 2.12: "rd_kafka_assignment_partition_stopped: Assertion `rktp->rktp_started' failed").
+
+    Its main thread takes one thing after another: what it still has to do when it answers first is done when it answers again.
+    """
+    for _ in range(2):
+        consumer.assignment()
