@@ -1,6 +1,7 @@
 """Messages that wait for their turn: every account has the same share of what is done next, and in it each of its senders.
 
-So whoever sends more than is done waits for itself alone: its own messages, and then its connection, which is read from no further.
+So whoever sends more than is done waits for itself alone: its own messages, and then its connection, which is read from no further. Where
+others come too it fills no batch: who comes next would wait for all of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ SLICE_MESSAGES, SLICE_BYTES = 256, 64 << 10
 BATCH_BYTES = 1 << 20
 """What is done at once is no more than this, however few messages it is: the event loop stands still while it is decoded."""
 SHARE_MESSAGES_MIN = 64
+BATCH_SHARE = 4
+"""One account has so large a part of a batch at most, a quarter, while it is not the only one that comes. Alone it may fill it: a commit
+costs about the same for few messages as for many."""
+NOT_ALONE_S = 60.0
+"""So long an account that came after another is not taken to be the only one."""
 Parcel = tuple[Sender, list[Publish], float]
 """Who hears of them, the messages, and when they were offered (monotone s)."""
 
@@ -30,6 +36,35 @@ class _Queue:
     bytes: int = 0
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Slices of a batch to be, and what each account has of it: messages, bytes."""
+
+    messages_max: int
+    shared: bool
+    parcels: list[Parcel] = field(default_factory=list)
+    messages: int = 0
+    bytes: int = 0
+    accounts: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def has_room(self, messages: int, bytes_: int) -> bool:
+        """For a slice of whomever; the first always finds it."""
+        return not self.parcels or (self.messages + messages <= self.messages_max and self.bytes + bytes_ <= BATCH_BYTES)
+
+    def has_share_left(self, account: str, messages: int, bytes_: int) -> bool:
+        """For a slice of this account; its first always is within its share."""
+        had_messages, had_bytes = self.accounts.get(account, (0, 0))
+        within = had_messages + messages <= self.messages_max // BATCH_SHARE and had_bytes + bytes_ <= BATCH_BYTES // BATCH_SHARE
+        return not self.shared or not had_messages or within
+
+    def add(self, account: str, parcel: Parcel, bytes_: int) -> None:
+        """Takes it in, room or not."""
+        messages, (had_messages, had_bytes) = len(parcel[1]), self.accounts.get(account, (0, 0))
+        self.accounts[account] = had_messages + messages, had_bytes + bytes_
+        self.messages, self.bytes = self.messages + messages, self.bytes + bytes_
+        self.parcels.append(parcel)
+
+
 class Waiting:
     """For the event loop alone. Of the bounds of `settings` those who wait may hold half, in equal parts: who has more is held."""
 
@@ -38,17 +73,21 @@ class Waiting:
         self._accounts: OrderedDict[str, OrderedDict[Sender, _Queue]] = OrderedDict()
         self._senders = 0
         self._held: set[Sender] = set()
+        self._offered_s = 0.0
+        self._last_account: str | None = None
+        self._shared_until_s = 0.0
         self.messages = self.bytes = 0
         """Of all that wait."""
 
     def put(self, sender: Sender, messages: list[Publish], offered_s: float) -> None:
         """Behind what this sender has waiting already; it is held from now on when that is more than its share."""
+        self._note(sender.account, offered_s)
         queues = self._accounts.setdefault(sender.account, OrderedDict())
         queue = queues.get(sender)
         if queue is None:
             queue = queues[sender] = _Queue()
             self._senders += 1
-        for some, count in _slices(messages, min(SLICE_MESSAGES, self._settings.batch_readings_max)):
+        for some, count in _slices(messages, min(SLICE_MESSAGES, max(1, self._settings.batch_readings_max // BATCH_SHARE))):
             queue.parcels.append(((sender, some, offered_s), count))
             queue.messages += len(some)
             queue.bytes += count
@@ -59,27 +98,35 @@ class Waiting:
             sender.hold(True)
 
     def take(self) -> list[Parcel]:
-        """The next batch: one slice of a sender of each account by turns, until there are `batch_readings_max` messages or BATCH_BYTES; a
-        slice at least. Raises KeyError when nothing waits."""
-        taken: list[Parcel] = []
-        messages = bytes_ = 0
+        """The next batch: one slice of a sender of each account by turns, until there are `batch_readings_max` messages or BATCH_BYTES, or
+        nobody waits who has not had its share of it; a slice at least. Raises KeyError when nothing waits."""
+        batch = _Batch(self._settings.batch_readings_max, self._offered_s < self._shared_until_s)
+        served: OrderedDict[str, OrderedDict[Sender, _Queue]] = OrderedDict()
         while self._accounts:
             account, queues = next(iter(self._accounts.items()))
             sender, queue = next(iter(queues.items()))
             parcel, count = queue.parcels[0]
-            if taken and (messages + len(parcel[1]) > self._settings.batch_readings_max or bytes_ + count > BATCH_BYTES):
+            if not batch.has_room(len(parcel[1]), count):
                 break
+            if not batch.has_share_left(account, len(parcel[1]), count):
+                served[account] = self._accounts.pop(account)
+                continue
             queue.parcels.popleft()
             queue.messages -= len(parcel[1])
             queue.bytes -= count
-            messages, bytes_ = messages + len(parcel[1]), bytes_ + count
-            taken.append(parcel)
+            batch.add(account, parcel, count)
             self._next_turn(account, queues, sender, queue)
-        if not taken:
+        if not batch.parcels:
             raise KeyError("nothing waits")
-        self.messages -= messages
-        self.bytes -= bytes_
-        return taken
+        self._accounts.update(served)
+        self.messages -= batch.messages
+        self.bytes -= batch.bytes
+        return batch.parcels
+
+    def _note(self, account: str, offered_s: float) -> None:
+        if self._last_account not in (account, None):
+            self._shared_until_s = offered_s + NOT_ALONE_S
+        self._last_account, self._offered_s = account, offered_s
 
     def _next_turn(self, account: str, queues: OrderedDict[Sender, _Queue], sender: Sender, queue: _Queue) -> None:
         if queue.parcels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stdnum import iso6346
 
 from cargo.identifiers import check_container, is_container, is_imo, is_locode, looks_like_container, make_container, make_imo
 
@@ -42,6 +43,14 @@ def test_nonsense_is_no_number_and_no_crash(text: str) -> None:
 def test_made_numbers_hold(owner: str, serial: int) -> None:
     """Goal: what is made passes its own check."""
     assert is_container(make_container(owner, serial))
+
+
+@given(st.from_regex(r"[A-Z]{3}[UJZR][0-9]{7}", fullmatch=True))
+def test_a_check_digit_is_what_python_stdnum_says_it_is(number: str) -> None:
+    """Goal: our own table of values is that of the standard."""
+    made = make_container(number[:4], int(number[4:10]))
+    assert iso6346.is_valid(made)
+    assert is_container(number) == iso6346.is_valid(number)
 
 
 @given(OWNERS, st.integers(0, 999_999), st.integers(4, 9), st.integers(1, 9))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import struct
+import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from cargo.identifiers import make_container
 from intake import waiting
 from intake.arrivals import Outcome, Publish
 from intake.batches import prepare
@@ -41,19 +44,62 @@ class Hearing:
         raise AssertionError("nothing is lost here")
 
 
+def published(topic: str, number: int, said: bytes) -> bytes:
+    """A PUBLISH of QoS 1 with this packet identifier."""
+    return packet(0x32, struct.pack(">H", len(topic)) + topic.encode() + struct.pack(">H", number) + said)
+
+
 def some(count: int, size: int = 100) -> list[Publish]:
     return [Publish(b"t", bytes(size)) for _ in range(count)]
 
 
-def test_accounts_have_the_same_share_of_a_batch_and_in_it_their_senders() -> None:
-    queue = Waiting(PipelineSettings(batch_readings_max=1_200, pending_readings_max=10_000_000))
+def shares(batch: Sequence[waiting.Parcel]) -> Counter[str]:
+    """How many messages of each account are in it."""
+    return Counter({account: sum(len(messages) for one, messages, _ in batch if one.account == account) for account in "abc"})
+
+
+def test_no_account_fills_more_than_a_quarter_of_a_batch_while_others_come_and_its_senders_have_equal_parts() -> None:
+    queue = Waiting(PipelineSettings(batch_readings_max=4_096, pending_readings_max=10_000_000))
     greedy, other, lone = Hearing("a"), Hearing("a"), Hearing("b")
     for sender, count in ((greedy, 5_000), (other, 600), (lone, 400)):
         queue.put(sender, some(count), 0.0)
     batch = queue.take()
     by = {sender: sum(len(messages) for one, messages, _ in batch if one is sender) for sender in (greedy, other, lone)}
-    assert by == {greedy: 512, other: 256, lone: 400}, "and what is next does not fit any more"
-    assert queue.messages == 6_000 - 1_168
+    assert by == {greedy: 512, other: 512, lone: 400}
+    assert queue.messages == 6_000 - 1_424
+    queue.put(lone, some(1), 0.0)
+    assert shares(queue.take()) == {"a": 856, "b": 1, "c": 0}, "no more than 1,024, in whole slices, however many wait"
+
+
+def test_of_large_messages_an_account_has_a_quarter_of_the_bytes_and_of_one_that_is_larger_that_one() -> None:
+    queue = Waiting(PipelineSettings(pending_bytes_max=1 << 30))
+    greedy, lone = Hearing("a"), Hearing("b")
+    queue.put(greedy, some(100, size=30_000), 0.0)
+    queue.put(lone, [*some(1, size=900_000), *some(1)], 0.0)
+    assert shares(queue.take()) == {"a": 4, "b": 1, "c": 0}, "two are a slice, and a batch is no more than 1 MiB"
+    assert shares(queue.take()) == {"a": 8, "b": 1, "c": 0}
+
+
+def test_many_accounts_fill_a_batch_together_and_who_did_not_come_into_it_comes_into_the_next() -> None:
+    queue = Waiting(PipelineSettings(batch_readings_max=1_024, pending_readings_max=10_000_000))
+    for account, count in (("a", 2_000), ("b", 2_000), ("c", 300)):
+        queue.put(Hearing(account), some(count), 0.0)
+    assert shares(queue.take()) == {"a": 256, "b": 256, "c": 256}
+    assert shares(queue.take()) == {"a": 256, "b": 256, "c": 44}
+
+
+def test_an_account_that_is_the_only_one_to_come_fills_batches() -> None:
+    queue = Waiting(PipelineSettings(batch_readings_max=4_096, pending_readings_max=10_000_000))
+    greedy = Hearing("a")
+    queue.put(greedy, some(20_000), 0.0)
+    assert len(queue.take()) * waiting.SLICE_MESSAGES == 4_096
+    queue.put(Hearing("b"), some(1), 10.0)
+    assert shares(queue.take()) == {"a": 1_024, "b": 1, "c": 0}
+    queue.put(greedy, some(1), 10.0)
+    queue.put(greedy, some(1), 9.9 + waiting.NOT_ALONE_S)
+    assert shares(queue.take())["a"] == 1_024, "another came a minute ago, and may come again"
+    queue.put(greedy, some(1), 10.0 + waiting.NOT_ALONE_S)
+    assert shares(queue.take())["a"] == 4_096
 
 
 def test_the_order_of_each_sender_is_kept_and_nothing_is_left_out() -> None:
@@ -115,6 +161,49 @@ async def test_beside_a_flood_an_honest_client_waits_for_a_batch_or_two(tmp_path
         assert one.counts()["intake_malformed"] - before <= 3 * 512
         async with asyncio.timeout(DEADLINE_S):
             await greedy.readexactly(4 * flood)
+
+
+async def test_a_flood_of_ever_new_topics_fills_no_commit_beside_an_honest_client(tmp_path: Path) -> None:
+    """Of what waits of the flood a quarter of a batch goes into a commit, however many topics that is; the others' messages into the next.
+    A span is a commit here: nothing merges them."""
+    flood = 6_000
+    limits = PipelineSettings(batch_readings_max=2_048)
+    async with (
+        stand(tmp_path, pipeline_settings=limits) as one,
+        client(one, "127.0.0.2") as (greedy, flooding),
+        client(one) as (honest, asking),
+    ):
+        for reader, writer, name in ((greedy, flooding, "greedy"), (honest, asking, "honest")):
+            writer.write(connect_packet(name))
+            await reader.readexactly(4)
+        async with asyncio.timeout(DEADLINE_S):
+            flooding.write(published(f"landfall/containers/{make_container('LFLU', flood)}/reading", 1, payload(1)))
+            await greedy.readexactly(4)
+            asking.write(published(TOPIC, 1, payload(1)))
+            await honest.readexactly(4)
+            numbers = (make_container("LFLU", number) for number in range(flood))
+            flooding.write(b"".join(published(f"landfall/containers/{box}/reading", n + 1, payload(n)) for n, box in enumerate(numbers)))
+            asking.write(published(TOPIC, 2, payload(2)))
+            await honest.readexactly(4)
+            await greedy.readexactly(4 * flood)
+        (origin,) = one.log.ledger("containers")
+        commits = [span.end - span.first for span in one.log.spans("containers", origin)]
+    assert sum(commits) == flood + 3
+    assert max(commits) <= 512 + 1
+    assert len(commits) >= flood // 512
+
+
+def test_a_topic_that_is_not_known_yet_costs_little_more_than_one_that_is() -> None:
+    """Counted in calls: of Python's functions and of those it calls, in a path that a hostile client takes with each message."""
+    topics = [f"landfall/containers/{make_container('LFLU', number)}/reading".encode() for number in range(1_000)]
+    routes, calls = Routes(), Counter[str]()
+    sys.setprofile(lambda frame, event, argument: calls.update((event,)))
+    try:
+        for topic in topics:
+            routes.route(topic)
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] + calls["c_call"] <= 30 * len(topics)
 
 
 def test_fields_of_many_names_cost_what_they_are_long() -> None:
