@@ -25,6 +25,7 @@ SHORT = {
     "standby": ("1",),
     "proof": ("1000", "24"),
     "mqtt": ("100000",),
+    "endless": ("endpoint", "5"),
     "brokered": ("3",),
     "losses": ("--kills", "1", "--cuts", "0"),
     "link": ("2000", "60"),

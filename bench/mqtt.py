@@ -215,12 +215,13 @@ def measured(way: str, folder: Path, packets: Sequence[bytes]) -> dict[str, obje
             took, used = time.perf_counter() - began, sum(map(cpu_s, one.processes)) - used
         rate = {"readings_s": round(len(some) / took), "cpu_us": round(used / len(some) * 1e6, 2)}
         with way_in(way, folder / f"{way}-paced-{publishers}") as one:
-            rate |= _waits(paced(one.port, packets[: min(len(some), PACED_PER_S * PACED_S)], publishers))
+            rate |= percentiles(paced(one.port, packets[: min(len(some), PACED_PER_S * PACED_S)], publishers))
         found[f"{publishers}_publishers"] = rate
     return found
 
 
-def _waits(waited: Sequence[float]) -> dict[str, float]:
+def percentiles(waited: Sequence[float]) -> dict[str, float]:
+    """Of how many milliseconds each waited."""
     ordered = sorted(waited)
     picked = {"p50": ordered[len(ordered) // 2], "p99": ordered[len(ordered) * 99 // 100], "max": ordered[-1]}
     return {f"{name}_ms": round(value, 1) for name, value in picked.items()}
@@ -237,7 +238,7 @@ def beside_idle(folder: Path, packets: Sequence[bytes], idle: int) -> dict[str, 
         publish(one.port, packets, 1)
         one.wait(len(packets))
         took, used = time.perf_counter() - began, cpu_s(one.processes[0]) - used
-        waits = _waits(paced(one.port, packets[: PACED_PER_S * PACED_S]))
+        waits = percentiles(paced(one.port, packets[: PACED_PER_S * PACED_S]))
     return {"memory_mib": memory, "readings_s": round(len(packets) / took), "cpu_us": round(used / len(packets) * 1e6, 2), **waits}
 
 

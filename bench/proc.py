@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 
@@ -30,3 +31,8 @@ def cpu_s(process: int) -> float:
     """The CPU time it has used, in seconds."""
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_clock_s(process: int) -> float:
+    """The same by its own clock, as clock_getcpuclockid(3) makes one of Linux' numbers: not in ticks."""
+    return time.clock_gettime(~process << 3 | 2)
