@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from streams.log import Append
 from streams.logs.kafka.client import Fenced
 from streams.logs.kafka.keeper import Place
 from tests.streams.kafkakit import open_kafka_log
-from tests.streams.logkit import rows
+from tests.streams.logkit import append_rows, rows
 
 ROWS = 3
 FENCED_EXIT = 3
@@ -34,3 +36,13 @@ def ingest(where: Place, acknowledged: Path, crash_at: str | None = None) -> Non
             os.write(told, b".")
     except Fenced:
         os._exit(FENCED_EXIT)
+
+
+def go_on_after_a_copy_and_die(where: Place, old: Path) -> None:
+    """Ten commits; the log's folder as it is then is `old`; one more, of a stream of its own."""
+    log = open_kafka_log(where)
+    for number in range(10):
+        append_rows(log, rows(1, start=number), "ships")
+    shutil.copytree(where.folder, old)
+    append_rows(log, rows(1))
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.reading import KafkaLogReader
 from streams.words import STREAM_PATTERN, Origin, Position
 from tests.fanout.kafka import Kafka
+from tests.streams.kafkaingesting import go_on_after_a_copy_and_die
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
 
@@ -124,6 +126,26 @@ def test_a_kafka_that_lost_records(kafka: Kafka, tmp_path: Path) -> None:
     assert content(peer, ["containers"]).items() <= content(log, ["containers"]).items()
     log.close()
     peer.close()
+
+
+def test_a_kafka_that_lost_what_the_index_does_not_know_either(kafka: Kafka, tmp_path: Path) -> None:
+    """The last commit is gone from the broker, and the folder is a copy from before it: of that commit a killed process's marker alone
+    tells. A new generation: its offset is not given twice.
+    """
+    where = place(kafka, tmp_path)
+    process = PROCESSES.Process(target=go_on_after_a_copy_and_die, args=(where, tmp_path / "old"), daemon=True)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    admin = AdminClient(client_settings(where.settings))
+    [deleted] = admin.delete_topics([where.names.topic("containers")]).values()
+    deleted.result()
+    shutil.rmtree(where.folder)
+    shutil.move(tmp_path / "old", where.folder)
+    log = open_kafka_log(where)
+    assert [opening.why for opening in log.generations()] == ["the log is new", "the log ends at commit 11, but the marker has seen 12"]
+    assert len(numbers(log, "ships")) == 10
+    log.close()
 
 
 def test_what_is_gone_leaves_the_broker_once_nothing_before_it_is_held(kafka: Kafka, tmp_path: Path) -> None:

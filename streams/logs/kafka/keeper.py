@@ -37,6 +37,7 @@ from streams.logs.marker import Marker
 from streams.logs.stamping import NewBlock
 
 MARKER_COMMITS = 4_096
+"""After so many commits the marker is synced; it notes every one."""
 FOLLOW_EVERY_S = 1.0
 """How often a standby looks for what the writer has added: what it knows already, it need not read when it takes over."""
 told = logging.getLogger("landfall.log")
@@ -157,6 +158,8 @@ class KafkaKeeper:
             raise RetryLater(str(problem.args[0]), hint=self._topics.why_short(streams)) from problem
         else:
             self._take(header, blocks, sent, offsets)
+        with suppress(OSError):  # what the marker said before is true too
+            self._marker.note((*self.book.openings, *header.openings)[-1].generation, number)
         commit_point("log.kafka.indexed")
         if number >= self._marker_due:
             self.refresh_marker()
@@ -175,7 +178,7 @@ class KafkaKeeper:
         return None
 
     def refresh_marker(self) -> None:
-        """The marker names this generation and commit. An older one is true too: a full disk is asked again at the next commit."""
+        """The marker names this generation and commit, on the disk too. A full disk is asked again at the next commit."""
         with suppress(OSError):
             self._marker.write(self.book.openings[-1].generation, self.book.commit)
             self._marker_due = self.book.commit + MARKER_COMMITS
