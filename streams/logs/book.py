@@ -103,6 +103,13 @@ class Book:
         self.followed: dict[str, int] = {}
         """Of a log in a Kafka: the next record of each Kafka topic that was not looked at yet."""
 
+    def copy(self) -> Book:
+        """Another that stands where this one does: what it takes, this one does not."""
+        copied = Book()
+        copied.commit, copied.view = self.commit, self.view
+        copied.produced, copied.openings, copied.followed = dict(self.produced), list(self.openings), dict(self.followed)
+        return copied
+
     @property
     def lines(self) -> Lines:
         """Every line, by stream and origin."""

@@ -164,6 +164,8 @@ class KeptLog(IndexedReader):
         """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""
         with self._write_lock:
             self._with_index(lambda: self._open_generation(why))
+            self._with_index(self._ready)  # the book tells it, also where the index did not take it at once
+            self._keeper.refresh_marker()
             return self.origin
 
     def witnessed_by(self, witness: Witness) -> None:
@@ -268,7 +270,6 @@ class KeptLog(IndexedReader):
         generation = max(now_ms << 20, before + 1) + self._randbits(20)
         ends = self._ends(Origin(self._node, before)) if before else {}
         self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
-        self._keeper.refresh_marker()
 
     def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
         """The index is built anew, unless another thread has done so since it was the `seen`th. Commits wait. Raises RetryLater."""

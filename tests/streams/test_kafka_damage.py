@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streams.block import Block
+from streams.errors import RetryLater, Unclear
 from streams.logs.damage import Damage
 from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
@@ -18,8 +20,8 @@ from streams.logs.kafka.transactions import Outgoing, Transactions
 from streams.ranges import RangeSet
 from streams.words import Origin
 from tests.fanout.kafka import Kafka
-from tests.streams.kafkakit import open_kafka_log, place
-from tests.streams.logkit import append_rows, content, numbers, open_log, rows, verified
+from tests.streams.kafkakit import MuteKafka, open_kafka_log, place
+from tests.streams.logkit import FullDisk, append_rows, content, numbers, open_log, rows, verified
 
 COUNT = 30
 Spoil = Callable[[bytes], bytes]
@@ -102,3 +104,57 @@ def test_an_index_built_anew_takes_the_good_copy_that_came_after_the_spoiled_one
     assert len(told) == 2, "once where it was read, once where the index was built"
     log.close()
     peer.close()
+
+
+def refuse_changes(index: Path) -> None:
+    """No change goes into the index any more: it is damaged."""
+    with sqlite3.connect(index) as other:
+        for table in ("lines", "mark"):
+            other.execute(f"UPDATE {table} SET sum = NULL")
+    other.close()
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_kafka_committed_is_there_once_though_the_index_does_not_take_it(kafka: Kafka, tmp_path: Path, said: bool) -> None:
+    """A caller without a producer would send again what was refused: it is answered, or told Unclear where Kafka did not say either."""
+    where = place(kafka, tmp_path)
+    log = open_kafka_log(where, options=KafkaLogOptions(transactions=MuteKafka))
+    append_rows(log, rows(3))
+    origin, index = log.origin, where.folder / INDEX_NAME
+    inode = index.stat().st_ino
+    refuse_changes(index)
+    MuteKafka.mute[:] = [] if said else [True]
+    if said:
+        assert append_rows(log, rows(3, start=3)) == 3
+    else:
+        with pytest.raises(Unclear):
+            append_rows(log, rows(3, start=3))
+    assert append_rows(log, rows(3, start=6)) == 6
+    assert index.stat().st_ino != inode, "the damage was met, and the index built anew"
+    assert (log.origin, numbers(log)) == (origin, list(range(9)))
+    log.close()
+    log = open_kafka_log(where)
+    assert (log.origin, numbers(log)) == (origin, list(range(9)))
+    log.close()
+
+
+def test_a_generation_is_opened_though_the_index_does_not_take_it(kafka: Kafka, tmp_path: Path) -> None:
+    """Whoever asked for one gets the new one, or is told that it is not there yet: what is appended next is of it."""
+    where, full = place(kafka, tmp_path), FullDisk()
+    log = open_kafka_log(where, options=KafkaLogOptions(disk=full))
+    append_rows(log, rows(3))
+    first = log.origin
+    refuse_changes(where.folder / INDEX_NAME)
+    second = log.open_generation("to see")
+    assert log.origin == second != first
+    full.writes_left = 0
+    with pytest.raises(RetryLater):
+        log.open_generation("to see")
+    full.writes_left = None
+    assert append_rows(log, rows(1)) == 0
+    assert [one.predecessor for one in log.generations()] == [0, first.generation, second.generation]
+    third = log.origin
+    log.close()
+    log = open_kafka_log(where)
+    assert log.origin == third
+    log.close()

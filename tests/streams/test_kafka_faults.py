@@ -11,13 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from streams.codec import BlockCodec
-from streams.errors import RetryLater, Unclear
+from streams.errors import RetryLater
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.keeper import KafkaLogOptions, Place
 from streams.logs.kafka.log import KafkaLog
@@ -28,7 +27,7 @@ from streams.logs.stamping import NewBlock
 from streams.words import Position
 from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkaingesting import FENCED_EXIT, ROWS, ingest
-from tests.streams.kafkakit import FurtherBroker, open_kafka_log, place
+from tests.streams.kafkakit import FurtherBroker, MuteKafka, open_kafka_log, place
 from tests.streams.logkit import FullDisk, append_rows, numbers, rows, stamped
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -154,21 +153,6 @@ def test_nobody_takes_over_from_a_writer_that_lives(kafka: Kafka, tmp_path: Path
     assert append_rows(log, rows(1)) == 6
     assert len(log.generations()) == 1
     log.close()
-
-
-class MuteKafka(Transactions):
-    """A Kafka that does not say whether it committed, as often as `mute` has an entry: True when it did."""
-
-    mute: ClassVar[list[bool]] = []
-
-    def commit(self) -> None:
-        if not self.mute:
-            super().commit()
-            return
-        if self.mute.pop():
-            super().commit()
-        self.close()
-        raise Unclear("not a word")
 
 
 def test_kafka_does_not_say_whether_it_committed(kafka: Kafka, tmp_path: Path) -> None:

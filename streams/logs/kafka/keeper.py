@@ -193,14 +193,16 @@ class KafkaKeeper:
         return Outgoing(self._place.names.topic(new.block.stream), new.block.to_bytes(), block_headers(new, commit))
 
     def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
-        """What is committed goes into index and book; when the disk is full, into neither: of readers, none sees what others do not."""
+        """What is committed goes into index and book; when the disk is full or the index damaged, into neither: of readers, none sees what
+        others do not, and what is to be written next finds the damage before anything of it is committed.
+        """
         placed = [
             PlacedBlock(new.block, Location(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms)
             for new, record, at in zip(blocks, records, offsets, strict=False)
         ]
         followed = {record.topic: at + 1 for record, at in zip(records, offsets, strict=True)}
         change = change_of(self.book, header, placed, followed)
-        with suppress(RetryLater):
+        with suppress(RetryLater, IndexDamaged):
             self._index.apply([change])
             self.book.take(change)
             self._settled = True
@@ -218,7 +220,7 @@ class KafkaKeeper:
     def _clear_up(self, cause: Fenced | Unclear) -> None:
         try:
             self._reconnect()
-        except RetryLater as problem:
+        except (RetryLater, IndexDamaged) as problem:
             if self._settled:
                 raise RetryLater(str(problem.args[0]), hint=NOTHING_CHANGED) from cause
             raise Unclear(str(cause.args[0]), hint="whether it was kept shows when Kafka answers again") from problem
@@ -235,16 +237,17 @@ class KafkaKeeper:
             self._lost = problem
             raise
         self._transactions.connect()
+        book = self.book.copy()
         try:
-            self._follower.follow(self.book, self._index)
+            self._follower.follow(book, self._index)
         except RecordsLost as problem:
             self._lost = Corrupt(f"Kafka lost what it had acknowledged: {problem}", hint="start the node again: it opens a new generation")
             raise self._lost from problem
         except LandfallError:
             self._transactions.close()
-            self.book = self._index.load()  # it may be ahead of what was indexed
+            self.book = self._index.load()  # which may have a part of what was followed
             raise
-        self._settled = True
+        self.book, self._settled = book, True
 
     def _take_over(self) -> str | None:
         """Waits until this process may write, ends all others, and reads what they wrote; returns why this may not be the latest copy."""
