@@ -8,20 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from streams.block import Block
-from streams.errors import RetryLater, Unclear
+from streams.codec import BlockCodec
+from streams.errors import Misuse, RetryLater, Unclear
 from streams.logs.damage import Damage
+from streams.logs.frames import Floor, FrameHeader
 from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
+from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.keeper import KafkaLogOptions
 from streams.logs.kafka.log import KafkaLog
+from streams.logs.kafka.records import COMMIT, COMMIT_MAX, RECEIVED, TOPICS, Headers, block_headers, control_records
 from streams.logs.kafka.transactions import Outgoing, Transactions
+from streams.logs.stamping import NewBlock
+from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
+from streams.records import LATE_MS_MAX
 from streams.words import Origin
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import MuteKafka, open_kafka_log, place
-from tests.streams.logkit import FullDisk, append_rows, content, numbers, open_log, rows, verified
+from tests.streams.logkit import NOW_MS, FullDisk, append_rows, content, numbers, open_log, rows, stamped, verified
 
 COUNT = 30
 Spoil = Callable[[bytes], bytes]
@@ -157,4 +165,57 @@ def test_a_generation_is_opened_though_the_index_does_not_take_it(kafka: Kafka, 
     log.close()
     log = open_kafka_log(where)
     assert log.origin == third
+    log.close()
+
+
+LIES: list[tuple[str, str | bytes]] = [
+    *((COMMIT, lie) for lie in ("0", "-1", str(10**30), " 5", "soon")),
+    *((RECEIVED, lie) for lie in (str(10**30), str(NOW_MS + 2 * LATE_MS_MAX))),
+    *((TOPICS, lie) for lie in (b"", bytes(COUNT + 1))),
+    *(("stream", "ships"), ("origin", "ship-a@7"), ("first", "1"), ("count", "2"), ("codec", "1")),
+    *(("order_first_ms", "0"), ("order_last_ms", "0")),
+]
+
+
+def test_headers_that_are_not_their_blocks_are_told_and_passed_over(kafka: Kafka, tmp_path: Path) -> None:
+    """Somebody else writes a good block with each lie, and a floor of no commit: none is taken, and the log goes on; then the truth; then
+    the truth with the last number there is: no commit is acknowledged that nobody would believe.
+    """
+    where, told = place(kafka, tmp_path), list[Damage]()
+    log = open_kafka_log(where)
+    append_rows(log, rows(3))
+    log.close()
+    block = BlockCodec().encode("containers", Origin("port-b", 7), stamped(rows(COUNT)))
+    honest = block_headers(NewBlock(block, topic_filter(BlockCodec().topics(block)), NOW_MS), 3)
+    stranger = Producer(client_settings(where.settings))
+
+    def write(headers: Headers) -> None:
+        stranger.produce(where.names.topic("containers"), block.to_bytes(), headers=headers)
+
+    for name, lie in LIES:
+        write([(other, lie if other == name else value) for other, value in honest])
+    for _, value in control_records(FrameHeader(commit=1 << 63, floors=(Floor("containers", "port-b", 7, 9),))):
+        stranger.produce(where.names.control, value, "floor")
+    assert not stranger.flush(10)
+    log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+    assert len(told) == len(LIES) + 1
+    for name, _ in LIES:
+        assert any(name in one.why for one in told)
+    assert log.streams() == ["containers"]
+    assert list(log.ledger("containers")) == [log.origin]
+    assert append_rows(log, rows(3, start=3)) == 3
+    log.close()
+    write(honest)
+    assert not stranger.flush(10)
+    log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+    assert len(told) == len(LIES) + 1
+    assert held(log, block.origin) == RangeSet([(0, COUNT)])
+    assert numbers(log) == [*range(COUNT), *range(6)]
+    log.close()
+    write([(name, str(COMMIT_MAX) if name == COMMIT else value) for name, value in honest])
+    assert not stranger.flush(10)
+    log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+    with pytest.raises(Misuse, match="give the log another prefix"):
+        append_rows(log, rows(1))
+    assert numbers(log) == [*range(COUNT), *range(6)]
     log.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from streams.crash import commit_point
-from streams.errors import Corrupt, LandfallError, RetryLater, Unclear
+from streams.errors import Corrupt, LandfallError, Misuse, RetryLater, Unclear
 from streams.logs.book import Book, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
@@ -29,7 +29,7 @@ from streams.logs.kafka.client import Fenced, check_lets_in
 from streams.logs.kafka.following import NO_FILE, Follower, RecordsLost, change_of
 from streams.logs.kafka.lease import Lease
 from streams.logs.kafka.names import Names
-from streams.logs.kafka.records import block_headers, control_records
+from streams.logs.kafka.records import COMMIT_MAX, block_headers, control_records
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.topics import KafkaTopics
 from streams.logs.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions
@@ -137,9 +137,13 @@ class KafkaKeeper:
         are committed alone, and in index and book once `settle` or `ready` returns, without which there is no other commit.
 
         Raises RetryLater when Kafka does not take it: then nothing has changed; Unclear when it did not say, not even after a while;
-        Fenced when another process writes the log by now.
+        Fenced when another process writes the log by now; Misuse when somebody else has written that the log has no numbers left.
         """
         number = self.book.commit + 1
+        if number > COMMIT_MAX:
+            raise Misuse(
+                f"commit {number} can not be told from what others write", hint="give the log another prefix: peers bring its records"
+            )
         header = msgspec.structs.replace(header, commit=number)
         streams = {new.block.stream for new in blocks}
         self._topics.make(streams)

@@ -2,8 +2,8 @@
 
 A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`, `order_first_ms`, `order_last_ms`, `codec` and
 `received_at_ms` as text, and `topics`, the filter of its topics; its value is the block as it is stored anywhere, which says the same
-of itself and is verified: what the headers repeat is for people. Every other record has a key by which Kafka compacts, the header
-`commit`, and a FrameHeader of that one thing as its value.
+of itself and is verified. Headers that say otherwise are no log's; what the block does not say is bounded by it. Every other record
+has a key by which Kafka compacts, the header `commit`, and a FrameHeader of that one thing as its value.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from streams.errors import Corrupt
 from streams.logs.book import Location, PlacedBlock
 from streams.logs.frames import FrameHeader
 from streams.logs.stamping import NewBlock
+from streams.records import LATE_MS_MAX
 
 COMMIT = "commit"
+COMMIT_MAX = 1 << 62
+"""What says that it is a later commit is no log's."""
+RECEIVED, TOPICS = "received_at_ms", "topics"
 HEADERS_BYTES_MAX = 1_024
 """What the headers of a block's record take, its topics apart."""
 
@@ -37,19 +41,21 @@ def block_headers(new: NewBlock, commit: int) -> Headers:
         "order_first_ms": block.order_first_ms,
         "order_last_ms": block.order_last_ms,
         "codec": block.codec,
-        "received_at_ms": new.received_at_ms,
+        RECEIVED: new.received_at_ms,
     }
     told: Headers = [(name, str(value)) for name, value in fields.items()]
-    return told if new.topics is None else [*told, ("topics", new.topics)]
+    return told if new.topics is None else [*told, (TOPICS, new.topics)]
 
 
 def placed_block(headers: Mapping[str, bytes], value: bytes, location: Location) -> tuple[int, PlacedBlock]:
-    """Its commit, and the block that the record's value is. Raises Corrupt when that does not verify, or the headers do not read."""
+    """Its commit, and the block that the record's value is. Raises Corrupt when that does not verify, or the headers can not be its own."""
     block = Block.from_bytes(value)
     try:
-        return int(headers[COMMIT]), PlacedBlock(block, location, headers.get("topics"), int(headers["received_at_ms"]))
+        new, commit = NewBlock(block, headers.get(TOPICS), int(headers[RECEIVED])), int(headers[COMMIT])
     except (KeyError, ValueError) as problem:
         raise Corrupt(f"the headers of a Kafka record tell of no commit: {problem}") from problem
+    _check_headers(headers, new, commit)
+    return commit, PlacedBlock(block, location, new.topics, new.received_at_ms)
 
 
 def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
@@ -68,9 +74,29 @@ def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
 def control_header(value: bytes) -> FrameHeader:
     """The FrameHeader in a record that is no block's. Raises Corrupt."""
     try:
-        return msgspec.msgpack.decode(value, type=FrameHeader)
+        header = msgspec.msgpack.decode(value, type=FrameHeader)
     except msgspec.MsgspecError as problem:
         raise Corrupt(f"a record of the log's Kafka topic does not read: {problem}") from problem
+    _check_commit(header.commit)
+    return header
+
+
+def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> None:
+    """They repeat what the block says; what it can not say, the received time and the topics' filter, may be so by its times and count."""
+    block = new.block
+    _check_commit(commit)
+    for name, value in block_headers(new, commit):
+        if headers.get(name) != (value.encode() if isinstance(value, str) else value):
+            raise Corrupt(f"a Kafka record's header {name} says {headers.get(name)!r}, and its block {value!r}")
+    if new.received_at_ms > block.order_first_ms + LATE_MS_MAX:
+        raise Corrupt(f"a Kafka record's header {RECEIVED} says {new.received_at_ms}, and its block begins at {block.order_first_ms}")
+    if new.topics is not None and not 0 < len(new.topics) <= block.count:
+        raise Corrupt(f"a Kafka record's header {TOPICS} has {len(new.topics)} bytes, and its block {block.count} records")
+
+
+def _check_commit(commit: int) -> None:
+    if not 0 < commit <= COMMIT_MAX:
+        raise Corrupt(f"a Kafka record says that it is of commit {commit}")
 
 
 def _value(header: FrameHeader) -> bytes:
