@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from streams.errors import Corrupt
@@ -22,7 +22,8 @@ ASIDE_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` hears of every one.
+    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` hears of every one; of bytes
+    with which no offsets are known to be lost once, whoever comes upon them again.
 
     A damaged index goes there as a whole, as `<file>.<number>`.
     """
@@ -30,9 +31,15 @@ class Aside:
     log: Path
     disk: Disk
     tell: Callable[[Damage], None]
+    _told: set[tuple[int, int, int, str]] = field(default_factory=set)
 
     def __call__(self, damage: Damage) -> None:
         """Keep the bytes of `damage`, where there is room, then tell of it."""
+        if not damage.offsets:
+            place = damage.segment, damage.at, damage.length, damage.why
+            if place in self._told:
+                return
+            self._told.add(place)
         with suppress(OSError, Corrupt, Unreadable):  # the bytes are for people: nothing depends on them
             self._keep(damage)
         self.tell(damage)

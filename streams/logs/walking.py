@@ -16,14 +16,13 @@ CURE = "set aside; nothing is lost with it while the index is there"
 
 
 class FrameWalk:
-    """Walks over the files of the log in `log`, and tells `on_damage` of each place that does not verify, once.
+    """Walks over the files of the log in `log`, and tells `on_damage` of each place that does not verify, at every walk.
 
     `written`: the segment that is written, and how long it is by now. Not safe from several threads.
     """
 
     def __init__(self, log: Path, written: Callable[[], tuple[int, int]], on_damage: Callable[[Damage], None]) -> None:
         self._log, self._written, self._on_damage = log, written, on_damage
-        self._told: set[tuple[int, int]] = set()
 
     def __call__(self) -> Iterator[int]:
         """One walk: how many bytes each frame has before its blocks. Raises IndexDamaged."""
@@ -47,10 +46,5 @@ class FrameWalk:
                 if isinstance(found, FoundFrame):
                     yield found.blocks_at - found.at
                 elif not (number < 0 and found.unfinished):  # blocks behind the last that is held
-                    self._tell(Damage(number, found.at, found.end - found.at, found.why, cure=CURE))
+                    self._on_damage(Damage(number, found.at, found.end - found.at, found.why, cure=CURE))
                     yield found.end - found.at
-
-    def _tell(self, damage: Damage) -> None:
-        if (damage.segment, damage.at) not in self._told:
-            self._told.add((damage.segment, damage.at))
-            self._on_damage(damage)

@@ -14,6 +14,8 @@ import pytest
 from streams.block import MAGIC
 from streams.logs.files import Damage, FileLogOptions, WriteLimits
 from streams.logs.frames import FoundFrame, find_frames
+from streams.logs.index import INDEX_NAME
+from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
 from streams.logs.segments import file_path
 from streams.node import verifying
@@ -111,6 +113,24 @@ def test_a_flip_around_blocks_is_told_by_the_running_log(tmp_path: Path) -> None
             assert content(log, ["containers"]) == truth
             log.close()
             shutil.rmtree(spoiled)
+
+
+def test_a_damaged_header_of_a_frame_is_told_once_by_whoever_comes_upon_it(tmp_path: Path) -> None:
+    """By the opening that builds the index anew from the files, and not once more by each walk over them."""
+    log = open_log(tmp_path)
+    for commit in range(3):
+        append_rows(log, rows(ROWS, start=ROWS * commit))
+    log.close()
+    segment = tmp_path / "log" / "segments" / "0000000001.segment"
+    frames = [found for found in find_frames(memoryview(segment.read_bytes()), 0) if isinstance(found, FoundFrame)]
+    flip_bit(segment, frames[-2].at + 3)
+    remove_index(tmp_path / "log" / INDEX_NAME)
+    found: list[Damage] = []
+    log = open_log(tmp_path, options=FileLogOptions(on_damage=found.append))
+    for _ in range(2):
+        verified(log)
+    assert [(damage.segment, damage.at) for damage in found] == [(1, frames[-2].at)]
+    log.close()
 
 
 def test_what_is_being_written_is_not_walked_over(tmp_path: Path) -> None:
