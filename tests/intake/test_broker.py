@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from intake.packets import Kind, packet
@@ -119,14 +119,15 @@ class PassesAnything:
         self.acknowledged: list[bytes] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async for kind, body in self._said(reader):
-            if kind == Kind.CONNECT:
-                writer.write(packet(Kind.CONNACK << 4, b"\0\0"))
-            elif kind == Kind.SUBSCRIBE:
-                writer.write(packet(Kind.SUBACK << 4, body[:2] + bytes([1] * len(SUBSCRIPTIONS))) + self._packets)
-            elif kind == Kind.PUBACK:
-                self.acknowledged.append(body)
-        writer.close()
+        """Until the client ends the connection, in order or not."""
+        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
+            async for kind, body in self._said(reader):
+                if kind == Kind.CONNECT:
+                    writer.write(packet(Kind.CONNACK << 4, b"\0\0"))
+                elif kind == Kind.SUBSCRIBE:
+                    writer.write(packet(Kind.SUBACK << 4, body[:2] + bytes([1] * len(SUBSCRIPTIONS))) + self._packets)
+                elif kind == Kind.PUBACK:
+                    self.acknowledged.append(body)
 
     async def _said(self, reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
         while head := await reader.read(2):
