@@ -20,6 +20,8 @@ NODE_HEADER = "X-Landfall-Node"
 LINK_HEADER = "X-Landfall-Link"
 DIAL_TIMEOUT_S = 15.0
 _REFUSED = (400, 401, 403)
+_REDIRECTS = (301, 302, 303, 307, 308)
+"""Those that aiohttp follows, an upgrade's too, which it can not be told to leave."""
 
 
 class Dialler:
@@ -71,7 +73,7 @@ class Dialler:
     def _http(self, meter: Meter | None) -> aiohttp.ClientSession:
         if meter not in self._https:
             connector = None if meter is None else aiohttp.TCPConnector(socket_factory=meter.socket, force_close=True)
-            self._https[meter] = aiohttp.ClientSession(trust_env=False, connector=connector)
+            self._https[meter] = aiohttp.ClientSession(trust_env=False, connector=connector, middlewares=(_sent_nowhere,))
         return self._https[meter]
 
     def _doubt(self, problem: Exception) -> str | None:
@@ -89,3 +91,12 @@ class Dialler:
                 return str(json.loads(await answer.text())["problem"])
         except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             return None
+
+
+async def _sent_nowhere(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """A node sends nobody elsewhere, and the token is for it alone: who answers with a redirect is none."""
+    answer = await ask(request)
+    if answer.status in _REDIRECTS:
+        answer.close()
+        raise aiohttp.WSServerHandshakeError(answer.request_info, answer.history, status=answer.status)
+    return answer

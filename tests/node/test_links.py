@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from bench.proxy import Proxy
 from streams.errors import NotAllowed, RetryLater
@@ -86,6 +87,34 @@ async def test_what_is_no_node_is_told_as_such_and_dialled_again(tmp_path: Path,
         await until(lambda: ship.metrics.body(0, 0)["counts"].get("link.tokyo.dial_failed", 0) >= 2)
     await dialler.close()
     await ship.stop()
+
+
+@pytest.mark.parametrize("statuses", [(301,), (302,), (303,), (307,), (308,), (401, 302)])
+async def test_nobody_is_sent_elsewhere_by_what_stands_at_a_nodes_address(statuses: tuple[int, ...]) -> None:
+    """Neither as it dials, nor as it asks why it was refused: what it is sent to hears nothing."""
+    asked, elsewhere = 0, []
+
+    async def send(request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.Response(status=statuses[min(asked, len(statuses)) - 1], headers={"Location": f"{url}/elsewhere"})
+
+    async def hear(request: web.Request) -> web.Response:
+        elsewhere.append(request.headers.get("Authorization"))
+        return web.Response(status=403, text='{"problem": "a sentence of somebody else"}')
+
+    dialler, app = Dialler("ship-a"), web.Application()
+    app.add_routes([web.get("/sync", send), web.get("/elsewhere", hear)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    with pytest.raises(RetryLater, match=rf"{url} does not answer as a node \(HTTP {statuses[0]}\) \(look what stands at"):
+        await dialler.dial(url, "tokyo", "token-of-ship-a", "port")
+    assert (asked, elsewhere) == (len(statuses), [])
+    await dialler.close()
+    await runner.cleanup()
 
 
 async def test_back_off_ends_the_moment_a_link_comes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
