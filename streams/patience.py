@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from streams.clock import Clock
 from streams.ledger import Ledger, OriginLedger
 from streams.log import LogReader
 from streams.ranges import RangeSet, told_ranges
-from streams.records import OFFSET, Batch
+from streams.records import OFFSET, Batch, offset_runs
 from streams.words import Origin, Position
 
 POLL_ROWS_MAX = 65_536
@@ -148,15 +149,7 @@ class PatientReader:
 
     def _following(self, position: Position, rows_max: int) -> tuple[tuple[Batch, ...], Position]:
         """At most `rows_max` rows from `position` up to the copy's Position, and where that leads."""
-        reached = self._log.position(self.stream)
-        batches: list[Batch] = []
-        rows = 0
-        for batch in self._log.read(self.stream, position):
-            batches.append(replace(batch, records=batch.records.slice(0, rows_max - rows)))
-            rows += batch.records.num_rows
-            if rows >= rows_max:
-                return tuple(batches), _after(position, batches)
-        return tuple(batches), _after(position.merged(reached), batches)
+        return self._without_a_hole(position, _at_most(rows_max, self._log.read(self.stream, position)))
 
     def _over_holes(self, ledger: Ledger, position: Position, skipped: Skipped) -> tuple[Position, Skipped]:
         """`position` moved over the holes that were waited for long enough, and these among the skipped."""
@@ -181,33 +174,43 @@ class PatientReader:
 
     def _beyond(self, ledger: Ledger, position: Position, rows_max: int) -> tuple[tuple[Batch, ...], Position]:
         """At most `rows_max` rows from `position`, which stands behind a hole, up to the next."""
-        batches: list[Batch] = []
-        for origin, one in sorted(ledger.items()):
-            end = one.settled().run_from(position[origin])
-            for batch in self._log.run(self.stream, origin, position[origin], end):
-                room = rows_max - _rows(batches)
-                batches.append(replace(batch, records=batch.records.slice(0, room)))
-                if batch.records.num_rows >= room:
-                    return tuple(batches), _after(position, batches)
-            position = position.advanced(origin, end)
-        return tuple(batches), position
+        runs = (
+            self._log.run(self.stream, origin, position[origin], one.settled().run_from(position[origin]))
+            for origin, one in sorted(ledger.items())
+        )
+        return self._without_a_hole(position, _at_most(rows_max, chain.from_iterable(runs)))
+
+    def _without_a_hole(self, position: Position, batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], Position]:
+        """Of what was read from `position` on, as much as follows it without a hole, and where that leads.
+
+        What was held when the reading began counts for nothing: of that, what turned out to be damaged is wanted again.
+        """
+        reached = {origin: one.all_gone() for origin, one in self._log.ledger(self.stream).items()}
+        for batch in batches:
+            reached.setdefault(batch.origin, RangeSet()).update(offset_runs(batch.records))
+        position = position.merged(Position({origin: ranges.run_from(position[origin]) for origin, ranges in reached.items()}))
+        kept = (_below(position[batch.origin], batch) for batch in batches)
+        return tuple(batch for batch in kept if batch.records.num_rows), position
 
     def _late(self, skipped: Skipped, rows_max: int) -> tuple[list[Batch], Skipped]:
         """What has come of the `skipped`, and what of it is still missing after it. What will never come is skipped no more."""
         ledger = self._log.ledger(self.stream)
-        late: list[Batch] = []
+        runs = (
+            self._log.run(self.stream, origin, first, end)
+            for origin, ranges in skipped.items()
+            for first, end in _of(ledger, origin).held.common(ranges)
+        )
+        late = _at_most(rows_max, chain.from_iterable(runs))
         left: dict[Origin, RangeSet] = {}
         for origin, ranges in skipped.items():
             one = _of(ledger, origin)
-            missing = one.wanted(ranges)
-            for first, end in one.held.common(ranges):
-                for batch in self._log.run(self.stream, origin, first, end):
-                    room = rows_max - _rows(late)
-                    late.append(replace(batch, records=batch.records.slice(0, room)))
-                    missing.update(_offsets(batch.records.slice(room)))
+            missing = ranges.without(one.all_gone()).without([(0, one.floor)])
+            for batch in late:
+                if batch.origin == origin:
+                    missing = missing.without(offset_runs(batch.records))
             if missing:
                 left[origin] = missing
-        return [batch for batch in late if batch.records.num_rows], left
+        return late, left
 
 
 def between(before: Standing, after: Standing) -> dict[Origin, RangeSet]:
@@ -283,12 +286,17 @@ def _rows(batches: Sequence[Batch]) -> int:
     return sum(batch.records.num_rows for batch in batches)
 
 
-def _after(position: Position, batches: Sequence[Batch]) -> Position:
+def _at_most(rows_max: int, batches: Iterable[Batch]) -> list[Batch]:
+    """The first `rows_max` rows; no more batches are read than these are in."""
+    taken: list[Batch] = []
     for batch in batches:
-        offsets = batch.records.column(OFFSET)
-        position = position.advanced(batch.origin, offsets[len(offsets) - 1].as_py() + 1)
-    return position
+        room = rows_max - _rows(taken)
+        taken.append(replace(batch, records=batch.records.slice(0, room)))
+        if batch.records.num_rows >= room:
+            break
+    return taken
 
 
-def _offsets(records: pa.RecordBatch) -> RangeSet:
-    return RangeSet((offset, offset + 1) for offset in records.column(OFFSET).to_pylist())
+def _below(offset: int, batch: Batch) -> Batch:
+    rows = int(np.searchsorted(batch.records.column(OFFSET).to_numpy(), offset))
+    return replace(batch, records=batch.records.slice(0, rows))

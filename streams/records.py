@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from streams.clock import EARLY_MS_MAX
@@ -183,6 +184,13 @@ def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.concat_tables((pa.Table.from_batches([b]) for b in batches), promote_options="default").combine_chunks()
     parts = table.to_batches()
     return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def offset_runs(records: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """The offsets of rows, which ascend, as half-open ranges."""
+    offsets = records.column(OFFSET).to_numpy()
+    for part in np.split(offsets, np.flatnonzero(np.diff(offsets) != 1) + 1) if len(offsets) else ():
+        yield int(part[0]), int(part[-1]) + 1
 
 
 def _nests_within(value: Any, levels: int) -> bool:

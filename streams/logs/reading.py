@@ -27,7 +27,7 @@ from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Hash, may_hold, topic_hash
 from streams.ranges import RangeSet
-from streams.records import OFFSET, TOPIC, Batch
+from streams.records import OFFSET, TOPIC, Batch, offset_runs
 from streams.retention.kept import shown
 from streams.words import Origin, Position
 
@@ -106,8 +106,7 @@ class IndexedReader(ABC):
         key, builds = (stream, origin), self._builds
         left = self._line(key).ledger.held.within(first, end)
         for records in coalesced(self._rows(key, first, end), READ_RECORDS_MAX):
-            offsets = records.column(OFFSET)
-            for low, high in _runs(offsets.to_numpy()):
+            for low, high in offset_runs(records):
                 left.remove(low, high)
             yield Batch(stream, origin, records)
         self._check_none_missing(key, left, builds)
@@ -375,10 +374,3 @@ def clipped(piece: Piece, first: int, end: int) -> Piece:
 def _check_place(key: LineKey, piece: Piece, head: BlockHead) -> None:
     if (head.stream, head.origin) != key or not head.first <= piece.first < piece.end <= head.end:
         raise Corrupt(f"another block is in its place: {head.stream}:{head.origin} {head.first}..{head.end - 1}")
-
-
-def _runs(offsets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
-    """Ascending offsets as half-open ranges."""
-    breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
-    for part in np.split(offsets, breaks):
-        yield int(part[0]), int(part[-1]) + 1

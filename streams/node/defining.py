@@ -17,6 +17,7 @@ from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions, terms_of
 from streams.log import Log, LogReader
 from streams.node.withdrawing import Withdrawn
+from streams.patience import PatientReader, Standing
 from streams.policy import Peer
 from streams.records import BODY, TOPIC
 from streams.words import Position
@@ -42,12 +43,13 @@ class Defining:
         """Learn what the log has gained since the last time; the names or patterns that are managed otherwise now."""
         changed = []
         for stream in self._streams:
-            position = self._positions.get(stream, Position())
-            reached = log.position(stream)
-            for batch in log.read(stream, position):
-                changed += learn(self._definitions, batch.records, self._refused)
-                self.withdrawn.learn(batch.records, self._refused_node)
-            self._positions[stream] = position.merged(reached)
+            reader, batches = PatientReader(log, stream), True
+            while batches:
+                polled = reader.poll(Standing(self._positions.get(stream, Position())))
+                for batch in polled.batches:
+                    changed += learn(self._definitions, batch.records, self._refused)
+                    self.withdrawn.learn(batch.records, self._refused_node)
+                self._positions[stream], batches = polled.position, bool(polled.batches)
         return changed
 
     async def run(self, log: Log, links: Links, redefined: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -22,6 +22,7 @@ from streams.logs.files import FileLog
 from streams.node.node import Node
 from streams.patience import Standing
 from streams.ranges import RangeSet
+from streams.records import Batch
 from streams.words import Origin, Position
 from tests.client.test_client import Following, door, wait
 from tests.node.fleet import Station, started, stations
@@ -115,18 +116,19 @@ async def test_a_hole_is_waited_for_as_long_as_the_streams_patience(tmp_path: Pa
 
 
 class Counted:
-    """Counts how often the node's door is asked what follows, so that nothing has to sleep."""
+    """Counts how often the node's log is read for who follows `containers`, so that nothing has to sleep."""
 
     def __init__(self, node: Node) -> None:
         self._answers, self._came = 0, asyncio.Condition()
-        served = node.log.position
+        read = node.log.read
 
-        def counting(stream: str) -> Position:
-            loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._count()))
-            return served(stream)
+        def counting(stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
+            if stream == "containers":
+                loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._count()))
+            return read(stream, position, topics)
 
         loop = asyncio.get_running_loop()
-        node.log.position = counting  # type: ignore[method-assign]
+        node.log.read = counting  # type: ignore[method-assign]
 
     async def _count(self) -> None:
         async with self._came:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from cargo.registry import Entry, Ship, Stream, entry_body
 from shore.forwarding import Forwarding
+from streams.definitions import Definitions
 from streams.log import Append
+from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.segments import file_path
+from streams.node.defining import Defining
 from streams.node.node import Node
-from streams.policy import Lane
+from streams.policy import Lane, Peer
 from streams.records import Record, to_batch
 from tests.node.fleet import address, readings, started, until
+from tests.streams.damagekit import flip_bit
+from tests.streams.logkit import copy_all, open_log
 
 SHIP = "9321483"
 
@@ -97,6 +104,28 @@ async def test_a_customers_boxes_in_a_stream_of_their_own_with_other_settings(tm
     assert hq.definitions.of("customers/cogs").retention.age_days is None
     await ducks.stop()
     await hq.stop()
+
+
+def test_a_setting_in_a_damaged_block_is_learnt_once_it_is_fetched_again(tmp_path: Path) -> None:
+    """And what was read around it in the meantime: without a restart."""
+    hq, tokyo = open_log(tmp_path / "hq", "hq"), open_log(tmp_path / "tokyo", "tokyo")
+    for name in ("quays", "cranes", "gates"):
+        entry = Entry("stream", name, 1, 1, "olga", Stream(patience_s=7))
+        hq.append([Append("registry", to_batch([Record(entry.topic, body=entry_body(entry))]))])
+    copy_all(hq, tokyo, ["registry"])
+    with closing(IndexReader.open(tmp_path / "tokyo" / "log" / INDEX_NAME)) as index:
+        [piece] = index.pieces(("registry", hq.origin), 1, 2)
+    place = piece.location
+    flip_bit(file_path(tmp_path / "tokyo" / "log", place.segment), place.at + place.length // 2)
+    definitions = Definitions()
+    defining = Defining(Peer("tokyo", "port", "JPTYO"), definitions, lambda *_, **__: None)
+    defining.take_up(tokyo)
+    assert (set(definitions.versions()), 1 in tokyo.ledger("registry")[hq.origin].held) == ({"quays"}, False)
+    copy_all(hq, tokyo, ["registry"])
+    defining.take_up(tokyo)
+    assert set(definitions.versions()) == {"quays", "cranes", "gates"}
+    tokyo.close()
+    hq.close()
 
 
 def bodies(node: Node, stream: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from streams.consumers import CONSUMERS, Consumer
 from streams.errors import Misuse, RetryLater
 from streams.log import Append
 from streams.logs.files import FileLog, FileLogOptions
+from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.segments import file_path
 from streams.patience import Patience, Polled
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
+from tests.streams.damagekit import flip_bit
 from tests.streams.logkit import NOW_MS, SHIP, FullDisk, append_rows, open_log, rows
 
 
@@ -198,6 +202,52 @@ def test_whatever_comes_in_whatever_order_each_is_delivered_once(tmp_path: Path,
     assert sorted(delivered) == list(range(60))
     assert consumer.skipped() == {}
     assert consumer.position() == Position({ship.origin: 60})
+    port.close()
+    ship.close()
+
+
+LAID_OUT = {
+    "on the way": [(0, 10), (10, 15), (15, 40)],
+    "at the end": [(0, 10), (10, 15)],
+    "behind a hole": [(0, 5), (10, 15), (15, 20), (20, 40)],
+    "right behind a hole": [(0, 5), (10, 15), (20, 40)],
+    "come late": [(0, 5), (20, 25), (10, 15), (15, 20)],
+}
+"""What of the ship's 40 records comes to the port, in that order, the block of 10..14 of which is damaged."""
+
+
+@pytest.mark.parametrize(("where", "seconds"), [("on the way", None), ("at the end", None), *((where, 0.0) for where in LAID_OUT)])
+def test_what_turns_out_to_be_damaged_as_it_is_read_is_delivered_once_it_is_fetched_again(
+    tmp_path: Path, where: str, seconds: float | None
+) -> None:
+    """Whatever was read around it: it is a hole from that moment on, waited for or skipped like any other."""
+    ship, port = gapped(tmp_path)
+    patience = None if seconds is None else Patience(lambda: seconds, StillClock(NOW_MS))
+    consumer, delivered = Consumer(port, "rules", "containers", patience=patience), list[int]()
+
+    def deliver(rows_max: int) -> None:
+        polled = consumer.poll(rows_max)
+        while (polled.position, polled.skipped) != (consumer.position(), consumer.skipped()):
+            consumer.commit(polled.position)
+            delivered.extend(offsets(polled))
+            polled = consumer.poll(rows_max)
+
+    for first, end in LAID_OUT[where]:
+        if first == 10 and where == "come late":
+            deliver(100)
+        bring(ship, port, (first, end))
+    with closing(IndexReader.open(tmp_path / "port" / "log" / INDEX_NAME)) as index:
+        [piece] = index.pieces(("containers", ship.origin), 10, 15)
+    place = piece.location
+    flip_bit(file_path(tmp_path / "port" / "log", place.segment), place.at + place.length // 2)
+    deliver(100)
+    assert not port.ledger("containers")[ship.origin].held.covers(10, 15), "it was read"
+    assert not {*range(10, 15)}.intersection(delivered)
+    bring(ship, port, (10, 15))
+    deliver(3)
+    bring(ship, port, (0, 40))
+    deliver(3)
+    assert sorted(delivered) == list(range(40))
     port.close()
     ship.close()
 
