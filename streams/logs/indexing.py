@@ -141,6 +141,7 @@ class IndexWriter(IndexReader):
 
     def _prepare(self) -> None:
         execute = self._connection.execute
+        execute("PRAGMA auto_vacuum = FULL")  # what merging leaves free in it goes back to the disk; before anything else is written
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
         execute("PRAGMA wal_autocheckpoint = 0")  # `bring_down` does it, which keeps the digest

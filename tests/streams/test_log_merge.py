@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from streams.errors import RetryLater
 from streams.ledger import Ledger, OriginLedger
 from streams.logs.disk import Disk
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
+from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
 from streams.words import Origin
@@ -65,6 +68,19 @@ def test_merging_changes_nothing_but_the_number_of_blocks(tmp_path: Path) -> Non
     assert not log.upkeep.step(), "all is done until something changes"
     assert append_rows(log, rows(1)) == 400
     log.close()
+
+
+def test_what_the_index_needs_no_more_goes_back_to_the_disk(tmp_path: Path) -> None:
+    log = filled(tmp_path, 400)
+    log.close()
+    index = tmp_path / "log" / INDEX_NAME
+    full = index.stat().st_size
+    log = open_log(tmp_path, options=OPTIONS)
+    tidied(log)
+    log.close()
+    with closing(sqlite3.connect(index)) as pages:
+        assert pages.execute("PRAGMA freelist_count").fetchone() == (0,)
+    assert index.stat().st_size < full
 
 
 @pytest.mark.parametrize("index_lost", [False, True])
