@@ -82,7 +82,7 @@ def beside(way: str, folder: Path, topics: int, seconds: float) -> dict[str, obj
             waited, worked = honest(one.port, one.processes[0], seconds)
             others = int(other.communicate()[0])
     figures: dict[str, object] = {**percentiles(waited), **{f"cpu_{name}": value for name, value in percentiles(worked).items()}}
-    return figures | {"asked": len(waited), "others_s": round(others / seconds)}
+    return figures | {"asked": len(waited), "others_s": round(others / (seconds + STARTS_WITHIN_S))}
 
 
 def main(way: str = "endpoint", seconds: str = "20") -> None:
