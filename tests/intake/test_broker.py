@@ -25,21 +25,28 @@ OURS = Path(__file__).resolve().parents[2] / "deploy" / "mosquitto" / "mosquitto
 
 
 @asynccontextmanager
-async def subscribed(folder: Path, port: int, pipeline: PipelineSettings | None = None) -> AsyncIterator[tuple[FileLog, Metrics]]:
-    """A log fed by a subscription at the broker on `port`."""
+async def fed(folder: Path, port: int, pipeline: PipelineSettings | None = None) -> AsyncIterator[tuple[FileLog, Metrics, Intake]]:
+    """A log fed by a subscription at the broker on `port`, from its first dialling on."""
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), WallClock())
     committer, metrics = GroupCommitter(log), Metrics("ship")
     broker = BrokerSettings(port=port, client_id="ship-a", reconnect_ms_min=50, reconnect_ms_max=100)
     intake = Intake(IntakeSettings(broker=broker, pipeline=pipeline or PipelineSettings()), WallClock(), metrics)
     running = asyncio.create_task(intake.run(committer, log, "ship-a"))
     try:
-        await eventually(lambda: intake.broker_connected is True or running.done())
-        yield log, metrics
+        yield log, metrics, intake
     finally:
         running.cancel()
         await asyncio.wait([running])
         await committer.close()
         log.close()
+
+
+@asynccontextmanager
+async def subscribed(folder: Path, port: int, pipeline: PipelineSettings | None = None) -> AsyncIterator[tuple[FileLog, Metrics]]:
+    """The same, from when the subscription stands on."""
+    async with fed(folder, port, pipeline) as (log, metrics, intake):
+        await eventually(lambda: intake.broker_connected is True)
+        yield log, metrics
 
 
 def publish(port: int, first: int, end: int) -> None:
@@ -167,5 +174,5 @@ async def test_a_topic_that_is_no_utf_8_is_malformed_and_what_comes_with_it_is_t
 async def test_what_came_before_a_packet_that_can_not_be_read_is_taken(tmp_path: Path) -> None:
     """The connection ends with it, in the same turn that has brought what came before."""
     cut = packet(Kind.PUBLISH << 4 | 2, b"\0")
-    async with passing(brought(TOPIC.encode(), b"\0\5", payload(0)) + cut) as (_, port), subscribed(tmp_path, port) as (log, _):
+    async with passing(brought(TOPIC.encode(), b"\0\5", payload(0)) + cut) as (_, port), fed(tmp_path, port) as (log, _, _):
         await eventually(lambda: len(stored(log, "containers")) == 1)
