@@ -14,7 +14,7 @@ from streams.block import Block
 from streams.codec import BlockCodec
 from streams.errors import Misuse, RetryLater, Unclear
 from streams.logs.damage import Damage
-from streams.logs.frames import Floor, FrameHeader
+from streams.logs.frames import Floor, FrameHeader, Gone, Opening, Produced
 from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
 from streams.logs.kafka.client import client_settings
@@ -219,3 +219,40 @@ def test_headers_that_are_not_their_blocks_are_told_and_passed_over(kafka: Kafka
         append_rows(log, rows(1))
     assert numbers(log) == [*range(COUNT), *range(6)]
     log.close()
+
+
+ODD = (
+    *(FrameHeader(commit=3, floors=(Floor("containers", "port-b", 7, floor),)) for floor in (-1, 1 << 63)),
+    *(FrameHeader(commit=3, floors=(Floor(stream, node, 7, 9),)) for stream, node in (("no stream", "port-b"), ("containers", "No Node"))),
+    *(FrameHeader(commit=3, gone=(Gone("containers", "port-b", 7, *span, "lost"),)) for span in ((2, 1), (0, (1 << 64) - 1))),
+    FrameHeader(commit=3, gone=(Gone("containers", "port-b", 1 << 63, 0, 1, "lost"),)),
+    *(
+        FrameHeader(commit=3, produced=(Produced("containers", "p", *of),))
+        for of in ((1 << 63, 0, 1, 7), (1, -1, 1, 7), (1, 0, 1, 1 << 63))
+    ),
+    FrameHeader(commit=3, produced=(Produced("containers", "p", 1, (1 << 63) - 1, 1, 7),)),
+    *(FrameHeader(commit=3, openings=(Opening("ship-a", *of, {}),)) for of in ((0, 0, "", 0), (9, 1 << 63, "", 0), (9, 8, "", 1 << 63))),
+    FrameHeader(commit=3, openings=(Opening("ship-a", 9, 8, "", 0, {"containers": 1 << 63}),)),
+)
+
+
+def test_control_records_of_what_no_log_has_are_told_and_passed_over(kafka: Kafka, tmp_path: Path) -> None:
+    """Somebody else writes them: none is taken, by the index or by one that is built anew, and the log goes on."""
+    where, told = place(kafka, tmp_path), list[Damage]()
+    log = open_kafka_log(where)
+    append_rows(log, rows(3))
+    origin = log.origin
+    log.close()
+    stranger = Producer(client_settings(where.settings))
+    for header in ODD:
+        for key, value in control_records(header):
+            stranger.produce(where.names.control, value, f"{key}/{ODD.index(header)}")
+    assert not stranger.flush(10)
+    for opened in range(2):
+        log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+        assert len(told) == len(ODD) * (opened + 1)
+        assert list(log.ledger("containers")) == [log.origin]
+        assert log.origin == origin
+        assert append_rows(log, rows(3, start=3 + 3 * opened)) == 3 + 3 * opened
+        log.close()
+        remove_index(where.folder / INDEX_NAME)

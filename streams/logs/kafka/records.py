@@ -17,7 +17,9 @@ from streams.errors import Corrupt
 from streams.logs.book import Location, PlacedBlock
 from streams.logs.frames import FrameHeader
 from streams.logs.stamping import NewBlock
+from streams.logs.tables import INT64_MAX
 from streams.records import LATE_MS_MAX
+from streams.words import Origin, check_stream
 
 COMMIT = "commit"
 COMMIT_MAX = 1 << 62
@@ -72,13 +74,45 @@ def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
 
 
 def control_header(value: bytes) -> FrameHeader:
-    """The FrameHeader in a record that is no block's. Raises Corrupt."""
+    """The FrameHeader in a record that is no block's. Raises Corrupt, also for one that tells of what no log has."""
     try:
         header = msgspec.msgpack.decode(value, type=FrameHeader)
     except msgspec.MsgspecError as problem:
         raise Corrupt(f"a record of the log's Kafka topic does not read: {problem}") from problem
     _check_commit(header.commit)
+    try:
+        _check_control(header)
+    except ValueError as problem:
+        raise Corrupt(f"a record of the log's Kafka topic says what no log does: {problem}") from problem
     return header
+
+
+def _check_control(header: FrameHeader) -> None:
+    """Streams, origins and numbers are such as there are. Raises ValueError."""
+    for gone in header.gone:
+        _check_span(gone.stream, gone.first, gone.end)
+    for floor in header.floors:
+        _check_span(floor.stream, 0, floor.floor)
+    for produced in header.produced:
+        _check_span(produced.stream, produced.first, produced.first + produced.count)
+    for opening in header.openings:
+        for stream, end in opening.ends.items():
+            _check_span(stream, 0, end)
+    origins = [(gone.node, gone.generation) for gone in header.gone]
+    origins += [(floor.node, floor.generation) for floor in header.floors]
+    for node, generation in (*origins, *((opening.node, opening.generation) for opening in header.openings)):
+        Origin(node, generation)
+    sequences = [produced.sequence for produced in header.produced]
+    generations = [*(produced.generation for produced in header.produced), *(opening.predecessor for opening in header.openings)]
+    times = [opening.at_ms for opening in header.openings]
+    if odd := [number for number in (*sequences, *generations, *times) if not 0 <= number <= INT64_MAX]:
+        raise ValueError(f"sequences, generations and times are from 0 to 2^63 - 1, not {odd[0]}")
+
+
+def _check_span(stream: str, first: int, end: int) -> None:
+    check_stream(stream)
+    if not 0 <= first <= end <= INT64_MAX:
+        raise ValueError(f"offsets are from 0 to 2^63 - 1, not {first}..{end} of {stream}")
 
 
 def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> None:
