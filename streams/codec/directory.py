@@ -12,6 +12,7 @@ from streams.block import BlockHead
 from streams.codec.columns import TYPES, schema_of
 from streams.codec.groups import Payload, Spans
 from streams.codec.layout import Layout
+from streams.codec.pages import PackedColumn
 from streams.codec.times import ReceivedTimes, read_received
 from streams.codec.topics import read_fences
 
@@ -21,13 +22,18 @@ KEPT_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Received times (None: each row has its own), the columns and their schema; the first topics and places of the groups, of several."""
+    """Received times (None: each row has its own), the columns and their schema; the first topics and places of the groups, of several.
+
+    `alone`: whether some rows can be read without the others; `columns`: as the layout tells them.
+    """
 
     received: ReceivedTimes | None
     fences: tuple[list[int], list[str]]
     layout: Layout
     schema: pa.Schema
     spans: Spans
+    alone: bool
+    columns: list[tuple[PackedColumn | None, int]]
 
     @classmethod
     def read(cls, payload: Payload, head: BlockHead) -> Directory:
@@ -38,10 +44,12 @@ class Directory:
         fences = read_fences(reader, count) if count > 1 else ([], [])
         layout = Layout.read(reader, by_topic=by_topic, each_received=received is None)
         schema = schema_of({column.name: TYPES[column.kind] for column in layout.named})
+        spans = Spans([], b"")
         if payload.only is None:
-            return cls(received, fences, layout, schema, payload.spans())
-        reader.end()
-        return cls(received, fences, layout, schema, Spans([], b""))
+            spans = payload.spans()
+        else:
+            reader.end()
+        return cls(received, fences, layout, schema, spans, layout.row_by_row(), layout.columns())
 
 
 class Directories:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, INT, TEXT
 from streams.codec.decimals import RAW
@@ -26,8 +27,11 @@ class Named:
     @classmethod
     def read(cls, directory: Reader) -> Named:
         """Raises Corrupt."""
-        name = read_name(directory)
-        number = directory.below(DECIMALS * (RAW + 1), "the head of a column")
+        return _named(read_name(directory), directory.below(DECIMALS * (RAW + 1), "the head of a column"))
+
+    @classmethod
+    def of(cls, name: str, number: int) -> Named:
+        """That of a column's name and head. Raises Corrupt."""
         kind, decimals = number % HAS_NULLS, number // DECIMALS
         if name in ELSEWHERE or (decimals and kind != FLOAT):
             raise Corrupt(f"column {name!r} of a block is none that a block has")
@@ -44,6 +48,12 @@ class Named:
         if self.kind == BOOL:
             return "bit"
         return "int" if self.kind == INT or self.decimals != RAW else "float"
+
+
+@lru_cache(COLUMNS_MAX)
+def _named(name: str, number: int) -> Named:
+    """One of a kind: blocks have the same columns, which are compared when their rows are put together."""
+    return Named.of(name, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,38 +97,20 @@ class Layout:
         """
         if all(mask.always for mask in self.masks):
             return True
-        columns: list[tuple[PackedColumn | None, int]] = [(mask, 0) for mask in self.masks]
-        columns += [(self.place, 0), (self.received, 0), (self.device, self._mask(0)), (self.order, 0)]
-        nulls = iter(range(1, len(self.masks)))
-        columns += [
-            (values, self._mask(next(nulls)) if column.has_nulls else 0) for column, values in zip(self.named, self.values, strict=True)
-        ]
-        there = [(column, mask) for column, mask in columns if column is not None]
+        there = [(mask, 0) for mask in self.masks]
+        there += [(column, self._mask(known)) for column, known in self.columns() if column is not None]
         return all(not column.neighbour or [other[1] for other in there[column.neighbour - 1 :][:1]] == [mask] for column, mask in there)
 
-    def _mask(self, place: int) -> int:
+    def columns(self) -> list[tuple[PackedColumn | None, int]]:
+        """The columns of numbers after the masks, None where there is none: four, and each named one. With each the mask that says where
+        it has values, counted from 1; 0: everywhere.
+        """
+        nulls = iter(range(2, len(self.masks) + 1))
+        named = [next(nulls) if column.has_nulls else 0 for column in self.named]
+        return [(self.place, 0), (self.received, 0), (self.device, 1), (self.order, 0), *zip(self.values, named, strict=True)]
+
+    def _mask(self, known: int) -> int:
         """The number of the column that says in which rows these values are; 0: in all."""
-        mask = self.masks[place]
-        return 0 if mask.always else mask.neighbour or place + 1
-
-
-class GroupPages:
-    """The pages of one group, one after another. Of several groups each page has its length before it."""
-
-    def __init__(self, group: Reader, *, sized: bool) -> None:
-        self._group, self._sized = group, sized
-        self._given: list[Reader] = []
-
-    def next(self) -> Reader:
-        """What the next page is read from."""
-        if not self._sized:
-            return self._group
-        page = Reader(self._group.sized(), self._group.budget)
-        self._given.append(page)
-        return page
-
-    def end(self) -> None:
-        """Raises Corrupt unless all of every page, and every page, was read."""
-        for page in self._given:
-            page.end()
-        self._group.end()
+        if known == 0 or self.masks[known - 1].always:
+            return 0
+        return self.masks[known - 1].neighbour or known

@@ -12,7 +12,7 @@ from streams.block import BlockHead, ReadBytes
 from streams.codec.columns import TEXT, stored_at
 from streams.codec.directory import Directories, Directory
 from streams.codec.groups import Payload
-from streams.codec.layout import GroupPages
+from streams.codec.pages import GroupPages, Wanted, scratch_of
 from streams.codec.picked import PickedRows
 from streams.codec.reading import read_rows
 from streams.codec.texts import read_texts, take
@@ -27,7 +27,7 @@ def read_topic_rows(head: BlockHead, read: ReadBytes, topic: str, known: Directo
     budget = Budget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory = known.of(payload, head)
-    if not directory.layout.row_by_row():
+    if not directory.alone:
         return PickedRows.of_records(read_rows(head, read), topic)
     lookup = Lookup(head, directory, topic, budget)
     if payload.only is not None:
@@ -40,7 +40,7 @@ def read_topic_rows(head: BlockHead, read: ReadBytes, topic: str, known: Directo
         return None
     rows = parts[0] if len(parts) == 1 else PickedRows.joined(parts)
     places = rows.offsets - head.first
-    if places[0] < 0 or places[-1] >= head.count or (places[1:] <= places[:-1]).any():
+    if places[0] < 0 or places[-1] >= head.count or (len(places) > 1 and (places[1:] <= places[:-1]).any()):
         raise Corrupt("the rows of a topic are not in the order of their offsets")
     return rows
 
@@ -49,13 +49,12 @@ def read_topic_rows(head: BlockHead, read: ReadBytes, topic: str, known: Directo
 class Known:
     """Where a column has values in a group: `whole` says it of all rows (None: everywhere), `mask` of the topic's.
 
-    There are `count` values; those of the topic's rows stand at `places` among them.
+    The values of the topic's rows are `wanted`.
     """
 
     whole: Bools | None
     mask: Bools
-    count: int
-    places: Ints
+    wanted: Wanted
 
 
 class Lookup:
@@ -64,6 +63,7 @@ class Lookup:
     def __init__(self, head: BlockHead, directory: Directory, topic: str, budget: Budget) -> None:
         self._head, self._topic, self._budget = head, topic, budget
         self._layout, self._received, self._schema = directory.layout, directory.received, directory.schema
+        self._columns = directory.columns
 
     def rows_of(self, pages: GroupPages, rows: int) -> list[PickedRows]:
         """The topic's rows in a group of so many; none when there are none. Raises Corrupt."""
@@ -75,13 +75,13 @@ class Lookup:
         places = group.rows_of(self._topic)
         if not len(places):
             return []
-        masks = self._masks(pages, Known(None, np.ones(len(places), np.bool_), rows, places))
-        nulls = iter(masks[2:])
-        known = [next(nulls) if column.has_nulls else masks[0] for column in named]
-        stamps, numbers = self._numbers(pages, masks, known)
-        texts = iter([self._texts(pages, at, group) for column, at in zip(named, known, strict=True) if column.kind == TEXT])
+        masks = self._masks(pages, Known(None, np.ones(len(places), np.bool_), Wanted.of(rows, places)))
+        known = [masks[mask] for _, mask in self._columns]
+        (place, received, given, other, *numbers), known = self._numbers(pages, known, masks), known[4:]
+        stamps = self._stamps(places if place is None else place, received, (given, masks[1]), other)
+        texts = [self._texts(pages, at, group) if column.kind == TEXT else None for column, at in zip(named, known, strict=True)]
         pages.end()
-        values = [next(texts) if column.kind == TEXT else found for column, found in zip(named, numbers, strict=True)]
+        values = [number if text is None else text for number, text in zip(numbers, texts, strict=True)]
         of_nulls = {column.name: at.mask for column, at in zip(named, known, strict=True) if column.has_nulls}
         return [PickedRows(self._topic, self._schema, stamps, named, values, of_nulls)]
 
@@ -90,28 +90,21 @@ class Lookup:
         masks = self._layout.masks
         if all(mask.always for mask in masks):
             return [every] * (1 + len(masks))
-        self._budget.pay_cells(sum(mask.cells(every.count) for mask in masks))
+        self._budget.pay_cells(sum(mask.cells(every.wanted.count) for mask in masks))
         wholes: list[Values] = []
         for mask in masks:
-            mask.resolved(mask.values([pages.next()] if mask.paged else [], [every.count]), wholes)
+            mask.resolved(mask.values([pages.next()] if mask.paged else [], [every.wanted.count]), wholes)
         return [every, *(_known(every, whole) for whole in wholes)]
 
-    def _numbers(self, pages: GroupPages, masks: Sequence[Known], known: Sequence[Known]) -> tuple[Stamps, list[Values | None]]:
-        """Offsets and times, and the named columns, as they are stored; None for those of texts."""
-        layout, (every, device, *_) = self._layout, masks
-        columns = [(layout.place, every), (layout.received, every), (layout.device, device), (layout.order, every)]
-        columns += zip(layout.values, known, strict=True)
-        self._budget.pay_cells(sum(column.cells(at.count) for column, at in columns if column is not None))
+    def _numbers(self, pages: GroupPages, known: Sequence[Known], masks: Sequence[Known]) -> list[Values | None]:
+        """The columns after the masks, as they are stored; None where there is none. `known`: where each has values."""
+        self._budget.pay_cells(sum([at.wanted.count for (column, _), at in zip(self._columns, known, strict=True) if column is not None]))
+        scratch = scratch_of(known[0].wanted.count)
         done: list[Values] = [one.mask for one in masks[1:]]
         found: list[Values | None] = []
-        for column, at in columns:
-            if column is None:
-                found.append(None)
-            else:
-                values = column.at(pages.next() if column.paged else None, at.count, at.places)
-                found.append(column.resolved(values, done))
-        place, received, given, other, *named = found
-        return self._stamps(every.places if place is None else place, received, (given, device), other), named
+        for (column, _), at in zip(self._columns, known, strict=True):
+            found.append(None if column is None else column.resolved(column.at(pages, at.wanted, scratch), done))
+        return found
 
     def _stamps(self, places: Ints, received: Values | None, device: tuple[Values | None, Known], other: Values | None) -> Stamps:
         """Offsets and times of the rows at these places of the block."""
@@ -127,10 +120,11 @@ class Lookup:
         """The topic's texts in one column."""
         page = pages.next()
         index, nulls = stored_at(None if known.whole is None else known.mask, None)
-        if not known.count:
+        count, places = known.wanted.count, known.wanted.places
+        if not count:
             return pa.nulls(len(known.mask), pa.string())
-        self._budget.pay_cells(CELLS_OF_A_TEXT * len(known.places))
-        dictionary, codes = read_texts(page, known.count, group.owners(known.whole), known.places)
+        self._budget.pay_cells(CELLS_OF_A_TEXT * len(places))
+        dictionary, codes = read_texts(page, count, group.owners(known.whole), places)
         if not len(codes):
             return pa.nulls(len(known.mask), pa.string())
         return take(self._budget, dictionary, codes if index is None else codes.take(index), nulls)
@@ -140,5 +134,6 @@ def _known(every: Known, whole: Bools) -> Known:
     """Where a column has values of which `whole` says in which of a group's rows they are."""
     if whole.all():
         return every
-    mask = whole.take(every.places)
-    return Known(whole, mask, int(np.count_nonzero(whole)), (np.cumsum(whole) - 1).take(every.places)[mask])
+    mask = whole.take(every.wanted.places)
+    places = (np.cumsum(whole) - 1).take(every.wanted.places)[mask]
+    return Known(whole, mask, Wanted.of(int(np.count_nonzero(whole)), places))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -24,6 +24,56 @@ _TABLES_BYTES_MIN = 32
 """A column of yes and no in so few bytes is not even tried with pcodec."""
 _DTYPES = {"int": np.int64, "float": np.float64, "bit": np.uint16}
 _PCO_TYPES: dict[Kind, PcoType] = {"int": "i64", "float": "f64", "bit": "u16"}
+
+
+Scratch = Mapping[Kind, Values]
+"""Room for a group's values of each kind, one column's at a time."""
+
+
+def scratch_of(rows: int) -> Scratch:
+    """That of a group of so many rows."""
+    numbers = np.empty(rows, np.int64)
+    return {"int": numbers, "float": numbers.view(np.float64), "bit": numbers.view(np.uint16)}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Of the `count` values that a column has in a group, those at `places`, ascending. The first `reach` are all that must be unpacked."""
+
+    count: int
+    places: Ints
+    reach: int
+
+    @classmethod
+    def of(cls, count: int, places: Ints) -> Wanted:
+        """The least reach there is, as pcodec unpacks."""
+        return cls(count, places, min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count) if len(places) else 0)
+
+
+class GroupPages:
+    """The pages of one group, one after another. Of several groups each page has its length before it."""
+
+    def __init__(self, group: Reader, *, sized: bool) -> None:
+        self._group, self._sized = group, sized
+        self._given: list[Reader] = []
+
+    def next(self) -> Reader:
+        """What the next page is read from."""
+        if not self._sized:
+            return self._group
+        page = Reader(self._group.sized(), self._group.budget)
+        self._given.append(page)
+        return page
+
+    def packed(self) -> bytes:
+        """The next page, which is sized bytes and nothing else: these bytes. Raises Corrupt."""
+        return self._group.boxed() if self._sized else self._group.sized()
+
+    def end(self) -> None:
+        """Raises Corrupt unless all of every page, and every page, was read."""
+        for page in self._given:
+            page.end()
+        self._group.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +186,23 @@ class PackedColumn:
             raise _odd_bits()
         return values.astype(np.bool_)
 
-    def at(self, page: Reader | None, count: int, places: Ints) -> Values:
-        """Of one group's `count` values, whose page this is (None: it has none), those at these places, ascending. Raises Corrupt.
+    def at(self, pages: GroupPages, wanted: Wanted, scratch: Scratch) -> Values:
+        """The values `wanted` of one group, whose page of this column, if there is one, is next. Raises Corrupt.
 
-        No more of the page is unpacked than what comes before the last of them.
+        No more of the page is unpacked, into `scratch`, than what comes before the last of them.
         """
-        if page is None:
+        count, places = wanted.count, wanted.places
+        if self._how == _CONSTANT:
             return self._alike(len(places))
         if self._how == _LIST:
-            return self._listed(page, count).take(places)
-        if not len(places):
+            return self._listed(pages.next(), count).take(places)
+        if not wanted.reach:
+            page = pages.next()
             if count:
                 page.sized()
             return np.empty(0, np.bool_ if self.kind == "bit" else _DTYPES[self.kind])
-        values = np.empty(min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count), _DTYPES[self.kind])
-        self._tables().read(page.sized(), values, count)
+        values = scratch[self.kind][: wanted.reach]
+        self._tables().read(pages.packed(), values, count)
         values = values.take(places)
         if self.kind != "bit":
             return values

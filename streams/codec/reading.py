@@ -15,8 +15,8 @@ from streams.block import BlockHead, ReadBytes
 from streams.codec.columns import FLOAT, TEXT, as_arrow, batch, stored_at
 from streams.codec.directory import Directory
 from streams.codec.groups import Payload, known_sizes
-from streams.codec.layout import GroupPages, Named
-from streams.codec.pages import PackedColumn
+from streams.codec.layout import Named
+from streams.codec.pages import GroupPages, PackedColumn
 from streams.codec.parallel import each
 from streams.codec.room import Room
 from streams.codec.texts import Owners, read_texts, take

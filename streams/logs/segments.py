@@ -57,19 +57,19 @@ class OpenFile:
 
     def span(self, number: int, at: int, length: int) -> bytes:
         """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
-        path = file_path(self._log, number)
         try:
             if number != self._number:
                 self.close()
-                self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptor = os.open(file_path(self._log, number), os.O_RDONLY | os.O_CLOEXEC)
                 self._number = number
             data = os.pread(self._descriptor, length, at)
         except OSError as problem:
+            path = file_path(self._log, number)
             if isinstance(problem, FileNotFoundError) and os.path.isdir(path.parent):
                 raise
             raise unreadable(path, problem) from problem
         if len(data) != length:
-            raise Corrupt(f"{path.name} ends before byte {at + length}")
+            raise Corrupt(f"{file_path(self._log, number).name} ends before byte {at + length}")
         return data
 
     def close(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sqlite3
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from multiprocessing.synchronize import Event
@@ -12,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from sim.steady import Steady, box_readings
 from streams.codec import BlockCodec
+from streams.codec.groups import GROUP_ROWS
 from streams.log import Append
 from streams.logs.disk import Disk
 from streams.logs.files import FileLogOptions, FileLogReader
@@ -22,11 +26,13 @@ from streams.logs.levels import Level
 from streams.logs.segments import segment_numbers
 from streams.logs.writing import WriteLimits
 from streams.ranges import RangeSet
+from streams.records import TOPIC
 from streams.words import Position
-from tests.streams.logkit import append_rows, numbers, open_log, rows
+from tests.streams.logkit import NOW_MS, append_rows, numbers, open_log, rows
 
 PROCESSES = multiprocessing.get_context("forkserver")
 COMMITS = 60
+BLOCKS = 40
 WAL_BYTES = 64 << 10
 
 
@@ -145,6 +151,23 @@ def test_a_reader_sees_what_the_log_sees(tmp_path: Path) -> None:
         batch.records for batch in log.read("containers", Position({log.origin: 12}))
     ]
     reader.close()
+    log.close()
+
+
+def test_the_history_of_one_topic_costs_few_calls_a_block(tmp_path: Path) -> None:
+    """Counted in calls, of Python's functions and of those it calls: a rare topic has a row or two in each of hundreds of blocks."""
+    log, calls = open_log(tmp_path), Counter[str]()
+    for voyage in range(BLOCKS):
+        append_rows(log, box_readings(Steady(NOW_MS, GROUP_ROWS + 1, 1), voyage=voyage))
+    with closing(FileLogReader(tmp_path / "log", BlockCodec())) as reader:
+        topic = next(reader.read("containers", Position())).records.column(TOPIC)[0].as_py()
+        assert reader.history(topic).rows.num_rows == BLOCKS
+        sys.setprofile(lambda frame, event, argument: calls.update((event,)))
+        try:
+            reader.history(topic)
+        finally:
+            sys.setprofile(None)
+    assert calls["call"] + calls["c_call"] <= 650 * BLOCKS
     log.close()
 
 
