@@ -102,6 +102,20 @@ def test_a_head_cut_short_is_no_head(length: int) -> None:
         BlockHead.from_bytes(head[: min(length, len(head) - 1)])
 
 
+@pytest.mark.parametrize("length", [0, 3, 5, 200])
+def test_a_page_with_more_or_less_in_it_than_its_numbers_is_refused(length: int) -> None:
+    """Four bytes in a page that says it has five is as the encoder writes it; nothing of what follows is read."""
+    page = Reader(b"\x05\x04abcdnext", Budget())
+    assert page.boxed() == b"abcd"
+    assert page.raw(4) == b"next"
+    box = Writer()
+    box.varint(length)
+    with pytest.raises(Corrupt, match="all of a page"):
+        Reader(b"\x05" + box.to_bytes() + b"abcdnext", Budget()).boxed()
+    with pytest.raises(Corrupt, match="all of a page"):
+        Reader(b"\x05\x04abc", Budget()).boxed()
+
+
 def test_a_zstd_bomb_is_not_unpacked() -> None:
     writer = Writer()
     writer.squeezed(b"x" * 50_000_000)
