@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Timer
+from typing import TYPE_CHECKING, Any
 
 from landfall.configuration import load
 from landfall.logging import to_stderr
 from streams.errors import RetryLater
 from streams.tables import SettingsTable
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+ASKED_AGAIN_S = 0.1
+"""So long after it was asked to end, where no exception gets through, a process is asked once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +59,28 @@ def run_process(name: str, config: Path | None, **more: Any) -> Any:
 
     Raises Misuse for a bad configuration, RetryLater when a tool is asked to end before it is done.
     """
+    before = sys.unraisablehook
+    ending: SystemExit | RetryLater = SystemExit(0)
+    if PROCESSES[name].ends:
+        ending = RetryLater(
+            f"`landfall {name}` was asked to end before it was done", hint="run it again: what a node has it takes no second time"
+        )
 
     def asked_to_end(*_: object) -> None:
-        if PROCESSES[name].ends:
-            raise RetryLater(
-                f"`landfall {name}` was asked to end before it was done", hint="run it again: what a node has it takes no second time"
-            )
-        sys.exit(0)
+        raise ending
+
+    def got_through_nowhere(problem: UnraisableHookArgs) -> None:
+        if problem.exc_value is ending:
+            again = Timer(ASKED_AGAIN_S, os.kill, (os.getpid(), signal.SIGTERM))
+            again.daemon = True
+            again.start()
+        else:
+            before(problem)
 
     if PROCESSES[name].small:
         found("streams.memory:spare_memory")()
     signal.signal(signal.SIGTERM, asked_to_end)  # until the process has a gentler way of its own
+    sys.unraisablehook = got_through_nowhere  # a finaliser, or a weak reference's callback, may be what it was asked in
     settings = settings_of(name, config)
     to_stderr(name)
     outcome = found(PROCESSES[name].run)(settings, **more)
