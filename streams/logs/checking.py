@@ -117,6 +117,8 @@ def _check_found(name: str, found: FoundFrame | Hole, data: memoryview, codec: C
         yield Finding(f"{name} bytes {found.at} to {found.end - 1}", found.why)
     else:
         tally.frames += 1
+        if found.wrong:
+            yield Finding(f"{name} bytes {found.at} to {found.blocks_at - 1}", found.wrong)
         yield from _check_frame(name, found, data, codec, tally)
 
 

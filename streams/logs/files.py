@@ -70,11 +70,11 @@ class FileLog(KeptLog, FileLogReader):
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:
                 aside.tell(self._disowned.damaged)
-            place = LogFolder(folder, options.disk, codec, aside, self._disowned)
+            place = LogFolder(folder, options.disk, codec, aside, self._disowned, Marker(marker, node, options.disk))
             opened = place.open()
             opening = undo.enter_context(ExitStack())
             opening.callback(opened.index.close)
-            self._keeper = self._writer = LogWriter(place, Marker(marker, node, options.disk), opened, options.limits)
+            self._keeper = self._writer = LogWriter(place, opened, options.limits)
             opening.pop_all()
             undo.callback(self._writer.close)
             self._check_node(folder)

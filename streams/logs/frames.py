@@ -1,13 +1,12 @@
 """The frame: what one commit writes to a segment file, self-describing and checksummed, whole or not at all.
 
-Written as the mark of the file's secret, header length (u32), digest of that length and the header, header (MessagePack array), blocks.
-The digest is keyed with the secret (`streams.logs.filehead`), and the header vouches for each block by its length and checksum: so nobody
-forges a frame inside a block, and what lies under a header that verifies is never searched for frames.
+Written as a prefix (`streams.logs.prefix`), header (MessagePack array), blocks. The prefix vouches for the header with the file's secret,
+and the header for each block by its length and checksum: so nobody forges a frame inside a block, and what lies under a header that
+verifies is never searched for frames.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -17,11 +16,10 @@ import msgspec
 from streams.block import Block
 from streams.errors import Corrupt
 from streams.ledger import GoneReason
-from streams.logs.filehead import DIGEST_BYTES, HEAD_BYTES, MARK_BYTES, Secret, read_head
+from streams.logs.filehead import HEAD_BYTES, MARK_BYTES, Secret, read_head
+from streams.logs.prefix import PREFIX, Prefix, mended_head
 
 FRAME_BYTES_MAX = 1 << 28
-_PREFIX = struct.Struct(f"<{MARK_BYTES}sI{DIGEST_BYTES}s")
-_LENGTH = struct.Struct("<I")
 _SEARCHED_BYTES = 1 << 20
 
 
@@ -133,12 +131,16 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class FoundFrame:
-    """A frame in a file's bytes: `at .. end - 1`, its blocks from `blocks_at`. Its header verifies, its blocks may not."""
+    """A frame in a file's bytes: `at .. end - 1`, its blocks from `blocks_at`. Its header verifies, its blocks may not.
+
+    `wrong`: what does not verify of the bytes before its blocks, as they stand: the header is as it was written all the same.
+    """
 
     at: int
     end: int
     blocks_at: int
     header: FrameHeader
+    wrong: str | None = None
 
     def blocks(self, data: memoryview) -> Iterator[tuple[StoredBlock, int, int, Block | Corrupt]]:
         """Every block, in the file's bytes, with its first byte and last byte + 1; what is wrong where one does not verify."""
@@ -162,8 +164,7 @@ class Hole:
 def frame_bytes(header: FrameHeader, blocks: list[bytes], secret: Secret) -> tuple[bytes, int]:
     """The frame for a file with this secret, and where in it the first block begins."""
     head = msgspec.msgpack.encode(header)
-    prefix = _PREFIX.pack(secret.mark, len(head), secret.digest(_LENGTH.pack(len(head)) + head))
-    return b"".join((prefix, head, *blocks)), _PREFIX.size + len(head)
+    return b"".join((Prefix.of(head, secret).to_bytes(), head, *blocks)), PREFIX.size + len(head)
 
 
 def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
@@ -184,6 +185,10 @@ def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
         try:
             frame = _frame_at(data, at, secret)
         except Corrupt as problem:
+            if (mended := _mended_frame(data, at, secret)) is not None:
+                yield mended
+                at = mended.end
+                continue
             end = _next_frame(data, at + 1, secret)
             yield Hole(at, end, str(problem), unfinished=isinstance(problem, _Unfinished) and end == len(data))
             at = end
@@ -228,25 +233,42 @@ def _next_frame(data: memoryview, start: int, secret: Secret) -> int:
     return len(data)
 
 
+def _mended_frame(data: memoryview, at: int, secret: Secret) -> FoundFrame | None:
+    """The frame that begins at byte `at`, one bit before whose blocks is another than was written; None where there is no such."""
+    head = mended_head(data[at:], secret)
+    if head is None:
+        return None
+    try:
+        return _frame(data, at, head, "the header of a frame does not verify, but for a bit that was put right")
+    except Corrupt:
+        return None
+
+
 def _frame_at(data: memoryview, at: int, secret: Secret) -> FoundFrame:
     """The frame that begins at byte `at`. Raises Corrupt."""
-    begun = bytes(data[at : at + _PREFIX.size])
+    begun = bytes(data[at : at + PREFIX.size])
     if begun[:MARK_BYTES] != secret.mark[: len(begun)]:
         raise Corrupt("no frame begins there")
-    if len(begun) < _PREFIX.size:
+    if len(begun) < PREFIX.size:
         raise _Unfinished("the file ends within a frame")
-    _, head_bytes, digest = _PREFIX.unpack(begun)
-    blocks_at = at + _PREFIX.size + head_bytes
+    prefix = Prefix.from_bytes(begun)
+    blocks_at = at + PREFIX.size + prefix.head_bytes
     if blocks_at > len(data):
         raise _Unfinished("the file ends within a frame")
-    head = bytes(data[at + _PREFIX.size : blocks_at])
-    if digest != secret.digest(_LENGTH.pack(head_bytes) + head):
+    head = bytes(data[at + PREFIX.size : blocks_at])
+    if not prefix.vouches_for(head, secret):
         raise Corrupt("the header of a frame does not verify")
+    return _frame(data, at, head)
+
+
+def _frame(data: memoryview, at: int, head: bytes, wrong: str | None = None) -> FoundFrame:
+    """The frame at byte `at` with this header, which verifies. Raises Corrupt."""
     try:
         header = msgspec.msgpack.decode(head, type=FrameHeader)
     except msgspec.MsgspecError as problem:
         raise Corrupt(f"a frame's header does not read: {problem}") from problem
+    blocks_at = at + PREFIX.size + len(head)
     end = blocks_at + sum(block.length for block in header.blocks)
     if end > len(data):
         raise _Unfinished("the file ends within a frame")
-    return FoundFrame(at, end, blocks_at, header)
+    return FoundFrame(at, end, blocks_at, header, wrong)

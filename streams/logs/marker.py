@@ -57,6 +57,11 @@ class Marker:
             return f"the log ends at commit {commit}, but the marker has seen {seen.commit}"
         return None
 
+    def reached(self, generation: int) -> int:
+        """A commit that this log has reached, and acknowledged, in `generation`, as far as the marker knows; 0 where it names another."""
+        seen = _seen(self.path)
+        return seen.commit if seen is not None and (seen.node, seen.generation) == (self.node, generation) else 0
+
     def _slot(self, generation: int, commit: int) -> bytes:
         said = msgspec.json.encode(_Seen(self.node, generation, commit))
         return (_digest(said) + b" " + said).ljust(SLOT_BYTES - 1) + b"\n"

@@ -16,6 +16,7 @@ from streams.logs.disowned import Disowned
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexbytes import wal_problem
 from streams.logs.indexing import IndexWriter, put_in_place, remove_index
+from streams.logs.marker import Marker
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused, merged_numbers, secret_of, segment_numbers
 
@@ -58,6 +59,7 @@ class LogFolder:
     codec: Codec
     aside: Aside
     disowned: Disowned
+    marker: Marker
 
     def open(self) -> Opened:
         """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
@@ -106,7 +108,8 @@ class LogFolder:
 
     def _replay(self, index: IndexWriter, *, whole: bool) -> Opened:
         try:
-            return Replay(self.path, Placing(self.codec, self.disowned), self.aside, index, whole=whole).run()
+            placing = Placing(self.codec, self.disowned, self.marker.reached)
+            return Replay(self.path, placing, self.aside, index, whole=whole).run()
         except RetryLater:
             index.close()
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from streams.logs.book import Book, Change, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage, Lost
 from streams.logs.disowned import Disowned
 from streams.logs.filehead import HEAD_BYTES
-from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, find_frames
+from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, Opening, find_frames
 from streams.logs.index import UNREADABLE, IndexDamaged
 from streams.logs.indexing import IndexWriter
 from streams.logs.segments import file_path, mapped, merged_numbers, secret_of, segment_numbers
@@ -22,6 +22,7 @@ from streams.words import Origin
 
 REPLAYED_MAX = 256
 """Frames that go into the index in one transaction."""
+HEADER_CURE = "set aside; nothing is lost with it"
 TAIL_CURE = "set aside; asked for again from peers, if it was ever acknowledged"
 
 
@@ -46,10 +47,18 @@ class OtherFiles(IndexDamaged):
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How the blocks of a frame are taken into an index: with the filters of their topics, without the rows that are disowned."""
+    """How frames are taken into an index: their blocks with the filters of their topics, without the rows that are disowned.
+
+    `reached`: a commit that is known to have been acknowledged in a generation, or 0: the power did not fail while it was written.
+    """
 
     codec: Codec
     disowned: Disowned
+    reached: Callable[[int], int]
+
+    def is_acknowledged(self, commit: int, openings: Sequence[Opening]) -> bool:
+        """Whether it is known that the commit, of the last of `openings`, was."""
+        return bool(openings) and commit <= self.reached(openings[-1].generation)
 
     def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock | Damage]:
         """The blocks of a frame of file `number`, each by itself: one that does not verify costs no other."""
@@ -124,6 +133,7 @@ class Replay:
         with mapped(self._folder, number) as data:
             for found in find_frames(data, 0):
                 if isinstance(found, FoundFrame):
+                    self._tell_of_header(number, found)
                     self._change(FrameHeader(commit=self._book.commit), self._placing.blocks(found, data, number), 1, 0)
                 elif found.end < len(data) or not found.unfinished:
                     self._damaged(number, found)
@@ -134,7 +144,8 @@ class Replay:
         with mapped(self._folder, number) as data:
             for found in find_frames(data, start):
                 at_end = last and found.end == len(data)
-                if isinstance(found, FoundFrame) and not (at_end and _broken(found, data)):
+                if isinstance(found, FoundFrame) and not (at_end and self._may_be_torn(found, data)):
+                    self._tell_of_header(number, found)
                     self._frame(number, found, data)
                     end = found.end
                 elif isinstance(found, Hole) and found.end <= HEAD_BYTES and not found.unfinished:
@@ -145,6 +156,16 @@ class Replay:
                 else:
                     self._tail(number, found, data)
         return end
+
+    def _may_be_torn(self, frame: FoundFrame, data: memoryview) -> bool:
+        """Whether a block of it does not verify, and it may be what the power failed in, before anybody was told of it."""
+        if self._placing.is_acknowledged(frame.header.commit, (*self._book.openings, *frame.header.openings)):
+            return False
+        return any(isinstance(block, Corrupt) for *_, block in frame.blocks(data))
+
+    def _tell_of_header(self, number: int, frame: FoundFrame) -> None:
+        if frame.wrong:
+            self._damages.append(Damage(number, frame.at, frame.blocks_at - frame.at, frame.wrong, cure=HEADER_CURE))
 
     def _tail(self, number: int, found: FoundFrame | Hole, data: memoryview) -> None:
         """The bytes behind the last frame, which are cut off next. With an index, what a killed process leaves unfinished is not told."""
@@ -158,7 +179,9 @@ class Replay:
             return
         why = found.why if isinstance(found, Hole) else "a block of the last frame does not verify"
         other = "an append was not finished" if unfinished else "the power failed while it was written"
-        self._damages.append(Damage(number, found.at, found.end - found.at, f"{why}: damage, or {other}", lost, TAIL_CURE))
+        if not self._placing.is_acknowledged(self._book.commit + 1, self._book.openings):
+            why = f"{why}: damage, or {other}"
+        self._damages.append(Damage(number, found.at, found.end - found.at, why, lost, TAIL_CURE))
 
     def _frame(self, number: int, frame: FoundFrame, data: memoryview) -> None:
         commit = frame.header.commit
@@ -229,10 +252,6 @@ class Replay:
 
     def _damaged(self, number: int, hole: Hole) -> None:
         self._damages.append(Damage(number, hole.at, hole.end - hole.at, hole.why))
-
-
-def _broken(frame: FoundFrame, data: memoryview) -> bool:
-    return any(isinstance(block, Corrupt) for *_, block in frame.blocks(data))
 
 
 def _said(begun: bytes) -> tuple[Lost, ...]:

@@ -12,7 +12,6 @@ from streams.crash import commit_point
 from streams.errors import Misuse
 from streams.logs.book import LineKey, Location, Piece, PlacedBlock
 from streams.logs.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
-from streams.logs.marker import Marker
 from streams.logs.opening import LogFolder
 from streams.logs.replaying import Opened
 from streams.logs.segments import SegmentWriter
@@ -30,9 +29,9 @@ class WriteLimits:
 class LogWriter:
     """Commits to a log. Not safe from several threads: the log's lock guards it."""
 
-    def __init__(self, place: LogFolder, marker: Marker, opened: Opened, limits: WriteLimits) -> None:
+    def __init__(self, place: LogFolder, opened: Opened, limits: WriteLimits) -> None:
         """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
-        self._place, self._marker, self._limits = place, marker, limits
+        self._place, self._marker, self._limits = place, place.marker, limits
         self._marker_due = 0
         self.book = opened.book
         self._index = opened.index

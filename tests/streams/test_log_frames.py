@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,17 @@ from streams.errors import Misuse
 from streams.logs.checking import Tally, check
 from streams.logs.filehead import HEAD_BYTES, Secret, read_head
 from streams.logs.files import Damage, FileLog, FileLogOptions
-from streams.logs.frames import FoundFrame, Hole, find_frames
+from streams.logs.frames import FoundFrame, FrameHeader, Gone, Hole, find_frames, frame_bytes
 from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
+from streams.logs.prefix import MENDED_BYTES_MAX, PREFIX
 from streams.words import Origin
 from tests.streams.damagekit import flip_bit, reopened, segment
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
 
 STREAMS = ("containers", "alerts")
+HEADER_BYTES_MAX = 100
+"""More than any header of these tests takes."""
 EVIL = Origin("evil", 3)
 
 
@@ -54,11 +59,13 @@ def flipped_body(folder: Path, before: int) -> None:
     flip_bit(segment(folder), before + 300)
 
 
-def flipped_header(folder: Path, before: int) -> None:
+def spoiled_header(folder: Path, before: int) -> None:
+    """Two of its bits: one alone would be put right."""
     flip_bit(segment(folder), before + 22)
+    flip_bit(segment(folder), before + 23)
 
 
-@pytest.mark.parametrize("damage", [torn, flipped_body, flipped_header])
+@pytest.mark.parametrize("damage", [torn, flipped_body, spoiled_header])
 @pytest.mark.parametrize("index_lost", [False, True])
 def test_no_frame_is_taken_out_of_a_block(tmp_path: Path, damage: Callable[[Path, int], None], index_lost: bool) -> None:
     log = open_log(tmp_path / "ship")
@@ -90,7 +97,7 @@ def test_a_block_full_of_beginnings_is_searched_once(tmp_path: Path, monkeypatch
     log.admit([opaque(beginnings * 20_000)])
     append_rows(log, rows(5, start=5))
     log.close()
-    flipped_header(tmp_path, before)
+    spoiled_header(tmp_path, before)
     looked: list[int] = []
 
     def digest(self: Secret, data: bytes, plain: Callable[[Secret, bytes], bytes] = Secret.digest) -> bytes:
@@ -101,8 +108,9 @@ def test_a_block_full_of_beginnings_is_searched_once(tmp_path: Path, monkeypatch
     data = memoryview(segment(tmp_path).read_bytes())
     found = list(find_frames(data, 0))
     assert [type(one) for one in found].count(Hole) == 1
-    assert len(looked) <= len(found) + 2
-    assert sum(looked) < 4096 < len(data)
+    bits = 8 * HEADER_BYTES_MAX
+    assert len(looked) <= len(found) + bits, "each bit of the one header that does not verify is tried, and nothing of theirs"
+    assert sum(looked) < 2 * len(data) + bits * HEADER_BYTES_MAX, "as a length it is tried too"
 
 
 def test_every_file_has_a_secret_of_its_own_and_no_block_tells_it(tmp_path: Path) -> None:
@@ -207,23 +215,55 @@ def test_files_of_another_version_are_refused_in_words(tmp_path: Path, index_los
     assert segment(tmp_path).read_bytes() == old
 
 
-def test_any_bit_of_a_header_costs_its_frame_and_no_other(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
+def three_frames(folder: Path) -> tuple[bytes, list[FoundFrame | Hole]]:
+    """A segment's bytes, and what is found in them: of its last three frames the middle one is to be hit."""
+    log = open_log(folder)
     for start in range(0, 9, 3):
         append_rows(log, rows(3, start=start))
     log.close()
-    data = segment(tmp_path).read_bytes()
-    whole = list(find_frames(memoryview(data), 0))
-    hit = whole[-2]
+    data = segment(folder).read_bytes()
+    return data, list(find_frames(memoryview(data), 0))
+
+
+def test_any_bit_of_a_header_is_put_right_and_told(tmp_path: Path) -> None:
+    """Of the mark, of the length, of the digest, of the header: it is as it was written, and what was wrong with it is known."""
+    data, whole = three_frames(tmp_path)
+    for hit in whole:
+        assert isinstance(hit, FoundFrame)
+        for at in range(hit.at, hit.blocks_at):
+            for bit in range(8):
+                spoiled = bytearray(data)
+                spoiled[at] ^= 1 << bit
+                found = list(find_frames(memoryview(spoiled), 0))
+                [told] = [one.wrong for one in found if isinstance(one, FoundFrame) and one.wrong]
+                assert found == [replace(one, wrong=told) if one is hit else one for one in whole]
+
+
+def test_two_bits_of_a_header_cost_its_frame_and_no_other(tmp_path: Path) -> None:
+    data, whole = three_frames(tmp_path)
+    hit, chance = whole[-2], random.Random(5)
     assert isinstance(hit, FoundFrame)
-    for at in range(hit.at, hit.blocks_at):
-        for bit in range(8):
-            spoiled = bytearray(data)
-            spoiled[at] ^= 1 << bit
-            found = list(find_frames(memoryview(spoiled), 0))
-            assert found == [*whole[:-2], found[-2], whole[-1]]
-            assert isinstance(found[-2], Hole)
-            assert (found[-2].at, found[-2].end) == (hit.at, hit.end)
+    for _ in range(300):
+        spoiled = bytearray(data)
+        for at in chance.sample(range(8 * (hit.blocks_at - hit.at)), 2):
+            spoiled[hit.at + at // 8] ^= 1 << at % 8
+        found = list(find_frames(memoryview(spoiled), 0))
+        assert found == [*whole[:-2], found[-2], whole[-1]]
+        assert isinstance(found[-2], Hole)
+        assert (found[-2].at, found[-2].end) == (hit.at, hit.end)
+
+
+def test_of_a_header_too_long_to_try_its_prefix_alone_is_put_right(tmp_path: Path) -> None:
+    """A checkpoint of thousands of producers, say: trying each bit would take minutes."""
+    secret, long = Secret.new(), FrameHeader(commit=7, gone=(Gone("containers", "x" * MENDED_BYTES_MAX, 1, 0, 1, "lost"),))
+    data = secret.head() + frame_bytes(long, [], secret)[0]
+    [whole] = find_frames(memoryview(data), 0)
+    assert isinstance(whole, FoundFrame)
+    for at in range(PREFIX.size + 2):
+        spoiled = bytearray(data)
+        spoiled[HEAD_BYTES + at] ^= 1
+        [found] = find_frames(memoryview(spoiled), 0)
+        assert isinstance(found, FoundFrame) == (at < PREFIX.size)
 
 
 def test_a_whole_block_in_the_place_of_another_is_damage(tmp_path: Path) -> None:
