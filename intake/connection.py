@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from intake.acknowledging import acknowledgements
 from intake.arrivals import Outcome, Publish, Sender
-from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, Will, read_connect, read_disconnect
-from intake.logins import Gateway, Logins
+from intake.connect import PACKET_BYTES_MAX, Connect, VersionRefused, read_connect, read_disconnect
+from intake.logins import Gateway, Logins, account_of
 from intake.packets import (
     PINGRESP,
     Control,
@@ -19,8 +21,6 @@ from intake.packets import (
     Violation,
     connack,
     disconnect,
-    puback_with_reason,
-    pubacks,
     welcome_properties,
 )
 from intake.passwords import Crowded
@@ -37,21 +37,12 @@ DEAF_S_MAX = 60.0
 """So long one without a keep-alive may have more unread than it may."""
 CLOSE_WITHIN_S = 5.0
 """So long what was said last may take to be read."""
-_NOT_TAKEN = {
-    Outcome.MALFORMED: Reason.PAYLOAD_FORMAT_INVALID,
-    Outcome.BAD_VALUE: Reason.PAYLOAD_FORMAT_INVALID,
-    Outcome.UNKNOWN_TOPIC: Reason.TOPIC_NAME_INVALID,
-    Outcome.OVERSIZED: Reason.QUOTA_EXCEEDED,
-    Outcome.FOREIGN: Reason.NOT_AUTHORIZED,
-}
-"""What an MQTT 5 client hears in its PUBACK. The message is in `exceptions`: it need not, and should not, be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Who came: the identifier, which the door gives when the client has none; whether its session goes on; and its subscription."""
+    """Who came: whether its session goes on, and its subscription."""
 
-    client_id: str
     present: bool
     subscription: Subscription | None
 
@@ -74,6 +65,14 @@ class Door(Protocol):
         """Whether who comes should turn to another node."""
         ...
 
+    async def keeps_will(self, connection: Connection, gateway: Gateway, connect: Connect) -> bool:
+        """Whether the will of who wants to be let in is on the disk, if there is one: it is published unless it is `renounced`."""
+        ...
+
+    def renounced(self, connection: Connection) -> None:
+        """The will of this connection is not to be published."""
+        ...
+
     def joined(self, connection: Connection, connect: Connect) -> Joined:
         """A client was let in. An older connection of the same one ends, and its session goes on with this one if the client wants it."""
         ...
@@ -90,8 +89,8 @@ class Door(Protocol):
         """What the node asked of devices last; None: nothing yet."""
         ...
 
-    def left(self, connection: Connection, will: Will | None) -> None:
-        """The socket is closed; `will` is to be published for it (`Connection.checked`), at once or later."""
+    def left(self, connection: Connection) -> None:
+        """The socket is closed; its will is to be published, at once or later."""
         ...
 
     def ending(self, connection: Connection, detail: str) -> None:
@@ -113,7 +112,6 @@ class Connection(asyncio.Protocol):
         self._in_flight = 0
         self._begun = False
         self._reasons_not_to_read: set[str] = set()
-        self._will: Will | None = None
         self._keep_alive_s = 0
         self._heard_at_s = door.now_s()
         self._packet_bytes_max = PACKET_BYTES_MAX
@@ -126,8 +124,7 @@ class Connection(asyncio.Protocol):
     @property
     def account(self) -> str:
         """Its login's; without one, that of where it comes from."""
-        username = None if self.gateway is None else self.gateway.username
-        return f"at {self.address}" if username is None else f"login {username}"
+        return account_of(None if self.gateway is None else self.gateway.username, self.address)
 
     def hold(self, held: bool) -> None:
         """Its messages wait: it is read from no further until they do not."""
@@ -164,9 +161,8 @@ class Connection(asyncio.Protocol):
         """The socket is gone. What was published and is not acknowledged yet stays on its way to the log; the will is the door's now."""
         if self._login is not None:
             self._login.cancel()
-        will, self._will = self._will, None
         self._transport = None
-        self._door.left(self, will)
+        self._door.left(self)
 
     def pause_writing(self) -> None:
         """The client does not read its acknowledgements: then nothing more is read from it."""
@@ -242,15 +238,7 @@ class Connection(asyncio.Protocol):
         """The pipeline says that what `outcomes` tell is durable: acknowledge."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._reader.v5 and not _NOT_TAKEN.keys().isdisjoint(outcomes):
-            answers = [
-                puback_with_reason(message.packet_id, _NOT_TAKEN[outcome]) if outcome in _NOT_TAKEN else pubacks((message.packet_id,))
-                for message, outcome in zip(messages, outcomes, strict=True)
-                if message.packet_id
-            ]
-        else:
-            answers = [pubacks([message.packet_id for message in messages if message.packet_id])]
-        self._transport.write(b"".join(answers))
+        self._transport.write(acknowledgements(self._reader.v5, messages, outcomes))
         self._in_flight -= sum([1 for message in messages if message.packet_id])
         if self._in_flight < self._door.settings.receive_max:
             self.resume("too many in flight")
@@ -265,7 +253,7 @@ class Connection(asyncio.Protocol):
         try:
             for number, packet in enumerate(packets):
                 if type(packet) is Publish:
-                    publishes.append(self.checked(packet))
+                    publishes.append(self._checked(packet))
                 elif type(packet) is Control and not self._control(packet):
                     self._early = packets[number + 1 :]
                     break
@@ -279,13 +267,10 @@ class Connection(asyncio.Protocol):
             else:
                 self.end(violation.reason, str(violation))
 
-    def checked(self, publish: Publish) -> Publish:
-        """`publish`, refused if this gateway may not. Raises Violation for what MQTT allows nobody."""
+    def _checked(self, publish: Publish) -> Publish:
         if self.gateway is None:
             raise Violation(Reason.PROTOCOL_ERROR, "a PUBLISH before the CONNECT")
-        if not self.gateway.may_publish(publish.topic):
-            publish.refused, publish.reason = Outcome.FOREIGN, f"gateway {self.gateway.username} may not publish to this topic"
-        return publish
+        return self.gateway.checked(publish)
 
     def _publish(self, publishes: list[Publish]) -> None:
         self._in_flight += sum([1 for publish in publishes if publish.packet_id])
@@ -323,7 +308,7 @@ class Connection(asyncio.Protocol):
             if expiry_s is not None:
                 self.session_expiry_s = min(expiry_s, self.session_expiry_s)
             if reason != _DISCONNECT_WITH_WILL:
-                self._will = None
+                self._door.renounced(self)
             self._close()
             return False
         else:
@@ -358,34 +343,44 @@ class Connection(asyncio.Protocol):
             self._login = asyncio.get_running_loop().create_task(self._log_in(connect))
 
     async def _log_in(self, connect: Connect) -> None:
-        crowded, gateway = False, None
+        crowded, gateway, kept, given = False, None, True, None
+        if not connect.client_id:
+            given = f"landfall-{secrets.token_hex(8)}"
+            connect = replace(connect, client_id=given)
         try:
             gateway = await self._door.logins.gateway(self.address, connect.username, connect.password)
+            if gateway is not None and connect.will is not None and self._door.has_room(gateway, connect):
+                kept = await self._door.keeps_will(self, gateway, connect)
         except Crowded:
             crowded = True
         self._login = None
         if self._transport is None or self._transport.is_closing():
-            return
-        if crowded or (gateway is not None and not self._door.has_room(gateway, connect)):
+            self._door.renounced(self)
+        elif crowded or (gateway is not None and not self._door.has_room(gateway, connect)):
             what = "passwords wait for" if crowded else "connections of"
             self._refuse(_UNAVAILABLE_311, Reason.QUOTA_EXCEEDED, f"too many {what} {connect.username!r}")
-            return
-        if gateway is None:
+        elif gateway is None:
             self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")
-            return
-        self.gateway, self._will, self._keep_alive_s = gateway, connect.will, connect.keep_alive_s
+        elif not kept:
+            self._refuse(_UNAVAILABLE_311, Reason.SERVER_UNAVAILABLE, "its will can not be kept here")
+        else:
+            self._let_in(gateway, connect, given)
+
+    def _let_in(self, gateway: Gateway, connect: Connect, given: str | None) -> None:
+        self.gateway, self._keep_alive_s = gateway, connect.keep_alive_s
         self._packet_bytes_max = connect.packet_bytes_max
         self.session_expiry_s = min(connect.session_expiry_s, SESSION_S_MAX)
         joined = self._door.joined(self, connect)
         self.subscription, settings = joined.subscription, self._door.settings
-        given = None if connect.client_id else joined.client_id
         welcome = welcome_properties(settings.receive_max, settings.packet_bytes_max, self.session_expiry_s, given)
-        self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome, joined.present))
+        if self._transport is not None:
+            self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome, joined.present))
         self.resume("login")
         early, self._early = self._early, []
         self._take(early)
 
     def _refuse(self, code_311: int, reason: Reason, detail: str) -> None:
+        self._door.renounced(self)
         if self._transport is not None:
             self._door.ending(self, detail)
             self._transport.write(connack(self._reader.v5, reason if self._reader.v5 else code_311))

@@ -35,7 +35,7 @@ class House(Protocol):
         """Let go of one that has not logged in, if there is any; whether there was."""
         ...
 
-    def left(self, connection: Connection, will: None) -> None:
+    def left(self, connection: Connection) -> None:
         """It came to nothing."""
         ...
 
@@ -129,7 +129,7 @@ class Doorway:
             self._opening.pop(connection, None)
             if not let_in:
                 accepted.close()
-                self._house.left(connection, None)
+                self._house.left(connection)
 
     def _pause(self, listening: socket.socket, problem: OSError) -> None:
         """The system gives no more: somebody who has not logged in goes, and the next is asked for a little later."""

@@ -9,29 +9,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import secrets
 import ssl
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from intake.arrivals import Publish, Sender
-from intake.connect import Connect, Will
+from intake.connect import Connect
 from intake.connection import Connection, Joined
 from intake.doorway import Doorway, places
-from intake.logins import Gateway, Logins
+from intake.lastwords import LastWill, LastWords
+from intake.logins import Gateway, Logins, account_of
 from intake.packets import Reason
 from intake.pipeline import Pipeline
-from intake.sessions import Key, Sessions
+from intake.sessions import SESSION_S_MAX, Key, Sessions
 from intake.settings import EndpointSettings
 from intake.subscriptions import Subscription
 from intake.wills import Testator, Wills
 from streams.clock import Clock, WallClock
+from streams.errors import RetryLater
 from streams.listening import listening
 from streams.metrics import Metrics
 
 SWEEP_EVERY_S = 0.5
+WILLS_FILE = "mqtt.wills"
 LEFT_WITHIN_S, SAID_WITHIN_S = 1.0, 5.0
 """At the end: how long connections have to close, and their wills to be durable."""
 _log = logging.getLogger(__name__)
@@ -43,7 +46,7 @@ class Endpoint:
     def __init__(
         self, settings: EndpointSettings, pipeline: Pipeline, clock: Clock, metrics: Metrics, sessions_file: Path | None = None
     ) -> None:
-        """`sessions_file`: where clients' sessions are kept over a restart; None: they are not."""
+        """`sessions_file`: where clients' sessions are kept over a restart, and beside it, in WILLS_FILE, their wills; None: nowhere."""
         self.settings = settings
         self.logins = Logins(settings)
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
@@ -58,6 +61,8 @@ class Endpoint:
         self._client_of: dict[Connection, Key] = {}
         self._sessions = Sessions(sessions_file, WallClock().now_ms)
         self._sessions_refused = False
+        self._last_words = LastWords(None if sessions_file is None else sessions_file.with_name(WILLS_FILE), metrics)
+        self._will_of: dict[Connection, tuple[int, LastWill]] = {}
         self._wills = Wills()
         self._testators: set[Testator] = set()
         """Whose will is on its way to the log."""
@@ -88,6 +93,7 @@ class Endpoint:
         with listening("the MQTT endpoint", host, port):
             await doorway.open(host, port)
         self._doorway = doorway
+        self._publish_left_wills()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         _log.info("MQTT endpoint listens on %s:%d", self.settings.host, self.port)
         return self
@@ -112,6 +118,7 @@ class Endpoint:
         if not await self._until(lambda: not self._testators, SAID_WITHIN_S):
             _log.warning("%d wills of MQTT clients are not known to be stored", len(self._testators))
         self.logins.close()
+        await self._last_words.close()
         await self._write_sessions()
 
     def ask(self, request: bytes) -> None:
@@ -164,25 +171,45 @@ class Endpoint:
         """Whether nothing can be stored, for so long that who comes should turn to another node."""
         return self._pipeline.stuck_s() * 1_000 > self.settings.turns_away_after_ms
 
+    async def keeps_will(self, connection: Connection, gateway: Gateway, connect: Connect) -> bool:
+        """Whether the will of who wants to be let in, if it has one, is on the disk: it is published unless it is `renounced`."""
+        if connect.will is None:
+            return True
+        delay_s = min(connect.will.delay_s, connect.session_expiry_s, SESSION_S_MAX)
+        account = account_of(gateway.username, connection.address)
+        will = LastWill(gateway.username, connect.client_id, account, delay_s, connect.clean_start, connect.will)
+        try:
+            self._will_of[connection] = await self._last_words.keep(will), will
+        except RetryLater:
+            return False
+        return True
+
+    def renounced(self, connection: Connection) -> None:
+        """The will of this connection, if it has one, is not to be published."""
+        if (will := self._will_of.pop(connection, None)) is not None:
+            self._last_words.done(will[0])
+
     def joined(self, connection: Connection, connect: Connect) -> Joined:
         """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4), its session goes on if wanted."""
-        client_id = connect.client_id or f"landfall-{secrets.token_hex(8)}"
-        key = (connection.gateway.username if connection.gateway else None, client_id)
+        key = (connection.gateway.username if connection.gateway else None, connect.client_id)
         older = self._clients.pop(key, None)
         if older is not None:
             del self._client_of[older]
             if connect.clean_start:
                 older.session_expiry_s = 0  # its session ends here, so its will waits no longer
-            older.end(Reason.SESSION_TAKEN_OVER, f"{client_id!r} connected again")
+            older.end(Reason.SESSION_TAKEN_OVER, f"{connect.client_id!r} connected again")
         present, subscription = self._sessions.begin(key, clean=connect.clean_start, expiry_s=connection.session_expiry_s)
-        if (waiting := self._wills.take(key)) is not None and not present:
-            self._publish_will(*waiting)
+        if (waiting := self._wills.take(key)) is not None:
+            if present:
+                self._last_words.done(waiting[0])
+            else:
+                self._publish_will(*waiting)
         self._strangers.pop(connection, None)
         self._clients[key] = connection
         self._client_of[connection] = key
         self._usernames[key[0]] += 1
         self._username_of[connection] = key[0]
-        return Joined(client_id, present, subscription)
+        return Joined(present, subscription)
 
     def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
         """What this client has subscribed to is kept with its session."""
@@ -192,7 +219,7 @@ class Endpoint:
         """Messages for the pipeline."""
         self._pipeline.offer(sender, messages)
 
-    def left(self, connection: Connection, will: Will | None) -> None:
+    def left(self, connection: Connection) -> None:
         """The socket is closed. The will of a client whose session is kept waits as long as it says, and not at all for who took over."""
         if connection in self._connections:
             self._connections.remove(connection)
@@ -206,28 +233,48 @@ class Endpoint:
         if key is not None:
             self._clients.pop(key, None)
             self._sessions.leave(key, connection.session_expiry_s, connection.subscription)
-        if will is not None:
-            delay_s = min(will.delay_s, connection.session_expiry_s)
+        if (will := self._will_of.pop(connection, None)) is not None:
+            delay_s = min(will[1].will.delay_s, connection.session_expiry_s)
             if not delay_s:
-                self._publish_will(connection, will)
-            elif key is not None:
-                self._wills.keep(key, self.now_s() + delay_s, connection, will)
+                self._publish_will(*will)
+            elif key is None:
+                self._last_words.done(will[0])
+            else:
+                self._wills.keep(key, self.now_s() + delay_s, *will)
                 self._publish_due_wills()
         self._ended.set()
         self._metrics.gauge("mqtt_connections", len(self._connections))
+
+    def _publish_left_wills(self) -> None:
+        """Those of clients that were connected, or awaited, when a process before this one was killed. One whose client had come back to
+        the same session before that is not due."""
+        for number, will in self._last_words.left:
+            key = will.username, will.client_id
+            if (earlier := self._wills.take(key)) is not None:
+                if will.clean:
+                    self._publish_will(*earlier)
+                else:
+                    self._last_words.done(earlier[0])
+            if will.delay_s:
+                self._wills.keep(key, self.now_s() + will.delay_s, number, will)
+            else:
+                self._publish_will(number, will)
+        self._publish_due_wills()
 
     def _publish_due_wills(self) -> None:
         for waiting in self._wills.due(self.now_s()):
             self._publish_will(*waiting)
 
-    def _publish_will(self, connection: Connection, will: Will) -> None:
-        message = connection.checked(Publish(will.topic, will.payload))
-        testator = Testator(connection.account, self._said, lambda testator: self.published(testator, [message]))
+    def _publish_will(self, number: int, will: LastWill) -> None:
+        message = Publish(will.will.topic, will.will.payload, again=self._last_words.may_be_published(number))
+        message = self.logins.named(will.username).checked(message)
+        testator = Testator(will.account, partial(self._said, number), lambda testator: self.published(testator, [message]))
         self._testators.add(testator)
         self.published(testator, [message])
 
-    def _said(self, testator: Testator) -> None:
+    def _said(self, number: int, testator: Testator) -> None:
         self._testators.discard(testator)
+        self._last_words.done(number)
         self._ended.set()
 
     async def _until(self, true: Callable[[], bool], within_s: float) -> bool:
@@ -261,6 +308,7 @@ class Endpoint:
                 if turns_away:
                     connection.end(Reason.SERVER_BUSY, "nothing can be stored here")
             self._publish_due_wills()
+            self._last_words.tend()
             await self._write_sessions()
 
     async def _write_sessions(self) -> None:

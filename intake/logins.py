@@ -8,6 +8,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
+from intake.arrivals import Outcome, Publish
 from intake.passwords import PasswordChecks
 from intake.properties import check_topic_name
 from intake.routes import REMEMBERED_BYTES_MAX, topic_pattern
@@ -42,6 +43,17 @@ class Gateway:
                 self._permits[topic] = permit
         return permit
 
+    def checked(self, publish: Publish) -> Publish:
+        """`publish`, refused if this gateway may not. Raises Violation for what MQTT allows nobody."""
+        if not self.may_publish(publish.topic):
+            publish.refused, publish.reason = Outcome.FOREIGN, f"gateway {self.username} may not publish to this topic"
+        return publish
+
+
+def account_of(username: str | None, address: str) -> str:
+    """On whose account a client's messages are: its login's; without one, that of where it comes from."""
+    return f"at {address}" if username is None else f"login {username}"
+
 
 class Logins:
     """Checks gateways' logins. A password that was right once is known by a keyed digest, so that a storm of reconnects costs no argon2."""
@@ -57,6 +69,11 @@ class Logins:
     def close(self) -> None:
         """Nobody is let in any more."""
         self._checks.close()
+
+    def named(self, username: str | None) -> Gateway:
+        """The gateway of this login as it is today; one that may publish nothing where there is none any more."""
+        gateway = self._anonymous if username is None else self._gateways.get(username)
+        return gateway or Gateway(username, ())
 
     async def gateway(self, address: str, username: str | None, password: bytes | None) -> Gateway | None:
         """The gateway of these credentials, shown from `address`; None when they are wrong, or none were given and none are not enough.

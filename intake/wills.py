@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from intake.arrivals import Outcome, Publish
-from intake.connect import Will
-from intake.connection import Connection
+from intake.lastwords import LastWill
 from intake.sessions import Key
 
 WILLS_BYTES_MAX = 16 << 20
 """Of topics, payloads and what else each takes. Beyond, those that are due soonest do not wait any longer."""
 OVERHEAD_BYTES = 2_048
 
-Waiting = tuple[Connection, Will]
+Waiting = tuple[int, LastWill]
+"""A will and its number."""
 
 
 class Testator:
@@ -38,13 +38,12 @@ class Wills:
     """The wills of clients that left without a word."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Key, tuple[float, Connection, Will]] = {}
+        self._waiting: dict[Key, tuple[float, int, LastWill]] = {}
         self._bytes = 0
 
-    def keep(self, key: Key, due_s: float, connection: Connection, will: Will) -> None:
-        """`will` waits for `key` until `due_s`, monotone seconds."""
-        self.take(key)
-        self._waiting[key] = due_s, connection, will
+    def keep(self, key: Key, due_s: float, number: int, will: LastWill) -> None:
+        """`will` waits for `key`, of whom none waits, until `due_s`, monotone seconds."""
+        self._waiting[key] = due_s, number, will
         self._bytes += _bytes(will)
 
     def take(self, key: Key) -> Waiting | None:
@@ -65,5 +64,5 @@ class Wills:
                 yield waiting
 
 
-def _bytes(will: Will) -> int:
-    return len(will.topic) + len(will.payload) + OVERHEAD_BYTES
+def _bytes(will: LastWill) -> int:
+    return len(will.will.topic) + len(will.will.payload) + OVERHEAD_BYTES
