@@ -23,9 +23,9 @@ from streams.link.door import AdmitDoor, WireGone
 from streams.log import LogReader
 from streams.node.defining import learn, taught_by
 from streams.node.keyfiles import load_or_make
+from streams.node.loading import read_past
 from streams.node.proving import KEY_NAME, load_or_make_key
 from streams.node.settings import NodeSettings
-from streams.node.storing import read_block
 from streams.policy import LAN
 from streams.proof.keys import key_from_text, key_text
 from streams.proof.trust import registry_trust
@@ -83,7 +83,7 @@ def export(
         raise Misuse(f"'{to}' may have nothing of this log that it lacks", hint="`landfall stream show` tells who may have a stream")
 
     def load(stream: str, origin: Origin, first: int, end: int) -> Loaded | None:
-        return read_block(log, BlockCodec(), Load(0, stream, origin, first, end))
+        return read_past(log, BlockCodec(), Load(0, stream, origin, first, end))
 
     about = Contents(settings.node, to, time.time_ns() // 1_000_000, [], last=True)
     signing = load_or_make_key(settings.folder / KEY_NAME)

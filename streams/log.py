@@ -232,6 +232,14 @@ class Log(LogReader, Protocol):
         """
         ...
 
+    def replace(self, block: Block, unread: RangeSet) -> int:
+        """As `admit` of this one block, but what is held of it in `unread` is let go first: the disk does not give it any more.
+
+        Called with what a peer has brought of that. Told as damage, piece by piece. Only once the block has shown that it can be what its
+        header says is anything let go; where it can not be written then, what was let go is wanted again. Raises as `admit`.
+        """
+        ...
+
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
         """Record that `first .. end - 1` will never come: held records there are dropped of this node's own, and stay of another's.
 

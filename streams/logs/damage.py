@@ -10,6 +10,7 @@ from streams.words import Origin
 
 Lost = tuple[str, Origin, int, int]
 """Offsets `first .. end - 1` of (stream, origin), in this order."""
+WANTED_AGAIN = "set aside; asked for again from peers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Damage:
     length: int
     why: str
     offsets: tuple[Lost, ...] = ()
-    cure: str = "set aside; asked for again from peers"
+    cure: str = WANTED_AGAIN
 
     def __str__(self) -> str:
         """For people: where, what was lost, why."""

@@ -13,7 +13,7 @@ from streams.errors import Corrupt, Misuse
 from streams.ledger import GONE_REASONS, GoneReason
 from streams.log import Append, Appended, PeerKnowsMore, Witness
 from streams.logs.book import Book, Line, LineKey, Lines, Piece, Positions
-from streams.logs.damage import Damage
+from streams.logs.damage import WANTED_AGAIN, Damage
 from streams.logs.disowned import Disowned
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
@@ -114,6 +114,17 @@ class KeptLog(IndexedReader):
             wanted = self._with_index(lambda: self._admit(blocks, ready))
         self._tell({stream for stream, _ in wanted})
         return sum(ranges.count() for ranges in wanted.values())
+
+    def replace(self, block: Block, unread: RangeSet) -> int:
+        """As `admit` of this one block, but what is held of it in `unread` is let go first: the disk does not give it any more."""
+        self._to_store(block)
+        key = (block.stream, block.origin)
+        with self._write_lock:
+            self._new_offsets(block, {})
+            for first, end in unread.within(block.first, block.end):
+                for piece in [clipped(piece, first, end) for piece in self._pieces(key, first, end)]:
+                    self._set_aside(key, piece, Corrupt("the disk does not give it"), cure="a peer has brought the same records")
+            return self.admit([block])
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
         """Record that these will never come: held records are dropped of this node's own, and kept of another's. Durable, idempotent."""
@@ -308,12 +319,12 @@ class KeptLog(IndexedReader):
         else:
             self.open_generation(doubt)
 
-    def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
+    def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt, cure: str = WANTED_AGAIN) -> None:
         """The piece's offsets are wanted again from now on. Raises RetryLater when the disk is full."""
         with self._write_lock:
             self._with_index(lambda: self._keeper.set_aside(key, piece.first, piece.end))
         place = piece.location
-        self._on_damage(Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),)))
+        self._on_damage(Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),), cure))
         self._tell({key[0]})
 
     def _new_offsets(self, block: Block, taken: Mapping[LineKey, RangeSet]) -> RangeSet:

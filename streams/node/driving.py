@@ -13,7 +13,7 @@ from streams.errors import LandfallError
 from streams.link.pacing import Pacer
 from streams.link.wire import Wire
 from streams.session import Admit, Closed, DeclareGone, Exchange, Load, OldCopy, Opened, Report, Session, Terms
-from streams.session.effects import Loaded
+from streams.session.effects import Loaded, Unread
 
 MESSAGES_A_TURN = 16
 """Messages sent before others on this event loop get their turn, when the link takes them all at once."""
@@ -30,8 +30,8 @@ SATELLITE_BIT_S = 128_000
 class Storage(Protocol):
     """The log as a session's driver needs it."""
 
-    async def load(self, load: Load) -> Loaded | None:
-        """A block's bytes; None when nothing of the range can be read."""
+    async def load(self, load: Load) -> Loaded | Unread | None:
+        """A block's bytes; what the disk does not give for now; None when nothing of the range can be read."""
         ...
 
     async def admit(self, effect: Admit) -> LandfallError | None:

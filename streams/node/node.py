@@ -46,7 +46,7 @@ from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.telling import Teller
 from streams.node.upkeep import keep_up
-from streams.node.verifying import keep_verifying
+from streams.node.verifying import Rounds, keep_verifying
 from streams.proof.believing import Believing
 from streams.proof.keyring import Keyring, own_keys
 from streams.proof.reading import Copy
@@ -203,9 +203,11 @@ class Node:
         self._teller.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
         self._begin("store", store.run)
+        self._begin("reading again", store.loader.keep_trying)
         self._begin("links", self.links.run)
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report))
-        self._begin("verifying", partial(keep_verifying, self._log, self._log.upkeep, self.metrics, self.report))
+        rounds = Rounds(self._log, self._log.upkeep)
+        self._begin("verifying", partial(keep_verifying, rounds, store.loader.failed, self.metrics, self.report))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         self._watch = Watch(copy, lambda: self.log.origin, given)
@@ -285,7 +287,8 @@ class Node:
         store = Store(log, BlockCodec(), self.metrics, self.report, Believing(copy, keyring.of))
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
-        exchange = Exchange(settings.me(), log, roles, ships, signed.end_where_known)
+        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known)
+        store.withheld.changed = exchange.changed
         purses = Purses(settings.folder, settings.links, self._wall.now_ms)
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
         links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import pairwise
+from dataclasses import dataclass, field
 
-import pyarrow as pa
-
-from streams.block import Block, BlockTooLarge, Codec, digest
+from streams.block import Block, Codec
 from streams.crash import commit_point
 from streams.derived import HEADS
-from streams.errors import LandfallError, Misuse, RetryLater
-from streams.log import Log, LogReader, NotProven
+from streams.errors import LandfallError, RetryLater
+from streams.log import Log, NotProven
 from streams.metrics import Metrics
+from streams.node.loading import Loader
 from streams.proof.believing import Belief, Believing, Doubted, Refused
-from streams.records import concat
-from streams.session import Admit, DeclareGone, Load, Loaded, OldCopy
+from streams.ranges import RangeSet
+from streams.session import Admit, DeclareGone, Key, Load, Loaded, OldCopy, Unread, Withheld
 
-JOINED_RECORDS = 65_536
-"""Blocks of fewer records than this are joined with their neighbours before they are sent, when more of the same is to be sent."""
-JOINED_BLOCKS_MAX = 1_024
 ADMIT_BYTES_MAX = 16 << 20
 """Bytes of blocks made durable in one commit."""
 LOOK_AGAIN_S = 1.0
@@ -32,6 +26,8 @@ GRACE_S = 10.0
 """How long a block of records that are acted upon waits, in memory and not acknowledged, for what its origin signed of it."""
 GONE_AGAIN_S = 2.0
 """How long to wait for room until it is tried again."""
+
+_Unread = Mapping[Key, RangeSet]
 
 
 @dataclass(slots=True)
@@ -52,31 +48,18 @@ class Store:
     def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None], believing: Believing | None = None) -> None:
         """`believing`: who judges what is not to be taken before it is proven; None: all is taken."""
         self._log, self._believing = log, believing
-        self._codec = codec
+        self.withheld = Withheld(log, lambda: asyncio.get_running_loop().time(), report)
+        self.loader = Loader(log, codec, self.withheld, metrics)
         self._metrics = metrics
         self._report = report
-        self._loading: dict[Load, asyncio.Task[Loaded | None]] = {}
         self._waiting: list[_Waiting] = []
         self._doubted: list[_Waiting] = []
         self.still_doubted = asyncio.Event()
         self._more = asyncio.Event()
 
-    async def load(self, load: Load) -> Loaded | None:
-        """The first block of what `load` asks for; None when nothing of it can be read.
-
-        Several sessions mostly ask for the same at once, each for its peer: it is read once for all of them.
-        """
-        what = replace(load, number=0)
-        reading = self._loading.get(what)
-        if reading is None:
-            reading = self._loading[what] = asyncio.create_task(asyncio.to_thread(read_block, self._log, self._codec, load))
-            reading.add_done_callback(partial(self._read, what))
-        return await asyncio.shield(reading)
-
-    def _read(self, what: Load, reading: asyncio.Task[Loaded | None]) -> None:
-        del self._loading[what]
-        if not reading.cancelled():
-            reading.exception()  # told to whoever still waits for it
+    async def load(self, load: Load) -> Loaded | Unread | None:
+        """See `Loader.load`."""
+        return await self.loader.load(load)
 
     async def admit(self, admit: Admit) -> LandfallError | None:
         """Make the block durable, together with what else has come; None when it is, or why it can not be.
@@ -144,19 +127,22 @@ class Store:
         where one is acted upon and not covered by what its origin signed, here or among them, or is a statement that it did not sign: then
         the others are taken.
         """
-        return await asyncio.to_thread(self._take, blocks)
+        unread = self._unread(blocks)
+        new = await asyncio.to_thread(self._take, blocks, unread)
+        self._replaced(unread)
+        return new
 
-    def _take(self, blocks: Sequence[Block]) -> int:
+    def _take(self, blocks: Sequence[Block], unread: _Unread) -> int:
         believing = self._believing
         if believing is None:
-            return self._log.admit(blocks)
+            return self._admit(blocks, unread)
         looked_at = [(block, believing.looked_at(block)) for block in blocks]
         taken = [block for block, found in looked_at if found is None]
         refused = [found for _, found in looked_at if isinstance(found, Refused)]
-        new = self._log.admit([*taken, *(block for one in refused for block in one.believed)])
+        new = self._admit([*taken, *(block for one in refused for block in one.believed)], unread)
         doubted = [found for _, found in looked_at if isinstance(found, Doubted)]
         beliefs = list(zip(doubted, believing.judge(doubted), strict=True))
-        new += self._log.admit([one.block for one, belief in beliefs if belief is Belief.PROVEN])
+        new += self._admit([one.block for one, belief in beliefs if belief is Belief.PROVEN], unread)
         problems = [one.problem for one in refused]
         problems += [_not_proven(one.block, belief) for one, belief in beliefs if belief is not Belief.PROVEN]
         if problems:
@@ -219,7 +205,9 @@ class Store:
 
     async def _commit(self, batch: list[_Waiting]) -> None:
         started_s = asyncio.get_running_loop().time()
-        problem = await asyncio.to_thread(self._admit, [waiting.block for waiting in batch])
+        blocks = [waiting.block for waiting in batch]
+        unread = self._unread(blocks)
+        problem = await asyncio.to_thread(self._admitted, blocks, unread)
         if isinstance(problem, LandfallError) and len(batch) > 1:
             for waiting in batch:  # one of them spoils the commit for all: find out which
                 await self._commit([waiting])
@@ -229,58 +217,37 @@ class Store:
                 doubted.until_s = asyncio.get_running_loop().time() + GRACE_S
         self._metrics.observe("admit", (asyncio.get_running_loop().time() - started_s) * 1000)
         commit_point("sync.admitted")
+        if problem is None:
+            self._replaced(unread)
         for waiting in batch:
             if not waiting.done.done():
                 waiting.done.set_result(problem)
 
-    def _admit(self, blocks: list[Block]) -> LandfallError | None:
+    def _admitted(self, blocks: Sequence[Block], unread: _Unread) -> LandfallError | None:
         try:
-            self._metrics.count("records_admitted", self._log.admit(blocks))
+            self._metrics.count("records_admitted", self._admit(blocks, unread))
         except LandfallError as problem:
             return problem
         return None
+
+    def _admit(self, blocks: Sequence[Block], unread: _Unread) -> int:
+        replaced = [(block, ranges) for block in blocks if (ranges := unread.get((block.stream, block.origin)))]
+        return sum(self._log.replace(*one) for one in replaced) + self._log.admit(blocks)
+
+    def _unread(self, blocks: Sequence[Block]) -> _Unread:
+        """What these bring that is held here and can not be read."""
+        found: dict[Key, RangeSet] = {}
+        for block in blocks:
+            if ranges := self.withheld.lasting(key := (block.stream, block.origin)).within(block.first, block.end):
+                found.setdefault(key, RangeSet()).update(ranges)
+        return found
+
+    def _replaced(self, unread: _Unread) -> None:
+        for key, ranges in unread.items():
+            for first, end in ranges:
+                self.withheld.replaced(key, first, end)
 
 
 def _not_proven(block: Block, belief: Belief) -> NotProven:
     what = f"{block.stream}:{block.origin} {block.first} to {block.end - 1} is acted upon, and not believed: {belief.value}"
     return NotProven(what, forged=belief is Belief.FORGED)
-
-
-def read_block(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
-    """The first block of the range, whole as it is stored when that is large enough; many small ones joined into one."""
-    blocks: list[Block] = []
-    for block in log.blocks(load.stream, load.origin, load.first, load.end):
-        blocks.append(block)
-        enough = sum(b.count for b in blocks) >= JOINED_RECORDS or len(blocks) >= JOINED_BLOCKS_MAX
-        if enough and not load.exact:
-            break
-    joined = _join(codec, blocks)
-    if joined is None:
-        return None
-    data = joined.to_bytes()
-    return Loaded(joined.first, joined.end, data, digest(data))
-
-
-def _join(codec: Codec, blocks: list[Block]) -> Block | None:
-    """The first run of the blocks as one; a large block and its small forerunners stay apart, what is large is never encoded anew."""
-    if len(blocks) > 1 and blocks[-1].count >= JOINED_RECORDS:
-        blocks = blocks[:-1]
-    run = list(_first_run(blocks))
-    if len(run) < 2:
-        return run[0] if run else None
-    try:
-        return codec.encode(run[0].stream, run[0].origin, _rows(codec, run))
-    except (Misuse, BlockTooLarge):
-        return run[0]  # of a codec this version does not know, or more bytes than one block takes: they go as they are
-
-
-def _first_run(blocks: list[Block]) -> Iterable[Block]:
-    yield from blocks[:1]
-    for before, block in pairwise(blocks):
-        if block.first != before.end:
-            return
-        yield block
-
-
-def _rows(codec: Codec, run: list[Block]) -> pa.RecordBatch:
-    return concat(codec.decode(block) for block in run)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from streams.errors import LandfallError
 from streams.log import LogReader, Upkeep
+from streams.logs.segments import Unreadable
 from streams.metrics import Metrics
+from streams.session import Key
 
 PIECE_BYTES, PIECE_BLOCKS = 1 << 20, 256
 """So much is verified at a time; of blocks and frames together."""
@@ -18,6 +20,9 @@ ROUND_S_MIN = 3_600.0
 """A round begins so long after the one before it began, or when that is over."""
 AGAIN_S = 60.0
 """So long after a reading that failed for another reason than damage."""
+Unread = tuple[Key, int, int, str]
+"""Offsets `first .. end - 1` of a (stream, origin) that the disk did not give, and why."""
+Failed = Callable[[Key, int, int, str], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,12 @@ class Verified:
 
 class Rounds:
     """Reads everything that a log holds, a piece at a time, and what stands around it. What does not verify the log itself sets aside,
-    reports and, where records are lost with it, wants again.
+    reports and, where records are lost with it, wants again. What the disk did not give is among the `unread`.
     """
 
     def __init__(self, log: LogReader, upkeep: Upkeep) -> None:
         self._log, self._upkeep = log, upkeep
+        self.unread: list[Unread] = []
         self._left: Iterator[int] = iter(())
         self._begun = False
 
@@ -59,17 +65,20 @@ class Rounds:
         for stream in self._log.streams():
             for origin in self._log.ledger(stream):
                 for span in self._log.spans(stream, origin):
-                    for _ in self._log.blocks(stream, origin, span.first, span.end):
-                        pass
+                    try:
+                        for _ in self._log.blocks(stream, origin, span.first, span.end):
+                            pass
+                    except Unreadable as problem:
+                        self.unread.append(((stream, origin), span.first, span.end, str(problem)))
                     yield span.stored_bytes
         yield from self._upkeep.walk()
 
 
-async def keep_verifying(log: LogReader, upkeep: Upkeep, metrics: Metrics, report: Callable[..., None]) -> None:
-    """Runs as long as the node. Metrics count `verified_bytes`, `verified_rounds` and `verifying_interrupted`; what can not be read is
-    reported once until a round has ended.
+async def keep_verifying(rounds: Rounds, unread: Failed, metrics: Metrics, report: Callable[..., None]) -> None:
+    """Runs as long as the node; `unread` hears of every block that the disk did not give. Metrics count `verified_bytes`,
+    `verified_rounds` and `verifying_interrupted`; what can not be read around the blocks is reported once until a round has ended.
     """
-    loop, rounds = asyncio.get_running_loop(), Rounds(log, upkeep)
+    loop = asyncio.get_running_loop()
     began_s, rest_s, refused = loop.time(), REST_S_MIN, False
     while True:
         await asyncio.sleep(rest_s)
@@ -83,6 +92,8 @@ async def keep_verifying(log: LogReader, upkeep: Upkeep, metrics: Metrics, repor
             rest_s, refused = AGAIN_S, True
             continue
         metrics.count("verified_bytes", read.bytes_)
+        while rounds.unread:
+            await unread(*rounds.unread.pop())
         now_s = loop.time()
         rest_s = max(REST_S_MIN, REST_SHARE * (now_s - started_s))
         if read.round_ended:

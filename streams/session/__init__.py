@@ -5,10 +5,11 @@ the
 one that drives it, `messages` what goes over the wire.
 """
 
-from streams.session.effects import Admit, Closed, DeclareGone, Effect, Load, Loaded, OldCopy, Opened, Report
+from streams.session.effects import Admit, Closed, DeclareGone, Effect, Load, Loaded, OldCopy, Opened, Report, Unread
 from streams.session.exchange import Exchange
 from streams.session.session import Session
 from streams.session.terms import Key, Terms
+from streams.session.withheld import Withheld
 
 __all__ = [
     "Admit",
@@ -24,4 +25,6 @@ __all__ = [
     "Report",
     "Session",
     "Terms",
+    "Unread",
+    "Withheld",
 ]

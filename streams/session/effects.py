@@ -37,6 +37,15 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """The answer to `Load` where the disk does not give the first block now: `first .. end - 1` are to be left alone for `again_s`."""
+
+    first: int
+    end: int
+    again_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Admit:
     """Make this block durable in the log, and answer with `Session.admitted`. Blocks are admitted in the order they are asked for."""
 

@@ -12,7 +12,7 @@ from streams.errors import Corrupt
 from streams.policy import Lane
 from streams.proof.signing import signed_at_once
 from streams.ranges import Range, RangeSet
-from streams.session.effects import Load, Loaded
+from streams.session.effects import Load, Loaded, Unread
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
 from streams.session.peertrack import APART_RECORDS, PeerTrack
 from streams.session.terms import Key
@@ -165,8 +165,9 @@ class Sender:
                 asked.append(load)
         return asked
 
-    def loaded(self, number: int, loaded: Loaded | None, now_s: float) -> Load | None:
-        """The answer to a Load (None: nothing readable there). Returns the load when the log could not give all it promised."""
+    def loaded(self, number: int, loaded: Loaded | Unread | None, now_s: float) -> Load | None:
+        """The answer to a Load (None: nothing readable there). Returns the load when the log could not give all it promised. What is only
+        Unread for now is left alone for a while, and what is behind it goes on."""
         slot = next((s for s in self._slots if s.loading and s.loading.number == number), None)
         if slot is None or slot.loading is None:
             return None
@@ -174,6 +175,9 @@ class Sender:
         key = (load.stream, load.origin)
         track = self.track(key)
         track.busy.remove(load.first, load.end)
+        if isinstance(loaded, Unread):
+            track.wait(loaded.first, loaded.end, now_s + loaded.again_s)
+            return None
         unread = RangeSet([(load.first, loaded.first if loaded else load.end)] if loaded is None or loaded.first > load.first else [])
         track.unreadable.update(unread.common(self._held(key)))
         if loaded and not track.settled.covers(loaded.first, loaded.end):

@@ -22,7 +22,7 @@ from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.session import messages as m
 from streams.session.announcing import Announcer
-from streams.session.effects import Closed, Effect, Loaded, OldCopy, Opened, Report
+from streams.session.effects import Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
 from streams.session.exchange import Exchange
 from streams.session.hearsay import Hearsay
 from streams.session.liveness import Liveness
@@ -114,8 +114,8 @@ class Session:
         except (Corrupt, NotAllowed) as problem:
             self._violated(str(problem))
 
-    def loaded(self, number: int, loaded: Loaded | None) -> None:
-        """The answer to a Load: the block's bytes, or None when nothing of the range could be read."""
+    def loaded(self, number: int, loaded: Loaded | Unread | None) -> None:
+        """The answer to a Load: the block's bytes; what can not be read for now; or None when nothing of the range could be read."""
         load = self._sender.loaded(number, loaded, self._now_s())
         if load and not self.closed:
             self._exchange.changed([load.stream])

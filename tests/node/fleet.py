@@ -91,6 +91,20 @@ async def until(condition: Callable[[], bool], deadline_s: float = 60.0) -> floa
     return time.monotonic() - began_s
 
 
+def unreadable(path: Path) -> Callable[[], None]:
+    """From now on `path` opens, and the system gives no byte of it; returns how to bring it back. At no moment is it missing."""
+    aside, folder, link = (path.with_name(f"{path.name}.{word}") for word in ("aside", "folder", "link"))
+    os.link(path, aside)
+    folder.mkdir()
+    link.symlink_to(folder)
+    link.replace(path)
+
+    def give() -> None:
+        aside.replace(path)
+
+    return give
+
+
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ from streams.logs.levels import LEVELS
 from streams.logs.segments import file_path
 from streams.node.node import Node
 from streams.words import Position
-from tests.node.fleet import readings, started, until
+from tests.node.fleet import readings, started, unreadable, until
 
 
 async def test_a_node_merges_what_comes_in_small_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +37,7 @@ async def test_files_that_can_not_be_read_end_no_background_work(
     ship = await started("ship-a", tmp_path)
     await ship.append([readings(0, 10)])
     path = file_path(tmp_path / "ship-a" / "log", 1)
-    path.rename(aside := tmp_path / "aside")
-    path.mkdir()
+    give = unreadable(path)
     pieces = LEVELS[0].pieces
     for commit in range(1, pieces):
         await ship.append([readings(10 * commit, 10)])
@@ -46,8 +45,7 @@ async def test_files_that_can_not_be_read_end_no_background_work(
     await until(lambda: "what is due could not be signed" in caplog.text)
     await ship.append([readings(10 * pieces, 10)])
     assert sum(1 for _ in ship.log.spans("containers", ship.log.origin)) == pieces + 1
-    path.rmdir()
-    aside.rename(path)
+    give()
     await until(lambda: sum(1 for _ in ship.log.spans("containers", ship.log.origin)) < pieces)
     assert ship.log.history("MSKU1234565").rows.num_rows == 10 * (pieces + 1)
     verified = count(ship, "verified_rounds")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,8 +15,8 @@ from hypothesis import strategies as st
 
 from streams.codec import BlockCodec
 from streams.consumers import Consumer
-from streams.errors import Misuse
-from streams.log import Append
+from streams.errors import Corrupt, Misuse
+from streams.log import Append, PeerKnowsMore
 from streams.logs.book import Change
 from streams.logs.indexing import IndexWriter
 from streams.ranges import RangeSet
@@ -48,6 +50,25 @@ def test_what_is_set_aside_is_wanted_again_and_comes_back(make: Maker) -> None:
             port.set_aside(stream, ship.origin, first, end, "why")
     assert port.set_aside("containers", ship.origin, 40, 60, "why") == 0, "nothing is held there"
     assert content(port, ["containers"]) == truth
+
+
+def test_what_the_disk_does_not_give_is_replaced_by_what_a_peer_brings_and_by_nothing_that_is_damaged(make: Maker) -> None:
+    ship, port = make("ship-a"), make("port-b")
+    for commit in range(4):
+        append_rows(ship, rows(10, start=10 * commit))
+    copy_all(ship, port, ["containers"])
+    truth, origin = content(ship, ["containers"]), ship.origin
+    [block] = ship.blocks("containers", origin, 10, 20)
+    for log in (ship, port):
+        with pytest.raises(Corrupt):
+            log.replace(replace(block, payload=block.payload[:-1]), RangeSet([(0, 40)]))
+        assert log.ledger("containers")[origin].held == RangeSet([(0, 40)])
+        assert log.replace(block, RangeSet([(15, 30)])) == 5, "the rest of the block is held, and can be read"
+        assert log.replace(block, RangeSet([(20, 30)])) == 0, "it brings none of these"
+        assert content(log, ["containers"]) == truth
+        with pytest.raises(PeerKnowsMore) if log is ship else nullcontext():
+            log.replace(replace(block, first=40), RangeSet([(0, 40)]))
+    assert ship.position("containers") == Position({origin: 40})
 
 
 def test_own_end_is_what_this_log_gave_itself(make: Maker) -> None:

@@ -20,6 +20,7 @@ from streams.log import PeerKnowsMore
 from streams.logs.book import Book, Location, PlacedBlock
 from streams.logs.filehead import HEAD_BYTES, Secret
 from streams.logs.frames import Floor, FoundFrame, FrameHeader, Gone, Hole, Opening, StoredBlock, find_frames, frame_bytes
+from streams.logs.segments import Unreadable
 from streams.ranges import RangeSet
 from streams.session import Key
 from streams.words import Origin
@@ -31,13 +32,18 @@ SECRET = Secret(bytes(range(16)))
 
 @dataclass
 class Disk:
-    """What is left when a node dies. `marker`: generation and commit, kept beside the log and in no backup of it; `leases`: of budgets;
-    `aside`: what was set aside, by the commit after which it was."""
+    """What is left when a node dies.
+
+    `marker`: generation and commit, kept beside the log and in no backup of it; `leases`: of budgets;
+    `aside`: what was set aside, by the commit after which it was; `bad`: where blocks begin that it does not give to who reads for
+    peers, and whether that is for good.
+    """
 
     data: bytearray = field(default_factory=lambda: bytearray(SECRET.head()))
     marker: tuple[int, int] | None = None
     leases: dict[str, int] = field(default_factory=dict)
     aside: dict[int, list[tuple[Key, int, int]]] = field(default_factory=dict)
+    bad: dict[int, bool] = field(default_factory=dict)
     full: bool = False
     spoilt: bool = False
 
@@ -146,6 +152,51 @@ class FrameLog:
                     continue
                 low, high = max(first, piece.first), min(end, piece.end)
                 yield block_of(key, low, rows_of(block)[low - block.first : high - block.first], block.codec)
+
+    def given(self, key: Key, first: int, end: int) -> Iterator[Block]:
+        """As `blocks`, for who reads for peers. Raises Unreadable at a block that the disk does not give."""
+        for piece in sorted(self._pieces.get(key, []), key=lambda piece: piece.first):
+            if piece.first < end and first < piece.end:
+                if piece.at in self._disk.bad:
+                    raise Unreadable("a bad sector")
+                yield from self.blocks(key, max(first, piece.first), min(end, piece.end))
+
+    def extents(self) -> Iterator[tuple[Key, int, int, bool]]:
+        """What each block holds, and whether the disk gives it."""
+        for key, pieces in self._pieces.items():
+            for piece in pieces:
+                yield key, piece.first, piece.end, piece.at not in self._disk.bad
+
+    def extent(self, key: Key, first: int) -> tuple[int, int]:
+        """Where the block in which `first` is, or the next one, begins and ends."""
+        return min((piece.first, piece.end) for piece in self._pieces[key] if piece.end > first)
+
+    def bad(self, key: Key) -> RangeSet:
+        """What is held and the disk does not give."""
+        return RangeSet((piece.first, piece.end) for piece in self._pieces.get(key, []) if piece.at in self._disk.bad)
+
+    def go_bad(self, chance: random.Random, for_good: bool) -> int | None:
+        """The disk gives some block no more; returns where it begins, None where there is none."""
+        places = [piece.at for pieces in self._pieces.values() for piece in pieces]
+        if not places:
+            return None
+        self._disk.bad[at := chance.choice(places)] = for_good
+        return at
+
+    def go_good(self, at: int) -> None:
+        """The disk gives the block that begins there again."""
+        self._disk.bad.pop(at, None)
+
+    def replace(self, block: Block, unread: RangeSet) -> None:
+        """As `admit`, in place of what is held of these and the disk does not give. Raises as that, and then nothing was let go."""
+        key = (block.stream, block.origin)
+        if self._disk.full:
+            raise RetryLater("no room")
+        if block.codec <= self.codec:
+            rows_of(block)
+        for first, end in unread.within(block.first, block.end):
+            self.set_aside(key, first, end)
+        self.admit([block])
 
     def earlier(self, chance: random.Random) -> tuple[bytes, tuple[int, int]]:
         """A backup: disk and marker as some commit had left them."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from streams.block import digest
+from streams.block import Block, digest
 from streams.derived import HEADS
 from streams.errors import LandfallError, RetryLater
 from streams.log import NotProven, PeerKnowsMore
+from streams.logs.segments import Unreadable
 from streams.proof.believing import Belief, Doubted, Refused
 from streams.proof.verifying import ALTERED
 from streams.ranges import RangeSet
-from streams.session import Admit, DeclareGone, Key, Load, Loaded, Report
+from streams.session import Admit, DeclareGone, Key, Load, Loaded, Report, Unread
 from tests.sync.framelog import block_of, rows_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 READ_BLOCKS = 4
 LOOK_AGAIN_S = 1.0
+ROUND_S = 5.0
 GRACE_S = 10.0
 """How long a block waits for what its origin signed of it."""
 
@@ -51,22 +53,45 @@ class Keeping:
         """Answer the session's Load."""
         if not end.up:
             return
+        end.session.loaded(load.number, self._read(end.node, load))
+        self._fleet.turn_of(end)
+
+    def _read(self, node: Node, load: Load) -> Loaded | Unread | None:
         key = (load.stream, load.origin)
+        if unread := node.withheld.waits(key, load.first):
+            return unread
         run: list[bytes] = []
         first = codec = -1
-        for number, block in enumerate(end.node.log.blocks(key, load.first, load.end)):
-            joins = not run or (block.first == first + len(run) and block.codec == codec <= end.node.log.codec)
-            if not joins or (number >= self.read_blocks and not load.exact):
-                break
-            first, codec = (block.first, block.codec) if not run else (first, codec)
-            run += rows_of(block)
-        self._fleet.oracle.spoiled(end.node)
-        if run:
-            data = replace(block_of(key, first, run, codec), order_last_ms=end.node.life).to_bytes()  # another life encodes it otherwise
-            end.session.loaded(load.number, Loaded(first, first + len(run), data, digest(data)))
-        else:
-            end.session.loaded(load.number, None)
-        self._fleet.turn_of(end)
+        try:
+            for number, block in enumerate(node.log.given(key, load.first, load.end)):
+                joins = not run or (block.first == first + len(run) and block.codec == codec <= node.log.codec)
+                if not joins or (number >= self.read_blocks and not load.exact):
+                    break
+                first, codec = (block.first, block.codec) if not run else (first, codec)
+                run += rows_of(block)
+        except Unreadable as problem:
+            if not run:
+                return node.withheld.failed(key, *node.log.extent(key, load.first), str(problem))
+        self._fleet.oracle.spoiled(node)
+        if not run:
+            node.withheld.replaced(key, load.first, load.end)
+            return None
+        node.withheld.gave(key, load.first, first + len(run))
+        data = replace(block_of(key, first, run, codec), order_last_ms=node.life).to_bytes()  # another life encodes it otherwise
+        return Loaded(first, first + len(run), data, digest(data))
+
+    def rounds(self, node: Node) -> None:
+        """As long as the disk does not give something: all that is held is read now and then, and what is due is tried again."""
+        node.withheld.gave(("metrics", node.log.origin), 0, 0)  # which every node reads all the time
+        for key, first, last, given in list(node.log.extents()):
+            if given:
+                node.withheld.gave(key, first, last)
+            elif not node.withheld.waits(key, first):
+                node.withheld.failed(key, first, last, "a bad sector")
+        for key, first, last in node.withheld.due():
+            self._read(node, Load(0, *key, first, last))
+        if node.disk.bad or node.withheld.records():
+            self._fleet.after(ROUND_S, lambda: self.rounds(node))
 
     def declare(self, end: Wired, gone: DeclareGone) -> None:
         """Tried again as long as the session lasts."""
@@ -177,6 +202,8 @@ class Keeping:
         oracle = self._fleet.oracle
         problem: LandfallError | None = None
         try:
+            for block in (one.admit.block for one in batch):
+                self._replace(node, block)
             node.log.admit([one.admit.block for one in batch])
         except LandfallError as refused:
             problem = refused
@@ -198,6 +225,15 @@ class Keeping:
         if problem is None:
             for stream in sorted({one.admit.block.stream for one in batch}):
                 node.changed(stream)
+
+    def _replace(self, node: Node, block: Block) -> None:
+        """What the disk has not given for long is let go for what has come."""
+        key = (block.stream, block.origin)
+        if unread := node.withheld.lasting(key).within(block.first, block.end):
+            node.log.replace(block, unread)
+            for first, end in unread:
+                self._fleet.oracle.set_aside(node, key, first, end)
+                node.withheld.replaced(key, first, end)
 
     def _answer(self, node: Node, one: Waiting, problem: LandfallError | None) -> None:
         if one.end.life == node.life:

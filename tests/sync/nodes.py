@@ -17,7 +17,7 @@ from streams.proof.believing import Believing
 from streams.proof.trust import Trust
 from streams.proof.watching import Watch
 from streams.ranges import RangeSet
-from streams.session import Exchange, Key
+from streams.session import Exchange, Key, Withheld
 from streams.words import Origin
 from tests.sync.framelog import CODEC, NEXT_CODEC, Disk, FrameLog, rows_of
 from tests.sync.signing import copy_of, signed, signer_of, trust_in
@@ -82,7 +82,9 @@ class Node:
         self.log = FrameLog(self.me.node, self.disk, codec, self.now_ms(), chance)
         self.disk.full = full
         roles: dict[str, Role] = {name: node.me.role for name, node in self.fleet.nodes.items()}
-        self.exchange = Exchange(self.me, self.log, roles)
+        self.withheld = Withheld(self.log, self.fleet.clock.monotonic_s, lambda *_, **__: None)
+        self.exchange = Exchange(self.me, self.withheld, roles)
+        self.withheld.changed = self.ledgers_changed
         for node in self.fleet.nodes.values():
             node.exchange.roles[self.me.node] = self.me.role
         self.definitions = Definitions()
@@ -142,6 +144,11 @@ class Node:
         self.fleet.oracle.committed(self, stream)
         self.exchange.changed([stream])
         self.learn()
+
+    def ledgers_changed(self, streams: list[str]) -> None:
+        """Of these streams other records can be read now than before."""
+        self.fleet.oracle.withheld(self, streams)
+        self.exchange.changed(streams)
 
     def learn(self) -> None:
         """What headquarters says of streams, and of what it has dropped, as far as it is here without a hole."""

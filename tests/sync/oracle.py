@@ -116,6 +116,11 @@ class Oracle:
         self._held[node.me.node, key].remove(first, end)
         self._since.pop((node.me.node, key), None)
 
+    def withheld(self, node: Node, streams: list[str]) -> None:
+        """What a node can not read it wants again: that it once had it proves nothing."""
+        for mine in [mine for mine in self._since if mine[0] == node.me.node and mine[1][0] in streams]:
+            del self._since[mine]
+
     def committed(self, node: Node, stream: str) -> None:
         """A node's log has changed: what is gone there was said to be, by its origin, unless somebody lies."""
         if node.place.lies:
@@ -282,7 +287,7 @@ class Oracle:
         one, settled = source.log.of(key), self._truly_settled(target, key)
         at_once = source.me.node == key[1].node or source.me.role == "hq"
         gone = one.all_gone() if at_once else one.all_gone().within(0, target.log.of(key).held.end())
-        lacks = one.held.within(0, len(self.truth[key]))
+        lacks = one.held.within(0, len(self.truth[key])).without(source.log.bad(key))
         lacks.update(gone.common(self.gone.get(key, ())))
         return lacks.without(settled)
 
@@ -297,7 +302,7 @@ class Oracle:
     def _truly_settled(self, node: Node, key: Key) -> RangeSet:
         """What it holds, or has dropped, or was told is gone by who may say so."""
         one = node.log.of(key)
-        settled = one.held.copy()
+        settled = one.held.without(node.log.bad(key))
         settled.add(0, one.floor)
         settled.update(one.all_gone().common(self.gone.get(key, ())))
         return settled
@@ -309,7 +314,7 @@ class Oracle:
         """Alerts of a ship that nobody ashore has, nor any that has lost them since."""
         for key in ship.log.lines():
             if key[0] == "alerts" and key[1].node == ship.me.node and not self._unprovable(key):
-                left = ship.log.of(key).held.without(self.disaster.get(key, ()))
+                left = ship.log.of(key).held.without(self.disaster.get(key, ())).without(ship.log.bad(key))
                 for node in self._honest():
                     left = left.without(node.log.of(key).settled() if node.me.role in ("port", "hq") else ())
                 if left:

@@ -19,6 +19,7 @@ FAULTS = (
     "full",
     "slow",
     "damage",
+    "go bad",
     "restore",
     "wall clock",
     "suspend",

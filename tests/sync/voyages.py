@@ -66,6 +66,7 @@ class Voyage:
             connection.spoils = 0.0
         for node in fleet.nodes.values():
             node.disk.full, node.commit_s = False, 0.004
+            node.disk.bad = {at: for_good for at, for_good in node.disk.bad.items() if for_good}
             if not node.place.lies:
                 fleet.oracle.check_copy(node)
             node.learn()
@@ -329,6 +330,16 @@ def _forge(voyage: Voyage, chance: random.Random) -> None:
             forge(node, voyage.fleet.oracle.truth, voyage.row, chance)
 
 
+def _go_bad(voyage: Voyage, chance: random.Random) -> None:
+    """A disk gives some block no more, for a while or for good."""
+    lasts_s = chance.choice([1.0, 10.0, 100.0, None])
+    node = voyage.node(chance)
+    if node and not node.place.lies and (at := node.log.go_bad(chance, for_good=lasts_s is None)) is not None:
+        if lasts_s:
+            voyage.fleet.after(lasts_s, lambda: node.log.go_good(at))
+        voyage.fleet.keeping.rounds(node)
+
+
 def _wait(voyage: Voyage, chance: random.Random) -> None:
     voyage.fleet.run(chance.choice([2.0, 8.0]))
 
@@ -344,6 +355,7 @@ ACTS: dict[str, Callable[[Voyage, random.Random], None]] = {
     "full": _full,
     "slow": _slow,
     "damage": _damage,
+    "go bad": _go_bad,
     "restore": _restore,
     "wall clock": _wall_clock,
     "suspend": _suspend,
