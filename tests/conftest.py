@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.fanout.kafka import Kafka
+from tests.node.forked import LOADED
 
 # As in the Makefile, for whoever runs pytest without it: else each of the hundreds of processes of a run compiles our code anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -20,6 +22,8 @@ sys.dont_write_bytecode = False
 # A machine that does more than these tests is no failure of theirs.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+multiprocessing.set_forkserver_preload(list(LOADED))
 
 FIRST = ("tests/e2e", "kafka", "tests/hq_spark/test_kills.py")
 """What takes longest, first: what is begun last should be short."""

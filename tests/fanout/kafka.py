@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +21,8 @@ from streams.crash import CRASH_VARIABLE
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess
+from tests.node.forked import Forked
 
-ROOT = Path(__file__).resolve().parents[2]
 WITHIN_S = 90.0
 PASSWORD = "quack quack quack"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
@@ -57,14 +55,12 @@ class Process:
         self.words = folder / f"{word}.log"
         self._word, self._config = word, folder / f"{word}.toml"
         self._config.write_text(tomli_w.dumps(settings))
-        self._running: subprocess.Popen[bytes] | None = None
+        self._running: Forked | None = None
 
     def start(self, crash_at: str = "") -> None:
         """Start it; `crash_at`: the commit point and the passage at which it kills itself."""
         environment = ENVIRONMENT | ({CRASH_VARIABLE: crash_at} if crash_at else {})
-        command = [sys.executable, "-m", "landfall", self._word, "--config", str(self._config)]
-        with self.words.open("ab") as words:
-            self._running = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=words, stderr=words)
+        self._running = Forked("landfall", (self._word, "--config", str(self._config)), environment, self.words)
 
     def ended(self) -> int:
         """Its exit code, once it has ended by itself."""
@@ -80,7 +76,7 @@ class Process:
         """Ask it to end; its exit code."""
         if self._running is None:
             return 0
-        self._running.send_signal(signal.SIGTERM)
+        self._running.send(signal.SIGTERM)
         return self.ended()
 
 

@@ -22,7 +22,8 @@ from landfall.demo.containers import PROCESSES as CONTAINERS
 from landfall.demo.fleet import Secrets
 from landfall.processes import PROCESSES, found
 from sim.settings import SimSettings
-from tests.fanout.kafka import ROOT, free_ports, until
+from tests.fanout.kafka import free_ports, until
+from tests.node.forked import ROOT
 
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 SERVICES = dict(services())

@@ -19,12 +19,13 @@ from hq.serving.database import DatabaseGone
 from streams.crash import CRASH_VARIABLE
 from tests.hq_serving.conftest import STARTED_S_MAX, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, until
 from tests.hq_serving.fleet import DUCKS, PLACES, Fleet, fill
+from tests.node.forked import Forked
 from tests.node.points import PROJECTOR
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start(fleet: Fleet, folder: Path, step_records_max: int = 20_000, crash_at: str = "", port: int = 0) -> subprocess.Popen[bytes]:
+def start(fleet: Fleet, folder: Path, step_records_max: int = 20_000, crash_at: str = "", port: int = 0) -> Forked:
     """`landfall projector` on the fleet's log, with its settings from a file as an operator has them."""
     places = "\n".join(f'{node} = "{place}"' for node, place in PLACES.items())
     (folder / "projector.toml").write_text(
@@ -33,9 +34,7 @@ def start(fleet: Fleet, folder: Path, step_records_max: int = 20_000, crash_at: 
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
     environment |= {CRASH_VARIABLE: crash_at} if crash_at else {}
-    command = [sys.executable, "-m", "landfall", "projector", "--config", str(folder / "projector.toml")]
-    with (folder / "projector.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log)
+    return Forked("landfall", ("projector", "--config", str(folder / "projector.toml")), environment, folder / "projector.log")
 
 
 def rows_or_none(url: str) -> dict[str, Any]:
@@ -59,7 +58,7 @@ def test_killed_after_any_commit_it_goes_on(fleet: Fleet, tmp_path: Path) -> Non
         assert rows_or_none(sqlite_url(tmp_path)) != wanted, "killed too late to mean anything"
     process = start(fleet, tmp_path, step_records_max=10)
     until(lambda: rows_or_none(sqlite_url(tmp_path)) == wanted, "all rows")
-    process.send_signal(signal.SIGTERM)
+    process.send(signal.SIGTERM)
     assert process.wait(STARTED_S_MAX) == 0
     assert table_rows(sqlite_url(tmp_path)) == wanted
 
@@ -86,7 +85,7 @@ def test_the_database_deleted_while_all_runs(fleet: Fleet, tmp_path: Path) -> No
                     (tmp_path / name).unlink(missing_ok=True)
             until(lambda: told() == before, "the answers of before")
             assert table_rows(url) == rows
-    process.send_signal(signal.SIGTERM)
+    process.send(signal.SIGTERM)
     assert process.wait(STARTED_S_MAX) == 0
 
 
@@ -104,7 +103,7 @@ def test_health_and_new_records(fleet: Fleet, tmp_path: Path, unused_port: int) 
     until(healthy, "health")
     fleet.readings("ship-one", DUCKS[:1], count=4)
     until(lambda: len(rows_or_none(sqlite_url(tmp_path)).get("reading", [])) == 4, "the new readings")
-    process.send_signal(signal.SIGTERM)
+    process.send(signal.SIGTERM)
     assert process.wait(STARTED_S_MAX) == 0
 
 

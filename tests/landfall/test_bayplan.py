@@ -20,7 +20,7 @@ from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called
-from tests.landfall.test_log_shown import landfall
+from tests.node.forked import landfall
 
 NOW_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from landfall.demo.fleet import places
 from streams.errors import Misuse
 from streams.listening import listening
+from tests.node.forked import landfall
 
 NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\ntoken = "door"\n'
 SHIP = "[node]\n" + NODE.format(name="albatross", role="ship", identity="9321483", folder="{folder}")
@@ -51,9 +49,7 @@ def ended(folder: Path, name: str, host: str, port: int) -> tuple[int, str]:
     """How `landfall <name>` ends, told to listen there, and what it says at last."""
     config = folder / "settings.toml"
     config.write_text(SETTINGS[name].format(folder=folder, host=host, port=port))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
-    words = [sys.executable, "-m", "landfall", *name.split(), "-c", str(config)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    done = landfall(*name.split(), "-c", config)
     return done.returncode, done.stderr
 
 

@@ -24,8 +24,7 @@ from streams.logs.checking import Tally, check
 from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.segments import file_path, segment_numbers
 from tests.landfall.commands import called, run
-from tests.landfall.test_log_shown import landfall
-from tests.node.process import ROOT
+from tests.node.forked import ROOT, landfall
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
 
 SMALL = FileLogOptions(WriteLimits(segment_bytes=6_000))

@@ -17,7 +17,7 @@ from landfall.logfollowing import Following
 from streams.clock import StillClock
 from streams.logs.files import FileLog
 from tests.landfall.commands import run
-from tests.node.process import ROOT
+from tests.node.forked import ROOT
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
 AT = "2026-05-01 00:00:00Z"

@@ -23,7 +23,7 @@ from streams.logs.files import FileLog
 from streams.records import Record, Value, to_batch
 from streams.retention.thinning import Thinning
 from tests.landfall.commands import called, run
-from tests.node.process import ROOT
+from tests.node.forked import ROOT, landfall
 from tests.proof.kit import SigningNode
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
@@ -41,11 +41,6 @@ def log(tmp_path: Path) -> Iterator[FileLog]:
     log.append([Append("containers", to_batch([Record(NUMBER, "TRK-1", AT_MS + 60_000, {"humidity_pct": 81.0}, {"odd": [1]})]))])
     yield log
     log.close()
-
-
-def landfall(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "landfall", *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_text_has_times_and_units(log: FileLog, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from streams.retention.runs import RUN
 from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called, run
-from tests.landfall.test_log_shown import landfall
 from tests.node.fleet import Calendar, address, readings, settings, until
+from tests.node.forked import landfall
 from tests.node.test_definitions import bodies
 
 NAME, OTHER = "customers/duckworks", "customers/cogs"

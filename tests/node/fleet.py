@@ -8,12 +8,10 @@ import os
 import random
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import Popen
 
 from pydantic import SecretStr
 
@@ -26,6 +24,7 @@ from streams.node.node import Node
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.policy import LinkClass, Role
 from streams.records import Record, to_batch
+from tests.node.forked import Forked
 
 SINCE_AT_MS = WallClock().now_ms() // 86_400_000 * 86_400_000 - 30 * 86_400_000
 ROLES: dict[str, tuple[Role, str]] = {
@@ -119,7 +118,7 @@ class Station:
         self.name, self.folder, self.links = name, folder, links
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.process: Popen[bytes] | None = None
+        self.process: Forked | None = None
         self.writer = AppendDoor(self.url, f"door-of-{name}", timeout_s=30)
         self.reader = ReadDoor(self.url, f"door-of-{name}", timeout_s=30)
 
@@ -129,19 +128,17 @@ class Station:
         environment = {name: value for name, value in os.environ.items() if name != CRASH_VARIABLE}
         if crash_at:
             environment[CRASH_VARIABLE] = crash_at
-        told = (folder / "told.txt").open("ab")
-        arguments = [sys.executable, "-m", "tests.node.station", self.name, str(self.folder), str(self.port), json.dumps(self.links)]
-        self.process = Popen(arguments, env=environment, stderr=told, stdout=told)
-        told.close()
+        words = (self.name, str(self.folder), str(self.port), json.dumps(self.links))
+        self.process = Forked("tests.node.station", words, environment, folder / "told.txt")
 
     def kill(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
+        if self.process is not None:
+            self.process.send(signal.SIGKILL)
         self.wait()
 
     def stop(self) -> int:
         assert self.process is not None
-        self.process.terminate()
+        self.process.send(signal.SIGTERM)
         return self.wait()
 
     def wait(self, timeout_s: float = 60.0) -> int:

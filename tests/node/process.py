@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +13,8 @@ from typing import Any
 from streams.crash import CRASH_VARIABLE
 from streams.errors import LandfallError
 from streams.link.door import AppendDoor, ReadDoor
+from tests.node.forked import Forked
 
-ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 90.0
 
 
@@ -28,7 +26,7 @@ class NodeProcess:
         folder.mkdir(parents=True, exist_ok=True)
         self._word, self.config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
         self.config.write_text(config.replace("{port}", str(self.door_port)))
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
         self.node = node
         self.url, self.token = f"http://127.0.0.1:{self.door_port}", token
         self.read = ReadDoor(self.url, token)
@@ -39,9 +37,7 @@ class NodeProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
         if crash_at:
             environment[CRASH_VARIABLE] = crash_at
-        with self._words.open("ab") as log:
-            command = [sys.executable, "-m", "landfall", self._word, "-c", str(self.config)]
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+        self._process = Forked("landfall", (self._word, "-c", str(self.config)), environment, self._words)
 
     @property
     def pid(self) -> int:
@@ -72,13 +68,13 @@ class NodeProcess:
     def kill(self) -> None:
         """SIGKILL."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.send(signal.SIGKILL)
+            self._process.wait(DEADLINE_S)
 
     def stop(self) -> int:
         """SIGTERM; its exit code."""
         assert self._process is not None
-        self._process.terminate()
+        self._process.send(signal.SIGTERM)
         return self._process.wait(DEADLINE_S)
 
     def rows(self, stream: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 from landfall.cli import line_for
 from streams.definitions import DEFAULTS, Definition
 from streams.policy import Lane
-from tests.node.process import ROOT
+from tests.node.forked import ROOT
 
 TEXT = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
 

@@ -35,11 +35,6 @@ DEADLINE_S = 60.0
 POINTS = ("log.kafka.begun", "log.kafka.written", "log.kafka.committed", "log.kafka.indexed")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_starts() -> None:
-    PROCESSES.set_forkserver_preload(["tests.streams.kafkaingesting"])
-
-
 def start(where: Place, acknowledged: Path, crash_at: str | None = None) -> BaseProcess:
     process = PROCESSES.Process(target=ingest, args=(where, acknowledged, crash_at), daemon=True)
     process.start()

@@ -26,11 +26,6 @@ from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_lo
 PROCESSES = multiprocessing.get_context("forkserver")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_starts() -> None:
-    PROCESSES.set_forkserver_preload(["tests.streams.ingesting"])
-
-
 def test_a_log_goes_on_in_its_generation(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     origin = log.origin

@@ -22,11 +22,6 @@ PROCESSES = multiprocessing.get_context("forkserver")
 DEADLINE_S = 60.0
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_starts() -> None:
-    PROCESSES.set_forkserver_preload(["tests.streams.ingesting"])
-
-
 def start(folder: Path, crash_at: str | None = None, target: Callable[..., None] = ingest) -> BaseProcess:
     process = PROCESSES.Process(target=target, args=(folder, folder / "acknowledged", crash_at), daemon=True)
     process.start()

@@ -120,11 +120,6 @@ def test_a_log_on_a_read_only_disk_does_not_open_and_says_why(tmp_path: Path) ->
     log.close()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_starts() -> None:
-    PROCESSES.set_forkserver_preload(["tests.streams.refusingdisk"])
-
-
 @pytest.mark.parametrize(
     ("calls", "told"), [(0, "RetryLater"), (1, "Unclear"), (2, "Unclear"), (3, "Unclear"), (5, "Unclear"), (15, "kept")]
 )

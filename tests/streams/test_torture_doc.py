@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.node.process import ROOT
+from tests.node.forked import ROOT
 
 
 def test_every_test_it_names_is_there() -> None:
