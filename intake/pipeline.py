@@ -180,16 +180,17 @@ class Pipeline:
     def _fresh(self, part: Part, outcomes: list[Outcome], messages: Sequence[Publish]) -> Part | None:
         """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
         whose clock stands still is none, and flagged."""
-        window, said, now_s = self._windows[part.stream], self._said[part.stream], self._clock.monotonic_s()
+        said, now_s = self._said[part.stream], self._clock.monotonic_s()
         columns = part.whose, part.times_ms, part.identities
-        if len({identity for identity in part.identities if identity not in window}) == len(part.identities):
+        known = self._windows[part.stream].known(part.identities)
+        if not any(known) and len(set(part.identities)) == len(part.identities):
             said.note(*columns, repeat(now_s))
             return part
         seen: set[bytes] = set()
         kept: list[int] = []
         stopped: set[int] = set()
-        for row, (whose, at_ms, identity) in enumerate(zip(*columns, strict=True)):
-            if identity not in window and identity not in seen:
+        for row, (whose, at_ms, identity, before) in enumerate(zip(*columns, known, strict=True)):
+            if not before and identity not in seen:
                 said.note((whose,), (at_ms,), (identity,), (now_s,))
                 seen.add(identity)
             elif messages[part.messages[row]].again or not said.stands_still(whose, at_ms, identity, now_s):

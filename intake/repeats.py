@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from cargo.identity import core_body, identities
 from intake.batches import whose_of
+from intake.known import KnownIdentities, words_of
 from intake.stopped import LastSaid
 from streams.clock import Clock
 from streams.log import LogReader
@@ -13,23 +15,31 @@ from streams.ranges import RangeSet
 from streams.records import BODY, DEVICE, DEVICE_AT, RECEIVED_AT, TOPIC, Batch, signal_names
 from streams.words import Origin
 
+ROWS_AT_ONCE = 8_192
+"""What a row is while it is looked at takes hundreds of bytes."""
+
 
 class RepeatWindow:
     """Remembers at least the last `readings_max` identities it was given, and fewer than twice as many."""
 
     def __init__(self, readings_max: int) -> None:
-        self._readings_max = readings_max
-        self._recent: set[bytes] = set()
-        self._older: set[bytes] = set()
+        self._recent, self._older = KnownIdentities(readings_max), KnownIdentities(1)
 
-    def __contains__(self, identity: bytes) -> bool:
-        return identity in self._recent or identity in self._older
+    def known(self, identities: Sequence[bytes]) -> list[bool]:
+        """Of each of `identities` whether it is remembered."""
+        words = words_of(identities)
+        known: list[bool] = (self._recent.has(words) | self._older.has(words)).tolist()
+        return known
 
-    def remember(self, seen: Iterable[bytes]) -> None:
+    def remember(self, seen: Sequence[bytes]) -> None:
         """`seen` are in the log now: durable, not merely on their way."""
-        self._recent.update(seen)
-        if len(self._recent) >= self._readings_max:
-            self._older, self._recent = self._recent, set()
+        words = words_of(seen)
+        while len(words):
+            room = self._recent.most - len(self._recent)
+            self._recent.add(words[:room])
+            words = words[room:]
+            if len(self._recent) == self._recent.most:
+                self._older, self._recent = self._recent, KnownIdentities(self._recent.most)
 
     @classmethod
     def rebuilt(
@@ -103,4 +113,6 @@ def _last_batches(log: LogReader, node: str, stream: str, readings_max: int) -> 
             if taken:
                 wanted.append((number, end - taken, end))
     for number, first, end in reversed(wanted):
-        yield from log.run(stream, own[number][0], first, end)
+        for batch in log.run(stream, own[number][0], first, end):
+            for at in range(0, batch.records.num_rows, ROWS_AT_ONCE):
+                yield replace(batch, records=batch.records.slice(at, ROWS_AT_ONCE))
