@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.arrays import HOUR_MS, MINUTE_MS, Flags, Floats, Ints
-from sim.reefers import Defrosts, doors_open, power_off, weak_compressor
+from sim.reefers import Defrosts, doors_open, power_off, weak_compressor, wrong_setpoints
 from sim.sea import BOXES_DIFFER_C, air_c
 from sim.world import World
 
@@ -104,9 +104,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Forces:
-    """What drives a block, each (steps, reefers): the share of a step that the unit runs, what it can do then, and the sums that stay the
-    same in a step whatever the air is."""
+    """What drives a block, each (steps, reefers): what the unit is set to (°C), the share of a step that it runs, what it can do then, and
+    the sums that stay the same in a step whatever the air is."""
 
+    setpoint_c: Floats
     runs: Floats
     doors: Floats
     can: Floats
@@ -124,7 +125,10 @@ class Cooling:
         self._reefer = np.cumsum(world.boxes.reefer) - 1
         self._unit = _units(world, self._boxes)
         self.power_off, self.doors_open, self.weak = power_off(world), doors_open(world), weak_compressor(world)
-        self._off, self._open, self._weak = (one.of(self._boxes) for one in (self.power_off, self.doors_open, self.weak))
+        self.wrong = wrong_setpoints(world)
+        of_all = self.power_off, self.doors_open, self.weak, self.wrong.spells
+        self._off, self._open, self._weak, self._wrong = (one.of(self._boxes) for one in of_all)
+        self._wrong_by_c = self.wrong.by_c[self._boxes]
         self._defrosts = Defrosts.of(world.chance, self._boxes, self._unit.setpoint_c)
         self._weather_c = _weather_c(world)
         setpoint_c, count = self._unit.setpoint_c, len(self._boxes)
@@ -158,7 +162,7 @@ class Cooling:
         humid = unit.damp_pct[reefer] - np.where(runs, dry, 1.0) + phase
         noise = 0.2 * (phase - 0.5)
         return {
-            "setpoint_c": unit.setpoint_c[reefer],
+            "setpoint_c": unit.setpoint_c[reefer] + self._wrong_by_c[reefer] * (self._wrong.lasting_ms(reefer, at_ms) > 0),
             "supply_c": np.round(supply, 1),
             "return_c": np.round(back, 1),
             "humidity_pct": np.round(humid.clip(40, 100), 1),
@@ -219,7 +223,8 @@ class Cooling:
         outside = LEAK_W_K + DOORS_W_K * doors
         heat = outside * self._outside_c(edges_ms[:-1]) + unit.fans_w * runs + DEFROST_W * defrosts
         can = runs * (1.0 - (1.0 - WEAK_SHARE) * self._weak.share(edges_ms))
-        return Forces(runs, doors, can, with_goods, outside + with_goods, heat)
+        setpoint_c = unit.setpoint_c + self._wrong_by_c * self._wrong.share(edges_ms)
+        return Forces(setpoint_c, runs, doors, can, with_goods, outside + with_goods, heat)
 
     def _outside_c(self, at_ms: Ints) -> Floats:
         """The air around each reefer in each step that begins then, (steps, reefers), °C, as it was at the full hour."""
@@ -303,7 +308,7 @@ def stepped(unit: Unit, forces: Forces, standing: Standing) -> tuple[Floats, Flo
     air_w_k = AIR_J_K / step_s
     chills = ~unit.frozen * MODULATES
     ahead = forces.all_w_k + air_w_k
-    wants = np.where(unit.frozen, -ahead * unit.setpoint_c, chills * (unit.fans_w - unit.flow_w_k * unit.setpoint_c))
+    wants = np.where(unit.frozen, -ahead * forces.setpoint_c, chills * (unit.fans_w - unit.flow_w_k * forces.setpoint_c))
     by_air = np.where(unit.frozen, air_w_k, chills * unit.flow_w_k)
     by_heat, by_before = unit.frozen * 1.0, np.where(unit.frozen, 0.0, 1.0 - MODULATES)
     least = np.where(unit.frozen, 0.0, -HEATER_W) * forces.runs

@@ -32,6 +32,8 @@ TRACKED_SHARE = 0.9
 DRIFTING_SHARE = 0.03
 KNOCKS_PER_DAY_ASHORE = 0.6
 REEFER_INCIDENTS_PER_DAY = 0.003
+WRONG_SETPOINTS_PER_DAY = 2 / 60 / 365.25
+"""1 in 60 in half a year (DOMAIN.md 6)."""
 STORM_EVERY_DAYS = 6.0
 STORM_MARGIN_MS = 12 * HOUR_MS
 WEATHERS: tuple[tuple[float, Weather], ...] = ((0.6, "rough"), (0.9, "severe"), (1.0, "extreme"))
@@ -151,6 +153,7 @@ def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
         drifting_share=DRIFTING_SHARE,
         knocks_per_day_ashore=KNOCKS_PER_DAY_ASHORE,
         reefer_incidents_per_day=REEFER_INCIDENTS_PER_DAY,
+        wrong_setpoints_per_day=WRONG_SETPOINTS_PER_DAY,
     )
 
 

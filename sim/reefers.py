@@ -20,6 +20,9 @@ CUSTOMS_SHARE = 0.05
 CUSTOMS_MIN = (10.0, 30.0)
 STRIPPED_OPEN_MS = 95 * MINUTE_MS
 WEAK_H = (4.0, 24.0)
+WRONG_H = (6.0, 72.0)
+WRONG_C = 5
+"""Set so many degrees too warm or too cold at most [A]: chilled goods stay chilled by it, and frozen ones frozen."""
 
 
 def power_off(world: World) -> Spells:
@@ -71,6 +74,29 @@ def weak_compressor(world: World) -> Spells:
     since = (times.begins_at_ms + chance.between("weak at", 0, span_ms, boxes)).astype(np.int64)
     lasts = (chance.between("weak for", *WEAK_H, boxes) * HOUR_MS).astype(np.int64)
     return Spells.beside((np.where(comes, since, NEVER_MS), np.where(comes, since + lasts, NEVER_MS)))
+
+
+@dataclass(frozen=True, slots=True)
+class WrongSetpoints:
+    """Set otherwise than booked, some reefers of a fleet once while they are laden: when, and by how much (°C, of every box)."""
+
+    spells: Spells
+    by_c: Floats
+
+
+def wrong_setpoints(world: World) -> WrongSetpoints:
+    """So often as `World.wrong_setpoints_per_day` says, until somebody sees it on a round: for WRONG_H, or until the box is stripped."""
+    chance, boxes = world.chance, np.arange(len(world.boxes))
+    since = np.maximum(world.boxes.stuffed_at_ms, world.timeline.begins_at_ms)
+    until = np.minimum(world.boxes.stripped_at_ms, world.timeline.ends_at_ms)
+    laden_ms = np.maximum(until - since, 0)
+    comes = world.boxes.reefer & (chance.uniform("set wrong", boxes) < world.wrong_setpoints_per_day * laden_ms / DAY_MS)
+    begins = since + chance.between("set wrong at", 0, laden_ms, boxes).astype(np.int64)
+    ends = begins + (chance.between("set wrong for", *WRONG_H, boxes) * HOUR_MS).astype(np.int64)
+    way = np.where(chance.uniform("set too cold", boxes) < 0.5, -1.0, 1.0)
+    by_c = way * np.floor(chance.between("set wrong by", 1, WRONG_C + 1, boxes))
+    spells = Spells.beside((np.where(comes, begins, NEVER_MS), np.where(comes, np.minimum(ends, until), NEVER_MS)))
+    return WrongSetpoints(spells, by_c)
 
 
 @dataclass(frozen=True, slots=True)

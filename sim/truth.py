@@ -118,6 +118,9 @@ def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
     for cause, spells in of_each.items():
         for box, since, until in spells.each():
             yield {"cause": cause, "container": numbers[box], "from_at_ms": since, "until_at_ms": until}
+    for box, since, until in cooling.wrong.spells.each():
+        set_c = float(world.boxes.setpoint_c[box] + cooling.wrong.by_c[box])
+        yield {"cause": "wrong setpoint", "container": numbers[box], "set_c": set_c, "from_at_ms": since, "until_at_ms": until}
     yield from _shocks(sensors)
 
 

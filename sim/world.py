@@ -105,6 +105,8 @@ class World:
     """So often a box is knocked by what moves it about a yard; on the road every other time."""
     reefer_incidents_per_day: float = 0.0
     """So often the compressor of a reefer fails for some hours."""
+    wrong_setpoints_per_day: float = 0.0
+    """So often somebody sets a laden reefer otherwise than it is booked."""
 
     @property
     def fallen(self) -> tuple[int, ...]:

@@ -129,7 +129,7 @@ def test_left_without_power_for_good_a_box_warms_by_its_own_thermal_time_constan
     )
     still = np.zeros((STEPS, 2))
     leak, inner = np.full((STEPS, 2), LEAK_W_K), np.full((STEPS, 2), STILL_W_K)
-    forces = Forces(still, still, still, inner, leak + inner, leak * outside_c)
+    forces = Forces(np.tile(unit.setpoint_c, (STEPS, 1)), still, still, still, inner, leak + inner, leak * outside_c)
     standing = Standing(unit.setpoint_c, unit.setpoint_c, none, none, none)
     days, goods = 12, []
     for _ in range(days * 4):

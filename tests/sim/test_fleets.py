@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cargo.identifiers import is_container, is_imo
+from cargo.outcome import Made
 from cargo.registry import LoadList, parse_value
-from sim.arrays import DAY_MS
+from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
 from sim.fleets import DAYS, LOST_MAX, PRESETS, TRACKED_SHARE, Preset, build_fleet
 from sim.paperwork import paperwork
+from sim.reefers import WRONG_C
 from sim.sea import roll_amplitude_deg
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor, SimSettings
@@ -136,18 +139,62 @@ def test_load_lists_say_which_boxes_have_no_tracker(fleet: World) -> None:
     assert told == {number: of_number[number] for number in told}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_watch_of_each_ship_tells_of_the_boxes_she_lost_and_of_no_other(seed: int) -> None:
-    sensors = Sensors(build_fleet(seed, SMALL, BEGINS_AT_MS), CADENCES["domain"])
-    world, whole = sensors.world, sensors.heard(0, sensors.world.timeline.ends_at_ms)
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A voyage of a fleet whose reefers are set wrong far oftener than in life, and what the watch of each ship told of her boxes."""
+
+    sensors: Sensors
+    told: list[Made]
+
+    def of(self, rule: str) -> dict[str, list[Made]]:
+        """The alerts of one rule, by box."""
+        found: dict[str, list[Made]] = defaultdict(list)
+        for alert in self.told:
+            if alert.body["rule"] == rule:
+                found[alert.topic].append(alert)
+        return found
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def watched(request: pytest.FixtureRequest) -> Watched:
+    world = replace(build_fleet(request.param, SMALL, BEGINS_AT_MS), wrong_setpoints_per_day=0.02)
+    sensors = Sensors(world, CADENCES["domain"])
+    whole = sensors.heard(0, world.timeline.ends_at_ms)
+    return Watched(sensors, [alert for place in world.places.ships for alert in alerts_at(sensors, f"ship/{place}", whole)])
+
+
+def test_the_watch_of_each_ship_tells_of_the_boxes_she_lost_and_of_no_other(watched: Watched) -> None:
+    sensors, world = watched.sensors, watched.sensors.world
     felt = {world.boxes.numbers[loss.box]: loss for loss in world.losses}
-    told: set[str] = set()
-    for place in world.places.names[: len(world.timeline.voyages)]:
-        made = alerts_at(sensors, place, whole)
-        told |= {alert.topic for alert in made if alert.body["rule"] == "lost_container"}
+    told = watched.of("lost_container").keys()
     assert told <= felt.keys()
     alive = {number for number, loss in felt.items() if world.boxes.tracker[loss.box] and sensors.faults.dies_at_ms[loss.box] > loss.at_ms}
     assert {number for number in alive if felt[number].felt == "shock and fall"} <= told
+
+
+def test_a_reefer_set_otherwise_than_booked_is_told_by_the_ship_she_is_on_and_no_other_is(watched: Watched) -> None:
+    """By the ground truth: whoever is set wrong for 3 h at sea and more is told, with what it is set to, and cleared once that is over."""
+    world = watched.sensors.world
+    wrong = {one["container"]: one for one in causes(watched.sensors) if one["cause"] == "wrong setpoint"}
+    booked = dict(zip(world.boxes.numbers, world.boxes.setpoint_c.tolist(), strict=True))
+    assert all(1 <= abs(one["set_c"] - booked[number]) <= WRONG_C for number, one in wrong.items())
+    told = watched.of("setpoint")
+    for number, alerts in told.items():
+        assert [alert.body["state"] for alert in alerts] in (["raised"], ["raised", "cleared"])
+        assert wrong[number]["from_at_ms"] - MINUTE_MS < alerts[0].at_ms < wrong[number]["until_at_ms"] + HOUR_MS
+        assert f"set to {wrong[number]['set_c']:.1f} °C, booked at {booked[number]:.1f} °C" in alerts[0].body["title"]
+    lasts = {number: _aboard_ms(watched.sensors, number, one["from_at_ms"], one["until_at_ms"]) for number, one in wrong.items()}
+    long = {number for number, lasts_ms in lasts.items() if lasts_ms >= 3 * HOUR_MS}
+    assert len(long) >= 10
+    assert long <= told.keys()
+
+
+def _aboard_ms(sensors: Sensors, number: str, since: int, until: int) -> int:
+    """For how long of that time at most the box was aboard one ship, its tracker alive."""
+    box = sensors.world.boxes.numbers.index(number)
+    until = min(until, int(sensors.faults.dies_at_ms[box]))
+    stages = [stage for stage in sensors.world.stages.each() if stage.box == box and stage.state is State.SHIP]
+    return max((min(until, stage.until_at_ms) - max(since, stage.from_at_ms) for stage in stages), default=0)
 
 
 def test_it_is_chosen_in_the_settings_with_one_intake_for_all_places(tmp_path: Path) -> None:
