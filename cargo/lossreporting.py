@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from cargo.lossdraft import Facts, final_draft, next_draft
 from cargo.lossform import UNKNOWN
-from cargo.lossreport import Report, Sending, To, approve, edit, mark_sent
+from cargo.lossreport import Report, ReportBook, Sending, To, approve, edit, mark_sent
 from cargo.outcome import Made
 
 DIGEST_CHARS_MIN = 8
@@ -55,6 +58,22 @@ class Sent(msgspec.Struct, tag="sent", tag_field="do", forbid_unknown_fields=Tru
 
 
 Change = Editing | Approving | Sent
+
+
+def drafted_by_company(before: Sequence[Report], facts: Facts, by: str, *, final: bool) -> list[Made]:
+    """The records of a draft of the company's own, by `by`, for a ship whose own did not come: of what the reports known (`before`: all of
+    the incident, by number) do not say yet, or the FINAL; then that it is the company that reports.
+
+    Raises ValueError when there is nothing to report that they do not say, and as `cargo.lossdraft.final_draft`.
+    """
+    made = final_draft(before, facts, by) if final else next_draft(before, facts, by)
+    if made is None:
+        said = f"report {before[-1].id} says all that is known" if before else "all its boxes were heard again"
+        raise ValueError(f"there is nothing new to report: {said}")
+    [report] = ReportBook([made.body]).reports()
+    if report.content.lines.get("reported_by", UNKNOWN).value == "COMPANY":
+        return [made]
+    return [made, edit(report, {"reported_by": "COMPANY"}, by, facts.now_at_ms)]
 
 
 def by_company(change: Change, report: Report, at_ms: int) -> Made:

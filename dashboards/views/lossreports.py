@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,8 +24,22 @@ def show(incident_id: str, now_at_ms: int) -> None:
     told = session.ask(address("incidents", incident_id, "reports"))["items"]
     if not told:
         st.html(markup.paragraph("No loss report has come from the ship yet: she drafts it within seconds of a loss.", muted=True))
+    if session.logged_in().reports_losses:
+        _own_draft(incident_id, told)
     for report in reversed(told):
         _report(report, now_at_ms)
+
+
+def _own_draft(incident_id: str, told: Sequence[Answer]) -> None:
+    """A draft of headquarters' own, where the ship's did not come or there is news; and the FINAL once something was sent."""
+    offered = {"draft": "Draft an update here" if told else "Draft one here, in the company's name"}
+    if any(report["state"] == "sent" for report in told) and told[-1]["kind"] != "FINAL":
+        offered["final"] = "Draft the FINAL here"
+    with st.container(horizontal=True, gap="small"):
+        for what, label in offered.items():
+            if st.button(label, key=f"own-{what}-{incident_id}", icon=":material/edit_document:"):
+                session.do(address("incidents", incident_id, "reports"), do=what)
+                st.rerun(scope="fragment")
 
 
 def _report(report: Answer, now_at_ms: int) -> None:

@@ -167,11 +167,12 @@ class Registrar:
             entry = self._standing.get(f"ship/{imo}")
         return entry.value if entry is not None and isinstance(entry.value, Ship) else None
 
-    def papers_of(self, numbers: Collection[str]) -> Registry:
-        """The bookings of these containers and every ship, as the registry stands now. Raises RetryLater when the log can not be read."""
+    def papers_of(self, numbers: Collection[str], aboard: str = "") -> Registry:
+        """The bookings of these containers, every ship, and the load lists of the ship `aboard` (IMO number), as the registry stands now.
+        Raises RetryLater when the log can not be read."""
         with self._lock:
             self._catch_up()
-            return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers))
+            return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers, aboard))
 
     def acknowledge(self, made: Made, by: str) -> str:
         """The acknowledgement of an alert, appended to `alerts`; who did it. Raises RetryLater when the node is away."""
@@ -208,8 +209,10 @@ class Registrar:
         return True
 
 
-def _concerns(entry: Entry, numbers: Collection[str]) -> bool:
+def _concerns(entry: Entry, numbers: Collection[str], aboard: str) -> bool:
     value = entry.value
+    if isinstance(value, LoadList):
+        return value.ship == aboard
     return isinstance(value, Ship) or (isinstance(value, Booking) and any(box.container in numbers for box in value.containers))
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
+import msgspec
+
+from cargo.lossdraft import Facts
 from cargo.lossnotice import Notice, ToldFrom, notices
 from cargo.lossreport import Report, ReportBook
-from cargo.lossreporting import Change, by_company
+from cargo.lossreporting import Change, by_company, drafted_by_company
+from cargo.outcome import Made
 from hq.api.registrar import Registrar
+from intake.lossfacts import LossAlerts, full_facts
 from streams.bodies import Bodies
 from streams.log import Append, LogReader
-from streams.records import Record, to_batch
+from streams.records import BODY, Record, to_batch
 
-STREAM = "reports"
+STREAM, EVENTS = "reports", "events"
+MUSTER_WITHIN_MS = 24 * 3_600_000
+"""A muster of the ship that is older tells nothing of a loss."""
 
 
 @dataclass(slots=True)
@@ -26,9 +35,11 @@ class ReportDesk:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _book: ReportBook = field(default_factory=ReportBook)
     _news: Bodies = field(init=False)
+    _alerts: LossAlerts = field(init=False)
 
     def __post_init__(self) -> None:
         self._news = Bodies(self.reader, STREAM)
+        self._alerts = LossAlerts(lambda: self.reader)
 
     def reports(self, incident_id: str | None = None) -> list[Report]:
         """Every report, or those of one incident, by number. Raises RetryLater when the log can not be read now."""
@@ -44,10 +55,37 @@ class ReportDesk:
             known = next((one for one in self._book.reports(incident_id) if one.id == change.report), None)
             if known is None:
                 raise ValueError(f"there is no report {change.report!r} of this incident")
-            made = by_company(change, known, self.registrar.clock.now_ms())
-            self.registrar.door.append([Append(STREAM, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
-            self._book.learn(made.body)
-            return self._book.find(known.id)
+            return self._appended([by_company(change, known, self.registrar.clock.now_ms())])
+
+    def draft(self, incident_id: str, by: str, *, final: bool) -> Report:
+        """A draft of the company's own is in headquarters' log, from what that knows of the incident: alerts, the ship's readings, her last
+        muster, the registry. Raises ValueError for an incident there is not and as `cargo.lossreporting.drafted_by_company`, RetryLater
+        when the log can not be read or the node is away."""
+        with self._lock:
+            self._catch_up()
+            self._alerts.catch_up()
+            incident = self._alerts.incident(incident_id)
+            if incident is None or not incident.body["ship"]:
+                raise ValueError(f"headquarters knows of no incident {incident_id!r}")
+            bare = self._alerts.bare_facts(incident.body["ship"], incident, self.registrar.clock.now_ms())
+            return self._appended(drafted_by_company(self._book.reports(incident_id), self._facts(bare), by, final=final))
+
+    def _facts(self, bare: Facts) -> Facts:
+        numbers = {*bare.span["containers"], *bare.span["at_risk"], *bare.found()}
+        return full_facts(self.reader, bare, self.registrar.papers_of(numbers, bare.ship), self._muster(bare.ship, bare.now_at_ms))
+
+    def _muster(self, ship: str, now_at_ms: int) -> Mapping[str, Any] | None:
+        """The ship's last muster that came here, if it is not old."""
+        rows = self.reader.history(f"{ship}.log", now_at_ms - MUSTER_WITHIN_MS, now_at_ms + 1, [EVENTS]).rows
+        musters = [body for text in rows.column(BODY).to_pylist() if (body := _muster_of(text)) is not None]
+        return musters[-1] if musters else None
+
+    def _appended(self, made: Sequence[Made]) -> Report:
+        records = [Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made]
+        self.registrar.door.append([Append(STREAM, to_batch(records))])
+        for one in made:
+            self._book.learn(one.body)
+        return self._book.find(made[-1].body["report_id"])
 
     def _catch_up(self) -> None:
         for _, body in self._news.news():
@@ -61,3 +99,21 @@ class ReportDesk:
         reports = self.reports()
         numbers = {box.container for one in reports for box in (*one.content.lost, *one.content.at_risk, *one.content.found)}
         return notices(reports, self.registrar.papers_of(numbers), self.told_from) if reports else []
+
+
+class _Muster(msgspec.Struct):
+    """Of the body of an X_MUSTER event, what a report says of it."""
+
+    event: Literal["X_MUSTER"]
+    event_at_ms: int
+    accounted: int
+    instrumented: int
+    call: int | None = None
+
+
+def _muster_of(text: str | None) -> dict[str, Any] | None:
+    """The muster that an event's body tells, or None."""
+    try:
+        return msgspec.structs.asdict(msgspec.json.decode(text or "", type=_Muster))
+    except msgspec.MsgspecError:
+        return None

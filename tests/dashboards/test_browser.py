@@ -218,7 +218,8 @@ def test_an_incident_shows_its_evidence_and_is_acknowledged(stage: Stage, tab: T
 def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxes_alone(
     stage: Stage, tab: Tab, new_tab: Callable[[], Tab], tmp_path: Path
 ) -> None:
-    """The desk shows how far the ship's report came and to whom it went, its text, and the PDF; an owner its own boxes, and no total."""
+    """The desk shows how far the ship's report came and to whom it went, its text, and the PDF, and drafts the FINAL; an owner its own
+    boxes, and no total."""
     [incident] = asked(stage, "mira", "incidents")["items"]
     report(stage, incident)
     tab.enter(stage.url, "mira", "/alerts")
@@ -240,6 +241,9 @@ def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxe
     assert saved.value.path().read_bytes().startswith(b"%PDF-")
     page.set_viewport_size({"width": 1100, "height": 2600})
     tab.picture("desk-report", tmp_path)
+    page.get_by_role("button", name="Draft the FINAL here").click()
+    expect(page.get_by_text("Loss report 2, FINAL")).to_be_visible()
+    expect(page.get_by_text(re.compile("written by Mira Okafor"))).to_be_visible()
     owner = new_tab()
     owner.enter(stage.url, "ducks")
     own = sorted(set(stage.fallen()) & set(stage.numbers("duckworks")))

@@ -34,16 +34,17 @@ def reports(ask: Asking, incident_id: str) -> dict[str, Any]:
 
 
 class Doing(BaseModel):
-    """What the company does with a report, by who has logged in: `edit` with `given` (lines and their texts), `approve` with the
-    `digest` that was read, `sent` with `to`, `means`, and as far as known `name` and `sent_at_ms` (UTC ms; else now)."""
+    """What the company does, by who has logged in. Without a report: `draft`, what the reports there are do not say, and `final`. With a
+    `report`: `edit` with `given` (lines and their texts), `approve` with the `digest` that was read, `sent` with `to`, `means`, and as far
+    as known `name` and `sent_at_ms` (UTC ms; else now)."""
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"do": "edit", "report": "77aa-1", "given": {"reported_by": "COMPANY"}}]},
+        json_schema_extra={"examples": [{"do": "draft"}, {"do": "edit", "report": "77aa-1", "given": {"reported_by": "COMPANY"}}]},
     )
 
-    do: Literal["edit", "approve", "sent"]
-    report: str
+    do: Literal["draft", "final", "edit", "approve", "sent"]
+    report: str | None = None
     given: dict[str, str] | None = None
     digest: str | None = None
     to: To | None = None
@@ -54,11 +55,17 @@ class Doing(BaseModel):
 
 @router.post("/incidents/{incident_id}/reports")
 def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
-    """Edit, approve, or write down the sending of a loss report in the company's name, where the master can not. Nothing sends itself."""
+    """Draft, edit, approve, or write down the sending of a loss report in the company's name, where the master can not. Nothing sends
+    itself."""
     ask.need(Right.REPORT_LOSSES)
+    given, by = doing.model_dump(exclude_none=True), ask.viewer.name
     try:
-        change = msgspec.convert({**doing.model_dump(exclude_none=True), "by": ask.viewer.name}, Change)
-        done = ask.services.reports.change(incident_id, change)
+        if doing.do in ("draft", "final"):
+            if len(given) > 1:
+                raise ValueError(f"a {doing.do} is made of what is known, and takes nothing else")
+            done = ask.services.reports.draft(incident_id, by, final=doing.do == "final")
+        else:
+            done = ask.services.reports.change(incident_id, msgspec.convert({**given, "by": by}, Change))
     except ValueError as problem:
         raise ApiError(422, f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
     told = {**done.to_json(), "text": report_text(done)}

@@ -1,0 +1,115 @@
+"""Goal: where a ship's own draft never came, headquarters drafts the loss report from what it knows of her, in the company's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from cargo.alerts import AlertBook
+from cargo.lossdraft import Facts, fill_in
+from cargo.registry import entry_body
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.link.door import AppendDoor
+from streams.log import Append
+from streams.logs.files import FileLog
+from streams.records import Record, to_batch
+from tests.cargo.lossnews import more_lost, voyage
+from tests.cargo.sea import SHIP, number
+from tests.hq_serving.conftest import api_of, log_in, settings_for, still_clock
+from tests.hq_serving.test_registry import running_node
+
+
+@dataclass
+class Desk:
+    """An API over headquarters' log and node, and the facts of what came ashore."""
+
+    client: httpx.Client
+    door: str
+    facts: Facts
+
+    def do(self, who: str = "mira", **what: Any) -> httpx.Response:
+        """What `who` asks of the incident's reports."""
+        path = f"/api/incidents/{self.facts.incident_id}/reports"
+        return self.client.post(path, json=what, headers=log_in(self.client, who))
+
+    def learn(self, facts: Facts) -> None:
+        """The alert of the incident as it stands in `facts`, later than before, comes ashore."""
+        news = replace(facts.incident, body={**facts.incident.body, "at_ms": facts.now_at_ms})
+        AppendDoor(self.door, "door").append([Append("alerts", to_batch([alert_record(news)]))])
+
+
+def alert_record(standing: Any) -> Record:
+    return Record(standing.topic, device_at_ms=standing.body["at_ms"], body=standing.body)
+
+
+def ashore(log: FileLog, facts: Facts) -> None:
+    """All that a ship's node sends over the satellite of a loss, but for her draft; and the papers, which are headquarters' own."""
+    readings = [(kind, at_ms, said) for kind, rows in (("location", facts.track), ("environment", facts.air)) for at_ms, said in rows]
+    ships = [Record(f"{SHIP}.{kind}", f"NAV-{kind}", at_ms, dict(said)) for kind, at_ms, said in sorted(readings, key=lambda row: row[1])]
+    papers = [Record(one.topic, device_at_ms=one.at_ms, body=entry_body(one)) for one in facts.registry.entries()]
+    alerts = [alert_record(one) for one in (facts.incident, *facts.boxes)]
+    muster = Record(f"{SHIP}.log", device_at_ms=facts.now_at_ms, body=dict(facts.muster or {}))
+    log.append([Append(stream, to_batch(rows)) for stream, rows in (("ships", ships), ("registry", papers), ("alerts", alerts))])
+    odd = [Record(f"{SHIP}.log", device_at_ms=facts.now_at_ms, body=body) for body in ({"event": "X_MUSTER", "accounted": "all"}, None)]
+    log.append([Append("events", to_batch([muster, *odd]))])
+
+
+@contextmanager
+def desk(folder: Path, facts: Facts) -> Iterator[Desk]:
+    """Headquarters after the ship's last word."""
+    log = FileLog(folder / "log", folder / "marker", "hq", BlockCodec(), StillClock(facts.now_at_ms))
+    ashore(log, facts)
+    log.close()
+    clock = still_clock(facts.now_at_ms)
+    with running_node(folder) as door, api_of(settings_for(folder / "log", folder, door), clock) as client:
+        yield Desk(client, door, facts)
+
+
+def as_it_came(facts: Facts) -> Facts:
+    """Of each alert headquarters has heard one change: that is when it was raised, as far as it knows."""
+    book = AlertBook((one.topic, one.body) for one in (facts.incident, *facts.boxes))
+    incident, *_ = (one for one in book.standing() if one.body["rule"] == "incident")
+    return replace(facts, incident=incident, boxes=tuple(one for one in book.standing() if one.body["rule"] == "lost_container"))
+
+
+def test_a_silent_ships_loss_is_drafted_ashore_as_she_would_have_and_sent_in_the_companys_name(tmp_path: Path) -> None:
+    """What came over the satellite gives what her own draft would say, but for who reports; then UPDATE and FINAL follow by number."""
+    facts = voyage()
+    with desk(tmp_path, facts) as hq:
+        first = hq.do(do="draft").json()["report"]
+        would = json.loads(json.dumps(fill_in(as_it_came(facts), {}).to_json()))
+        assert {name: line for name, line in first["lines"].items() if name != "reported_by"} == {
+            name: line for name, line in would["lines"].items() if name != "reported_by"
+        }
+        assert [first[kind] for kind in ("lost", "at_risk", "found")] == [would[kind] for kind in ("lost", "at_risk", "found")]
+        assert first["lines"]["reported_by"] == {"value": "COMPANY", "basis": "GIVEN", "source": "Mira"}
+        assert (first["kind"], first["number"], first["refers_to"], first["state"]) == ("INITIAL", 1, None, "edited")
+        again = hq.do(do="draft")
+        assert (again.status_code, "says all that is known" in again.json()["error"]) == (422, True)
+        which = {"report": first["report_id"]}
+        assert "is approved" not in hq.do(do="approve", digest=first["digest"], **which).text
+        assert "nothing is sent" in hq.do(do="final").json()["error"]
+        assert hq.do(do="sent", to="COASTAL_STATE", means="e-mail", **which).status_code == 200
+        hq.learn(more_lost(facts, number(9)))
+        update = hq.do(do="draft").json()["report"]
+        assert (update["kind"], update["number"], update["refers_to"]) == ("UPDATE", 2, first["report_id"])
+        assert update["lines"]["reported_by"]["value"] == "COMPANY"
+        assert number(9) in {box["container"] for box in update["lost"]}
+        final = hq.do(do="final").json()["report"]
+        assert (final["kind"], final["number"]) == ("FINAL", 2), "an UPDATE that nobody approved becomes it"
+
+
+def test_nobody_else_drafts_and_nothing_is_drafted_of_what_nobody_knows(tmp_path: Path) -> None:
+    with desk(tmp_path, voyage()) as hq:
+        assert [hq.do(who, do="draft").status_code for who in ("cleo", "crew", "donald")] == [403] * 3
+        assert "takes nothing else" in hq.do(do="draft", report="x-1").json()["error"]
+        assert hq.do(do="edit", given={"afloat": "1"}).status_code == 422, "an edit names its report"
+        hq.facts = replace(hq.facts, incident=replace(hq.facts.incident, body={**hq.facts.incident.body, "incident_id": "i-none"}))
+        assert "knows of no incident 'i-none'" in hq.do(do="draft").json()["error"]
