@@ -30,6 +30,10 @@ TIMEOUT_S = 10.0
 PATIENCE_S = 30.0
 WAIT_MS = 1_000
 """How long a node holds a question back for records to come."""
+SILENT_S = 1.5
+"""Who follows asks the next node after so long without a byte beyond what a question may be held back: a host that lost its power ends no
+connection. Where none has answered so soon, each is given its whole time.
+"""
 ROWS_MAX = 5_000
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 0.5
 Answer = TypeVar("Answer")
@@ -49,8 +53,8 @@ def connect(
     """A client of whichever of these nodes answers, the first ones first. Asks nothing yet.
 
     `authority`: who signed the certificates of `https://` doors (PEM). `timeout_s`: a node that does not answer for so long is left for the
-    next; `patience_s`: how long `read`, `history` and `commit` try to find one that answers. Raises Misuse when there is no node, or no
-    authority for one.
+    next, by `follow` after SILENT_S at first; `patience_s`: how long `read`, `history` and `commit` try to find one that answers. Raises
+    Misuse when there is no node, or no authority for one.
     """
     if not nodes:
         raise Misuse("there is no node to connect to", hint="name at least one")
@@ -58,7 +62,12 @@ def connect(
         raise Misuse(f"nobody vouches for {', '.join(secured)}", hint="give `authority`, the authority's .pem file")
     context = None if authority is None else trusting(authority)
     doors = [
-        _Doors(node.url, ReadDoor(node.url, node.token, timeout_s, context), AppendDoor(node.url, node.token, timeout_s, context))
+        _Doors(
+            node.url,
+            ReadDoor(node.url, node.token, timeout_s, context),
+            ReadDoor(node.url, node.token, min(timeout_s, SILENT_S), context),
+            AppendDoor(node.url, node.token, timeout_s, context),
+        )
         for node in nodes
     ]
     return Client(_Nodes(doors, patience_s))
@@ -144,7 +153,7 @@ class Follower:
             if self._closed.is_set():
                 raise StopIteration
             with suppress(RetryLater):  # closed meanwhile
-                followed = self._nodes.asked(self._following, until=self._closed)
+                followed = self._nodes.asked(self._following, until=self._closed, first=self._following_soon)
                 self._rows.extend(followed.rows)
                 self._given.next(followed.standing, bool(followed.rows))
                 self._fetched = followed.standing
@@ -154,6 +163,9 @@ class Follower:
 
     def _following(self, doors: _Doors) -> Followed:
         return doors.read.follow(self._stream, self._fetched, ROWS_MAX, WAIT_MS)
+
+    def _following_soon(self, doors: _Doors) -> Followed:
+        return doors.soon.follow(self._stream, self._fetched, ROWS_MAX, WAIT_MS)
 
     def commit(self) -> None:
         """What was given is dealt with: after this, a follower of this name begins behind it. What it went on without is told in
@@ -186,6 +198,7 @@ class Follower:
 class _Doors:
     url: str
     read: ReadDoor
+    soon: ReadDoor
     append: AppendDoor
 
 
@@ -233,20 +246,29 @@ class _Nodes:
     def at_hand(self) -> str:
         return self._doors[0].url
 
-    def asked(self, question: Callable[[_Doors], Answer], until: threading.Event | None = None) -> Answer:
-        """The answer of the first node that has one. Raises RetryLater when none has in time: before it is tired, or `until` is set."""
+    def asked(
+        self,
+        question: Callable[[_Doors], Answer],
+        until: threading.Event | None = None,
+        first: Callable[[_Doors], Answer] | None = None,
+    ) -> Answer:
+        """The answer of the first node that has one; each is asked `first`, if that is given, before any is asked otherwise.
+
+        Raises RetryLater when none has one in time: before it is tired, or `until` is set.
+        """
         closed = until or threading.Event()
-        began_s, backoff_s = time.monotonic(), BACKOFF_FIRST_S
+        began_s, backoff_s, asking = time.monotonic(), BACKOFF_FIRST_S, (len(self._doors) > 1 and first) or question
         while True:
             problems: list[RetryLater | Trimmed] = []
             for doors in self._in_turn():
                 try:
-                    answer = question(doors)
+                    answer = asking(doors)
                 except (RetryLater, Trimmed) as problem:
                     problems.append(problem)
                 else:
                     self._prefer(doors)
                     return answer
+            asking = question
             if all(isinstance(problem, Trimmed) for problem in problems):
                 raise problems[0]
             tired = until is None and time.monotonic() - began_s >= self._patience_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import landfall
+import landfall.client
 from streams.errors import Corrupt, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.link.door import AdmitDoor, ReadDoor
 from streams.log import Append
@@ -85,6 +87,27 @@ def test_a_port_killed_again_and_again_while_a_program_follows(tmp_path: Path, k
     assert following.rows == truth
     assert [row["offset"] for row in truth] == list(range(600 * kills))
     print(f"{kills} kills: resumed within {max(gaps_s):.2f} s at most, {sorted(gaps_s)[kills // 2]:.2f} s in the middle")
+
+
+def test_a_port_that_is_silent_and_ends_no_connection_is_left_soon(tmp_path: Path) -> None:
+    """As when its host loses its power: it is suspended while the program waits for its answer."""
+    hq = Station("hq", tmp_path, {})
+    ports = {one.url: one for one in (Station(name, tmp_path, {"hq": hq.url}) for name in ("tokyo", "singapore"))}
+    with stations(hq, *ports.values()):
+        wait(lambda: all(one.ready() for one in (hq, *ports.values())), "the nodes are up")
+        following = Following(landfall.connect([door(one) for one in ports.values()]).follow("containers"))
+        hq.writer.append([readings(0, 10)])
+        following.has(10)
+        at_hand = ports[following.follower.node].process
+        assert at_hand is not None
+        at_hand.send_signal(signal.SIGSTOP)
+        began_s = time.monotonic()
+        hq.writer.append([readings(10, 10)])
+        following.has(20)
+        assert time.monotonic() - began_s < landfall.client.TIMEOUT_S, "it had its whole time, and more"
+        at_hand.send_signal(signal.SIGCONT)
+        following.close()
+    assert [row["offset"] for row in following.rows] == list(range(20))
 
 
 def test_a_named_consumer_goes_on_where_it_committed_at_whichever_node(tmp_path: Path) -> None:
