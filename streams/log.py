@@ -50,8 +50,9 @@ class Appended:
     repeated: bool = False
 
 
-Witness = Callable[[str, Origin, Sequence[pa.RecordBatch]], Append | None]
-"""What a log shows the stamped rows of one (stream, origin) before it commits them: it may answer with one more Append for that commit.
+Witness = Callable[[str, Origin, Sequence[pa.RecordBatch], Callable[[str], int | None]], Append | None]
+"""What a log shows the stamped rows of one (stream, origin) before it commits them: it may answer with one more Append for that commit,
+and is given what tells the offset at which that will begin in a stream; None where the commit itself has other rows for that.
 
 Called with the log's write lock held; it may read the log, and must not raise. The commit may yet fail: then the same offsets come again.
 """

@@ -92,7 +92,7 @@ def new_blocks(
                 yield NewBlock(block, topics, received_at_ms)
             first += records.num_rows
         ends[stream] = first
-        said = witness(stream, origin, rows) if witness else None
+        said = witness(stream, origin, rows, lambda of: None if of in plan.rows else line(of).end) if witness else None
         if said is not None:
             plan.rows.setdefault(said.stream, [])
             waiting.append((said.stream, [said.records]))

@@ -54,15 +54,16 @@ class Signer:
         self._at_once: _FollowedBy = {}
         self._later: _FollowedBy = {}
 
-    def witness(self, stream: str, origin: Origin, batches: Sequence[pa.RecordBatch]) -> Append | None:
+    def witness(self, stream: str, origin: Origin, batches: Sequence[pa.RecordBatch], ends: Callable[[str], int | None]) -> Append | None:
         """What is signed of these rows in their own commit; None for streams that are signed later, and where the chain can not be read."""
         if not signed_at_once(stream):
             return None
+        at = ends(stream + HEADS)
         try:
             followed = self._up_to(stream, origin, batches[0].column(OFFSET)[0].as_py())
             for rows in batches:
                 followed.chain.follow(rows)
-            return self._statement(followed, [entry for rows in batches for entry in entries(rows)])
+            return self._statement(followed, [entry for rows in batches for entry in entries(rows)], at)
         except LandfallError as problem:
             self._at_once.pop((stream, origin), None)
             self._report("a commit could not be signed", "it is signed with the next one", stream=stream, problem=str(problem))
@@ -85,13 +86,13 @@ class Signer:
         if signed_at_once(stream):
             return self._left_open(stream, origin, end)
         followed = self._later.get((stream, origin)) or self._begun(self._later, stream, origin)
-        found: list[Append] = []
+        found, at = list[Append](), self._log.own_end(stream + HEADS, origin)  # nobody else appends there
         for part in self._copy.rows(stream, origin, followed.chain.end, end):
             _take(followed.chain, part)
             if len(followed.chain.roots) >= ROOTS_MAX:
-                found.append(self._statement(followed))
+                found.append(self._statement(followed, at=at + len(found)))
         if followed.signed < followed.chain.end:
-            found.append(self._statement(followed))
+            found.append(self._statement(followed, at=at + len(found)))
         return found
 
     def _left_open(self, stream: str, origin: Origin, end: int) -> list[Append]:
@@ -110,8 +111,8 @@ class Signer:
         del self._later[stream, origin]
         return found
 
-    def _statement(self, followed: _Followed, commit: Sequence[Entry] = ()) -> Append:
-        append = state(followed.chain, self._clock.now_ms(), self._key, commit).append()
+    def _statement(self, followed: _Followed, commit: Sequence[Entry] = (), at: int | None = None) -> Append:
+        append = state(followed.chain, self._clock.now_ms(), self._key, commit, at).append()
         followed.chain.told()
         followed.signed = followed.chain.end
         return append

@@ -46,6 +46,7 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sums: list[Text] = []
     since: Natural = 0
     parts: list[Text] = []
+    at: Natural | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Statement:
     `roots`: of the last runs closed before `end`, those no earlier statement gave. `newest_at_ms`: the largest order time of these rows.
     `at_ms`: the origin's own time (fleet time, UTC ms) when it signed. `sums` (`streams.proof.locating`): of each of `roots`, then of the
     open run if it has a root; or none. `parts`: of a commit signed at once, the roots of its rows alone, `since .. end - 1` in pieces of
-    RUN offsets from `since` on, so that they are proven without any row before them; or none.
+    RUN offsets from `since` on, so that they are proven without any row before them; or none. `at`: the offset of `<stream>.heads` that it
+    was signed for, so that nobody can bring it in the place of another; None where its signer could not know.
     """
 
     stream: str
@@ -71,6 +73,7 @@ class Statement:
     sums: tuple[bytes, ...] = ()
     since: int = 0
     parts: tuple[bytes, ...] = ()
+    at: int | None = None
 
     @property
     def runs(self) -> int:
@@ -86,9 +89,11 @@ class Statement:
         """The statement as a record's body."""
         sums = {"sums": [to_text(one) for one in self.sums]} if self.sums else {}
         parts = {"parts": [to_text(one) for one in self.parts], "since": self.since} if self.parts else {}
+        at = {} if self.at is None else {"at": self.at}
         return {
             **sums,
             **parts,
+            **at,
             "at_ms": self.at_ms,
             "end": self.end,
             "head": to_text(self.head),
@@ -110,7 +115,7 @@ class Statement:
             head = _sized(read.head, DIGEST_BYTES)
             sums = tuple(_sized(one, SUMS_BYTES) for one in read.sums)
             parts = tuple(_sized(one, DIGEST_BYTES) for one in read.parts)
-            said = (read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature, sums, read.since, parts)
+            said = (read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature, sums, read.since, parts, read.at)
             one = cls(stream, origin, *said)
         except (msgspec.MsgspecError, ValueError) as problem:
             raise Corrupt(f"what {origin} signed of {stream} does not read: {problem}") from problem
@@ -155,12 +160,13 @@ class Statement:
         return "\n".join((_TITLE, self.stream, str(self.origin), body_text(body))).encode()
 
 
-def state(chain: Chain, at_ms: int, key: SigningKey, commit: Sequence[Entry] = ()) -> Statement:
-    """What the origin says of the chain as far as it was followed. `commit`: its last rows, to be proven by themselves."""
+def state(chain: Chain, at_ms: int, key: SigningKey, commit: Sequence[Entry] = (), at: int | None = None) -> Statement:
+    """What the origin says of the chain as far as it was followed. `commit`: its last rows, to be proven by themselves. `at`: where it is
+    to stand."""
     said = (chain.end, chain.head, chain.tail_root(), tuple(chain.roots), chain.newest_at_ms)
     parts = tuple(Tree(commit[at : at + RUN]).root() for at in range(0, len(commit), RUN))
     since = chain.end - len(commit) if commit else 0
-    return Statement(chain.stream, chain.origin, *said, at_ms, key.public, sums=chain.all_sums(), since=since, parts=parts).by(key)
+    return Statement(chain.stream, chain.origin, *said, at_ms, key.public, sums=chain.all_sums(), since=since, parts=parts, at=at).by(key)
 
 
 Said = tuple[int, Statement | Corrupt]
@@ -188,9 +194,12 @@ def statements_in(rows: pa.RecordBatch, stream: str, origin: Origin) -> Iterator
     """What these rows of `<stream>.heads` say."""
     for offset, body in zip(rows.column(OFFSET).to_pylist(), rows.column(BODY).to_pylist(), strict=True):
         try:
-            yield offset, Statement.from_body(stream, origin, body or "")
+            one = Statement.from_body(stream, origin, body or "")
         except Corrupt as problem:
             yield offset, problem
+        else:
+            misplaced = one.at not in (None, offset)
+            yield offset, Corrupt(f"{one} stands at {offset}, and was signed for {one.at}") if misplaced else one
 
 
 def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[Statement]:

@@ -88,7 +88,7 @@ def forgery(folder: Path, of: str, append: Append, key: SigningKey | None) -> Si
     """A log in the name of `of` with this record, signed with a key of the forger's, or not at all."""
     forger = SigningNode(folder / "forger", of, key or KEY)
     if key is None:
-        forger.log.witnessed_by(lambda stream, origin, batches: None)
+        forger.log.witnessed_by(lambda stream, origin, batches, ends: None)
     forger.log.append([append])
     return forger
 

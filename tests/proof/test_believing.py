@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise, permutations
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from streams.block import Block
-from streams.proof.believing import Belief, Believing, Doubted
+from streams.proof.believing import Belief, Believing, Doubted, Refused
 from streams.proof.reading import Copy
+from streams.records import OFFSET
 from tests.proof.kit import CODEC, SigningNode, all_blocks, forged, trust
 from tests.streams.logkit import open_log, rows
 
@@ -54,3 +56,22 @@ def test_what_a_forger_brings_beside_it_proves_nothing_and_hides_nothing(tmp_pat
     judged = judge(tmp_path, [(5, 8)], ship)
     assert judged([false, *true]) == [Belief.OPEN, Belief.PROVEN, Belief.PROVEN]
     assert judged([*true, false]) == [Belief.PROVEN, Belief.PROVEN, Belief.OPEN]
+
+
+def test_what_was_signed_for_one_place_is_not_taken_in_another(tmp_path: Path, ship: SigningNode) -> None:
+    """Else who relays could put an old statement in the place of the next one, and what only that covers would be believed nowhere."""
+    ship.append(rows(3, start=ROWS), "events")
+    [first, second] = [CODEC.cut(block, at, at + 1) for at, block in enumerate(all_blocks(ship.log, "events.heads", ship.log.origin))]
+    misplaced = CODEC.encode(second.stream, second.origin, at_offset(CODEC.decode(first), 1))
+    believing = Believing(Copy(open_log(tmp_path / "port-b", "port-b"), CODEC), lambda node: trust())
+    refused = believing.looked_at(misplaced)
+    assert isinstance(refused, Refused)
+    assert refused.problem.forged
+    assert "stands at 1, and was signed for 0" in str(refused.problem)
+    assert refused.believed == []
+    assert [believing.looked_at(block) for block in (first, second)] == [None, None]
+
+
+def at_offset(records: pa.RecordBatch, offset: int) -> pa.RecordBatch:
+    """The row as if it stood there."""
+    return records.set_column(records.schema.get_field_index(OFFSET), OFFSET, pa.array([offset]))

@@ -43,7 +43,7 @@ def test_each_commit_of_alerts_is_proven_by_itself(tmp_path: Path) -> None:
     dropped those before; of readings no such thing is said."""
     node = SigningNode(tmp_path)
     node.append(rows(3), "alerts")
-    node.log.witnessed_by(lambda stream, origin, batches: None)
+    node.log.witnessed_by(lambda stream, origin, batches, ends: None)
     node.append(rows(2, 3), "alerts")
     assert node.sign() == 1
     assert node.sign() == 0

@@ -104,7 +104,7 @@ def test_what_a_node_writes_itself_is_not_read_again_and_a_fork_of_it_is_noticed
     held = all_blocks(one.log, "containers.heads", own)[0]
     true = Statement.from_body("containers", own, CODEC.decode(held).column(BODY)[0].as_py())
     assert true.tail is not None
-    contrary = replace(true, tail=bytes(len(true.tail))).by(KEY)
+    contrary = replace(true, tail=bytes(len(true.tail)), at=1).by(KEY)
     append_rows(one.log, to_batch([Record("containers", body=contrary.body())]), "containers.heads")
     assert stepped(watch) == [("containers", 0, 5, FORKED)]
     assert codec.decoded == 7

@@ -384,9 +384,10 @@ def test_the_codec_is_not_the_logs_business(make: Maker) -> None:
 
 def test_what_a_witness_says_is_part_of_the_commit(make: Maker) -> None:
     log = make("ship-a")
-    seen: list[tuple[str, list[int]]] = []
+    seen, ends_told = list[tuple[str, list[int]]](), list[int | None]()
 
-    def witness(stream: str, origin: Origin, batches: Sequence[pa.RecordBatch]) -> Append | None:
+    def witness(stream: str, origin: Origin, batches: Sequence[pa.RecordBatch], ends: Callable[[str], int | None]) -> Append | None:
+        ends_told.append(ends("alerts.heads"))
         seen.append((stream, [offset for batch in batches for offset in batch.column(OFFSET).to_pylist()]))
         assert origin == log.origin
         return Append("alerts.heads", rows(1, start=90)) if stream == "alerts" else None
@@ -395,6 +396,5 @@ def test_what_a_witness_says_is_part_of_the_commit(make: Maker) -> None:
     answers = log.append([Append("alerts", rows(3)), Append("alerts.heads", rows(1, start=80)), Append("ships", rows(2))])
     assert [answer.first for answer in answers] == [0, 0, 0]
     assert sorted(seen) == [("alerts", [0, 1, 2]), ("alerts.heads", [0]), ("alerts.heads", [1]), ("ships", [0, 1])]
-    assert numbers(log, "alerts.heads") == [80, 90]
-    assert append_rows(log, rows(1, start=3), "alerts") == 3
-    assert numbers(log, "alerts.heads") == [80, 90, 90]
+    assert (numbers(log, "alerts.heads"), append_rows(log, rows(1, start=3), "alerts")) == ([80, 90], 3)
+    assert (numbers(log, "alerts.heads"), ends_told[0], ends_told[-2]) == ([80, 90, 90], None, 2)

@@ -75,13 +75,17 @@ class Liar(Session):
 
 def forge(liar: Node, truth: Mapping[Key, list[bytes]], row: Callable[[bytes], bytes], chance: random.Random) -> None:
     """The liar has other records under some offsets of what others act upon, or further ones, or a generation that there never was; signed
-    by itself, or with what was signed of the true ones, or not at all.
+    by itself, or with what was signed of the true ones, or not at all. Or it has something that was truly signed in another's place.
     """
     keys = [key for key in sorted(truth) if signed_at_once(key[0]) and key[1].node != liar.me.node and truth[key]]
     if not keys or liar.disk.full:
         return
     stream, origin = chance.choice(keys)
-    true = truth[stream, origin]
+    true, said_of = truth[stream, origin], (stream + HEADS, origin)
+    if chance.random() < 0.3 and truth.get(said_of):
+        at = chance.randrange(len(truth[said_of]) + 1)
+        liar.log.forge(block_of(said_of, at, [chance.choice(truth[said_of])]))
+        return liar.changed(said_of[0])
     if chance.random() < 0.3:
         true, origin = [], Origin(origin.node, origin.generation + 1)
     first = chance.randrange(len(true) + 1)

@@ -126,7 +126,7 @@ class Node:
         origin = self.log.origin
         key, said = (stream, origin), (stream + HEADS, origin)
         first, said_first = self.log.book.line(key).end, self.log.book.line(said).end
-        proof = signed(self.signer, stream, origin, first, rows) if self.fleet.signs else None
+        proof = signed(self.signer, key, first, rows, said_first) if self.fleet.signs else None
         self.fleet.oracle.spoiled(self)
         try:
             self.log.append(stream, rows, proof)

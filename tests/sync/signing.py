@@ -25,6 +25,7 @@ from streams.proof.signing import Signer, signed_at_once
 from streams.proof.trust import GIVEN, Trust
 from streams.records import BODY, STAMPED, Batch
 from streams.records import GIVEN as COLUMNS
+from streams.session import Key
 from streams.words import Origin, Position
 from tests.sync.framelog import CODEC, FrameLog, block_of, rows_of
 
@@ -107,11 +108,13 @@ def signer_of(log: FrameLog, node: str) -> Signer:
     return Signer(cast(Log, _Reading(log)), CODEC_OF_ROWS, key_of(node), StillClock(), lambda *_, **__: None)
 
 
-def signed(signer: Signer, stream: str, origin: Origin, first: int, rows: Sequence[bytes]) -> bytes | None:
-    """The row that says of these, which are about to be appended, what they are; None where nothing is signed at once."""
+def signed(signer: Signer, key: Key, first: int, rows: Sequence[bytes], at: int) -> bytes | None:
+    """The row that says of these, which are about to be appended, what they are, at offset `at` of its own stream; None where nothing is
+    signed at once."""
+    stream, origin = key
     if not signed_at_once(stream):
         return None
-    said = signer.witness(stream, origin, [CODEC_OF_ROWS.decode(block_of((stream, origin), first, rows))])
+    said = signer.witness(stream, origin, [CODEC_OF_ROWS.decode(block_of(key, first, rows))], lambda of: at)
     return None if said is None else bytes(_ID_BYTES) + str(said.records.column(BODY)[0].as_py()).encode()
 
 
