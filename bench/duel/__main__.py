@@ -2,14 +2,14 @@
 
 Parts, with their sizes and what they are by default; all parts, one after another, when none is named:
 
-    link [quiet_s=120] [alerts_s=250] [cuts=5]    128 kbit/s, 600 ms round trip, 5 s of each minute cut
+    link [quiet_s=60] [alerts_s=150] [cuts=3]    128 kbit/s, 600 ms round trip, 5 s of each minute cut
     loopback [readings=2400000] [peers' readings=200000]    a backlog of 10,000 boxes without any limit
     meeting [topics=100000]     meeting again with nothing new, 600 ms round trip (ours alone)
     cycle [readings=100000]     five nodes in a ring (ours alone)
 
-Sides: landfall, nats, mosquitto, kafka; all unless some are named. Every peer takes one message a reading, its JSON, as sensors publish
-it. MirrorMaker's jars (36 MB) are fetched by `python -m bench.duel.mirrorjars` beforehand. Prints
-what is done to standard error, one JSON object at the end.
+All of it takes half an hour: a link's phases are the same minutes for each side. Sides: landfall, nats, mosquitto, kafka; all unless some
+are named. Every peer takes one message a reading, its JSON, as sensors publish it. MirrorMaker's jars (36 MB) are fetched by
+`python -m bench.duel.mirrorjars` beforehand. Prints what is done to standard error, one JSON object at the end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def tell(words: str) -> None:
 
 def link(sizes: list[int], named: list[str], folder: Path) -> dict[str, Any]:
     """Every side over the slow link."""
-    quiet_s, alerts_s, cuts = (*sizes, *(120, 250, 5)[len(sizes) :])
+    quiet_s, alerts_s, cuts = (*sizes, *(60, 150, 3)[len(sizes) :])
     figures, thread = {}, LoopThread("link")
     for name in named or SLOW:
         figures[name] = slow_link(SLOW[name](folder_of(folder, f"link-{name}")), Plan(quiet_s, alerts_s, cuts), thread, tell)

@@ -19,7 +19,7 @@ from bench.proxy import LoopThread, Shape
 
 RATE_BIT_S, ROUND_TRIP_S = 128_000, 0.6
 CUT_S, CUT_EVERY_S = 5.0, 60.0
-ALERT_EVERY_S = 2.5
+ALERT_EVERY_S = 1.5
 RESUMED_BYTES = 2_000
 """More than any side says of itself before it goes on with what it was sending."""
 SPARE = 1.3
@@ -30,9 +30,9 @@ DRAINED_S_MAX, FIRST_S_MAX = 1_200.0, 180.0
 class Plan:
     """How long each phase lasts, in seconds; `cuts_s` is made of whole CUT_EVERY_S."""
 
-    quiet_s: float = 120.0
-    alerts_s: float = 250.0
-    cuts: int = 5
+    quiet_s: float
+    alerts_s: float
+    cuts: int
 
     def readings(self, bytes_reading_least: float) -> int:
         """How many readings last as long, at so few bytes each."""
