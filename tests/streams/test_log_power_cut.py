@@ -16,6 +16,7 @@ from streams.log import Append, Appended
 from streams.logs.damage import Damage
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.levels import Level
+from streams.ranges import RangeSet
 from streams.records import OFFSET
 from streams.words import Origin
 from tests.streams.cutdisk import CutDisk
@@ -88,9 +89,8 @@ class Ship:
         high = low + self.chance.randint(1, 20)
         before = log.ledger(stream).get(self.peer.origin, OriginLedger())
         log.admit(list(self.peer.blocks(stream, self.peer.origin, low, high)))
-        new = {
-            key: row for key, row in self.offered.items() if key[0] == stream and low <= key[2] < high and key[2] not in before.settled()
-        }
+        taken = before.takes(RangeSet([(low, high)]), own=False)
+        new = {key: row for key, row in self.offered.items() if key[0] == stream and key[2] in taken}
         self.truth = Truth({**self.truth.held, **new}, _ledgers(log))
 
     def drop(self, log: FileLog) -> None:
