@@ -133,10 +133,12 @@ class IndexReader:
                 yield Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, None if undecoded else b"")
             after = rows[-1][0]
 
-    def held_bytes(self) -> dict[int, int]:
-        """How many bytes of each file are blocks that hold a piece; files without any are not named. Not verified: to plan by."""
+    def held_bytes(self, around: int) -> dict[int, int]:
+        """How many bytes of each file are blocks that hold a piece, each with `around` more; files without any are not named. Not verified:
+        to plan by.
+        """
         held = "SELECT DISTINCT segment, at, length FROM pieces"
-        return dict(_numbers(self.rows(f"SELECT segment, sum(length) FROM ({held}) GROUP BY segment")))
+        return dict(_numbers(self.rows(f"SELECT segment, sum(length + ?) FROM ({held}) GROUP BY segment", (around,))))
 
     def pieces_in(self, number: int) -> list[tuple[LineKey, Piece]]:
         """Every piece in file `number`, by line and offset."""

@@ -17,17 +17,22 @@ LATE_SHARE = 8
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Neighbours of fewer than `rows_below` rows are merged once there are `pieces` of them, or `rows` in them."""
+    """Neighbours of fewer than `rows_below` rows are merged once there are `pieces` of them that no lower level takes, or `rows` in all."""
 
     rows_below: int
     pieces: int
     rows: int
 
 
-LEVELS = (Level(4_096, 64, 32_768), Level(65_536, 16, 131_072), Level(262_144, 8, 393_216))
-"""From second-by-second commits to blocks of up to 393,216 rows: four times written at most. Larger ones save little and take memory: a
-million rows are 8 % fewer bytes than a quarter of a million.
+LEVELS = (Level(64, 64, 4_096), Level(4_096, 64, 32_768), Level(65_536, 16, 131_072), Level(262_144, 8, 393_216))
+"""From commits of a record to blocks of up to 393,216 rows: written once by each level. Larger ones save little and take memory: a million
+rows are 8 % fewer bytes than a quarter of a million.
 """
+
+
+def passed(rows: int, levels: Sequence[Level]) -> int:
+    """How many of `levels` a block of so many rows has behind it."""
+    return sum(rows >= level.rows_below for level in levels)
 
 
 def nothing(group: Sequence[Piece]) -> bool:
@@ -42,17 +47,21 @@ def ripe_groups(
 
     `pieces` gives one line's, ascending, as often as it is called; `passed_over` says which groups are not to be tried.
     """
-    for level in levels:
-        groups = (group for group in _groups(pieces(), level) if not passed_over(group))
+    for below, level in zip((Level(0, 0, 0), *levels), levels, strict=False):
+        groups = (group for group in _groups(pieces(), level, below.rows_below) if not passed_over(group))
         if found := list(islice(groups, GROUPS_MAX)):
             return found
     return []
 
 
-def _groups(pieces: Iterable[Piece], level: Level) -> Iterator[list[Piece]]:
-    """Unbroken runs of small pieces that can be read here, cut where they are full; what is not full yet must have enough of them."""
+def _groups(pieces: Iterable[Piece], level: Level, rows_min: int) -> Iterator[list[Piece]]:
+    """Unbroken runs of small pieces that can be read here, cut where they are full; what is not full yet must have enough of them.
+
+    What has fewer than `rows_min` rows is the lower levels', unless it is shut in between two that have more: else a large one would be
+    written again for every few small ones behind it.
+    """
     group: list[Piece] = []
-    rows = stored = 0
+    rows = stored = enough = 0
     for piece in pieces:
         count, length = piece.end - piece.first, piece.location.length
         small = piece.topics is not None and count < level.rows_below
@@ -60,10 +69,19 @@ def _groups(pieces: Iterable[Piece], level: Level) -> Iterator[list[Piece]]:
         room = rows + count <= level.rows and stored + length <= BLOCK_BYTES_MAX and len(group) < LATE_SHARE * level.pieces
         if follows and room:
             group.append(piece)
-            rows, stored = rows + count, stored + length
+            rows, stored, enough = rows + count, stored + length, enough + (count >= rows_min)
             continue
-        if len(group) >= level.pieces or (follows and len(group) > 1):
-            yield group
-        group, rows, stored = ([piece], count, length) if small else ([], 0, 0)
-    if len(group) >= level.pieces:
-        yield group
+        full = follows and count >= rows_min
+        if (enough >= level.pieces or full) and len(ready := _without_tail(group, rows_min)) > 1:
+            yield ready
+        group, rows, stored, enough = ([piece], count, length, int(count >= rows_min)) if small else ([], 0, 0, 0)
+    if enough >= level.pieces:
+        yield _without_tail(group, rows_min)
+
+
+def _without_tail(group: list[Piece], rows_min: int) -> list[Piece]:
+    """Up to the last piece that has `rows_min` rows."""
+    kept = len(group)
+    while kept and group[kept - 1].end - group[kept - 1].first < rows_min:
+        kept -= 1
+    return group[:kept]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from streams.block import Block
@@ -12,6 +13,7 @@ from streams.crash import commit_point
 from streams.logs.book import Location, Piece
 from streams.logs.disk import Disk
 from streams.logs.frames import FrameHeader, StoredBlock, frame_bytes
+from streams.logs.levels import Level, passed
 from streams.logs.segments import SegmentWriter, merged_numbers
 
 MERGED_BYTES_MAX = 64 << 20
@@ -29,15 +31,39 @@ class Rewritten:
 
 
 class MergedFiles:
-    """Appends to the merged files. Used by one thread at a time. Every opening of the log begins a new file."""
+    """Appends to the merged files, one of each kind: what has passed as many levels lies together, and is dead together once it is merged
+    again. Used by one thread at a time. Every opening of the log begins new files.
+    """
 
-    def __init__(self, log: Path, disk: Disk) -> None:
-        self._log, self._disk = log, disk
-        self._writer: SegmentWriter | None = None
+    def __init__(self, log: Path, disk: Disk, levels: Sequence[Level]) -> None:
+        self._log, self._disk, self._levels = log, disk, levels
+        self._writers: dict[int, SegmentWriter] = {}
 
     def write(self, blocks: Sequence[Rewritten]) -> list[Piece]:
         """The pieces of `blocks`, which are on the disk. Raises RetryLater when it does not take them; nothing remains of them then."""
-        writer = self._ready()
+        written: list[Piece] = []
+        for kind, alike in groupby(blocks, key=lambda one: passed(one.block.count, self._levels)):
+            written += self._write(self._ready(kind), list(alike))
+        return written
+
+    def written(self) -> set[int]:
+        """The numbers of the files that are written: those that what comes next goes into."""
+        return {writer.number for writer in self._writers.values()}
+
+    def roll(self, number: int) -> None:
+        """File `number` is not written any more, and not the newest, so that it can go. Raises RetryLater."""
+        kind = next((kind for kind, writer in self._writers.items() if writer.number == number), 0)
+        before = self._writers.get(kind)
+        self._writers[kind] = self._new()
+        if before is not None:
+            before.close()
+
+    def close(self) -> None:
+        """Release the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _write(self, writer: SegmentWriter, blocks: Sequence[Rewritten]) -> list[Piece]:
         encoded = [one.block.to_bytes() for one in blocks]
         header = FrameHeader(blocks=tuple(StoredBlock.of(data) for data in encoded))
         frame, blocks_at = frame_bytes(header, encoded, writer.secret)
@@ -54,24 +80,17 @@ class MergedFiles:
             for one, (first, end) in zip(blocks, spans, strict=True)
         ]
 
-    def roll(self) -> None:
-        """Begin a new file, so that the one before can go. Raises RetryLater."""
-        if self._writer is None:
-            self._ready()
-        else:
-            self._writer.roll()
+    def _ready(self, kind: int) -> SegmentWriter:
+        writer = self._writers.get(kind)
+        if writer is None:
+            writer = self._writers[kind] = self._new()
+        elif writer.end >= MERGED_BYTES_MAX:
+            self.roll(writer.number)
+            writer = self._writers[kind]
+        return writer
 
-    def close(self) -> None:
-        """Release the file."""
-        if self._writer is not None:
-            self._writer.close()
-
-    def _ready(self) -> SegmentWriter:
-        if self._writer is None:
-            self._writer = SegmentWriter(self._log, self._disk, min(merged_numbers(self._log), default=0) - 1, 0)
-        elif self._writer.end >= MERGED_BYTES_MAX:
-            self._writer.roll()
-        return self._writer
+    def _new(self) -> SegmentWriter:
+        return SegmentWriter(self._log, self._disk, min(merged_numbers(self._log), default=0) - 1, 0)
 
 
 def _order(block: Block) -> tuple[int, int]:

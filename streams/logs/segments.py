@@ -194,7 +194,7 @@ class SegmentWriter:
             raise disk_refused(problem) from problem
 
     def _roll(self) -> None:
-        number = self.number + (1 if self.number > 0 else -1)
+        number = self.number + 1
         path = file_path(self._log, number)
         with ExitStack() as undo:
             descriptor = self._disk.open_to_append(path)

@@ -1,4 +1,4 @@
-"""The upkeep of a file log: small blocks merged, half-dead files emptied, dead ones deleted."""
+"""The upkeep of a file log: small blocks merged, the deadest files emptied, dead ones deleted."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from streams.errors import Corrupt
 from streams.logs.book import LineKey, Piece
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
+from streams.logs.filehead import HEAD_BYTES
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexing import bring_down
 from streams.logs.levels import LEVELS, Level, ripe_groups
@@ -32,8 +33,13 @@ from streams.logs.walking import FrameWalk
 from streams.logs.writing import LogWriter
 from streams.memory import release
 
-HALF_DEAD_BYTES = 1 << 20
-"""Files smaller than this are not emptied for what is dead in them: it would cost more than it frees."""
+DEAD_BYTES_MAX = 128 << 10
+"""So much may be dead in all files together, and a DEAD_SHARE-th of what is held: beyond that the deadest file is emptied."""
+DEAD_SHARE = 16
+AROUND_BYTES = 64
+"""What stands around a block in a file of its own kind: no reason to write it again."""
+LIVE_SHARE_MAX = 4
+"""A file is not emptied before one byte in so many is dead: so each that is given back costs three written at most."""
 
 CHECKPOINT_COMMITS = 512
 """After so many commits SQLite's write-ahead log is brought to its database, so that no commit has to wait for that."""
@@ -67,6 +73,27 @@ class LogParts:
     builds: Callable[[], int]
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The log's files: how many bytes each has (`stored`), which are `written`, or keep their number from being given twice, and which are
+    `closed`; a segment is once the next one has its checkpoint. `dear`: of how many dead bytes one is not emptied for less.
+    """
+
+    stored: dict[int, int]
+    written: set[int]
+    closed: list[int]
+    dear: dict[int, int]
+
+    def deadest(self, held: dict[int, int]) -> int | None:
+        """The file to empty next, where more is dead than may be; `held`: how many bytes of each are held."""
+        dead = {number: stored - held.get(number, 0) for number, stored in self.stored.items() if number in held or number in self.written}
+        dead = {number: bytes_ for number, bytes_ in dead.items() if bytes_ > self.dear.get(number, 0)}
+        if sum(dead.values()) <= DEAD_BYTES_MAX + sum(held.values()) // DEAD_SHARE:
+            return None
+        number = max(dead, key=lambda number: dead[number] / self.stored[number])
+        return number if LIVE_SHARE_MAX * dead[number] >= self.stored[number] else None
+
+
 class FileUpkeep:
     """Upkeep (see `streams.log.Upkeep`) of the log in its own process.
 
@@ -78,7 +105,7 @@ class FileUpkeep:
 
     def __init__(self, parts: LogParts, levels: Sequence[Level] = LEVELS) -> None:
         self._parts, self._levels = parts, levels
-        self._merged = MergedFiles(parts.folder, parts.disk)
+        self._merged = MergedFiles(parts.folder, parts.disk, levels)
         self._walk = FrameWalk(parts.folder, self._written, parts.on_damage)
         self._lock = threading.Lock()
         self._jobs: deque[Job] = deque()
@@ -125,10 +152,10 @@ class FileUpkeep:
         """Freeing comes first: it needs no room. Then merging; then what merging left in files that are mostly dead."""
         if self._parts.writer.book.commit - self._checkpointed >= CHECKPOINT_COMMITS:
             yield self._checkpoint
-        closed = self._closed_files()  # before the look at the index: nothing is added to them after it
+        files = self._files()  # before the look at the index: nothing is added to those that are closed after it
         with self._index() as index:
-            held = index.held_bytes()
-            dead = [number for number in closed if number not in held]
+            held = index.held_bytes(AROUND_BYTES)
+            dead = [number for number in files.closed if number not in held]
             if dead:
                 yield partial(self._free, dead)
             merging = False
@@ -136,34 +163,26 @@ class FileUpkeep:
                 for group in ripe_groups(partial(index.outlines, key), self._levels, partial(self._is_hopeless, key)):
                     merging = True
                     yield partial(self._merge, key, group)
-            if not merging:
-                yield from self._moves(index, closed, held)
+            if not merging and (number := files.deadest(held)) is not None:
+                yield from self._emptying(index, files, number)
 
-    def _moves(self, index: IndexReader, closed: Sequence[int], held: dict[int, int]) -> Iterator[Job]:
-        number, end = self._parts.writer.segment
-        if end >= HALF_DEAD_BYTES and 2 * held.get(number, 0) < end:
-            yield self._roll
-        for newest in merged_numbers(self._parts.folder)[:1]:
-            if self._half_dead(newest, held):
-                yield self._merged.roll
-        for number in closed:
-            if number in held and self._half_dead(number, held):
-                for key, batch in _batches(index.pieces_in(number)):
-                    yield partial(self._move, key, batch)
+    def _emptying(self, index: IndexReader, files: Files, number: int) -> Iterator[Job]:
+        """What file `number` still holds is moved, and it can go."""
+        if number in files.written:
+            yield self._roll if number > 0 else partial(self._merged.roll, number)
+        for key, batch in _batches(index.pieces_in(number)):
+            yield partial(self._move, key, batch)
 
-    def _half_dead(self, number: int, held: dict[int, int]) -> bool:
-        stored = file_path(self._parts.folder, number).stat().st_size
-        return stored >= HALF_DEAD_BYTES and 2 * held.get(number, 0) < stored
-
-    def _closed_files(self) -> list[int]:
-        """All files but the last of each kind, which is written, or keeps its number from being given twice.
-
-        A segment counts once the next one has its checkpoint.
-        """
+    def _files(self) -> Files:
         folder = self._parts.folder
         segment, end = self._parts.writer.segment
-        segments = [number for number in segment_numbers(folder) if number < segment] if end else []
-        return segments + merged_numbers(folder)[1:]
+        segments, merged = segment_numbers(folder), merged_numbers(folder)
+        stored = {number: max(0, file_path(folder, number).stat().st_size - HEAD_BYTES) for number in (*segments, *merged)}
+        opening_bytes = self._parts.writer.opening_bytes
+        stored[segment] = max(0, end - HEAD_BYTES - opening_bytes)  # another would begin with as much
+        written = {segment, *merged[:1], *self._merged.written()}
+        closed = [number for number in stored if number not in written and (number < 0 or end)]
+        return Files(stored, written, closed, {segment: opening_bytes})
 
     def _merge(self, key: LineKey, group: Sequence[Piece]) -> None:
         group = self._as_planned(key, group)

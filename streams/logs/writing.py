@@ -33,6 +33,8 @@ class LogWriter:
         """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
         self._place, self._marker, self._limits = place, place.marker, limits
         self._marker_due = 0
+        self.opening_bytes = 0
+        """How long the checkpoint is that the segment begins with; 0 where an earlier process wrote it."""
         self.book = opened.book
         self._index = opened.index
         self._segments = SegmentWriter(place.path, place.disk, opened.segment, opened.end)
@@ -73,6 +75,7 @@ class LogWriter:
             self._index.apply([change])
             undo.pop_all()
         self._segments.keep(length)
+        self.opening_bytes = len(opening) or self.opening_bytes
         commit_point("log.indexed")
         with suppress(OSError):  # what the marker said before is true too
             self._marker.note((*self.book.openings, *change.openings)[-1].generation, change.commit)
@@ -108,6 +111,7 @@ class LogWriter:
     def roll(self) -> None:
         """Go on in a new segment. Raises RetryLater; then the old one goes on."""
         self._segments.roll()
+        self.opening_bytes = 0
 
     def why_not_latest(self) -> str | None:
         """Why the marker does not show this log to be the latest of its node; None when it does."""

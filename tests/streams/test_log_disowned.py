@@ -77,7 +77,7 @@ def test_it_is_not_back_whatever_became_of_its_bytes(
         tidied(log)
     disown(log, blocks)
     if merged == "moved":
-        monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 500)
+        monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 500)
         log.trim(STREAM, blocks[0].origin, FORGED - 3)
         tidied(log)
         log = rebuilt(log, tmp_path)

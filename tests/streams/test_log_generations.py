@@ -188,7 +188,7 @@ def test_a_producer_that_retries_under_a_new_generation_is_told_where_its_record
 
 def test_a_retry_is_known_though_segment_and_index_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint at the head of a later segment is all that tells of the producer then."""
-    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 500)
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 500)
     options = FileLogOptions(WriteLimits(segment_bytes=1000), levels=(Level(20, 3, 60),))
     log = open_log(tmp_path, options=options)
     sent = Append("containers", rows(3), "gateway", 7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +48,13 @@ def test_the_lowest_level_first_and_what_is_hopeless_not_at_all() -> None:
     high = Level(rows_below=300, pieces=2, rows=1000)
     found = pieces(200, 200, 10, 10, 10, 10)
     assert groups(found, LEVEL, high) == [[10] * 4]
-    assert [len(group) for group in ripe_groups(lambda: found, (LEVEL, high), lambda group: group[0].first == 400)] == [6]
+    assert [len(group) for group in ripe_groups(lambda: found, (LEVEL, high), lambda group: group[0].first == 400)] == [2]
+
+
+def test_small_ones_behind_a_large_one_are_left_to_the_lower_level_and_those_between_two_are_not() -> None:
+    low, high = Level(rows_below=50, pieces=4, rows=100), Level(rows_below=300, pieces=2, rows=1000)
+    assert groups(pieces(200, 10, 10, 10), low, high) == []
+    assert groups(pieces(200, 10, 200, 10), low, high) == [[200, 10, 200]]
 
 
 @given(st.lists(st.integers(-3, 600_000).filter(bool), max_size=60), st.integers(1, BLOCK_BYTES_MAX))
@@ -57,3 +64,25 @@ def test_whatever_there_is_a_group_fits_one_block(counts: list[int], length: int
         assert all(before.end == piece.first for before, piece in pairwise(group))
         assert sum(piece.end - piece.first for piece in group) <= LEVELS[-1].rows
         assert sum(piece.location.length for piece in group) <= BLOCK_BYTES_MAX
+
+
+def written_each(commit_rows: int, commits: int) -> float:
+    """How often a record is written by merging, which comes between commits of so many rows; every block takes two bytes a row."""
+    log: list[Piece] = []
+    written = at = 0
+    for first in range(0, commits * commit_rows, commit_rows):
+        log.append(Piece(first, first + commit_rows, Location(1, at, 2 * commit_rows), 0, 0, b""))
+        while found := ripe_groups(lambda: log):
+            for group in found:
+                place = log.index(group[0])
+                rows = group[-1].end - group[0].first
+                log[place : place + len(group)] = [Piece(group[0].first, group[-1].end, Location(-1, at := at + 1, 2 * rows), 0, 0, b"")]
+                written += rows
+    assert len(log) <= sum(level.pieces for level in LEVELS) + commits * commit_rows // LEVELS[-1].rows_below
+    return written / (commits * commit_rows)
+
+
+@pytest.mark.parametrize(("commit_rows", "commits"), [(1, 9_000), (7, 4_000), (100, 9_000), (3_000, 900), (70_000, 40)])
+def test_a_record_is_written_once_by_each_level(commit_rows: int, commits: int) -> None:
+    """However small its commit was: no block is written again for every few that come behind it."""
+    assert written_each(commit_rows, commits) <= len(LEVELS)

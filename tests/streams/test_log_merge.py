@@ -5,19 +5,26 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
 from streams.ledger import Ledger, OriginLedger
+from streams.log import Append
+from streams.logs.book import Piece
 from streams.logs.disk import Disk
 from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
-from streams.logs.index import INDEX_NAME
+from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.indexing import remove_index
 from streams.logs.levels import Level
+from streams.logs.merging import MergedFiles, Rewritten
+from streams.logs.segments import segment_numbers
+from streams.logs.upkeep import AROUND_BYTES, DEAD_SHARE
 from streams.words import Origin
 from tests.streams.logkit import FullDisk, append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
 
@@ -123,7 +130,7 @@ def test_an_index_older_than_the_files_is_built_anew(tmp_path: Path) -> None:
 
 
 def test_trimmed_and_gone_records_free_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1000)
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1000)
     log = filled(tmp_path, 200)
     tidied(log)
     full = sum(path.stat().st_size for path in (tmp_path / "log").rglob("*.[sm]e*"))
@@ -139,8 +146,53 @@ def test_trimmed_and_gone_records_free_the_disk(tmp_path: Path, monkeypatch: pyt
     log.close()
 
 
+def test_little_of_the_disk_is_dead_while_the_log_is_written_and_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several lines that are merged at other times each, and one that hardly grows, so that no file is ever dead as a whole."""
+    allowed = 3_000
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", allowed)
+    written = list[int]()
+
+    def counted(self: MergedFiles, blocks: Sequence[Rewritten], plain: Any = MergedFiles.write) -> list[Piece]:
+        pieces: list[Piece] = plain(self, blocks)
+        written.append(sum(piece.location.length for piece in pieces))
+        return pieces
+
+    monkeypatch.setattr(MergedFiles, "write", counted)
+    log, streams = open_log(tmp_path, options=FileLogOptions(levels=LEVELS)), ("containers", "events", "ships")
+    for commit in range(160):
+        append_rows(log, rows(10, start=10 * commit), streams[commit % 2])
+        if commit % 40 == 0:
+            append_rows(log, rows(1, start=commit), "ships")
+        if commit % 7 == 0:
+            tidied(log)
+            append_rows(log, rows(1, start=commit), "ships")  # what was rolled is closed with it
+            tidied(log)
+            with closing(IndexReader.open(tmp_path / "log" / INDEX_NAME)) as index:
+                held = sum(index.held_bytes(AROUND_BYTES).values())
+            stored = sum(path.stat().st_size for path in (tmp_path / "log").rglob("*.[sm]e*"))
+            assert stored - held < allowed + held // DEAD_SHARE + 2_000, "heads, and the checkpoint of the segment that is written"
+    assert sum(written) < 4 * held
+    log.close()
+
+
+def test_a_segment_is_not_left_for_less_than_its_checkpoint_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of producers, say: the next would begin with as much."""
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
+    log = open_log(tmp_path, options=FileLogOptions(levels=LEVELS))
+    log.append([Append("containers", rows(1, start=number), f"gateway-{number}", 1) for number in range(300)])
+    append_rows(log, rows(400, start=300))
+    tidied(log)
+    first = max(segment_numbers(tmp_path / "log"))
+    for start in range(40):
+        append_rows(log, rows(10, start=10 * start))
+        tidied(log)
+    assert first == 2, "what was merged of the first is given back"
+    assert max(segment_numbers(tmp_path / "log")) - first < 4
+    log.close()
+
+
 def test_what_little_a_dead_file_still_holds_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1)
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
     log = filled(tmp_path, 60)
     tidied(log)
     before = content(log, STREAMS)
@@ -156,7 +208,7 @@ def test_what_little_a_dead_file_still_holds_is_moved(tmp_path: Path, monkeypatc
 
 def test_blocks_that_overlap_are_moved_each_with_its_own_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Peers cut their blocks as they like: of what comes twice the first is held, and after moving both it is still there once."""
-    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1)
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
     source = open_log(tmp_path / "ship")
     append_rows(source, rows(600))
     target = open_log(tmp_path / "port", "port-b", options=FileLogOptions(WriteLimits(segment_bytes=1), levels=(Level(50, 40, 200),)))

@@ -180,7 +180,7 @@ def _ledgers(log: FileLog) -> dict[str, dict[Origin, OriginLedger]]:
 @pytest.fixture(autouse=True)
 def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the tests' size are emptied and freed as large ones are."""
-    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1_000)
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1_000)
 
 
 @pytest.mark.parametrize("lies", [False, True], ids=["sqlite-synced", "sqlite-lied-to"])

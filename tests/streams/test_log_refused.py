@@ -49,7 +49,7 @@ def works(peer: FileLog) -> list[Callable[[FileLog], object]]:
 
 @pytest.fixture(autouse=True)
 def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 1_000)
+    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1_000)
 
 
 def options(disk: Disk) -> FileLogOptions:

@@ -53,7 +53,7 @@ class TwoNodes(BackedUpLogs):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr("streams.logs.upkeep.HALF_DEAD_BYTES", 500)
+        self.patch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 500)
 
     def teardown(self) -> None:
         self.patch.undo()
