@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from streams.block import Block
 from streams.codec import BlockCodec
 from streams.errors import Misuse, RetryLater, Unclear
+from streams.log import Append
 from streams.logs.damage import Damage
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening, Produced
 from streams.logs.index import INDEX_NAME
@@ -236,6 +237,20 @@ ODD = (
 )
 
 
+def forged(own: Origin) -> list[FrameHeader]:
+    """What goes no further than numbers and names do, and after which a log of `own` could not go on, or would not know a producer."""
+    last = (1 << 63) - 1
+    unheard = ((last, 8, "", NOW_MS), (last, 8, "", last), (9, 8, "", 0))
+    return [
+        FrameHeader(commit=3, openings=(Opening("other", own.generation + 9, own.generation, "", NOW_MS, {}),)),
+        *(FrameHeader(commit=3, openings=(Opening(own.node, *of, {}),)) for of in unheard),
+        FrameHeader(commit=3, floors=(Floor("containers", own.node, own.generation, last),)),
+        *(FrameHeader(commit=3, gone=(Gone("containers", own.node, own.generation, first, last, "lost"),)) for first in (0, last - 1)),
+        FrameHeader(commit=3, produced=(Produced("containers", "gateway", 9, last - 5, 1, own.generation),)),
+        FrameHeader(commit=3, produced=(Produced("containers", "gateway", 9, 0, 1, 77),)),
+    ]
+
+
 def test_control_records_of_what_no_log_has_are_told_and_passed_over(kafka: Kafka, tmp_path: Path) -> None:
     """Somebody else writes them: none is taken, by the index or by one that is built anew, and the log goes on."""
     where, told = place(kafka, tmp_path), list[Damage]()
@@ -243,16 +258,18 @@ def test_control_records_of_what_no_log_has_are_told_and_passed_over(kafka: Kafk
     append_rows(log, rows(3))
     origin = log.origin
     log.close()
-    stranger = Producer(client_settings(where.settings))
-    for header in ODD:
+    stranger, odd = Producer(client_settings(where.settings)), [*ODD, *forged(origin)]
+    for header in odd:
         for key, value in control_records(header):
-            stranger.produce(where.names.control, value, f"{key}/{ODD.index(header)}")
+            stranger.produce(where.names.control, value, f"{key}/{odd.index(header)}")
     assert not stranger.flush(10)
     for opened in range(2):
         log = open_kafka_log(where, options=KafkaLogOptions(told.append))
-        assert len(told) == len(ODD) * (opened + 1)
+        assert len(told) == len(odd) * (opened + 1)
         assert list(log.ledger("containers")) == [log.origin]
         assert log.origin == origin
-        assert append_rows(log, rows(3, start=3 + 3 * opened)) == 3 + 3 * opened
+        assert append_rows(log, rows(3, start=3 + 4 * opened)) == 3 + 4 * opened
+        [answer] = log.append([Append("containers", rows(1), "gateway", 1 + opened)])
+        assert (answer.first, answer.repeated) == (6 + 4 * opened, False)
         log.close()
         remove_index(where.folder / INDEX_NAME)

@@ -22,7 +22,7 @@ from streams.logs.indexing import IndexWriter
 from streams.logs.kafka.client import asked, client_settings, unanswered
 from streams.logs.kafka.fetching import POLL_S, WHO, consumer_settings
 from streams.logs.kafka.names import Names
-from streams.logs.kafka.records import control_header, placed_block
+from streams.logs.kafka.records import check_follows, control_header, placed_block
 from streams.logs.kafka.settings import KafkaLogSettings
 
 FOLLOWED_MAX = 256
@@ -113,7 +113,9 @@ class Follower:
         header, placed = FrameHeader(), list[PlacedBlock]()
         try:
             if topic == self._names.control:
-                header = control_header(value)
+                told = control_header(value)
+                check_follows(told, book.openings)
+                header = told
             else:
                 fields: Any = message.headers() or []  # typed as what they never are
                 headers = {name: data or b"" for name, data in fields}

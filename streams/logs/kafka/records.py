@@ -8,14 +8,14 @@ has a key by which Kafka compacts, the header `commit`, and a FrameHeader of tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from streams.block import Block
 from streams.errors import Corrupt
 from streams.logs.book import Location, PlacedBlock
-from streams.logs.frames import FrameHeader
+from streams.logs.frames import FrameHeader, Opening
 from streams.logs.stamping import NewBlock
 from streams.logs.tables import INT64_MAX
 from streams.records import LATE_MS_MAX
@@ -24,6 +24,12 @@ from streams.words import Origin, check_stream
 COMMIT = "commit"
 COMMIT_MAX = 1 << 62
 """What says that it is a later commit is no log's."""
+OFFSET_MAX = 1 << 62
+"""What says that more than so many offsets are gone, below a floor or a producer's is no log's: there must be some left to give."""
+OPENED_AT_MS_MAX = 7_258_118_400_000
+"""The year 2200: a generation that was opened later is no log's, for it is made from the time, and later ones must be larger."""
+AHEAD_MAX = 1 << 40
+"""A generation is made larger than the one before by no more, where the clock is behind; the log's own by less."""
 RECEIVED, TOPICS = "received_at_ms", "topics"
 HEADERS_BYTES_MAX = 1_024
 """What the headers of a block's record take, its topics apart."""
@@ -87,17 +93,39 @@ def control_header(value: bytes) -> FrameHeader:
     return header
 
 
+def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
+    """Raises Corrupt where a log that has opened the generations `before` can not go on with the control record `header`: with an earlier
+    generation, another node's, or one after which there could be no other; with what a producer sent under a generation there is not.
+    """
+    known = list(before)
+    for opening in header.openings:
+        last = known[-1] if known else None
+        latest = (opening.at_ms + 1 << 20) + AHEAD_MAX if last is None else max(opening.at_ms + 1 << 20, last.generation) + AHEAD_MAX
+        if opening.at_ms > OPENED_AT_MS_MAX or opening.generation > latest:
+            raise Corrupt(f"a record of the log's Kafka topic opens generation {opening.generation:x}, after which there could be no other")
+        if last is not None and (opening.node != last.node or opening.generation <= last.generation):
+            told = f"opens {opening.node}@{opening.generation:x}, after {last.node}@{last.generation:x}"
+            raise Corrupt(f"a record of the log's Kafka topic {told}")
+        known.append(opening)
+    generations = {opening.generation for opening in known}
+    for produced in header.produced:
+        if produced.generation not in generations:
+            raise Corrupt(
+                f"a record of the log's Kafka topic tells of a producer under generation {produced.generation:x}, which there is not"
+            )
+
+
 def _check_control(header: FrameHeader) -> None:
     """Streams, origins and numbers are such as there are. Raises ValueError."""
     for gone in header.gone:
-        _check_span(gone.stream, gone.first, gone.end)
+        _check_span(gone.stream, gone.first, gone.end, OFFSET_MAX)
     for floor in header.floors:
-        _check_span(floor.stream, 0, floor.floor)
+        _check_span(floor.stream, 0, floor.floor, OFFSET_MAX)
     for produced in header.produced:
-        _check_span(produced.stream, produced.first, produced.first + produced.count)
+        _check_span(produced.stream, produced.first, produced.first + produced.count, OFFSET_MAX)
     for opening in header.openings:
         for stream, end in opening.ends.items():
-            _check_span(stream, 0, end)
+            _check_span(stream, 0, end, INT64_MAX)
     origins = [(gone.node, gone.generation) for gone in header.gone]
     origins += [(floor.node, floor.generation) for floor in header.floors]
     for node, generation in (*origins, *((opening.node, opening.generation) for opening in header.openings)):
@@ -109,10 +137,10 @@ def _check_control(header: FrameHeader) -> None:
         raise ValueError(f"sequences, generations and times are from 0 to 2^63 - 1, not {odd[0]}")
 
 
-def _check_span(stream: str, first: int, end: int) -> None:
+def _check_span(stream: str, first: int, end: int, end_max: int) -> None:
     check_stream(stream)
-    if not 0 <= first <= end <= INT64_MAX:
-        raise ValueError(f"offsets are from 0 to 2^63 - 1, not {first}..{end} of {stream}")
+    if not 0 <= first <= end <= end_max:
+        raise ValueError(f"offsets are from 0 to {end_max}, not {first}..{end} of {stream}")
 
 
 def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> None:
