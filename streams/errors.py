@@ -24,6 +24,12 @@ class Unclear(RetryLater):
     """Whether it was done shows later, when disk or Kafka can be asked: all of it was, or nothing."""
 
 
+class Unreadable(RetryLater):
+    """The disk does not give what was kept: a bad sector, a lost right, too many files open, the log's folder gone. Nothing says that the
+    bytes are damaged.
+    """
+
+
 class Corrupt(LandfallError):
     """Bytes that do not verify: a damaged frame, a torn block, a hostile message. Never retried as it is."""
 

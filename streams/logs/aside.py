@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streams.errors import Corrupt
+from streams.errors import Corrupt, Unreadable
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
-from streams.logs.segments import Unreadable, file_path, read_span
+from streams.logs.segments import file_path, read_span
 
 ASIDE = "aside"
 _TAKEN_ANEW = "what follows in it is taken from the log's own files"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams.block import Codec, UnknownCodec
-from streams.errors import Corrupt, LandfallError, RetryLater
+from streams.errors import Corrupt, LandfallError, RetryLater, Unreadable
 from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexbytes import sum_problem, wal_problem
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
-from streams.logs.segments import Unreadable, file_path, mapped, merged_numbers, segment_numbers
+from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
 from streams.ranges import RangeSet
 from streams.words import Origin
 

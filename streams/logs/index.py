@@ -18,10 +18,10 @@ import msgspec
 import xxhash
 
 from streams.cores import give_way
-from streams.errors import LandfallError
+from streams.errors import LandfallError, Unreadable
 from streams.logs.book import Book, LineKey, Location, Piece, line_of
 from streams.logs.frames import LineState, Opening, Produced
-from streams.logs.segments import Unreadable, unreadable
+from streams.logs.segments import unreadable
 from streams.ranges import RangeSet
 from streams.words import Origin
 

@@ -10,18 +10,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from streams.errors import Corrupt, RetryLater, Unclear
+from streams.errors import Corrupt, RetryLater, Unclear, Unreadable
 from streams.logs.disk import Disk
 from streams.logs.filehead import HEAD_BYTES, Secret, read_head
 
 SEGMENTS, MERGED = "segments", "merged"
 _NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([0-9]{10})\.merged")}
-
-
-class Unreadable(RetryLater):
-    """The disk does not give what was kept: a bad sector, a lost right, too many files open, the log's folder gone. Nothing says that the
-    bytes are damaged.
-    """
 
 
 def unreadable(path: Path, problem: Exception) -> Unreadable:

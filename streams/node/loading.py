@@ -11,9 +11,8 @@ from itertools import pairwise
 import pyarrow as pa
 
 from streams.block import Block, BlockTooLarge, Codec, digest
-from streams.errors import Misuse, RetryLater
+from streams.errors import Misuse, RetryLater, Unreadable
 from streams.log import LogReader
-from streams.logs.segments import Unreadable
 from streams.metrics import Metrics
 from streams.records import concat
 from streams.session import Key, Load, Loaded, Unread, Withheld

@@ -284,7 +284,8 @@ class Node:
     def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        store = Store(log, BlockCodec(), self.metrics, self.report, Believing(copy, keyring.of))
+        believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of)
+        store = Store(log, BlockCodec(), self.metrics, self.report, believing)
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
         exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known)

@@ -10,9 +10,8 @@ from functools import partial
 from streams.clock import Clock
 from streams.definitions import Definition, Definitions, is_home, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
-from streams.errors import LandfallError, RetryLater
+from streams.errors import LandfallError, RetryLater, Unreadable
 from streams.log import Append, Log
-from streams.logs.segments import Unreadable
 from streams.metrics import Metrics
 from streams.node.links import Links
 from streams.node.reserve import Reserve

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
-from streams.errors import LandfallError
+from streams.errors import LandfallError, Unreadable
 from streams.log import LogReader, Upkeep
-from streams.logs.segments import Unreadable
 from streams.metrics import Metrics
 from streams.session import Key
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streams.block import Codec
-from streams.errors import Corrupt
+from streams.errors import Corrupt, Unreadable
 from streams.log import LogReader
 from streams.proof.chain import RUN
 from streams.words import Origin
@@ -28,10 +28,13 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of a log, and the codec that reads its blocks."""
+    """A copy of a log, and the codec that reads its blocks. `past_unreadable`: what its disk does not give now is taken for unread, for who
+    is the worse off for waiting; else it is raised.
+    """
 
     log: LogReader
     codec: Codec
+    past_unreadable: bool = False
 
     def rows(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | Unread]:
         """Offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as Unread.
@@ -53,6 +56,12 @@ class Copy:
                 if at < end:
                     yield Unread(at, end, NOT_HELD)
                 return
+            except Unreadable as problem:
+                found = next(self.log.spans(stream, origin, at), None) if self.past_unreadable else None
+                if found is None:
+                    raise
+                yield Unread(at, bad_end := min(end, found.end), str(problem))
+                at = bad_end
             except Corrupt as problem:
                 bad_end = min(end, (at // RUN + 1) * RUN)
                 yield Unread(at, bad_end, f"bytes do not verify: {problem}")

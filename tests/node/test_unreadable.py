@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from streams.node.node import Node
-from streams.session import Key
 from streams.words import Position
 from tests.node.fleet import address, readings, started, until
+from tests.streams.badsector import BadSector
 from tests.streams.logkit import content
-
-PREAD = os.pread
-
-
-class BadSector:
-    """The disk gives EIO for one block of a log's file, as long as it is `bad`; counts how often it was asked for."""
-
-    def __init__(self, node: Node, key: Key, first: int, end: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        [piece] = node.log._pieces_of(key, first, end)  # type: ignore[attr-defined]
-        place = piece.location
-        path = node.settings.folder / "log" / "segments" / f"{place.segment:010}.segment"
-        self._inode, self._first, self._end = path.stat().st_ino, place.at, place.at + place.length
-        self.bad, self.asked = True, 0
-        monkeypatch.setattr(os, "pread", self._pread)
-
-    def _pread(self, descriptor: int, length: int, at: int) -> bytes:
-        if self.bad and at < self._end and self._first < at + length and os.fstat(descriptor).st_ino == self._inode:
-            self.asked += 1
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return PREAD(descriptor, length, at)
 
 
 def told(node: Node, reason: str) -> list[Mapping[str, object]]:
@@ -67,7 +45,7 @@ async def test_a_passing_fault_holds_up_nothing_and_is_made_up_for_in_the_same_s
     tokyo, hq = await started("tokyo", tmp_path), await started("hq", tmp_path)
     for commit in range(3):
         await tokyo.append([readings(10 * commit, 10)])
-    sector = BadSector(tokyo, ("containers", tokyo.log.origin), 10, 20, monkeypatch)
+    sector = BadSector(tokyo.log, tokyo.settings.folder / "log", ("containers", tokyo.log.origin), (10, 20), monkeypatch)
     tokyo.link([address("tokyo", "hq", hq.url)])
     await until(lambda: held(hq, tokyo) == [(0, 10), (20, 30)])
     await tokyo.append([readings(30, 10)])
@@ -97,7 +75,7 @@ async def test_what_can_not_be_read_for_good_comes_again_from_a_peer_and_goes_to
     tokyo.link([address("tokyo", "hq", hq.url)])
     await until(lambda: held(hq, tokyo) == [(0, 30)])
     truth = content(tokyo.log, ["containers"])
-    sector = BadSector(tokyo, ("containers", tokyo.log.origin), 10, 20, monkeypatch)
+    sector = BadSector(tokyo.log, tokyo.settings.folder / "log", ("containers", tokyo.log.origin), (10, 20), monkeypatch)
     sydney.link([address("sydney", "tokyo", tokyo.url)])
     await until(lambda: held(sydney, tokyo) == [(0, 30)])
     assert content(sydney.log, ["containers"]) == truth
@@ -119,7 +97,7 @@ async def test_what_nobody_else_has_is_let_go_by_nobody(
     tokyo, hq = await started("tokyo", tmp_path), await started("hq", tmp_path)
     for commit in range(3):
         await tokyo.append([readings(10 * commit, 10)])
-    sector = BadSector(tokyo, ("containers", tokyo.log.origin), 10, 20, monkeypatch)
+    sector = BadSector(tokyo.log, tokyo.settings.folder / "log", ("containers", tokyo.log.origin), (10, 20), monkeypatch)
     tokyo.link([address("tokyo", "hq", hq.url)])
     await until(lambda: bool(told(tokyo, "a block can not be read, and that lasts")))
     assert held(tokyo, tokyo) == [(0, 30)]

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 from streams.block import Block
+from streams.errors import Unreadable
 from streams.proof.believing import Belief, Believing, Doubted, Refused
-from streams.proof.reading import Copy
+from streams.proof.reading import Copy, Unread
 from streams.records import OFFSET
 from tests.proof.kit import CODEC, SigningNode, all_blocks, forged, trust
+from tests.streams.badsector import BadSector
 from tests.streams.logkit import open_log, rows
 
 ROWS = 72
@@ -75,3 +77,26 @@ def test_what_was_signed_for_one_place_is_not_taken_in_another(tmp_path: Path, s
 def at_offset(records: pa.RecordBatch, offset: int) -> pa.RecordBatch:
     """The row as if it stood there."""
     return records.set_column(records.schema.get_field_index(OFFSET), OFFSET, pa.array([offset]))
+
+
+def test_what_the_disk_does_not_give_keeps_nothing_else_from_being_believed(
+    tmp_path: Path, ship: SigningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement, and rows, of an earlier commit can not be read: the next is believed by its own."""
+    port, origin = open_log(tmp_path / "port-b", "port-b"), ship.log.origin
+    for stream in ("events", "events.heads"):
+        port.admit(all_blocks(ship.log, stream, origin))
+    sectors = [BadSector(port, tmp_path / "port-b" / "log", (name, origin), (0, 1), monkeypatch) for name in ("events.heads", "events")]
+    ship.append(rows(3, start=ROWS), "events")
+    [*_, statement], [*_, block] = (all_blocks(ship.log, stream, origin) for stream in ("events.heads", "events"))
+    port.admit([CODEC.cut(statement, 1, 2)])
+    believing = Believing(Copy(port, CODEC, past_unreadable=True), lambda node: trust())
+    doubted = believing.looked_at(CODEC.cut(block, ROWS, ROWS + 3))
+    assert isinstance(doubted, Doubted)
+    assert believing.judge([doubted]) == [Belief.PROVEN]
+    assert sectors[0].asked
+    [unread] = Copy(port, CODEC, past_unreadable=True).rows("events.heads", origin, 0, 1)
+    assert isinstance(unread, Unread)
+    assert (unread.first, unread.end) == (0, 1)
+    with pytest.raises(Unreadable):
+        list(Copy(port, CODEC).rows("events.heads", origin, 0, 1))

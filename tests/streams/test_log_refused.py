@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from streams.errors import RetryLater, Unclear
+from streams.errors import RetryLater, Unclear, Unreadable
 from streams.log import Append
 from streams.logs.disk import Disk
 from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
 from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.levels import Level
-from streams.logs.segments import Unreadable
 from streams.ranges import RangeSet
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
 from tests.streams.refusingdisk import RefusingDisk, append_twice_and_die

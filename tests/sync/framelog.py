@@ -14,13 +14,12 @@ import msgspec
 
 from streams.block import Block
 from streams.derived import HEADS
-from streams.errors import Corrupt, RetryLater
+from streams.errors import Corrupt, RetryLater, Unreadable
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.log import PeerKnowsMore
 from streams.logs.book import Book, Location, PlacedBlock
 from streams.logs.filehead import HEAD_BYTES, Secret
 from streams.logs.frames import Floor, FoundFrame, FrameHeader, Gone, Hole, Opening, StoredBlock, find_frames, frame_bytes
-from streams.logs.segments import Unreadable
 from streams.ranges import RangeSet
 from streams.session import Key
 from streams.words import Origin

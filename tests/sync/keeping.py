@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from streams.block import Block, digest
 from streams.derived import HEADS
-from streams.errors import LandfallError, RetryLater
+from streams.errors import LandfallError, RetryLater, Unreadable
 from streams.log import NotProven, PeerKnowsMore
-from streams.logs.segments import Unreadable
 from streams.proof.believing import Belief, Doubted, Refused
 from streams.proof.verifying import ALTERED
 from streams.ranges import RangeSet
