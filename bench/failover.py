@@ -9,9 +9,6 @@ again. In the end each record has come once, in order, or it fails. Tells every 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import multiprocessing
-import os
 import signal
 import statistics
 import tempfile
@@ -19,21 +16,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import landfall
 from bench.machine import machine
 from tests.node.fleet import Station, readings, stations
-from tests.node.station import main as serve
+from tests.node.forked import FORKED
 
 KILLS = 1_000
 TOLD_EVERY = 50
 TOGETHER = 300
 GOAL_S = 3.0
 DEADLINE_S = 120.0
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["__main__", "tests.node.station"])
 
 
 @dataclass(slots=True)
@@ -71,37 +65,12 @@ def told(name: str, took_s: list[float]) -> str:
     return f"  {name}, s: least {min(took_s):.3f}, {', '.join(parts)}"
 
 
-class Port(Station):
-    """A port as a process that is forked from one with its modules loaded already: a start costs a fifth of what it does else."""
-
-    forked: BaseProcess | None = None
-
-    def start(self, crash_at: str | None = None) -> None:
-        """Start it anew."""
-        (self.folder / self.name).mkdir(parents=True, exist_ok=True)
-        self.forked = _CONTEXT.Process(target=_serve, args=(self.name, self.folder, self.port, self.links))
-        self.forked.start()
-
-    def kill(self) -> None:
-        """SIGKILL; returns once it is dead."""
-        if self.forked is not None:
-            self.forked.kill()
-            self.forked.join()
-
-
-def _serve(name: str, folder: Path, port: int, links: dict[str, str]) -> None:
-    with (folder / name / "told.txt").open("ab") as told:
-        for descriptor in (1, 2):
-            os.dup2(told.fileno(), descriptor)
-    asyncio.run(serve(name, folder, port, links))
-
-
 class Kills:
     """One run: `first_s` and `last_s` are seconds from each kill to the first and the last of what was written then."""
 
     def __init__(self, folder: Path) -> None:
         self.hq = Station("hq", folder, {})
-        self.ports = {one.url: one for one in (Port(name, folder, {"hq": self.hq.url}) for name in ("tokyo", "singapore"))}
+        self.ports = {one.url: one for one in (Station(name, folder, {"hq": self.hq.url}) for name in ("tokyo", "singapore"))}
         self.heard = Heard()
         self.first_s: list[float] = []
         self.last_s: list[float] = []
@@ -151,6 +120,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description="The time to resume of a program whose port is killed.")
     words.add_argument("kills", nargs="?", type=int, default=KILLS)
     asked = words.parse_args()
+    FORKED.set_forkserver_preload(["__main__", "tests.node.fleet"])  # a start takes a fifth of the time
     print(machine(), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         run = Kills(Path(folder))

@@ -100,12 +100,12 @@ def test_a_port_that_is_silent_and_ends_no_connection_is_left_soon(tmp_path: Pat
         following.has(10)
         at_hand = ports[following.follower.node].process
         assert at_hand is not None
-        at_hand.send_signal(signal.SIGSTOP)
+        at_hand.send(signal.SIGSTOP)
         began_s = time.monotonic()
         hq.writer.append([readings(10, 10)])
         following.has(20)
         assert time.monotonic() - began_s < landfall.client.TIMEOUT_S, "it had its whole time, and more"
-        at_hand.send_signal(signal.SIGCONT)
+        at_hand.send(signal.SIGCONT)
         following.close()
     assert [row["offset"] for row in following.rows] == list(range(20))
 
