@@ -14,6 +14,7 @@ from streams.proof.chain import RUN
 from streams.words import Origin
 
 NOT_HELD = "not held here"
+DAMAGED = "bytes do not verify"
 UNKNOWN_CODEC = "in a block of an encoding that is not known here"
 
 
@@ -64,5 +65,5 @@ class Copy:
                 at = bad_end
             except Corrupt as problem:
                 bad_end = min(end, (at // RUN + 1) * RUN)
-                yield Unread(at, bad_end, f"bytes do not verify: {problem}")
+                yield Unread(at, bad_end, f"{DAMAGED}: {problem}")
                 at = bad_end

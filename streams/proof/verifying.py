@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from streams.errors import Corrupt
 from streams.proof.chain import RUN, UNKNOWN, entries, first_head, next_head
 from streams.proof.locating import located
-from streams.proof.reading import Copy, Unread
+from streams.proof.reading import DAMAGED, Copy, Unread
 from streams.proof.signing import is_signed
 from streams.proof.statements import Said, Statement, statements
 from streams.proof.tree import Entry, Tree
@@ -49,7 +49,7 @@ class Verdict:
     sums can tell, it lies in the range. `problems`: why statements are not believed; `unbelieved`: where these stand in `<stream>.heads`,
     each with what tells it from others.
     `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from. `lacking`: what of `unproven` must
-    not be so (`demand`).
+    not be so: bytes of this copy that do not verify, and what is demanded (`demand`).
     """
 
     stream: str
@@ -150,6 +150,7 @@ def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
         verdict.unproven += [Doubt(first, end, NEVER) for first, end in held]
         return verdict
     judge(copy, verdict, gather(verdict, statements(copy, stream, origin), trust), held)
+    verdict.lacking += [doubt for doubt in verdict.unproven if doubt.why.startswith(DAMAGED)]
     return verdict
 
 
@@ -157,7 +158,7 @@ def demand(copy: Copy, verdict: Verdict, until_at_ms: int | None = None) -> None
     """From now on the verdict holds only if every record held here that its origin received before `until_at_ms` (None: every one) is
     proven. Of records that are not held it says nothing. Rows whose received time can not be read are demanded too.
     """
-    for doubt in verdict.unproven:  # received times never go back, so the first row has the earliest
+    for doubt in (one for one in verdict.unproven if one not in verdict.lacking):  # its first row was received first
         first = None if until_at_ms is None else next(copy.rows(verdict.stream, verdict.origin, doubt.first, doubt.first + 1))
         if until_at_ms is None or first is None or isinstance(first, Unread) or first.column(RECEIVED_AT)[0].as_py() < until_at_ms:
             verdict.lacking.append(doubt)

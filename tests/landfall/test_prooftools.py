@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from landfall.cli import main
 from landfall.lognumbers import utc
 from streams.codec import BlockCodec
 from streams.log import Append
+from streams.logs.index import INDEX_NAME, IndexReader
 from streams.proof.chain import RUN
 from streams.proof.gaps import gaps
 from streams.proof.keys import key_text
@@ -73,6 +75,20 @@ def test_a_copy_is_verified(folder: Path, tmp_path: Path, capsys: pytest.Capture
     assert [(one["first"], one["end"], one["offsets"]) for one in verdict["broken"]] == [(30, 32, [31])]
     code, out, _ = run(capsys, "log", "verify", "-f", tmp_path / "port", "--stream", "containers")
     assert "BROKEN: the first offset that differs is 31: not what the origin signed" in out
+
+
+def test_a_copy_whose_bytes_do_not_verify_is_not_proven(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [segment] = (folder / "log" / "segments").iterdir()
+    data = bytearray(segment.read_bytes())
+    with closing(IndexReader.open(folder / "log" / INDEX_NAME)) as index:
+        [hit] = [piece.location for (stream, _), piece in index.pieces_in(1) if (stream, piece.first) == ("containers", 30)]
+    data[hit.at + hit.length - 12] ^= 1
+    segment.write_bytes(data)
+    code, out, _ = run(capsys, "log", "verify", "-f", folder, "--stream", "containers")
+    assert code == 1
+    assert "NOT PROVEN: 30..93, bytes do not verify" in out
+    code, out, _ = run(capsys, "log", "verify", "-f", folder, "--stream", "containers", "--strict")
+    assert (code, out.count("NOT PROVEN: ")) == (1, 1)
 
 
 def test_who_demands_proof_is_told_what_lacks_it(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
