@@ -9,6 +9,7 @@ and its own watch judges all of it. Prints one JSON object; seconds of CPU besid
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -33,7 +34,7 @@ from streams.log import Append, LogReader
 from streams.logs.files import FileLog, FileLogReader
 from streams.records import DEVICE_AT, Record, to_batch
 from streams.words import Position
-from tests.edge.aboard import NODE, ShipProcess, ship
+from tests.edge.aboard import NODE, ShipProcess
 from tests.node.process import wait
 
 BATCH = 2_000
@@ -97,16 +98,24 @@ def judged(log: FileLogReader, node: ShipProcess) -> bool:
 
 
 def of_node(folder: Path) -> dict[str, object]:
-    """The memory of `landfall ship` in `folder`: with nothing to judge, when its watch has judged all that lies there and its snapshot is
-    written, and the most it ever was; and its CPU time."""
-    with ship(folder) as node:
-        node.start()
-        node.wait_ready()
-        log = FileLogReader(folder / "ship" / "log", BlockCodec())
-        wait(lambda: judged(log, node), node.tail, JUDGED_WITHIN_S)
-        log.close()
-        time.sleep(RESTS_S)
-        return {"node_mib": memory_mib(node.pid), "node_peak_mib": peak_mib(node.pid), "node_cpu_s": round(cpu_s(node.pid), 1)}
+    """The memory of `landfall ship` in `folder`, started as an operator does: when its watch has judged all that lies there and its
+    snapshot is written, and the most it ever was; and its CPU time."""
+    node = ShipProcess(folder)
+    command = [sys.executable, "-m", "landfall", "ship", "-c", str(node.config)]
+    with (folder / "ship.log").open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+        try:
+            node.wait_ready()
+            log = FileLogReader(folder / "ship" / "log", BlockCodec())
+            wait(lambda: judged(log, node), node.tail, JUDGED_WITHIN_S)
+            log.close()
+            time.sleep(RESTS_S)
+            return {
+                "node_mib": memory_mib(process.pid),
+                "node_peak_mib": peak_mib(process.pid),
+                "node_cpu_s": round(cpu_s(process.pid), 1),
+            }
+        finally:
+            process.kill()
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ outlives a mode's end.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -17,34 +18,37 @@ LIKE_PART = 0.25
 LIKE_TIME_PART = 0.6
 INTERVAL_MS_MIN = 60_000
 INTERVAL_MS_MAX = 24 * 3_600_000
+GAP_BYTES = 4
+GAP_MS_MAX = (1 << 8 * GAP_BYTES) - 1
+"""49 days; each gap takes so many bytes, where Python's own numbers and their tuple take 40."""
 GRACE_MS_MIN = 30_000
 GRACE_PART = 0.1
 
 
 class Habit(msgspec.Struct):
-    """The last gaps (ms) outside storms and in this storm, and the interval each of the two shows (0: none)."""
+    """The last gaps (ms, packed) outside storms and in this storm, and the interval each of the two shows (0: none)."""
 
-    calm_gaps: tuple[int, ...] = ()
-    storm_gaps: tuple[int, ...] = ()
+    calm_gaps: bytes = b""
+    storm_gaps: bytes = b""
     calm_ms: int = 0
     storm_ms: int = 0
 
     def note(self, gap_ms: int, *, storm: bool) -> None:
         """Takes in the gap between two readings."""
         if storm:
-            self.storm_gaps = (*self.storm_gaps[1 - GAPS_MAX :], gap_ms)
-            self.storm_ms = regular_ms(self.storm_gaps)
+            self.storm_gaps = _longer(self.storm_gaps, gap_ms)
+            self.storm_ms = regular_ms(_unpacked(self.storm_gaps))
         else:
-            self.calm_gaps = (*self.calm_gaps[1 - GAPS_MAX :], gap_ms)
-            self.calm_ms = regular_ms(self.calm_gaps)
+            self.calm_gaps = _longer(self.calm_gaps, gap_ms)
+            self.calm_ms = regular_ms(_unpacked(self.calm_gaps))
 
     def storm_begins(self) -> None:
         """A new storm: the last one's habit is forgotten."""
-        self.storm_gaps, self.storm_ms = (), 0
+        self.storm_gaps, self.storm_ms = b"", 0
 
     def forget(self) -> None:
         """The device's mode has changed (loaded, sailed): nothing is known of its habit."""
-        self.calm_gaps, self.storm_gaps, self.calm_ms, self.storm_ms = (), (), 0, 0
+        self.calm_gaps, self.storm_gaps, self.calm_ms, self.storm_ms = b"", b"", 0, 0
 
     def interval_ms(self, nominal_ms: int, *, storm: bool) -> int:
         """How long it may be silent before a reading is missed: its habit in a storm while there is one, else its long habit.
@@ -53,8 +57,17 @@ class Habit(msgspec.Struct):
         """
         learned = (self.storm_ms if storm else 0) or self.calm_ms
         if not learned:
-            learned = max(nominal_ms, *self.calm_gaps) if self.calm_gaps else nominal_ms
+            learned = max(nominal_ms, *_unpacked(self.calm_gaps)) if self.calm_gaps else nominal_ms
         return INTERVAL_MS_MIN if learned < INTERVAL_MS_MIN else INTERVAL_MS_MAX if learned > INTERVAL_MS_MAX else learned
+
+
+def _longer(gaps: bytes, gap_ms: int) -> bytes:
+    """With one more gap at the end, GAPS_MAX of them at most."""
+    return gaps[(1 - GAPS_MAX) * GAP_BYTES :] + min(gap_ms, GAP_MS_MAX).to_bytes(GAP_BYTES, sys.byteorder)
+
+
+def _unpacked(gaps: bytes) -> Sequence[int]:
+    return memoryview(gaps).cast("I")
 
 
 def regular_ms(gaps_ms: Sequence[int]) -> int:

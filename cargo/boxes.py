@@ -12,6 +12,7 @@ from cargo.beats import Habit, grace_ms
 from cargo.episodes import RuleMemory
 from cargo.heard import Value
 from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, Evidence, State
+from cargo.track import last, packed, unpacked
 from cargo.voyage import Voyage
 
 LATELY_READINGS = 4_000
@@ -81,7 +82,8 @@ class Box(msgspec.Struct, omit_defaults=True):
     never was.
 
     `shock` and `free_fall` are (value, own time); `tilt` is the residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait
-    until the ship's track reaches beyond them; `off_since_ms`: when it was last heard before its own positions left the ship's track.
+    until the ship's track reaches beyond them; `rssi` is the strongest (dBm) of each of the last spans of 6 h, packed (`cargo.track`);
+    `off_since_ms`: when it was last heard before its own positions left the ship's track.
     `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or she sails from the next port.
     """
 
@@ -107,7 +109,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     tilt_from_ms: int = 0
     power_off_at_ms: int = 0
     battery_mv: int = 0
-    rssi: tuple[tuple[int, float], ...] = ()
+    rssi: bytes = b""
     fixes: tuple[tuple[int, float, float], ...] = ()
     fixes_nm: tuple[float, ...] = ()
     off_since_ms: int = 0
@@ -152,7 +154,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     @property
     def rssi_sliding(self) -> bool:
         """Whether its signal fell through the last 24 hours: every 6 hours weaker than before, by 6 dB in all."""
-        best = [strength for _, strength in self.rssi]
+        best = [strength for _, strength in unpacked(self.rssi)]
         falling = all(later < earlier for earlier, later in pairwise(best))
         return len(best) == RSSI_BUCKETS and falling and best[0] - best[-1] >= RSSI_SLIDE_DB
 
@@ -204,11 +206,11 @@ class Box(msgspec.Struct, omit_defaults=True):
     def _rssi(self, at_ms: int, rssi_dbm: float) -> None:
         """Keeps the strongest of every 6 hours, so that a repeat changes nothing."""
         bucket = at_ms // RSSI_BUCKET_MS
-        if self.rssi and self.rssi[-1][0] == bucket:
-            if rssi_dbm > self.rssi[-1][1]:
-                self.rssi = (*self.rssi[:-1], (bucket, rssi_dbm))
-        else:
-            self.rssi = (*(kept for kept in self.rssi if kept[0] > bucket - RSSI_BUCKETS), (bucket, rssi_dbm))
+        newest = last(self.rssi, 1)
+        if not newest or newest[0][0] != bucket:
+            self.rssi = packed([*(kept for kept in unpacked(self.rssi) if kept[0] > bucket - RSSI_BUCKETS), (bucket, rssi_dbm)])
+        elif rssi_dbm > newest[0][1]:
+            self.rssi = packed([*unpacked(self.rssi)[:-1], (bucket, rssi_dbm)])
 
     def _fix(self, at_ms: int, signals: Mapping[str, Value]) -> None:
         accuracy = signals.get("accuracy_m")

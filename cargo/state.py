@@ -9,7 +9,7 @@ from itertools import chain
 
 import msgspec
 
-from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
+from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MAX, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box, Gateway
 from cargo.census import Census, Count, Line
 from cargo.climate import Climate
@@ -28,7 +28,7 @@ PENDING_MAX = 200_000
 BOXES_MAX = 100_000
 """Four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS = 60_000
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,11 +315,15 @@ class WatchState:
         boxes, reefers, due = self.memory.boxes, self._reefers, 0
         earliest, latest = since_ms + GRACE_MS_MIN, until_ms - GRACE_MS_MIN
         storm, stormy_before = self.memory.voyage.storm(until_ms), self.memory.voyage.storm(since_ms)
+        calm = not (storm or stormy_before)
         for number in self.on_gateway.get(gateway, ()):
             box = boxes[number]
             heard_at_ms = box.heard_at_ms
             if heard_at_ms + INTERVAL_MS_MIN >= latest:
                 continue
+            calm_ms = box.habit.calm_ms
+            if calm and INTERVAL_MS_MIN <= calm_ms <= INTERVAL_MS_MAX and not earliest < heard_at_ms + calm_ms < latest:
+                continue  # as below, of most boxes, in half the time
             nominal_ms = self._reefer_ms if number in reefers else self._usual_ms
             next_at_ms = heard_at_ms + box.habit.interval_ms(nominal_ms, storm=storm)
             if storm != stormy_before:
@@ -330,7 +334,8 @@ class WatchState:
 
     def silent_from_ms(self, box: Box) -> int:
         """Since when it could have been heard and was not: outages of its gateway and of the node do not count."""
-        return max(box.base_ms(), self._floor_ms(box))
+        base_ms, floor_ms = box.base_ms(), self._floor_ms(box)
+        return base_ms if base_ms > floor_ms else floor_ms
 
     def silent_ms(self, box: Box, at_ms: int) -> int:
         """How long it has been silent though it could have been heard."""
@@ -348,9 +353,8 @@ class WatchState:
 
     def _floor_ms(self, box: Box) -> int:
         """Since when its gateway and the node hear without a break."""
-        gateway = self.memory.gateways.get(box.gateway)
-        back_at_ms = gateway.back_at_ms if gateway is not None else 0
-        return max(back_at_ms, self.memory.deaf_until_ms)
+        gateway, deaf_until_ms = self.memory.gateways.get(box.gateway), self.memory.deaf_until_ms
+        return deaf_until_ms if gateway is None or gateway.back_at_ms < deaf_until_ms else gateway.back_at_ms
 
     def _line(self, gateway: str, number: str) -> Line | None:
         box = self.memory.boxes.get(number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -155,3 +157,20 @@ def test_who_makes_up_numbers_takes_no_more_memory_than_so_much(monkeypatch: pyt
     assert made.unwatched == 1_000 - 50
     assert len(state.memory.gateways) <= 11
     assert len(state.memory.clock.devices) <= 40
+
+
+def test_what_is_remembered_of_a_reefer_is_two_kibibytes() -> None:
+    """Of two days of hourly readings: its air, how strong it was heard, its habit. For 24,000 that is 50 MiB."""
+    boxes, state = 100, WatchState(settings())
+    readings = [
+        Heard(f"box {at}", f"device {at}", when, when, when, {"setpoint_c": 2.0, "supply_c": 2.0 + hour % 5, "rssi_dbm": -70.0 - hour})
+        for hour in range(48)
+        for at in range(boxes)
+        if (when := SAILS_MS + hour * HOUR_MS + at * 1_000)
+    ]
+    tracemalloc.start()
+    step(state, readings)
+    taken_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(state.memory.boxes) == boxes
+    assert taken_bytes / boxes < 2_300
