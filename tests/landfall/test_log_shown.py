@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from streams.logs.files import FileLog
 from streams.records import Record, Value, to_batch
 from streams.retention.thinning import Thinning
 from tests.landfall.commands import called, run
-from tests.node.forked import ROOT, landfall
+from tests.node.forked import landfall
 from tests.proof.kit import SigningNode
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
@@ -194,9 +192,7 @@ def test_a_stream_of_which_nothing_is_held_has_its_columns(log: FileLog, tmp_pat
 def test_a_full_standard_output_is_told(log: FileLog, tmp_path: Path) -> None:
     log.append([Append("events", to_batch([Record(NUMBER)]))])
     for words in (("ls",), ("gaps", "events"), ("cat", "events"), ("check",), ("export", "events", "-o", tmp_path / "out.csv")):
-        command = [sys.executable, "-m", "landfall", "log", *map(str, words), "-f", str(tmp_path)]
-        with Path("/dev/full").open("w") as full:
-            done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        done = landfall("log", *words, "-f", tmp_path, printed=Path("/dev/full"))
         assert (done.returncode, "standard output can not be written: No space left" in done.stderr) == (2, True), done.stderr
 
 

@@ -78,13 +78,16 @@ class Forked:
             os.kill(self.pid, number)
 
 
-def landfall(*words: object) -> CompletedProcess[str]:
-    """`landfall WORDS`, once it has ended; of its variables it is given CRASH_VARIABLE alone. Raises TimeoutError."""
+def landfall(*words: object, printed: Path | None = None) -> CompletedProcess[str]:
+    """`landfall WORDS`, once it has ended, with what it prints in the file `printed` where that is given.
+
+    Of the variables that are Landfall's own it is given CRASH_VARIABLE alone. Raises TimeoutError.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_") or name == CRASH_VARIABLE}
     with TemporaryDirectory() as folder:
         said, complained = (Path(folder) / name for name in ("said", "complained"))
-        code = Forked("landfall", [str(word) for word in words], environment, said, complained).wait(WITHIN_S)
-        return CompletedProcess([*map(str, words)], code, said.read_text(), complained.read_text())
+        code = Forked("landfall", [str(word) for word in words], environment, printed or said, complained).wait(WITHIN_S)
+        return CompletedProcess([*map(str, words)], code, "" if printed else said.read_text(), complained.read_text())
 
 
 def _become(module: str, words: tuple[str, ...], environment: dict[str, str], said: Path, complained: Path) -> None:

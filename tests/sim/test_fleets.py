@@ -155,7 +155,7 @@ class Watched:
         return found
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.torture)])
 def watched(request: pytest.FixtureRequest) -> Watched:
     world = replace(build_fleet(request.param, SMALL, BEGINS_AT_MS), wrong_setpoints_per_day=0.02)
     sensors = Sensors(world, CADENCES["domain"])
