@@ -11,9 +11,10 @@ import argparse
 import json
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import get_args
 
 import msgspec
@@ -23,18 +24,23 @@ from bench.machine import machine
 from bench.watchreal import real_rows
 from cargo.heard import Heard
 from cargo.judge import case_of
-from cargo.lost import WEIGHTS, Case, Weights, decide
+from cargo.lost import SHOCK_G, WEIGHTS, Case, Weights, decide
 from cargo.outcome import Outcome, Place
+from cargo.rollcall import to_call
 from cargo.state import WatchSettings, WatchState
+from cargo.stormmode import Asking, StormRules
 from cargo.watch import advance, learn, step
+from sim.answering import Answering
 from sim.mishaps import batteries_die, devices_fail, discharged_unlisted, gateway_dies, lose, radio_shadow, sockets_trip, stack_falls_aboard
 from sim.storms import Weather
 from sim.trial import SHIP, STORM_MODE_DEG, Trial
 
 JUDGING, CALIBRATING = 1_000_000, 0
 """Where the seeds of the voyages that judge and of those that calibrate begin."""
-MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 WATCHED_MS = 12 * MINUTE_MS
+SEEN_OUT_H = 74.0
+"""A voyage with a loss lasts until a box that reports daily has missed two reports, whenever it last spoke."""
 CONSIDERED = {"MISSING", "PROBABLE_OVERBOARD", "DEVICE_FAULT", "GATEWAY_OUTAGE"}
 CASES_MAX = 6
 PARTS = ("causes", "sizes", "quiet", "weights")
@@ -68,9 +74,8 @@ def watched(trial: Trial) -> Seen:
         seen.interval_ms[ship.numbers[box]] = MINUTE_MS if stormy else int(ship.habit_ms[box])
     state = WatchState(WatchSettings(Place(f"ship-{SHIP}", ship=SHIP)))
     learn(state, trial.entries())
-    losses = sorted(seen.lost.values())
     sampled_ms = 0
-    for part in _by_arrival(trial.heard(), (losses[0], losses[-1] + WATCHED_MS) if losses else (0, 0)):
+    for part in _by_arrival(trial, state):
         seen.readings += len(part)
         now_ms = part[-1].received_at_ms
         _note(seen, step(state, part), now_ms)
@@ -81,18 +86,39 @@ def watched(trial: Trial) -> Seen:
     return seen
 
 
-def _by_arrival(rows: list[Heard], closely: tuple[int, int]) -> Iterator[list[Heard]]:
-    part: list[Heard] = []
-    until_ms = 0
-    for row in rows:
-        if part and row.received_at_ms >= until_ms:
-            yield part
-            part = []
-        if not part:
-            until_ms = row.received_at_ms + (1_000 if closely[0] <= row.received_at_ms < closely[1] else MINUTE_MS)
-        part.append(row)
-    if part:
+def _by_arrival(trial: Trial, state: WatchState) -> Iterator[list[Heard]]:
+    """The readings of the voyage in parts, as they arrive. In between the node asks devices for what follows from how `state` then stands,
+    and those that listen do so."""
+    rows, answers = deque(trial.heard()), deque[Heard]()
+    losses = sorted(trial.lost.values()) or [0]
+    rules = StormRules()
+    devices, asking = Answering(trial), Asking(SHIP, rules)
+    closely_until_ms, stormy = 0, False
+    while rows:
+        since_ms = _next(rows, answers)[0].received_at_ms
+        closely = since_ms < closely_until_ms or losses[0] <= since_ms < losses[-1] + WATCHED_MS
+        until_ms = since_ms + (SECOND_MS if closely else MINUTE_MS)
+        part: list[Heard] = []
+        while (first := _next(rows, answers)) and first[0].received_at_ms < until_ms:
+            row = first.popleft()
+            part.append(row)
+            begins = not stormy and abs(float(row.signals.get("roll_deg", 0.0))) > rules.begins_deg
+            if begins or float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
+                until_ms, closely_until_ms = row.received_at_ms, row.received_at_ms + MINUTE_MS
         yield part
+        request = asking.due(state.memory.voyage.rolls, state.memory.settled_at_ms, to_call(state))
+        if request is not None:
+            devices.hear(request, until_ms + SECOND_MS)
+            stormy = request.interval_s is not None
+            closely_until_ms = max(closely_until_ms, until_ms + MINUTE_MS * (request.roll_call is not None))
+        said = devices.answers(until_ms + 2 * SECOND_MS)
+        if said:
+            answers = deque(merge(answers, said, key=lambda row: row.received_at_ms))
+
+
+def _next(rows: deque[Heard], answers: deque[Heard]) -> deque[Heard]:
+    """Which of the two arrives next."""
+    return answers if answers and (not rows or answers[0].received_at_ms < rows[0].received_at_ms) else rows
 
 
 def _note(seen: Seen, made: Outcome, now_ms: int) -> None:
@@ -145,7 +171,7 @@ def alike(name: str, seed: int) -> Trial:
 def lossy(seed: int, weather: Weather, felt: str, boxes: int = 0) -> Trial:
     """A voyage with a loss of `boxes` (0: of any size up to 40), a hundredth of the devices failing, and now and then an outage."""
     many = boxes or int(np.random.default_rng(seed).choice(SIZES))
-    trial = Trial(seed, weather, boxes=max(200, 4 * many), ends_h=24.0)
+    trial = Trial(seed, weather, boxes=max(200, 4 * many), ends_h=SEEN_OUT_H)
     devices_fail(trial, 0.01, 0.1)
     lose(trial, many, felt)  # type: ignore[arg-type]
     return trial

@@ -84,6 +84,8 @@ class Box(msgspec.Struct, omit_defaults=True):
     `shock` and `free_fall` are (value, own time); `tilt` is the residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait
     until the ship's track reaches beyond them; `rssi` is the strongest (dBm) of each of the last spans of 6 h, packed (`cargo.track`);
     `off_since_ms`: when it was last heard before its own positions left the ship's track.
+    `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
+    `call_until_ms`.
     `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or she sails from the next port.
     """
 
@@ -113,6 +115,10 @@ class Box(msgspec.Struct, omit_defaults=True):
     fixes: tuple[tuple[int, float, float], ...] = ()
     fixes_nm: tuple[float, ...] = ()
     off_since_ms: int = 0
+    answers: int = 0
+    answered_at_ms: int = 0
+    called_at_ms: int = 0
+    call_until_ms: int = 0
     incident_id: str = ""
     alert_id: str = ""
     lost_at_ms: int = 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cargo.lost import GROUP_WINDOW_MS
+from cargo.lost import GROUP_MIN, GROUP_WINDOW_MS
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -22,7 +22,8 @@ ROWS_MIN = 16
 class Line:
     """One box of a gateway, times UTC ms. `counts`: it is aboard and not told as lost; `heard_at_ms`: when it was last heard; `base_ms`:
     since when it is silent as far as it goes itself; `calm_ms`, `storm_ms`: its interval out of storms and in one, and the shortest silence
-    that misses it; `on_deck`; `struck`: it told of a blow with its last message."""
+    that misses it; `on_deck`; `struck`: it told of a blow with its last message; `lost`: it is told as
+    lost."""
 
     counts: bool
     on_deck: bool
@@ -31,18 +32,22 @@ class Line:
     base_ms: int
     calm_ms: tuple[int, int]
     storm_ms: tuple[int, int]
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     """Of the gateway's other boxes that speak as often: how many have missed nothing, and how many are silent; how many of the silent stand
-    on deck in one neighbourhood with the box that asks, each beside one that fell silent together with it; whether one of these, or the
-    box itself, was struck."""
+    on deck in one neighbourhood with the box that asks, each beside one that fell silent together with it, or that is told as lost and did;
+    whether one of these, or the box itself, was struck. `felt`: of the neighbourhood, the lost among it, at least half were struck, and a
+    group; `elsewhere`: how many of the silent are in other such neighbourhoods."""
 
     heard: int
     silent: int
     together: int
     struck: bool
+    felt: bool = False
+    elsewhere: int = 0
 
 
 class Census:
@@ -54,7 +59,7 @@ class Census:
         self._changed = dict.fromkeys(numbers)
         self._row_of: dict[str, int] = {}
         self._numbers: list[str] = []
-        self._flags: Flags = np.zeros((3, ROWS_MIN), np.bool_)
+        self._flags: Flags = np.zeros((4, ROWS_MIN), np.bool_)
         self._times: Ints = np.zeros((6, ROWS_MIN), np.int64)
         self._clusters: dict[int, _Clusters] = {}
 
@@ -65,17 +70,18 @@ class Census:
     def count(self, number: str, at_ms: int, like_ms: float, floor_ms: int, *, storm: bool) -> Count:
         """How those others stand at `at_ms` whose interval is no longer than `like_ms`; nobody's silence began before `floor_ms`."""
         self._bring_up()
-        counts, on_deck, struck = self._flags
+        counts, on_deck, struck, lost = self._flags
         heard_at, base = self._times[0], self._times[1]
         interval, missed = self._times[4:6] if storm else self._times[2:4]
         like = counts & (interval <= like_ms)
         silent = like & (at_ms - np.maximum(base, floor_ms) >= missed)
         row, total = self._row_of[number], int(np.count_nonzero(like))
-        clusters = self._clusters_of(total)
-        clusters.follow(silent & on_deck, heard_at, struck, self._beside)
-        together, blow = clusters.with_row(row, self._beside)
+        clusters = self._clusters_of(int(np.count_nonzero(like | lost)))
+        clusters.follow((silent | lost) & on_deck, silent & on_deck, heard_at, struck, self._beside)
         quiet = int(np.count_nonzero(silent)) - bool(silent[row])
-        return Count(total - bool(like[row]) - quiet, quiet, together, blow or bool(struck[row]))
+        beside = clusters.with_row(row, self._beside)
+        blow = beside.blows > 0 or bool(struck[row])
+        return Count(total - bool(like[row]) - quiet, quiet, beside.silent, blow, beside.felt, beside.elsewhere)
 
     def _bring_up(self) -> None:
         for number in self._changed:
@@ -89,12 +95,12 @@ class Census:
             if line is None:
                 self._flags[:, row] = False
             else:
-                self._flags[:, row] = (line.counts, line.on_deck, line.struck)
+                self._flags[:, row] = (line.counts, line.on_deck, line.struck, line.lost)
                 self._times[:, row] = (line.heard_at_ms, line.base_ms, *line.calm_ms, *line.storm_ms)
         self._changed.clear()
 
     def _clusters_of(self, total: int) -> _Clusters:
-        """Those of the boxes that speak as often: `total` tells the classes apart, and a wrong guess only costs time."""
+        """Those of the boxes that speak as often, and of the lost: `total` tells the classes apart, and a wrong guess only costs time."""
         clusters = self._clusters.pop(total, None) or _Clusters()
         self._clusters[total] = clusters
         if len(self._clusters) > CLASSES_MAX:
@@ -105,37 +111,57 @@ class Census:
         return [self._row_of[number] for number in self._near(self._numbers[row]) if number in self._row_of]
 
 
+def _felt(blows: int, of: int) -> bool:
+    return blows >= GROUP_MIN and 2 * blows >= of
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """How many other silent ones are together with a row, and how many of all that are were struck; the rest as in `Count`."""
+
+    silent: int
+    blows: int
+    felt: bool
+    elsewhere: int
+
+
 class _Clusters:
-    """Which silent boxes fell silent together, as a forest of rows that grows as boxes fall silent and is planted anew when one of them
-    speaks."""
+    """Which boxes fell silent together, as a forest of rows that grows as boxes fall silent and is planted anew when one of them speaks."""
 
     def __init__(self) -> None:
+        self._known: Flags = np.zeros(0, np.bool_)
         self._silent: Flags = np.zeros(0, np.bool_)
         self._heard_at_ms: Ints = np.zeros(0, np.int64)
         self._struck: Flags = np.zeros(0, np.bool_)
         self._parent: dict[int, int] = {}
         self._size: dict[int, int] = {}
-        self._blow: dict[int, bool] = {}
+        self._silents: dict[int, int] = {}
+        self._blows: dict[int, int] = {}
 
-    def follow(self, silent: Flags, heard_at_ms: Ints, struck: Flags, beside: Callable[[int], list[int]]) -> None:
-        """These rows are silent now, last heard then."""
-        more = len(silent) - len(self._silent)
-        known = np.pad(self._silent, (0, more))
-        before = np.pad(self._heard_at_ms, (0, more)), np.pad(self._struck, (0, more))
-        if np.any(known & (~silent | (before[0] != heard_at_ms) | (before[1] != struck))):
-            self._parent, self._size, self._blow = {}, {}, {}
-            known = np.zeros_like(silent)
-        self._silent, self._heard_at_ms, self._struck = silent, heard_at_ms.copy(), struck.copy()
-        for row in np.flatnonzero(silent & ~known).tolist():
-            self._parent[row], self._size[row], self._blow[row] = row, 1, bool(struck[row])
+    def follow(self, members: Flags, silent: Flags, heard_at_ms: Ints, struck: Flags, beside: Callable[[int], list[int]]) -> None:
+        """These rows belong to it now, last heard then; of them these are silent, and the others are told as lost."""
+        more = len(members) - len(self._known)
+        known, before = np.pad(self._known, (0, more)), np.pad(self._silent, (0, more))
+        if np.any(known & (~members | (np.pad(self._heard_at_ms, (0, more)) != heard_at_ms) | (np.pad(self._struck, (0, more)) != struck))):
+            self._parent, self._size, self._silents, self._blows = {}, {}, {}, {}
+            known = np.zeros_like(members)
+        self._known, self._silent, self._heard_at_ms, self._struck = members, silent, heard_at_ms.copy(), struck.copy()
+        for row in np.flatnonzero(known & (before != silent)).tolist():
+            self._silents[self._root(row)] += 1 if silent[row] else -1
+        for row in np.flatnonzero(members & ~known).tolist():
+            self._parent[row], self._size[row] = row, 1
+            self._silents[row], self._blows[row] = int(silent[row]), int(struck[row])
             for mate in self._mates(row, beside):
                 self._join(row, mate)
 
-    def with_row(self, row: int, beside: Callable[[int], list[int]]) -> tuple[int, bool]:
-        """How many others are together with this row, silent or not, and whether one of them was struck."""
+    def with_row(self, row: int, beside: Callable[[int], list[int]]) -> _Beside:
+        """Who is together with this row, itself silent or not."""
         within = row in self._parent
         roots = {self._root(one) for one in ([row] if within else self._mates(row, beside))}
-        return sum(self._size[root] for root in roots) - within, any(self._blow[root] for root in roots)
+        silent = sum(self._silents[root] for root in roots) - (within and bool(self._silent[row]))
+        blows, whole = (sum(counts[root] for root in roots) for counts in (self._blows, self._size))
+        elsewhere = sum(self._silents[root] for root, size in self._size.items() if root not in roots and _felt(self._blows[root], size))
+        return _Beside(silent, blows, _felt(blows, whole), elsewhere)
 
     def _mates(self, row: int, beside: Callable[[int], list[int]]) -> list[int]:
         heard_at_ms = self._heard_at_ms
@@ -151,5 +177,5 @@ class _Clusters:
         small, large = sorted((self._root(row), self._root(mate)), key=self._size.__getitem__)
         if small != large:
             self._parent[small] = large
-            self._size[large] += self._size.pop(small)
-            self._blow[large] |= self._blow.pop(small)
+            for counts in (self._size, self._silents, self._blows):
+                counts[large] += counts.pop(small)

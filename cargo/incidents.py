@@ -10,7 +10,7 @@ import msgspec
 
 from cargo.alerts import Alert, AlertState, alert_id
 from cargo.boxes import Box, Loss
-from cargo.lost import CONFIRMED_STATES, Decision, Evidence, Witness
+from cargo.lost import CONFIRMED_STATES, ROLL_WINDOW_MS, Decision, Evidence, Witness
 from cargo.outcome import digest, event
 from cargo.state import Incident, WatchState
 
@@ -24,6 +24,8 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     lost_at = _lost_at_ms(box, decision)
     first = min(decision.evidence, key=lambda piece: (piece.at_ms, piece.signal))
     incident = _incident_of(state, box.number, lost_at)
+    rolled_deg, rolled_at_ms, _ = state.memory.voyage.roll(lost_at - ROLL_WINDOW_MS, lost_at)
+    incident.rolled = max(incident.rolled, (rolled_deg, rolled_at_ms))
     box.incident_id, box.lost_at_ms = incident.id, lost_at
     box.alert_id = alert_id("lost_container", box.number, first)
     missed_at = box.base_ms() + state.interval_ms(box, at_ms)

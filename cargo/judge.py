@@ -21,6 +21,7 @@ from cargo.lost import (
     shortcut_silence_ms,
 )
 from cargo.outcome import event
+from cargo.rollcall import LOOK_AGAIN_MS, unanswered_at_ms, unanswered_ms
 from cargo.silence import end_silence, note_silence
 from cargo.state import WatchState
 
@@ -42,7 +43,7 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
     if box.fixes:
         box.judge_fixes(state.memory.voyage)
         state.changed(box)
-    if box.state == "ONBOARD" and box.shock is None:
+    if box.state == "ONBOARD" and box.shock is None and at_ms >= box.call_until_ms:
         first = state.missed_at_ms(box, at_ms, 1)
         if at_ms < first:
             state.wake(box, first)
@@ -73,6 +74,9 @@ def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
         short = at_ms - state.silent_ms(box, at_ms) + silence_ms + 1
         if short > at_ms:
             state.wake(box, short)
+    called = unanswered_at_ms(state, box, at_ms)
+    if called:
+        state.wake(box, called if called > at_ms else at_ms + LOOK_AGAIN_MS)
     first = state.missed_at_ms(box, at_ms, 1)
     second = state.missed_at_ms(box, at_ms, state.patience(box))
     patience = OUTAGE_AGAIN_MS if box.state == "GATEWAY_OUTAGE" else AGAIN_MS_MIN
@@ -84,7 +88,7 @@ def wake_after_news(state: WatchState, box: Box, at_ms: int) -> None:
     """Wakes the box in time after it spoke; a wake that was set before and is early enough stays."""
     if box.due_at_ms and box.due_at_ms <= at_ms + INTERVAL_MS_MIN + GRACE_MS_MIN and box.shock is None:
         return
-    if box.state == "ONBOARD" and box.shock is None:
+    if box.state == "ONBOARD" and box.shock is None and at_ms >= box.call_until_ms:
         state.wake(box, state.missed_at_ms(box, at_ms, 1))
     else:
         wake_next(state, box, at_ms)
@@ -101,8 +105,10 @@ def armed_ms(state: WatchState, box: Box) -> int:
 def case_of(state: WatchState, box: Box, at_ms: int) -> Case:
     """The case of one box as of `at_ms`. What only an open case needs is gathered only then."""
     bare = _bare_case(state, box, at_ms)
-    serious = bare.silent_ms >= bare.patience * bare.interval_ms + bare.grace_ms or (
-        shortcut_armed(bare) and bare.silent_ms > shortcut_silence_ms(bare)
+    serious = (
+        bare.unanswered_ms
+        or bare.silent_ms >= bare.patience * bare.interval_ms + bare.grace_ms
+        or (shortcut_armed(bare) and bare.silent_ms > shortcut_silence_ms(bare))
     )
     return _full_case(state, box, bare) if serious else bare
 
@@ -120,6 +126,7 @@ def _bare_case(state: WatchState, box: Box, at_ms: int) -> Case:
         heard_share=None,
         at_sea=state.memory.voyage.at_sea,
         leaving=state.discharges(box.number),
+        unanswered_ms=unanswered_ms(state, box, at_ms),
         patience=state.patience(box),
         on_deck=state.stowage.on_deck(box.number),
         exposed=False,
@@ -139,14 +146,18 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     roll, roll_at, growing = state.memory.voyage.roll(heard - ROLL_WINDOW_MS, min(now, heard + min(bare.interval_ms, MOTION_SPAN_MS_MAX)))
     gateway = state.memory.gateways.get(box.gateway)
     group = silent_together(state, box, now)
+    with_them, then = _rolled_with(state, group)
+    if with_them > roll:  # it went when they did, not when it last spoke
+        roll, roll_at = with_them, then
     never = not box.heard_at_ms
     spoke_at = state.memory.spoke_at_ms if never else gateway.heard_at_ms if gateway is not None else 0
-    alive = now - spoke_at <= bare.interval_ms + bare.grace_ms
+    share, all_gone = (None, False) if never else heard_share(state, box, now, bare.interval_ms)
+    alive = now - spoke_at <= bare.interval_ms + bare.grace_ms or all_gone
     return msgspec.structs.replace(
         bare,
         gateway_alive=alive,
-        heard_share=heard_share(state, box, now, bare.interval_ms) if alive and not never else None,
-        gateway_restarted=not never and (box.state == "GATEWAY_OUTAGE" or bare.silent_ms < now - heard),
+        heard_share=share if alive else None,
+        gateway_restarted=not never and ((box.state == "GATEWAY_OUTAGE" and not all_gone) or bare.silent_ms < now - heard),
         exposed=state.stowage.exposed(box.number),
         tilt=box.tilt,
         tilt_lasts_ms=box.tilt[1] - box.tilt_from_ms if box.tilt is not None else 0,
@@ -162,19 +173,19 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
     )
 
 
-def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> float | None:
-    """Of the gateway's other boxes that speak as often as this one, the share that has missed nothing. None for fewer than 5 of them.
+def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tuple[float | None, bool]:
+    """Of the gateway's other boxes that speak as often as this one, the share that has missed nothing: None for fewer than 5 of them. And
+    whether all that are silent went with a loss that was felt: nobody is left to speak, and the gateway's silence is no outage.
 
     Boxes already known as lost are left out, and so is the cluster of neighbours on deck that fell silent with this one, while it is no
-    more than half of them, or one of it was struck: an outage would silence others too, and strikes nobody.
+    more than half of them, or one of it was struck: an outage would silence others too, and strikes nobody. So are those of other clusters
+    of which at least half were struck.
     """
     count = state.count_like(box, at_ms, interval_ms * LIKE_INTERVAL)
-    total = count.heard + count.silent
-    if total < PEERS_MIN:
-        return None
-    if count.struck or 2 * count.together <= total:
+    total = count.heard + count.silent - count.elsewhere
+    if total >= PEERS_MIN and (count.struck or 2 * count.together <= total):
         total -= count.together
-    return count.heard / total if total >= PEERS_MIN else None
+    return (count.heard / total, False) if total >= PEERS_MIN else (None, count.felt)
 
 
 def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
@@ -191,11 +202,21 @@ def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
             other.state in GONE_STATES and other is not box and box.heard_at_ms - GROUP_WINDOW_MS <= other.lost_at_ms <= first_missed_ms
         ) or (
             abs(other.heard_at_ms - box.heard_at_ms) <= GROUP_WINDOW_MS
-            and (other.state in GONE_STATES or at_ms >= state.missed_at_ms(other, at_ms, state.patience(other)))
+            and (
+                other.state in GONE_STATES
+                or at_ms >= state.missed_at_ms(other, at_ms, state.patience(other))
+                or unanswered_ms(state, other, at_ms)
+            )
         ):
             found.append(number)
     around = () if len(found) >= GROUP_MIN else _lost_around(state, box, first_missed_ms)
     return around if len(around) >= GROUP_MIN else tuple(found)
+
+
+def _rolled_with(state: WatchState, group: tuple[str, ...]) -> tuple[float, int]:
+    """The largest roll (degrees) shortly before those of the group went that are told as lost, and when it was."""
+    incidents = {state.memory.boxes[number].incident_id for number in group if state.memory.boxes[number].state in GONE_STATES}
+    return max((state.memory.incidents[id_].rolled for id_ in incidents if id_), default=(0.0, 0))
 
 
 def _lost_around(state: WatchState, box: Box, first_missed_ms: int) -> tuple[str, ...]:

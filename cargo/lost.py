@@ -52,6 +52,8 @@ KINEMATIC_WINDOW_MS = 2 * 60_000
 SHORTCUT_SILENCE_MS = 60_000
 DEEP_FALL_SILENCE_MS = 30_000
 """After a fall deeper than the box stood above its deck: it can not have ended aboard, where a stack that is down would."""
+CALL_STRUCK_SILENCE_MS, CALL_SILENCE_MS = 25_000, 60_000
+"""A box that listens does not answer the roll call for so long: one that was struck, and one that was not."""
 LAST_WORDS_MS = 10_000
 """The messages of one fall (it slides, falls, strikes) come within this time [A]: who speaks later is still there to speak."""
 GROUP_MIN = 3
@@ -114,7 +116,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `gateway_restarted`: its gateway, or the node itself, was out since the last message, or most of its boxes fell silent with it.
     `fixes_nm`: the last positions' distances from the ship's track, in order. `patience`: how many missed intervals make it missing, two or
     more where the radio loses much. `deck_fall_ms`: how long a fall from its place can last that ends aboard (None: its place is unknown).
-    `down`: its neighbours that were struck within two minutes of it and spoke on.
+    `down`: its neighbours that were struck within two minutes of it and spoke on. `unanswered_ms`: how long it has not answered a roll call
+    that others of its gateway answer; 0 where it was not called, and before that is long enough to count.
     """
 
     now_at_ms: int
@@ -143,6 +146,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     deck_fall_ms: int | None = None
     down: tuple[str, ...] = ()
     gateway_restarted: bool = False
+    unanswered_ms: int = 0
     battery_low: bool = False
     rssi_sliding: bool = False
 
@@ -158,7 +162,8 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(case: Case, weights: Weights = WEIGHTS) -> Decision:
     """The decision on one case. Same case, same decision; nothing is remembered here.
 
-    PROBABLE_OVERBOARD needs an open case (two expected intervals missed, the gateway alive and 80 % of its boxes heard), a second family,
+    PROBABLE_OVERBOARD needs an open case (two expected intervals missed, or a roll call not answered; the gateway alive and 80 % of its
+    boxes heard), a second family,
     and a posterior of 0.9; or the shortcut: free fall and more than 4 g within two minutes of the last message, then silence
     (`shortcut_silence_ms`), unless the fall may have ended aboard.
     """
@@ -195,6 +200,10 @@ def missed(case: Case) -> int:
 
 
 def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float, probable_min: float) -> State:
+    speaking = sum(1 for piece in evidence if piece.weight > 0) + 1
+    sure = posterior >= probable_min and speaking >= FAMILIES_MIN
+    if case.unanswered_ms and sure and not case.leaving and not _gateway_out(case):
+        return "PROBABLE_OVERBOARD"
     count = missed(case)
     if count < INTERVALS_LATE:
         return "ONBOARD"
@@ -204,8 +213,7 @@ def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float, probabl
         return "DISCHARGED"
     if _gateway_out(case):
         return "GATEWAY_OUTAGE"
-    speaking = sum(1 for piece in evidence if piece.weight > 0) + 1
-    if posterior >= probable_min and speaking >= FAMILIES_MIN:
+    if sure:
         return "PROBABLE_OVERBOARD"
     failing = any(piece.signal in {"battery", "rssi"} for piece in evidence)
     return "DEVICE_FAULT" if failing and posterior < 0.5 else "MISSING"
@@ -230,6 +238,8 @@ def _families(case: Case, weights: Weights) -> list[Evidence]:
 
 def _presence(case: Case) -> list[Evidence]:
     detail = f"silent for {_span(case.silent_ms)}, expected every {_span(case.interval_ms)}"
+    if case.unanswered_ms:
+        detail += f"; no answer to the roll call for {_span(case.unanswered_ms)}, which others answer"
     if case.heard_share is not None:
         detail += f"; {case.heard_share:.0%} of the gateway's other boxes due were heard"
     return [Evidence("presence", "silence", 0.0, detail, case.heard_at_ms)]

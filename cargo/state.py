@@ -57,7 +57,8 @@ class WatchSettings:
 
 
 class Incident(msgspec.Struct):
-    """One cluster of losses: its first and last time (UTC ms), its bays, and each container with the time it was lost."""
+    """One cluster of losses: its first and last time (UTC ms), its bays, and each container with the time it was lost. `rolled`: the
+    largest roll (degrees) shortly before one of them, and when it was."""
 
     id: str
     first_at_ms: int
@@ -66,6 +67,7 @@ class Incident(msgspec.Struct):
     lost: dict[str, int]
     found: list[str] = []
     raised: bool = False
+    rolled: tuple[float, int] = (0.0, 0)
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -77,14 +79,15 @@ class Terms(msgspec.Struct, frozen=True):
 
 class Memory(msgspec.Struct):
     """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
-    `deaf_until_ms`: when the node heard again after being deaf; `listed`: the load list in force; `call`: the one of the port she lies
-    in."""
+    `deaf_until_ms`: when the node heard again after being deaf; `call_until_ms`: until when somebody is called (`cargo.rollcall`);
+    `listed`: the load list in force; `call`: the one of the port she lies in."""
 
     clock: EventClock
     voyage: Voyage
     settled_at_ms: int = 0
     spoke_at_ms: int = 0
     deaf_until_ms: int = 0
+    call_until_ms: int = 0
     muster_at_ms: int = 0
     recount_at_ms: int = 0
     listed: str = ""
@@ -370,6 +373,7 @@ class WatchState:
             base_ms=box.base_ms(),
             calm_ms=(calm, calm + grace_ms(calm)),
             storm_ms=(storm, storm + grace_ms(storm)),
+            lost=box.state in GONE_STATES,
         )
 
     def _index(self, id_: str, boxes: tuple[BookedContainer, ...]) -> None:

@@ -25,6 +25,7 @@ from cargo.muster import muster_event
 from cargo.outcome import Made, Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
 from cargo.registry import Booking, Entry, LoadList, Port, SizeType
+from cargo.rollcall import call, note_answer
 from cargo.rules import judge_reading
 from cargo.silence import end_silence
 from cargo.state import PENDING_MAX, Terms, WatchState
@@ -235,8 +236,10 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     heard_at = _heard_at(state, at_ms, row, late=late)
     kept = late and settled - at_ms > OUTAGE_MS_MIN
     _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)), kept=kept)
-    _note_gap(state, box, before, at_ms)
+    _note_gap(state, box, before, at_ms, heard_at)
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
+    if float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
+        call(state, box, heard_at)
     if not box.aboard and not box.first_at_ms:
         box.first_at_ms = heard_at
     if state.settings.place.ship is not None:
@@ -257,12 +260,12 @@ def _heard_at(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> int:
     return max(at_ms, settled) if late and settled - at_ms <= SOUND_MS else at_ms
 
 
-def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int) -> None:
+def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int, heard_at_ms: int) -> None:
     """Learns the box's habit from the gap between two readings: not from one across an outage, or across the beginning of a storm."""
     gateway, voyage = state.memory.gateways[box.gateway], state.memory.voyage
     storm = voyage.storm(at_ms)
     known_from = max(gateway.back_at_ms, state.memory.deaf_until_ms, voyage.storm_from_ms if storm else 1)
-    if before_ms < known_from:
+    if before_ms < known_from or (storm and note_answer(box, at_ms - before_ms, heard_at_ms)):
         return
     regular = box.habit.storm_ms if storm else box.habit.calm_ms
     if regular and at_ms - before_ms > regular // 2:

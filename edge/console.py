@@ -48,7 +48,7 @@ class Console:
             "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),
             "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
-            "storm": {"interval_s": self._aboard.storm.interval_s},
+            "storm": self._aboard.storm.status(),
             "muster": await self._watching.muster(),
         }
         return web.json_response(told)

@@ -1,11 +1,14 @@
-"""Storm mode of a ship: her node asks devices that listen for a shorter interval while she rolls, by what her watch heard of it."""
+"""Storm mode and roll calls of a ship: what her node asks of devices that listen, by what her watch heard of how she rolls and of blows."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
-from cargo.stormmode import Asking, StormRules
+import msgspec
+
+from cargo.stormmode import Asking, RollCall, StormRules
 from intake.serving import Intake
 from intake.watching import Watching
 from streams.node.node import Node
@@ -23,13 +26,17 @@ class StormMode:
         self._asking = Asking(node.settings.identity, rules)
         self.interval_s: int | None = None
         """What is asked for now; None: nothing."""
+        self.roll_call: RollCall | None = None
+        """Who is called now beside that."""
 
     async def run(self) -> None:
         """Until cancelled."""
         await self._watching.muster()  # once its memory is taken up
         while True:
-            request = self._asking.due(*self._watching.rolls())
+            request = self._asking.due(*await self._watching.asks())
             if request is not None:
+                if request.roll_call != self.roll_call:
+                    self._note_call(request.roll_call)
                 if request.interval_s != self.interval_s:
                     _log.info("storm mode: devices are asked to report %s", _in_words(request.interval_s))
                 self.interval_s = request.interval_s
@@ -37,6 +44,17 @@ class StormMode:
                 self._metrics.count("storm_requests")
                 self._metrics.gauge("storm_interval_s", request.interval_s or 0)
             await asyncio.sleep(LOOK_S)
+
+    def status(self) -> dict[str, Any]:
+        """What is asked of devices now."""
+        return {"interval_s": self.interval_s, "roll_call": msgspec.to_builtins(self.roll_call)}
+
+    def _note_call(self, roll_call: RollCall | None) -> None:
+        before, self.roll_call = self.roll_call, roll_call
+        if roll_call is not None and (before is None or before.containers != roll_call.containers):
+            whom = "all" if roll_call.containers is None else str(len(roll_call.containers))
+            _log.info("roll call: %s devices are asked to report every %d s", whom, roll_call.interval_s)
+            self._metrics.count("roll_calls")
 
 
 def _in_words(interval_s: int | None) -> str:

@@ -31,6 +31,7 @@ from cargo.lost import State
 from cargo.muster import Roll, muster, muster_event
 from cargo.outcome import Made, Outcome
 from cargo.registry import Entry, parse_entry
+from cargo.rollcall import to_call
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import learn, step
 from intake.finishing import to_its_end
@@ -159,10 +160,12 @@ class Watching:
         heard of any. Any thread."""
         return self._state.strangers(numbers)
 
-    def rolls(self) -> tuple[list[tuple[int, float]], int]:
-        """How the ship rolled as far as the watch remembers, in order: (UTC ms, degrees to either side); and the watch's time (UTC ms)."""
-        memory = self._state.memory
-        return list(memory.voyage.rolls), memory.settled_at_ms
+    async def asks(self) -> tuple[list[tuple[int, float]], int, tuple[str, ...]]:
+        """What follows for devices from what the watch heard: how the ship rolled, in order (UTC ms, degrees to either side); the watch's
+        time (UTC ms); and who is to be called (`cargo.rollcall.to_call`)."""
+        async with self._stepping:
+            memory = self._state.memory
+            return list(memory.voyage.rolls), memory.settled_at_ms, to_call(self._state)
 
     async def call_roll(self) -> Called:
         """The muster as of now, box by box; work for a thread, as it goes through all of them."""

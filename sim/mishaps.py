@@ -60,8 +60,9 @@ def devices_fail(trial: Trial, share: float = 0.03, outages: float = 1.0) -> Non
         since = int(chance.uniform(trial.storm_ms - HOUR_MS, trial.storm_ends_ms) if stormy else chance.uniform(BEGINS_MS, trial.ends_ms))
         gaps.append((int(chance.integers(trial.gateways)), since, since + int(chance.uniform(5, 120) * MINUTE_MS)))
     for box in np.flatnonzero(chance.random(trial.boxes) < 0.3).tolist():
-        handled_ms = BEGINS_MS + int(chance.uniform(0, SAILS_H) * HOUR_MS)
-        trial.said.add(box, handled_ms, shock_g=round(2.0 + 9.0 * float(chance.random()) ** 3, 1))
+        handled_ms, shock_g = BEGINS_MS + int(chance.uniform(0, SAILS_H) * HOUR_MS), round(2.0 + 9.0 * float(chance.random()) ** 3, 1)
+        if trial.ship.tracker[box]:
+            trial.said.add(box, handled_ms, shock_g=shock_g)
 
 
 def gateway_dies(trial: Trial) -> None:

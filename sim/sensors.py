@@ -30,12 +30,14 @@ _HEARD = np.isin(np.arange(len(State)), (State.QUAY, State.SHIP, State.SHOP))
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """Devices at this intake (a place of the world) are asked to report every `every_ms` from `since_ms` on, before `until_ms`."""
+    """Devices at this intake (a place of the world) are asked to report every `every_ms` from `since_ms` on, before `until_ms`; where
+    `only` is not empty, those of these boxes (indices) alone."""
 
     since_ms: int
     until_ms: int
     intake: int
     every_ms: int
+    only: tuple[int, ...] = ()
 
 
 class Sensors:
@@ -86,6 +88,7 @@ class Sensors:
         """What `boxes` report because they were asked to, beside their regular reports: those on deck of the span's ship, whose gateway
         hears them. Without a position: GNSS costs a battery too much for that."""
         every, world = span.every_ms, self.world
+        boxes = boxes[np.isin(boxes, span.only)] if span.only else boxes
         phase = self._phase_ms[boxes] % every
         first, until = -((phase - span.since_ms) // every), min(span.until_ms, world.timeline.ends_at_ms)
         count = np.maximum(-((phase - until) // every) - first, 0)

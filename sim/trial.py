@@ -105,6 +105,8 @@ class Trial:
         self.ends_ms = BEGINS_MS + int(self.ends_h * HOUR_MS)
         low, high = ROLL_DEG[self.weather]
         self.roll_deg = float(self.chance.uniform(low, high))
+        self.lossy = 0.0
+        self.clock_off_ms = np.zeros(self.boxes, dtype=np.int64)
 
     @property
     def gateways(self) -> int:
@@ -129,23 +131,16 @@ class Trial:
     def heard(self) -> list[Heard]:
         """All that the ship's node hears, in order of arrival: repeats, wrong clocks, losses on the air and late heaps as they come."""
         at_ms, box, signals = self._made()
-        kept = at_ms < self.dies_ms[box]
-        for one, fell_ms in self.lost.items():
-            kept &= (box != one) | (at_ms <= fell_ms)
-        if self.ashore:
-            lifted = BEGINS_MS + int((CALLS_H + 1) * HOUR_MS)
-            kept &= ~np.isin(box, self.ashore) | (at_ms < lifted)
-        kept &= self.chance.random(len(at_ms)) >= LOSSY * (self.chance.random() < 0.5)
+        drawn = self.chance.random(len(at_ms))
+        self.lossy = LOSSY * (self.chance.random() < 0.5)
+        kept = self._speaks(at_ms, box) & (drawn >= self.lossy)
         gateway = self.ship.gateway[box]
-        for muted, since, until in self.mute:
-            kept &= ~((gateway == muted) & (since <= at_ms) & (at_ms < until))
-        for dark, since, until in self.shadow:
-            kept &= ~(np.isin(box, dark) & (since <= at_ms) & (at_ms < until))
         arrives_ms = at_ms + self.chance.integers(0, ON_THE_WAY_MS, len(at_ms))
         for kept_back, since, until in self.heaps:
             late = (gateway == kept_back) & (since <= at_ms) & (at_ms < until)
             arrives_ms = np.where(late, until + self.chance.integers(0, 2 * MINUTE_MS, len(at_ms)), arrives_ms)
-        device_ms = at_ms + self._clock_offset_ms()[box]
+        self.clock_off_ms = self._clock_offset_ms()
+        device_ms = at_ms + self.clock_off_ms[box]
         rows = [
             (int(arrives_ms[at]), self._reading(int(box[at]), int(device_ms[at]), int(arrives_ms[at]), signals[at]))
             for at in np.flatnonzero(kept).tolist()
@@ -157,6 +152,41 @@ class Trial:
             rows.append((later, Heard(first.topic, first.device, first.device_at_ms, first.order_at_ms, later, first.signals)))
         rows += [(row.received_at_ms, row) for row in self._bridge()]
         return [row for _, row in sorted(rows, key=lambda one: (one[0], one[1].topic))]
+
+    def reached(self, at_ms: Ints, box: Ints, chance: np.random.Generator) -> Flags:
+        """Whether a word between the node and each of these boxes, at those instants, gets through at once; after `heard`."""
+        through = self._speaks(at_ms, box) & (chance.random(len(at_ms)) >= self.lossy)
+        for kept_back, since, until in self.heaps:
+            through &= ~((self.ship.gateway[box] == kept_back) & (since <= at_ms) & (at_ms < until))
+        return through
+
+    def answered(self, at_ms: Ints, box: Ints, chance: np.random.Generator) -> list[Heard]:
+        """Short messages of these boxes, made at those instants, as they arrive at once; after `heard`."""
+        arrives_ms = at_ms + chance.integers(0, ON_THE_WAY_MS, len(at_ms))
+        device_ms = at_ms + self.clock_off_ms[box]
+        order = np.argsort(arrives_ms, kind="stable").tolist()
+        told = [self._short(one, made_ms) for one, made_ms in zip(box.tolist(), at_ms.tolist(), strict=True)]
+        return [self._reading(int(box[at]), int(device_ms[at]), int(arrives_ms[at]), told[at]) for at in order]
+
+    def _short(self, box: int, at_ms: int) -> dict[str, Value]:
+        rssi_dbm = -72 - (at_ms - BEGINS_MS) // HOUR_MS * (box in self.fades)
+        told: dict[str, Value] = {"rssi_dbm": int(rssi_dbm), "gateway": self._gateway(box)}
+        since_ms, degrees = self.tilted.get(box, (NEVER_MS, 0.0))
+        return {**told, "tilt_deg": degrees} if at_ms >= since_ms else told
+
+    def _speaks(self, at_ms: Ints, box: Ints) -> Flags:
+        """Whether each of these boxes can say something at that instant that a gateway which is not out hears."""
+        heard = at_ms < self.dies_ms[box]
+        for one, fell_ms in self.lost.items():
+            heard &= (box != one) | (at_ms <= fell_ms)
+        if self.ashore:
+            lifted = BEGINS_MS + int((CALLS_H + 1) * HOUR_MS)
+            heard &= ~np.isin(box, self.ashore) | (at_ms < lifted)
+        for muted, since, until in self.mute:
+            heard &= ~((self.ship.gateway[box] == muted) & (since <= at_ms) & (at_ms < until))
+        for dark, since, until in self.shadow:
+            heard &= ~(np.isin(box, dark) & (since <= at_ms) & (at_ms < until))
+        return heard
 
     def storms(self, at_ms: Ints) -> Flags:
         """Whether boxes on deck are in storm mode then."""

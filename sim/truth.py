@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,21 @@ class Truth:
 
     def write_asked(self, span: Span, readings: Readings) -> None:
         """Write down what devices report because they were asked to, before the first of it is published."""
-        name = f"asked-{span.since_ms}-{span.until_ms}-{span.intake}-{span.every_ms}.parquet"
+        name = f"asked-{span.since_ms}-{span.until_ms}-{span.intake}-{span.every_ms}{'-only' * bool(span.only)}.parquet"
         _replace(self.folder / name, rows_of(readings, self._sensors))
 
     def asked(self) -> list[Span]:
         """The spans of all that was written down so, in order of time."""
-        return sorted(Span(*map(int, file.stem.split("-")[1:])) for file in self.folder.glob("asked-*.parquet"))
+        return sorted(span for file in self.folder.glob("asked-*.parquet") for span in self._span_of(file))
+
+    def _span_of(self, file: Path) -> Iterator[Span]:
+        """The span of this file; none where some boxes alone were asked, and none of them had a word to say."""
+        since_ms, until_ms, intake, every_ms, *only = file.stem.split("-")[1:]
+        span = Span(int(since_ms), int(until_ms), int(intake), int(every_ms))
+        if not only:
+            yield span
+        elif topics := set(pq.read_table(file, columns=["mqtt_topic"])["mqtt_topic"].to_pylist()):
+            yield replace(span, only=tuple(box for box, topic in enumerate(self._sensors.topics) if topic in topics))
 
     def write(self, from_at_ms: int, readings: Readings) -> None:
         """Write down the readings of one span of time, before the first of them is published."""

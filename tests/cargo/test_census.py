@@ -24,11 +24,13 @@ from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, s
 MANY = 600
 
 
-def one_by_one(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> float | None:
-    """The share of `judge.heard_share`, of all boxes of the gateway as they are now."""
-    silent, heard = set(), 0
+def one_by_one(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tuple[float | None, bool]:
+    """What `judge.heard_share` says, of all boxes of the gateway as they are now."""
+    silent, lost, heard = set(), set(), 0
     for number in state.on_gateway[box.gateway]:
         other = state.memory.boxes[number]
+        if other.state in GONE_STATES:
+            lost.add(number)
         if other is box or not other.aboard or other.state in GONE_STATES:
             continue
         habit = state.interval_ms(other, at_ms)
@@ -37,17 +39,34 @@ def one_by_one(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> flo
                 heard += 1
             else:
                 silent.add(number)
-    if heard + len(silent) < judge.PEERS_MIN:
-        return None
-    together = _cluster(state, box, silent)
-    sailed_ms = state.memory.voyage.sailed_at_ms
-    struck = any(state.memory.boxes[number].struck(sailed_ms) for number in (box.number, *together))
-    if struck or 2 * len(together) <= heard + len(silent):
+    itself = {box.number} if not in_time(state.silent_ms(box, at_ms), state.interval_ms(box, at_ms)) and box.aboard else set()
+    members = silent | lost
+    with_it = _cluster(state, box, members)
+    together = with_it & silent
+    blow = any(_struck(state, number) for number in (box.number, *with_it))
+    for one in sorted(silent - with_it):
+        island = _cluster(state, state.memory.boxes[one], members) | {one}
+        if state.stowage.on_deck(one) and _felt(state, island):
+            silent.discard(one)
+    total = heard + len(silent)
+    if total >= judge.PEERS_MIN and (blow or 2 * len(together) <= total):
         silent -= together
-    return heard / (heard + len(silent)) if heard + len(silent) >= judge.PEERS_MIN else None
+        total = heard + len(silent)
+    felt = _felt(state, with_it | (itself if state.stowage.on_deck(box.number) else set()))
+    return (heard / total, False) if total >= judge.PEERS_MIN else (None, felt)
+
+
+def _struck(state: WatchState, number: str) -> bool:
+    return state.memory.boxes[number].struck(state.memory.voyage.sailed_at_ms)
+
+
+def _felt(state: WatchState, numbers: set[str]) -> bool:
+    blows = sum(_struck(state, number) for number in numbers)
+    return blows >= 3 and 2 * blows >= len(numbers)
 
 
 def _cluster(state: WatchState, box: Box, silent: set[str]) -> set[str]:
+    """All of `silent` on deck that fell silent together with the box, one beside the other; not itself."""
     found: set[str] = set()
     edge = [box]
     while edge:
@@ -59,7 +78,7 @@ def _cluster(state: WatchState, box: Box, silent: set[str]) -> set[str]:
             if abs(other.heard_at_ms - one.heard_at_ms) <= GROUP_WINDOW_MS:
                 found.add(number)
                 edge.append(other)
-    return found
+    return found - {box.number}
 
 
 @pytest.fixture
@@ -68,10 +87,11 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     told: Counter[str] = Counter()
     share = judge.heard_share
 
-    def both(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> float | None:
+    def both(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tuple[float | None, bool]:
         found, wanted = share(state, box, at_ms, interval_ms), one_by_one(state, box, at_ms, interval_ms)
         assert found == wanted, (box.number, at_ms)
-        told["few" if found is None else "all" if found == 1.0 else "some" if found >= 0.5 else "silent"] += 1
+        heard, gone = found
+        told["gone" if gone else "few" if heard is None else "all" if heard == 1.0 else "some" if heard >= 0.5 else "silent"] += 1
         return found
 
     monkeypatch.setattr(judge, "heard_share", both)

@@ -1,0 +1,118 @@
+"""The roll call: boxes near a blow in heavy motion are asked to speak every few seconds, so that who is gone is missed in half a minute.
+
+The node asks (`cargo.stormmode`), the watch counts. It believes nothing of a call that nobody answers: a box counts as listening once it
+has answered in this storm, and as missed when it does not answer while others of its gateway do. So what follows depends on readings
+alone, and is the same ashore, after a restart, and aboard a node that did not ask.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from cargo.boxes import Box
+from cargo.heard import ship_topic
+from cargo.lost import CALL_SILENCE_MS, CALL_STRUCK_SILENCE_MS, GONE_STATES, INTERVALS_MISSING, ROLL_GROWING_DEG, ROLL_WINDOW_MS, SHOCK_G
+from cargo.state import WatchState
+from cargo.stormmode import CALL_INTERVAL_MS, CALL_LASTS_MS, LISTENS_MS
+
+ANSWER_MS_MIN, ANSWER_MS_MAX = 3_000, 15_000
+"""Between two answers to a call (5 or 10 s) lies so much; less lies between the messages of one fall."""
+ANSWERS_MIN = 2
+WITNESSES_MIN = 3
+ELSEWHERE = 8
+LOOK_AGAIN_MS = 5_000
+
+
+def note_answer(box: Box, gap_ms: int, at_ms: int) -> bool:
+    """Whether two readings of a storm are as far apart as answers to a call: then it listens, and nothing of its habit is learned from
+    them. `at_ms`: when the later was heard."""
+    if not ANSWER_MS_MIN <= gap_ms <= ANSWER_MS_MAX:
+        return False
+    fresh = at_ms - box.answered_at_ms > LISTENS_MS
+    box.answers = 1 if fresh else min(ANSWERS_MIN, box.answers + 1)
+    box.answered_at_ms = at_ms
+    return True
+
+
+def call(state: WatchState, box: Box, at_ms: int) -> None:
+    """A blow of this box was heard at `at_ms`: those around it are called, and so are some of its gateway that stand elsewhere, who show
+    that it hears."""
+    if not _calls(state, at_ms):
+        return
+    for number in _called_around(state, box.number):
+        other = state.memory.boxes.get(number)
+        if other is None:
+            continue
+        if at_ms >= other.call_until_ms:
+            other.called_at_ms = at_ms
+        other.call_until_ms = max(other.call_until_ms, at_ms + CALL_LASTS_MS)
+        due_at_ms = unanswered_at_ms(state, other, at_ms)
+        if due_at_ms:
+            state.wake(other, due_at_ms)
+    state.memory.call_until_ms = max(state.memory.call_until_ms, at_ms + CALL_LASTS_MS)
+
+
+def to_call(state: WatchState) -> tuple[str, ...]:
+    """Whom the node is to ask now, sorted: those who are called, and those around a blow that has come and has not had its turn yet."""
+    memory = state.memory
+    numbers: set[str] = set()
+    if memory.settled_at_ms < memory.call_until_ms:
+        numbers.update(number for number, box in memory.boxes.items() if memory.settled_at_ms < box.call_until_ms)
+    for _, row in memory.pending:
+        struck = float(row.signals.get("shock_g", 0.0)) > SHOCK_G
+        if struck and ship_topic(row.topic) is None and row.topic in memory.boxes and _calls(state, memory.settled_at_ms):
+            numbers.update(_called_around(state, row.topic))
+    return tuple(sorted(numbers))
+
+
+def _called_around(state: WatchState, number: str) -> list[str]:
+    """Itself, those of its stack and beside it, and the first of its gateway that stand elsewhere and listen."""
+    near, box = state.stowage.near(number) or [number], state.memory.boxes[number]
+    beside = set(near)
+    elsewhere = (
+        other
+        for other in state.on_gateway.get(box.gateway, ())
+        if other not in beside and state.memory.boxes[other].answers >= ANSWERS_MIN and state.memory.boxes[other].state not in GONE_STATES
+    )
+    return [*near, *islice(elsewhere, ELSEWHERE)]
+
+
+def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
+    """When its silence under a call will be long enough to be judged; 0 where it is not called, or never showed that it listens."""
+    listens = box.answers >= ANSWERS_MIN and at_ms - box.answered_at_ms <= LISTENS_MS
+    if at_ms >= box.call_until_ms or not listens:
+        return 0
+    patience_ms = CALL_STRUCK_SILENCE_MS if box.struck(state.memory.voyage.sailed_at_ms) else CALL_SILENCE_MS
+    patience_ms += (state.patience(box) - INTERVALS_MISSING) * CALL_INTERVAL_MS
+    return max(state.silent_from_ms(box), box.called_at_ms) + patience_ms + _ahead_ms(state, box)
+
+
+def _ahead_ms(state: WatchState, box: Box) -> int:
+    """By how much its clock is ahead: so much later its answers have their turn. Of a fall that may have ended aboard, those who were
+    struck with it and speak on are the proof: theirs too."""
+    deck_ms, boxes = state.stowage.deck_fall_ms(box.number), [box]
+    if box.free_fall is not None and deck_ms is not None and box.free_fall[0] <= deck_ms:
+        boxes += (other for number in state.stowage.near(box.number) if (other := state.memory.boxes.get(number)) and other.shock)
+    return max(0, *(one.newest_at_ms - one.heard_at_ms for one in boxes))
+
+
+def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
+    """How long it has not answered a call that others of its gateway answer; 0 before that is long enough, and where nobody shows that the
+    call was heard."""
+    due_at_ms = unanswered_at_ms(state, box, at_ms)
+    if not due_at_ms or at_ms < due_at_ms or _witnesses(state, box, at_ms) < WITNESSES_MIN:
+        return 0
+    return at_ms - max(state.silent_from_ms(box), box.called_at_ms)
+
+
+def _witnesses(state: WatchState, box: Box, at_ms: int) -> int:
+    """How many others of its gateway have answered this call lately."""
+    since_ms = max(at_ms - ANSWER_MS_MAX - CALL_INTERVAL_MS, box.called_at_ms)
+    others = (state.memory.boxes[number] for number in state.on_gateway.get(box.gateway, ()))
+    return sum(other is not box and other.answers >= ANSWERS_MIN and other.answered_at_ms > since_ms for other in others)
+
+
+def _calls(state: WatchState, at_ms: int) -> bool:
+    """Whether a blow calls: at sea, in heavy motion."""
+    voyage = state.memory.voyage
+    return state.settings.place.ship is not None and voyage.at_sea and voyage.roll(at_ms - ROLL_WINDOW_MS, at_ms)[0] > ROLL_GROWING_DEG

@@ -1,0 +1,152 @@
+"""Goal: after a blow in heavy motion those around it are called, and who was struck and does not answer is told within a minute; a call
+that nobody heard, and a box that never listened, prove nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from msgspec.structs import replace
+
+from cargo.heard import Heard
+from cargo.outcome import Outcome
+from cargo.rollcall import to_call
+from cargo.state import WatchState
+from cargo.watch import learn, step
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, settings, told, watch
+
+STORM_MS = SAILS_MS + 20 * HOUR_MS
+LOSS_MS = STORM_MS + HOUR_MS + 17 * SECOND_MS
+ENDS_MS = LOSS_MS + 10 * MINUTE_MS
+BAY = range(24)
+"""All boxes of the first bay are on one gateway; 0 to 2 are her outermost stack, 3 to 8 the two stacks beside it."""
+STACK, STRUCK = range(3), 0
+
+
+def stormy(lost: Iterable[int]) -> Sea:
+    """A storm in which these boxes fall silent."""
+    return Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={at: [(LOSS_MS, ENDS_MS * 2)] for at in lost})
+
+
+def answers(sea: Sea, boxes: Iterable[int], since_ms: int, until_ms: int, every_s: int) -> list[Heard]:
+    """What these say under a call."""
+    every_ms = every_s * SECOND_MS
+    return [sea.says(at, at_ms + at * 97, rssi_dbm=-70) for at in boxes for at_ms in range(since_ms, until_ms, every_ms)]
+
+
+def drilled(sea: Sea, boxes: Iterable[int] = BAY) -> list[Heard]:
+    """These listen: they have answered a drill."""
+    return answers(sea, boxes, STORM_MS + MINUTE_MS, STORM_MS + 100 * SECOND_MS, 10)
+
+
+def called(sea: Sea, boxes: Iterable[int]) -> list[Heard]:
+    """These answer from soon after the blow on."""
+    return answers(sea, boxes, LOSS_MS + 4 * SECOND_MS, LOSS_MS + 3 * MINUTE_MS, 5)
+
+
+def after_s(made: Outcome) -> dict[int, float]:
+    """Which boxes were told as lost, and after how many seconds."""
+    numbers = {number(at): at for at in range(96)}
+    return {numbers[record.topic]: (record.at_ms - LOSS_MS) / 1_000 for record in told(made.alerts, rule="lost_container", state="raised")}
+
+
+def blow(sea: Sea, at: int = STRUCK) -> Heard:
+    return sea.says(at, LOSS_MS, shock_g=6.5)
+
+
+def test_who_was_struck_and_does_not_answer_is_told_in_half_a_minute() -> None:
+    """Goal: one box, a blow and no fall; the watch says which evidence it had. However the readings are cut, the same is told."""
+    sea = stormy([STRUCK])
+    said = [*drilled(sea), blow(sea), *called(sea, set(BAY) - {STRUCK})]
+    _, made = watch(sea, sea.readings(ENDS_MS, said))
+    assert after_s(made) == {STRUCK: 25.0}
+    (alert,) = told(made.alerts, rule="lost_container", state="raised")
+    assert "no answer to the roll call for 25 s, which others answer" in alert.body["detail"]
+    _, again = watch(sea, sea.readings(ENDS_MS, said), batch=7)
+    assert [record.body for record in again.alerts] == [record.body for record in made.alerts]
+
+
+@pytest.mark.parametrize("why", ["nobody was ever drilled", "nobody answers", "it never listened", "two others answer", "not struck hard"])
+def test_else_it_is_told_as_any_silence_is(why: str) -> None:
+    """Goal: after the storm's two minutes, or never; a call counts only where it was heard, for those who have shown that they listen."""
+    sea = stormy([STRUCK])
+    others = set(BAY) - {STRUCK}
+    said = {
+        "nobody was ever drilled": [blow(sea), *answers(sea, others, LOSS_MS + 4_000, LOSS_MS + 12_000, 5)],
+        "nobody answers": [*drilled(sea), blow(sea)],
+        "it never listened": [*drilled(sea, others), blow(sea), *called(sea, others)],
+        "two others answer": [*drilled(sea), blow(sea), *called(sea, (10, 11))],
+        "not struck hard": [*drilled(sea), sea.says(STRUCK, LOSS_MS, shock_g=3.9), *called(sea, others)],
+    }[why]
+    _, made = watch(sea, sea.readings(ENDS_MS, said))
+    assert {at: after >= 150 for at, after in after_s(made).items()} == ({} if why == "not struck hard" else {STRUCK: True})
+
+
+def test_who_answers_is_not_told() -> None:
+    sea = stormy([])
+    _, made = watch(sea, sea.readings(ENDS_MS, [*drilled(sea), blow(sea), *called(sea, BAY)]))
+    assert not after_s(made)
+
+
+def test_who_was_not_struck_has_a_minute_to_answer() -> None:
+    """Goal: of a stack one was struck; the others went with it and told nothing. A single one that is silent beside it is not told."""
+    sea = stormy(STACK)
+    _, made = watch(sea, sea.readings(ENDS_MS, [*drilled(sea), blow(sea), *called(sea, set(BAY) - set(STACK))]))
+    assert after_s(made)[STRUCK] == 25.0
+    assert set(after_s(made)) == set(STACK)
+    assert all(60 <= after_s(made)[at] <= 75 for at in (1, 2))
+    alone = stormy([1])
+    _, made = watch(alone, alone.readings(ENDS_MS, [*drilled(alone), blow(alone), *called(alone, set(BAY) - {1})]))
+    assert not after_s(made)
+
+
+def taken(sea: Sea, readings: list[Heard]) -> WatchState:
+    """The watch as these leave it, with what is still to have its turn."""
+    state = WatchState(settings())
+    learn(state, sea.entries())
+    step(state, readings)
+    return state
+
+
+def test_whom_the_node_asks() -> None:
+    """Goal: the stack and those beside it, and eight who listen elsewhere on the gateway, once the blow has come; for three minutes."""
+    sea = stormy([STRUCK])
+    before = [row for row in sea.readings(LOSS_MS - 1, drilled(sea)) if row.order_at_ms < LOSS_MS]
+    assert not to_call(taken(sea, before))
+    near = [at for at in BAY if at < 6]
+    for until_ms in (LOSS_MS, LOSS_MS + 3 * MINUTE_MS):
+        rows = [row for row in sea.readings(until_ms, [*drilled(sea), blow(sea)]) if row.order_at_ms <= until_ms]
+        asked = to_call(taken(sea, rows))
+        assert {number(at) for at in near} <= set(asked) <= {number(at) for at in BAY}
+        assert len(asked) == len(near) + 8
+        assert list(asked) == sorted(asked)
+    later_ms = LOSS_MS + 5 * MINUTE_MS
+    assert not to_call(taken(sea, sea.readings(later_ms, [*drilled(sea), blow(sea)])))
+
+
+def test_in_calm_water_nobody_is_called() -> None:
+    sea = Sea(boxes=96)
+    rows = sea.readings(LOSS_MS, [blow(sea)])
+    assert not to_call(taken(sea, [row for row in rows if row.order_at_ms <= LOSS_MS]))
+
+
+def test_answers_teach_the_watch_no_habit() -> None:
+    """Goal: after a drill and a call a box is expected each minute, as before."""
+    sea = stormy([])
+    state, _ = watch(sea, sea.readings(LOSS_MS + 4 * MINUTE_MS, [*drilled(sea), blow(sea), *called(sea, BAY)]))
+    assert {state.interval_ms(state.box(number(at)), LOSS_MS + 4 * MINUTE_MS) for at in BAY} == {MINUTE_MS}
+
+
+def test_a_clock_that_is_ahead_is_waited_for() -> None:
+    """Goal: what a fast clock's box answers has its turn later: who was struck and answers so is not told, who does not is, so much
+    later."""
+    for answering in (True, False):
+        sea = stormy([] if answering else [STRUCK])
+        ahead_ms = 20 * SECOND_MS
+        its = [*drilled(sea, [STRUCK]), blow(sea), *(called(sea, [STRUCK]) if answering else [])]
+        fast = [replace(row, device_at_ms=row.order_at_ms + ahead_ms, order_at_ms=row.order_at_ms + ahead_ms) for row in its]
+        others = set(BAY) - {STRUCK}
+        regular = [row for row in sea.readings(ENDS_MS) if row.topic != number(STRUCK)]
+        rows = [*regular, *drilled(sea, others), *called(sea, others), *fast]
+        _, made = watch(sea, sorted(rows, key=lambda row: row.received_at_ms))
+        assert after_s(made) == ({} if answering else {STRUCK: 45.0})
