@@ -12,7 +12,7 @@ import pyarrow as pa
 from streams.block import Codec
 from streams.clock import Clock
 from streams.derived import DERIVED, HEADS, KEPT, WAITING
-from streams.errors import LandfallError
+from streams.errors import LandfallError, Unreadable
 from streams.log import Append, Log
 from streams.proof.chain import Chain, entries
 from streams.proof.keys import SigningKey
@@ -53,6 +53,7 @@ class Signer:
         # Two, and no lock: the log's own guards the first, and who asks what is due may wait for that lock.
         self._at_once: _FollowedBy = {}
         self._later: _FollowedBy = {}
+        self._unreadable: set[str] = set()
 
     def witness(self, stream: str, origin: Origin, batches: Sequence[pa.RecordBatch], ends: Callable[[str], int | None]) -> Append | None:
         """What is signed of these rows in their own commit; None for streams that are signed later, and where the chain can not be read."""
@@ -72,9 +73,21 @@ class Signer:
     def due(self) -> list[Append]:
         """What is to be appended so that everything this node appended until now is signed. The caller appends it, or calls `forget`.
 
-        Of what is signed at once, commits that could not be. Raises what reading the log raises.
+        Of what is signed at once, commits that could not be. A stream whose rows the disk does not give waits alone, and is told of once;
+        raises what else reading the log raises.
         """
-        return [append for stream in self._log.streams() if is_signed(stream) for append in self._due(stream)]
+        found: list[Append] = []
+        for stream in filter(is_signed, self._log.streams()):
+            try:
+                found += self._due(stream)
+            except Unreadable as problem:
+                self._later.pop((stream, self._log.origin), None)
+                if stream not in self._unreadable:
+                    self._report("what is due could not be signed", "tried again", stream=stream, problem=str(problem))
+                self._unreadable.add(stream)
+            else:
+                self._unreadable.discard(stream)
+        return found
 
     def forget(self) -> None:
         """What `due` gave could not be appended: the log is read again."""

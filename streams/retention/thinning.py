@@ -16,6 +16,7 @@ import pyarrow as pa
 from streams.consumers import CONSUMERS
 from streams.crash import commit_point
 from streams.derived import KEPT, kept_of
+from streams.errors import Unreadable
 from streams.log import Append, Log
 from streams.ranges import RangeSet
 from streams.records import BODY, ORDER_AT, Record, concat, to_batch
@@ -43,6 +44,10 @@ class Thinned:
     records: int
     kept: int
     window_ms: int
+
+
+PASSED_RUNS_MAX = 64
+"""So many runs that the disk does not give are passed over in a step: then it is the disk that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +84,28 @@ class Thinning:
     def step(self, older_than_ms: int) -> Thinned | None:
         """Thin the oldest runs whose readings are all older than `older_than_ms` (fleet time, UTC ms); None when there are none to thin.
 
-        Durable when it returns. Raises RetryLater when the disk is full; then the same again is safe.
+        Durable when it returns. A run that the disk does not give stays as it is, and those behind it are thinned. Raises Unreadable where
+        there are none, and RetryLater when the disk is full; then the same again is safe.
         """
         self.finish()
+        problem: Unreadable | None = None
         for origin in sorted(self._log.ledger(self.stream)):
-            while origin.node == self._log.node and (unit := self._oldest(origin, older_than_ms)) is not None:
+            passed = RangeSet()
+            while origin.node == self._log.node and passed.count() < PASSED_RUNS_MAX * RUN:
+                try:
+                    unit = self._oldest(origin, older_than_ms, passed)
+                except Unreadable as found:
+                    problem = found
+                    continue
+                if unit is None:
+                    break
                 order = unit.rows.column(ORDER_AT).to_numpy(zero_copy_only=False)
                 excursions = self._excursions(self.stream, int(order.min()), int(order.max()) + 1)
                 if chosen := keepers_of(self.stream, unit.rows, excursions):
                     return self._thin(unit, *chosen)
                 self._reached[origin] = unit.end  # as thin as it gets
+        if problem is not None:
+            raise problem
         return None
 
     def _thin(self, unit: _Unit, keep: Bools, window_ms: int) -> Thinned:
@@ -107,13 +124,16 @@ class Thinning:
         commit_point("thinning.declared")
         return Thinned(self.stream, unit.rows.num_rows, kept.num_rows, window_ms)
 
-    def _oldest(self, origin: Origin, older_than_ms: int) -> _Unit | None:
-        """The first whole runs not thinned yet that only this node has: at most UNIT_RUNS, all held or gone, all old enough."""
+    def _oldest(self, origin: Origin, older_than_ms: int, passed: RangeSet) -> _Unit | None:
+        """The first whole runs not thinned yet that only this node has: at most UNIT_RUNS, all held or gone, all old enough, and none that
+        was `passed`. Raises Unreadable where the first can not be read; then it is among these.
+        """
         ledger = self._log.ledger(self.stream)[origin]
         ashore = self._ashore(self.stream, origin)
         first = max(whole_runs(ledger.floor + RUN - 1), self._reached.get(origin, 0))
         last = whole_runs(ledger.next_offset())
-        while first < last and (ashore.common([(first, first + RUN)]) or not ledger.held.common([(first, first + RUN)])):
+        there = ledger.held.without(passed)
+        while first < last and (ashore.common([(first, first + RUN)]) or not there.common([(first, first + RUN)])):
             first += RUN
         end = first
         while end < min(last, first + UNIT_RUNS * RUN) and not ashore.common([(end, end + RUN)]):
@@ -122,8 +142,27 @@ class Thinning:
             return None
         young = [span.first for span in self._log.spans(self.stream, origin, first) if span.order_last_ms >= older_than_ms]
         end = min(end, whole_runs(min(young, default=end)))
-        batches = [batch.records for batch in self._log.run(self.stream, origin, first, end)] if end > first else []
+        try:
+            batches = self._rows(origin, first, end)
+        except Unreadable:
+            end = self._readable(origin, first, end)
+            if end == first:
+                passed.add(first, first + RUN)
+                raise
+            batches = self._rows(origin, first, end)
         return _Unit(origin, first, end, concat(batches)) if batches else None
+
+    def _rows(self, origin: Origin, first: int, end: int) -> list[pa.RecordBatch]:
+        return [batch.records for batch in self._log.run(self.stream, origin, first, end)] if end > first else []
+
+    def _readable(self, origin: Origin, first: int, end: int) -> int:
+        """Up to where the disk gives whole runs from `first` on."""
+        for at in range(first, end, RUN):
+            try:
+                self._rows(origin, at, min(at + RUN, end))
+            except Unreadable:
+                return at
+        return end
 
 
 def keepers_of(stream: str, rows: pa.RecordBatch, excursions: Mapping[str, RangeSet]) -> tuple[Bools, int] | None:

@@ -15,6 +15,7 @@ from streams.proof.tree import Tree
 from streams.proof.verifying import NEVER
 from streams.ranges import RangeSet
 from tests.proof.kit import CODEC, KEY, SigningNode, held_against
+from tests.streams.badsector import BadSector
 from tests.streams.logkit import FullDisk, numbers, rows
 
 
@@ -190,3 +191,16 @@ def test_an_alert_is_appended_though_it_can_not_be_signed(tmp_path: Path) -> Non
     assert "goes on at" in node.told[0]["problem"]
     node.log.close()
     other.log.close()
+
+
+def test_a_stream_that_the_disk_does_not_give_keeps_no_other_from_being_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SigningNode(tmp_path)
+    node.append(rows(3))
+    node.append(rows(2), "ships")
+    sector = BadSector(node.log, tmp_path / "log", ("containers", node.log.origin), (0, 3), monkeypatch)
+    assert [node.sign(), node.sign()] == [1, 0]
+    assert [details["stream"] for details in node.told] == ["containers"], "told once"
+    sector.bad = False
+    assert node.sign() == 1
+    assert [len(said(node, stream)) for stream in ("containers", "ships")] == [1, 1]
+    node.log.close()

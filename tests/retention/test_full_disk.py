@@ -20,6 +20,7 @@ from streams.ranges import RangeSet
 from streams.retention.runs import RUN
 from streams.retention.spending import Spending
 from tests.retention.thinkit import no_excursions, none_ashore, readings, ship_log
+from tests.streams.badsector import BadSector
 from tests.streams.logkit import NOW_MS, FullDisk
 
 RESERVE_BYTES = 1 << 16
@@ -99,4 +100,20 @@ def test_a_disk_that_can_not_be_read_is_not_taken_for_a_full_one(tmp_path: Path)
     aside.rename(segment)
     retaining.round(log, {}, spending)
     assert log.ledger("containers")[log.origin].gone["thinned"].first() == 0
+    log.close()
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_one_run_that_can_not_be_read_keeps_no_other_from_being_thinned(tmp_path: Path, bad: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a ship with one bad block on her disk makes no room any more, and takes no readings once it is full."""
+    log = ship_log(tmp_path, 3)
+    sector = BadSector(log, tmp_path / "log", ("containers", log.origin), (bad * RUN, (bad + 1) * RUN), monkeypatch)
+    told: list[str] = []
+    retaining, spending = retaining_in(tmp_path, told), Spending(log, Definitions(), none_ashore, no_excursions)
+    for _ in range(2):
+        retaining.round(log, {}, spending)
+    assert sector.asked
+    ledger = log.ledger("containers")[log.origin]
+    assert ledger.gone["thinned"] == RangeSet([(0, 3 * RUN)]).without([(bad * RUN, (bad + 1) * RUN)])
+    assert ledger.held == RangeSet([(bad * RUN, (bad + 1) * RUN)])
     log.close()
