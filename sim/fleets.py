@@ -30,6 +30,7 @@ KNOTS = (14.0, 20.0)
 CALL_H = (16, 26)
 TRACKED_SHARE = 0.9
 DRIFTING_SHARE = 0.03
+SPARSE_SHARE = 0.02
 KNOCKS_PER_DAY_ASHORE = 0.6
 REEFER_INCIDENTS_PER_DAY = 0.003
 WRONG_SETPOINTS_PER_DAY = 2 / 60 / 365.25
@@ -151,6 +152,7 @@ def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
         outages,
         spared=(),
         drifting_share=DRIFTING_SHARE,
+        sparse_share=SPARSE_SHARE,
         knocks_per_day_ashore=KNOCKS_PER_DAY_ASHORE,
         reefer_incidents_per_day=REEFER_INCIDENTS_PER_DAY,
         wrong_setpoints_per_day=WRONG_SETPOINTS_PER_DAY,

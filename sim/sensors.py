@@ -162,7 +162,16 @@ class Sensors:
         column = self.world.stages.column_at(box, at_ms)
         due = self._hears(box, column, at_ms) & ~self._rests(box, column, tick, at_ms)
         box, tick, at_ms, column = box[due], tick[due], at_ms[due], column[due]
-        return self._of_boxes(box, at_ms, column, self._measured(box, tick, at_ms, column))
+        return self._of_boxes(box, at_ms, column, self._sparse(box, at_ms, self._measured(box, tick, at_ms, column)))
+
+    def _sparse(self, box: Ints, at_ms: Ints, signals: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """Some reports lack what some of the sensors did not give in time: half of all but the battery and the signal's strength."""
+        chance = self.world.chance
+        sparse = np.flatnonzero(chance.uniform("sparse", box, at_ms) < self.world.sparse_share)
+        for name in signals.keys() - {"battery_mv", "rssi_dbm"} if len(sparse) else ():
+            sensor = "position" if name in POSITION else name
+            signals[name][sparse[chance.uniform(f"no {sensor}", box[sparse], at_ms[sparse]) < 0.5]] = np.nan
+        return signals
 
     def _rests(self, box: Ints, column: Ints, tick: Ints, at_ms: Ints) -> Flags:
         """Dry boxes at sea leave out all but every n-th report, reefers all but every m-th anywhere."""

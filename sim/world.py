@@ -101,6 +101,8 @@ class World:
     chapters: tuple[Chapter, ...] = ()
     drifting_share: float = 0.0
     """So many of the trackers have a clock that drifts, and no GNSS to set it by."""
+    sparse_share: float = 0.0
+    """So many of the reports lack what some of the sensors did not give in time."""
     knocks_per_day_ashore: float = 0.0
     """So often a box is knocked by what moves it about a yard; on the road every other time."""
     reefer_incidents_per_day: float = 0.0

@@ -109,6 +109,18 @@ def test_devices_are_what_is_told_of_them(sensors: Sensors) -> None:
     assert np.median(times[at_sea & ~world.boxes.reefer]) == 1
 
 
+def test_some_reports_are_sparse_as_those_of_real_devices(sensors: Sensors) -> None:
+    """Without the air of half the sensors now and then; a position is whole or not there, and who heard it is always said."""
+    since = sensors.world.timeline.begins_at_ms + 5 * DAY_MS
+    day = sensors.heard(since, since + DAY_MS)
+    reports = day.taken((day.thing < len(sensors.world.boxes)) & ~day.repeat & ~np.isnan(day.signals["battery_mv"]))
+    lacks = np.isnan(reports.signals["ambient_c"])
+    assert 0.004 < lacks.mean() < 0.02, "half of those that are sparse"
+    assert 0.004 < (np.isnan(reports.signals["humidity_pct"]) & ~lacks).mean() < 0.01
+    assert not np.isnan(reports.signals["rssi_dbm"]).any()
+    assert np.array_equal(np.isnan(reports.signals["latitude_deg"]), np.isnan(reports.signals["accuracy_m"]))
+
+
 def test_clocks_drift_and_yards_and_trucks_knock_and_the_truth_says_so(sensors: Sensors) -> None:
     world, faults = sensors.world, sensors.faults
     told = list(causes(sensors))
