@@ -35,7 +35,7 @@ from streams.logs.files import FileLog, FileLogReader
 from streams.records import DEVICE_AT, Record, to_batch
 from streams.words import Position
 from tests.edge.aboard import NODE, ShipProcess
-from tests.node.process import wait
+from tests.node.process import NodeProcess, wait
 
 BATCH = 2_000
 TIERS, ROWS, GATEWAYS = 8, 20, 24
@@ -104,7 +104,7 @@ def of_node(folder: Path) -> dict[str, object]:
     command = [sys.executable, "-m", "landfall", "ship", "-c", str(node.config)]
     with (folder / "ship.log").open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
         try:
-            node.wait_ready()
+            wait(lambda: NodeProcess.ready(node), node.tail)
             log = FileLogReader(folder / "ship" / "log", BlockCodec())
             wait(lambda: judged(log, node), node.tail, JUDGED_WITHIN_S)
             log.close()
