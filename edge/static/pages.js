@@ -126,12 +126,21 @@ function alertCard(one) {
 function evidence(one) {
   if (!one.evidence.length) return null;
   const rows = one.evidence.map((piece) => h("tr", {}, h("td", {}, piece.family), h("td", {}, piece.detail || piece.signal), h("td", { class: "r num" }, piece.weight === null ? "" : (piece.weight > 0 ? "+" : "") + piece.weight.toFixed(1)), h("td", { class: "num" }, moment(piece.at_ms))));
-  return h("details", {}, h("summary", { key: `why-${one.alert_id}` }, `Evidence${one.posterior === null ? "" : ` · probability of a loss ${(one.posterior * 100).toFixed(one.posterior > 0.99 ? 2 : 0)} %`}`), h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "family"), h("th", {}, "what"), h("th", { class: "r" }, "weight, log10"), h("th", {}, "when"))), h("tbody", {}, rows)));
+  return h("details", {}, h("summary", { key: `why-${one.alert_id}` }, `Evidence${one.posterior === null ? "" : ` · probability of a loss ${percent(one.posterior)} %`}`), h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "family"), h("th", {}, "what"), h("th", { class: "r" }, "weight, log10"), h("th", {}, "when"))), h("tbody", {}, rows)));
 }
 
-function position(where) {
+// Never rounded up to certainty, nor down to none, as headquarters' pages write it.
+export function percent(share) {
+  if (share > 0.9999 || share < 0.01) return share < 0.5 ? "< 1" : "> 99.99";
+  return (share * 100).toFixed(share >= 0.99 ? 2 : 0);
+}
+
+export function position(where) {
   if (!where) return "position not known";
-  const text = (degrees, ends) => `${Math.floor(Math.abs(degrees))}°${((Math.abs(degrees) % 1) * 60).toFixed(1).padStart(4, "0")}′ ${ends[degrees < 0 ? 1 : 0]}`;
+  const text = (degrees, ends) => {
+    const tenths = Math.round(Math.abs(degrees) * 600); // of a minute: 59.96 of them are the next degree
+    return `${Math.floor(tenths / 600)}°${((tenths % 600) / 10).toFixed(1).padStart(4, "0")}′ ${ends[degrees < 0 ? 1 : 0]}`;
+  };
   return `${text(where.latitude_deg, "NS")} ${text(where.longitude_deg, "EW")}`;
 }
 

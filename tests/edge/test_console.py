@@ -132,6 +132,17 @@ def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_
     bridge.windows.close()
 
 
+def test_a_position_and_a_probability_are_written_as_they_are(bridge: Bridge) -> None:
+    """No sixty minutes of arc, and no probability that is none or certain."""
+    page = bridge.enter().page
+    said = "import('/console/pages.js').then((pages) => pages.{}({}))"
+    assert page.evaluate(said.format("position", "{latitude_deg: -36.99999, longitude_deg: 139.8}")) == "37°00.0′ S 139°48.0′ E"
+    assert page.evaluate(said.format("position", "{latitude_deg: 5.0, longitude_deg: -0.0125}")) == "5°00.0′ N 0°00.8′ W"
+    shares = (0.0004, 0.5, 0.984, 0.9912, 0.99999)
+    assert [page.evaluate(said.format("percent", share)) for share in shares] == ["< 1", "50", "98", "99.12", "> 99.99"]
+    bridge.windows.close()
+
+
 def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tmp_path: Path) -> None:
     """What a line may not hold is refused in a sentence; the rest is kept with who gave it; the files are what the log says."""
     tab = bridge.enter()
