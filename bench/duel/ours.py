@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -113,24 +113,12 @@ class Ours:
         return self._listener.heard
 
     def compared(self, given: Given) -> Compared:
-        """Every row at headquarters beside what was given at its offset."""
+        """Every row at headquarters beside what was given at its offset, a batch in memory at a time."""
         log = FileLogReader(self.hq.folder / self.hq.name / "log", BlockCodec())
         try:
-            batches = [batch.records for batch in log.read("containers", Position())]
+            return compared((batch.records for batch in log.read("containers", Position())), given)
         finally:
             log.close()
-        came = pa.Table.from_batches(batches).combine_chunks().sort_by(OFFSET) if batches else None
-        rows = 0 if came is None else came.num_rows
-        offsets = np.zeros(0, np.int64) if came is None else came.column(OFFSET).to_numpy()
-        distinct = np.unique(offsets, return_index=True)[1]
-        changed, begins = 0, 0
-        for part in given.parts():
-            first, end = np.searchsorted(offsets[distinct], [begins, begins + part.num_rows])
-            if came is not None:
-                mine = came.take(distinct[first:end])
-                changed += _differing(part.take(pa.array(offsets[distinct[first:end]] - begins)), mine)
-            begins += part.num_rows
-        return Compared(given.readings - len(distinct), rows - len(distinct), changed)
 
     def processes(self) -> dict[str, int]:
         """The two nodes."""
@@ -159,11 +147,37 @@ class Ours:
                 note(int(row["body"]["alert_id"].rpartition("-")[2]))
 
 
-def _differing(given: pa.RecordBatch, came: pa.Table) -> int:
+def compared(came: Iterable[pa.RecordBatch], given: Given) -> Compared:
+    """Rows as they came, in order of their offsets, beside what was given at these. One for which nothing was given counts as changed."""
+    parts, part, begins = given.parts(), None, 0
+    end = distinct = twice = changed = 0
+    for rows in came:
+        offsets = rows.column(OFFSET).to_numpy()
+        new = offsets > np.maximum.accumulate(np.concatenate(([end - 1], offsets[:-1])))
+        twice += int((~new).sum())
+        rows, offsets = rows.filter(pa.array(new)), offsets[new]
+        end = max(end, int(offsets.max(initial=-1)) + 1)
+        while len(offsets):
+            while part is None or offsets[0] >= begins + part.num_rows:
+                begins += part.num_rows if part else 0
+                part = next(parts, None)
+                if part is None:
+                    break
+            if part is None:
+                changed += len(offsets)
+                break
+            upto = int(np.searchsorted(offsets, begins + part.num_rows))
+            distinct += upto
+            changed += _differing(part.take(pa.array(offsets[:upto] - begins)), rows.slice(0, upto))
+            rows, offsets = rows.slice(upto), offsets[upto:]
+    return Compared(given.readings - distinct, twice, changed)
+
+
+def _differing(given: pa.RecordBatch, came: pa.RecordBatch) -> int:
     """How many rows are not alike in every column that was given."""
     differs = np.zeros(given.num_rows, np.bool_)
     for name in given.schema.names:
-        theirs = came.column(name) if name in came.column_names else pa.nulls(came.num_rows)
+        theirs = came.column(name) if name in came.schema.names else pa.nulls(came.num_rows)
         mine = given.column(name).cast(theirs.type)
         same = pc.fill_null(pc.equal(mine, theirs), False)
         nothing = pc.and_(pc.is_null(mine), pc.is_null(theirs))

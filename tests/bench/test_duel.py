@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from bench.duel.frames import Frames, Tap
+from bench.duel.ours import compared as rows_compared
 from bench.duel.side import Compared, Given, compare
 from bench.proxy import Connection, Piece
+from streams.records import OFFSET
 from streams.session.messages import Begin, Digests, Fragment, Message, Track, encode
 
 HEAD = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
@@ -58,6 +62,25 @@ def test_what_is_lost_repeated_and_changed_is_told_apart() -> None:
     given = [("A", b"1"), ("A", b"2"), ("B", b"1"), ("B", b"1")]
     assert compare(iter(given), given[::-1]) == Compared(0, 0, 0)
     assert compare(iter(given), [("A", b"1"), ("A", b"1"), ("B", b"1"), ("A", b"3")]) == Compared(lost=2, duplicated=1, changed=1)
+
+
+@pytest.mark.parametrize("cut", [997, 10_000])
+def test_of_our_rows_too_however_they_are_cut(cut: int) -> None:
+    """A batch in memory at a time: 32 million fit in none."""
+    given = Given(6_000, boxes=50)
+    rows = pa.Table.from_batches(list(given.parts())).combine_chunks().append_column(OFFSET, pa.array(range(6_000)))
+    assert rows_compared(cut_up(rows, cut), given) == Compared(0, 0, 0)
+    without = pa.concat_tables([rows.slice(0, 2_395), rows.slice(2_405)])
+    assert rows_compared(cut_up(without, cut), given) == Compared(lost=10, duplicated=0, changed=0)
+    again = pa.concat_tables([rows.slice(0, 3_000), rows.slice(2_990, 10), rows.slice(3_000)])
+    assert rows_compared(cut_up(again, cut), given) == Compared(lost=0, duplicated=10, changed=0)
+    shifted = rows.slice(0, 5_999).set_column(rows.schema.get_field_index(OFFSET), OFFSET, pa.array(range(1, 6_000)))
+    assert rows_compared(cut_up(shifted, cut), given) == Compared(lost=1, duplicated=0, changed=5_999)
+    assert rows_compared(cut_up(rows, cut), Given(5_990, boxes=50)).changed == 10
+
+
+def cut_up(rows: pa.Table, cut: int) -> Iterator[pa.RecordBatch]:
+    return iter(rows.to_batches(max_chunksize=cut))
 
 
 def test_every_side_is_given_the_same_readings_however_many_it_takes() -> None:
