@@ -141,7 +141,7 @@ class Pipeline:
             writing.create_task(self._tell_what_was_counted())
             while True:
                 await self._arrived.wait()
-                while self._waiting.messages < GATHERED_MESSAGES and not self._durable.is_set():
+                while not self._waiting.gives(GATHERED_MESSAGES) and not self._durable.is_set():
                     self._moved.clear()
                     await self._moved.wait()
                 parcels = self._take()

@@ -1,7 +1,7 @@
 """Messages that wait for their turn: every account has the same share of what is done next, and in it each of its senders.
 
 So whoever sends more than is done waits for itself alone: its own messages, and then its connection, which is read from no further. Where
-others come too it fills no batch: who comes next would wait for all of it.
+others come that send less it fills no batch: they would wait for all of it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ SLICE_MESSAGES, SLICE_BYTES = 256, 64 << 10
 BATCH_BYTES = 1 << 20
 """What is done at once is no more than this, however few messages it is: the event loop stands still while it is decoded."""
 SHARE_MESSAGES_MIN = 64
-BATCH_SHARE = 4
-"""One account has so large a part of a batch at most, a quarter, while it is not the only one that comes. Alone it may fill it: a commit
-costs about the same for few messages as for many."""
+BATCH_SHARE = 16
+"""One account has so small a part of a batch at most, by messages and by bytes, while others come that have no more than that: they wait
+for a commit that took little longer than their own. Else it may fill it: a commit costs about the same for few messages as for many."""
 NOT_ALONE_S = 60.0
-"""So long an account that came after another is not taken to be the only one."""
+"""So long it is remembered that others came."""
 Parcel = tuple[Sender, list[Publish], float]
 """Who hears of them, the messages, and when they were offered (monotone s)."""
 
@@ -32,6 +32,15 @@ class _Queue:
     """What waits of one sender: parcels with their bytes, in order."""
 
     parcels: deque[tuple[Parcel, int]] = field(default_factory=deque)
+    messages: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Account:
+    """What waits of one account, and of each of its senders, who is next coming first."""
+
+    queues: OrderedDict[Sender, _Queue] = field(default_factory=OrderedDict)
     messages: int = 0
     bytes: int = 0
 
@@ -70,74 +79,83 @@ class Waiting:
 
     def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
-        self._accounts: OrderedDict[str, OrderedDict[Sender, _Queue]] = OrderedDict()
+        self._share = max(1, settings.batch_readings_max // BATCH_SHARE)
+        self._accounts: OrderedDict[str, _Account] = OrderedDict()
         self._senders = 0
         self._held: set[Sender] = set()
         self._offered_s = 0.0
-        self._last_account: str | None = None
-        self._shared_until_s = 0.0
+        self._light: list[tuple[str, float]] = []
+        """The two accounts that brought little last, with nothing of theirs waiting, and when."""
         self.messages = self.bytes = 0
         """Of all that wait."""
 
     def put(self, sender: Sender, messages: list[Publish], offered_s: float) -> None:
         """Behind what this sender has waiting already; it is held from now on when that is more than its share."""
-        self._note(sender.account, offered_s)
-        queues = self._accounts.setdefault(sender.account, OrderedDict())
-        queue = queues.get(sender)
+        self._offered_s = offered_s
+        if sender.account not in self._accounts and len(messages) <= self._share:
+            self._light = [(sender.account, offered_s), *(one for one in self._light if one[0] != sender.account)][:2]
+        account = self._accounts.setdefault(sender.account, _Account())
+        queue = account.queues.get(sender)
         if queue is None:
-            queue = queues[sender] = _Queue()
+            queue = account.queues[sender] = _Queue()
             self._senders += 1
-        for some, count in _slices(messages, min(SLICE_MESSAGES, max(1, self._settings.batch_readings_max // BATCH_SHARE))):
+        for some, count in _slices(messages, min(SLICE_MESSAGES, self._share)):
             queue.parcels.append(((sender, some, offered_s), count))
-            queue.messages += len(some)
-            queue.bytes += count
-            self.messages += len(some)
-            self.bytes += count
+            for one in (queue, account, self):
+                one.messages += len(some)
+                one.bytes += count
         if sender not in self._held and not self._within(queue, 1):
             self._held.add(sender)
             sender.hold(True)
 
+    def gives(self, messages: int) -> bool:
+        """Whether the next batch would have so many."""
+        if self.messages < messages or not self._is_shared():
+            return self.messages >= messages
+        return sum(min(account.messages, self._share) for account in self._accounts.values()) >= messages
+
     def take(self) -> list[Parcel]:
         """The next batch: one slice of a sender of each account by turns, until there are `batch_readings_max` messages or BATCH_BYTES, or
         nobody waits who has not had its share of it; a slice at least. Raises KeyError when nothing waits."""
-        batch = _Batch(self._settings.batch_readings_max, self._offered_s < self._shared_until_s)
-        served: OrderedDict[str, OrderedDict[Sender, _Queue]] = OrderedDict()
+        batch = _Batch(self._settings.batch_readings_max, self._is_shared())
+        served: OrderedDict[str, _Account] = OrderedDict()
         while self._accounts:
-            account, queues = next(iter(self._accounts.items()))
-            sender, queue = next(iter(queues.items()))
+            name, account = next(iter(self._accounts.items()))
+            sender, queue = next(iter(account.queues.items()))
             parcel, count = queue.parcels[0]
             if not batch.has_room(len(parcel[1]), count):
                 break
-            if not batch.has_share_left(account, len(parcel[1]), count):
-                served[account] = self._accounts.pop(account)
+            if not batch.has_share_left(name, len(parcel[1]), count):
+                served[name] = self._accounts.pop(name)
                 continue
             queue.parcels.popleft()
-            queue.messages -= len(parcel[1])
-            queue.bytes -= count
-            batch.add(account, parcel, count)
-            self._next_turn(account, queues, sender, queue)
+            for one in (queue, account, self):
+                one.messages -= len(parcel[1])
+                one.bytes -= count
+            batch.add(name, parcel, count)
+            self._next_turn(name, account, sender, queue)
         if not batch.parcels:
             raise KeyError("nothing waits")
         self._accounts.update(served)
-        self.messages -= batch.messages
-        self.bytes -= batch.bytes
         return batch.parcels
 
-    def _note(self, account: str, offered_s: float) -> None:
-        if self._last_account not in (account, None):
-            self._shared_until_s = offered_s + NOT_ALONE_S
-        self._last_account, self._offered_s = account, offered_s
+    def _is_shared(self) -> bool:
+        others = [name for name, at_s in self._light if self._offered_s - at_s < NOT_ALONE_S]
+        return any(self._is_heavy(account) and others not in ([], [name]) for name, account in self._accounts.items())
 
-    def _next_turn(self, account: str, queues: OrderedDict[Sender, _Queue], sender: Sender, queue: _Queue) -> None:
+    def _is_heavy(self, account: _Account) -> bool:
+        return account.messages > self._share or account.bytes > BATCH_BYTES // BATCH_SHARE
+
+    def _next_turn(self, name: str, account: _Account, sender: Sender, queue: _Queue) -> None:
         if queue.parcels:
-            queues.move_to_end(sender)
+            account.queues.move_to_end(sender)
         else:
-            del queues[sender]
+            del account.queues[sender]
             self._senders -= 1
-        if queues:
-            self._accounts.move_to_end(account)
+        if account.queues:
+            self._accounts.move_to_end(name)
         else:
-            del self._accounts[account]
+            del self._accounts[name]
         if sender in self._held and self._within(queue, 2):
             self._held.remove(sender)
             sender.hold(False)

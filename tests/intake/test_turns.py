@@ -58,47 +58,53 @@ def shares(batch: Sequence[waiting.Parcel]) -> Counter[str]:
     return Counter({account: sum(len(messages) for one, messages, _ in batch if one.account == account) for account in "abc"})
 
 
-def test_no_account_fills_more_than_a_quarter_of_a_batch_while_others_come_and_its_senders_have_equal_parts() -> None:
-    queue = Waiting(PipelineSettings(batch_readings_max=4_096, pending_readings_max=10_000_000))
+def test_no_account_fills_more_than_its_share_while_others_come_that_send_less_and_its_senders_have_equal_parts() -> None:
+    queue = Waiting(PipelineSettings(batch_readings_max=8_192, pending_readings_max=10_000_000))
     greedy, other, lone = Hearing("a"), Hearing("a"), Hearing("b")
     for sender, count in ((greedy, 5_000), (other, 600), (lone, 400)):
         queue.put(sender, some(count), 0.0)
     batch = queue.take()
     by = {sender: sum(len(messages) for one, messages, _ in batch if one is sender) for sender in (greedy, other, lone)}
-    assert by == {greedy: 512, other: 512, lone: 400}
-    assert queue.messages == 6_000 - 1_424
+    assert by == {greedy: 256, other: 256, lone: 400}
+    assert queue.messages == 6_000 - 912
     queue.put(lone, some(1), 0.0)
-    assert shares(queue.take()) == {"a": 856, "b": 1, "c": 0}, "no more than 1,024, in whole slices, however many wait"
+    assert shares(queue.take()) == {"a": 512, "b": 1, "c": 0}
 
 
-def test_of_large_messages_an_account_has_a_quarter_of_the_bytes_and_of_one_that_is_larger_that_one() -> None:
+def test_of_large_messages_an_account_has_its_share_of_the_bytes_and_of_one_that_is_larger_that_one() -> None:
     queue = Waiting(PipelineSettings(pending_bytes_max=1 << 30))
     greedy, lone = Hearing("a"), Hearing("b")
     queue.put(greedy, some(100, size=30_000), 0.0)
+    queue.put(lone, some(1), 0.0)
+    assert shares(queue.take()) == {"a": 2, "b": 1, "c": 0}, "of 64 KiB; few messages are many when they are long"
     queue.put(lone, [*some(1, size=900_000), *some(1)], 0.0)
-    assert shares(queue.take()) == {"a": 4, "b": 1, "c": 0}, "two are a slice, and a batch is no more than 1 MiB"
-    assert shares(queue.take()) == {"a": 8, "b": 1, "c": 0}
+    assert shares(queue.take()) == {"a": 2, "b": 1, "c": 0}
+    assert shares(queue.take()) == {"a": 2, "b": 1, "c": 0}
 
 
-def test_many_accounts_fill_a_batch_together_and_who_did_not_come_into_it_comes_into_the_next() -> None:
+def test_accounts_that_all_send_much_fill_a_batch_together_and_who_did_not_come_into_it_comes_into_the_next() -> None:
     queue = Waiting(PipelineSettings(batch_readings_max=1_024, pending_readings_max=10_000_000))
     for account, count in (("a", 2_000), ("b", 2_000), ("c", 300)):
         queue.put(Hearing(account), some(count), 0.0)
-    assert shares(queue.take()) == {"a": 256, "b": 256, "c": 256}
-    assert shares(queue.take()) == {"a": 256, "b": 256, "c": 44}
+    assert queue.gives(1_000)
+    assert shares(queue.take()) == {"a": 384, "b": 320, "c": 300}, "64 by turns; a batch is 1,024"
+    assert not queue.gives(4_001)
+    assert shares(queue.take()) == {"a": 512, "b": 512, "c": 0}
 
 
-def test_an_account_that_is_the_only_one_to_come_fills_batches() -> None:
+def test_an_account_beside_which_nobody_sends_less_fills_batches() -> None:
     queue = Waiting(PipelineSettings(batch_readings_max=4_096, pending_readings_max=10_000_000))
     greedy = Hearing("a")
     queue.put(greedy, some(20_000), 0.0)
-    assert len(queue.take()) * waiting.SLICE_MESSAGES == 4_096
+    assert len(queue.take()) * 256 == 4_096
     queue.put(Hearing("b"), some(1), 10.0)
-    assert shares(queue.take()) == {"a": 1_024, "b": 1, "c": 0}
-    queue.put(greedy, some(1), 10.0)
+    assert not queue.gives(1_000), "of 20,000 that wait"
+    assert shares(queue.take()) == {"a": 256, "b": 1, "c": 0}
+    assert shares(queue.take()) == {"a": 256, "b": 0, "c": 0}, "it is still there, and may come again at any moment"
     queue.put(greedy, some(1), 9.9 + waiting.NOT_ALONE_S)
-    assert shares(queue.take())["a"] == 1_024, "another came a minute ago, and may come again"
+    assert shares(queue.take())["a"] == 256, "another came a minute ago, and may come again"
     queue.put(greedy, some(1), 10.0 + waiting.NOT_ALONE_S)
+    assert queue.gives(1_000)
     assert shares(queue.take())["a"] == 4_096
 
 
@@ -164,7 +170,7 @@ async def test_beside_a_flood_an_honest_client_waits_for_a_batch_or_two(tmp_path
 
 
 async def test_a_flood_of_ever_new_topics_fills_no_commit_beside_an_honest_client(tmp_path: Path) -> None:
-    """Of what waits of the flood a quarter of a batch goes into a commit, however many topics that is; the others' messages into the next.
+    """Of what waits of the flood a part of a batch goes into a commit, however many topics it is; the others' messages into the next.
     A span is a commit here: nothing merges them."""
     flood = 6_000
     limits = PipelineSettings(batch_readings_max=2_048)
@@ -189,8 +195,8 @@ async def test_a_flood_of_ever_new_topics_fills_no_commit_beside_an_honest_clien
         (origin,) = one.log.ledger("containers")
         commits = [span.end - span.first for span in one.log.spans("containers", origin)]
     assert sum(commits) == flood + 3
-    assert max(commits) <= 512 + 1
-    assert len(commits) >= flood // 512
+    assert max(commits) <= 128 + 1
+    assert len(commits) >= flood // 128
 
 
 def test_a_topic_that_is_not_known_yet_costs_little_more_than_one_that_is() -> None:
