@@ -226,6 +226,23 @@ class TopicRows(Protocol):
         ...
 
 
+class OpenedBlock(Protocol):
+    """A block that its codec has begun to read, and verified as far as that goes. Safe from any thread."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it is worth keeping: it takes some 20 KB, however large the block is, and spares who asks again a part of it."""
+        ...
+
+    def topic_rows(self, read: ReadBytes, topic: str) -> TopicRows | None:
+        """The rows of this topic alone; None when the block has none of it.
+
+        Asks `read`, which is of the same block, for what it needs and no more: of a large block a few spans. What it was given it has
+        verified; the rest of the block may be damaged all the same. Raises as `Codec.decode`.
+        """
+        ...
+
+
 class Codec(Protocol):
     """Turns records into a block's payload and back. Given to the log where it is wired, so that logs know no encoding."""
 
@@ -250,16 +267,12 @@ class Codec(Protocol):
         """
         ...
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> TopicRows | None:
-        """The rows of this topic alone; None when the block has none of it.
-
-        Asks `read` for what it needs and no more: of a large block a few spans. What it was given it has verified; the rest of the block
-        may be damaged all the same. Raises as `decode`.
-        """
+    def opened(self, head: BlockHead, read: ReadBytes) -> OpenedBlock:
+        """The block with this head, to look topics up in. Asks `read` for what it needs and no more. Raises as `decode`."""
         ...
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
-        """The rows that `topic_rows` of this codec found, as `decode` would give them: in the order of `found`, in few batches."""
+        """The rows that `topic_rows` of this codec's blocks found, as `decode` would give them: in the order of `found`, in few batches."""
         ...
 
     def topics(self, block: Block) -> pa.StringArray:

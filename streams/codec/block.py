@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes, TopicRows, UnknownCodec
 from streams.codec.columns import TYPES
-from streams.codec.directory import Directories
+from streams.codec.directory import KeptTables
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
-from streams.codec.lookup import read_topic_rows
+from streams.codec.lookup import OpenBlock
 from streams.codec.picked import PickedRows, records_of
 from streams.codec.reading import check_rows, read_rows, read_topics
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, TEXT_BYTES_MAX
@@ -39,7 +39,7 @@ class BlockCodec:
 
     def __init__(self, group_rows: int = GROUP_ROWS) -> None:
         self._group_rows = max(group_rows, GROUP_ROWS_MIN)
-        self._directories = Directories()
+        self._tables = KeptTables()
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
         """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
@@ -73,13 +73,13 @@ class BlockCodec:
         except Corrupt:  # several parts may count for a little more than their whole, which decides
             return self.decode(block).column(TOPIC)
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> PickedRows | None:
-        """The rows of `topic` alone, in offset order; None when there are none. Raises as `decode`."""
+    def opened(self, head: BlockHead, read: ReadBytes) -> OpenBlock:
+        """The block as far as it is read before any topic of it is looked up. Raises as `decode`."""
         _check_codec(head.codec)
-        return read_topic_rows(head, read, topic, self._directories)
+        return OpenBlock(head, read, self._tables)
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
-        """What `topic_rows` found, in its order, in as few batches as it fits. Raises Misuse for what another codec found."""
+        """What `OpenBlock.topic_rows` found, in its order, in as few batches as it fits. Raises Misuse for what another codec found."""
         ours = [rows for rows in found if isinstance(rows, PickedRows)]
         if len(ours) < len(found):
             raise Misuse("rows that another codec found are put together by that one")

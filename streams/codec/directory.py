@@ -1,4 +1,4 @@
-"""What a block's directory says, taken apart; of the blocks whose topics were looked up last it stays known."""
+"""What a block's directory says, taken apart; of the blocks whose topics were looked up last the tables stay at hand."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from streams.block import BlockHead
 from streams.codec.columns import TYPES, schema_of
 from streams.codec.groups import Payload, Spans
 from streams.codec.layout import Layout
+from streams.codec.numbers import PcoTables
 from streams.codec.pages import PackedColumn
 from streams.codec.times import ReceivedTimes, read_received
 from streams.codec.topics import read_fences
 
-KEPT_MAX = 1024
-"""Directories that stay known: some 20 KB each, of 16 columns and 100 groups."""
+TABLES_KEPT_MAX = 320
+"""Of so many blocks the tables of their columns stay at hand: 150 KB each, of 16 columns; without them a look-up takes a tenth longer."""
+
+Tables = list[PcoTables | None]
+"""What unpacks the pages of a block's columns, as `Directory.columns` has them. No two threads may use them at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +55,27 @@ class Directory:
             reader.end()
         return cls(received, fences, layout, schema, spans, layout.row_by_row(), layout.columns())
 
+    def tables(self) -> Tables:
+        """Those of all columns. Raises Corrupt."""
+        return [None if column is None else column.tables() for column, _ in self.columns]
 
-class Directories:
-    """The last KEPT_MAX directories of blocks of several groups. Safe from any thread.
 
-    Told apart by their bytes and what the head says: a block that was damaged or replaced is never taken for another.
-    """
+class KeptTables:
+    """The tables of the last TABLES_KEPT_MAX blocks of several groups that were looked into. Safe from any thread."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[bytes, int, int, int], Directory] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[Directory, Tables]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, payload: Payload, head: BlockHead) -> Directory:
-        """What `Directory.read` tells. Raises Corrupt."""
-        if payload.only is not None:
-            return Directory.read(payload, head)
-        key = (payload.opening, head.count, head.order_last_ms, head.payload_bytes)
+    def take(self, directory: Directory) -> Tables:
+        """The directory's, for the calling thread alone until it gives them back. Raises Corrupt."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
-        found = Directory.read(payload, head)
+            _, tables = self._kept.pop(id(directory), (None, None))
+        return directory.tables() if tables is None else tables
+
+    def give_back(self, directory: Directory, tables: Tables) -> None:
+        """They stay at hand, for whoever has the same directory."""
         with self._lock:
-            self._kept[key] = found
-            if len(self._kept) > KEPT_MAX:
+            self._kept[id(directory)] = directory, tables
+            if len(self._kept) > TABLES_KEPT_MAX:
                 self._kept.popitem(last=False)
-        return found

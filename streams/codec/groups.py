@@ -89,14 +89,14 @@ class Payload:
         whole = head[: needed - _CHECKSUM.size]
         _verify(whole, head[len(whole) : needed], "a block's directory" if group_rows else "a block's payload")
         self.groups = Groups(rows, group_rows or rows)
-        self.opening = whole[: self._end]
-        self.directory = Reader(self.opening, budget, at)
-        self._only = None if group_rows else Reader(whole, budget, self._end)
+        self.directory = Reader(whole[: self._end], budget, at)
+        self.group = None if group_rows else (whole, self._end)
+        """Where the only group is: in which bytes, and where it begins; None when there are several."""
 
     @property
     def only(self) -> Reader | None:
         """The only group; None when there are several."""
-        return self._only
+        return None if self.group is None else Reader(self.group[0], self._budget, self.group[1])
 
     def spans(self) -> Spans:
         """Where the groups are, of several: what the directory ends with. Raises Corrupt."""
@@ -110,15 +110,20 @@ class Payload:
         return Spans(starts, checksums)
 
     def several(self, spans: Spans, chosen: Sequence[int]) -> list[Reader]:
-        """The `chosen` groups, ascending, each run of neighbours read as one span. Raises Corrupt unless they are whole."""
-        starts, readers = spans.starts, []
-        for first, end in _runs(chosen):
-            span = self._read(starts[first], starts[end] - starts[first])
-            for group in range(first, end):
-                data = span[starts[group] - starts[first] : starts[group + 1] - starts[first]]
-                _verify(data, spans.checksums[_CHECKSUM.size * group :][: _CHECKSUM.size], f"group {group} of a block")
-                readers.append(Reader(data, self._budget))
-        return readers
+        """As `read_groups`."""
+        return read_groups(self._read, spans, chosen, self._budget)
+
+
+def read_groups(read: ReadBytes, spans: Spans, chosen: Sequence[int], budget: Budget) -> list[Reader]:
+    """The `chosen` groups, ascending, each run of neighbours read as one span. Raises Corrupt unless they are whole."""
+    starts, readers = spans.starts, []
+    for first, end in _runs(chosen):
+        span = read(starts[first], starts[end] - starts[first])
+        for group in range(first, end):
+            data = span[starts[group] - starts[first] : starts[group + 1] - starts[first]]
+            _verify(data, spans.checksums[_CHECKSUM.size * group :][: _CHECKSUM.size], f"group {group} of a block")
+            readers.append(Reader(data, budget))
+    return readers
 
 
 def _runs(chosen: Sequence[int]) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streams.codec.digits import Digits, joined, split
-from streams.codec.texts import text_chars
+from streams.codec.textlists import text_chars
 from streams.codec.wire import Bools, Ints
 
 SERIALS = 10**6

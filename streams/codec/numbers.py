@@ -23,7 +23,7 @@ _LEVEL, _LEVEL_QUICK = 8, 6
 _QUICK_MAX = 1 << 16
 """Of fewer numbers pcodec looks for at most 64 bins, not 256: two thirds of the time, a hundredth more bytes until the block is merged."""
 PcoType = Literal["i64", "f64", "u16"]
-PCO_BATCH = 256
+_PCO_BATCH = 256
 """pcodec unpacks so many numbers of a page at a time."""
 _WITHOUT_PCO_MAX = 256
 """So few numbers are not even tried with pcodec."""
@@ -77,13 +77,17 @@ def is_constant(packed: bytes) -> bool:
     return packed[0] == _CONSTANT
 
 
-def read_ints(reader: Reader, count: int) -> Ints:
-    """The `count` values, at least one, that `write_ints` wrote."""
+def read_ints(reader: Reader, count: int, last: int | None = None) -> Ints:
+    """The `count` values, at least one, that `write_ints` wrote; or the first of them, as few as there are up to the `last` that is asked
+    for, counted from 0.
+    """
     reader.budget.pay_cells(count)
     kind = reader.below(_KINDS, "a packing of numbers")
     if kind == _CONSTANT:
         return np.full(count, reader.signed(), np.int64)
-    return _read_pco(reader.sized(), count) if kind == _PCO else unpack_few(reader, kind - _FEW, count)
+    if kind != _PCO:
+        return unpack_few(reader, kind - _FEW, count)
+    return _read_pco(reader.sized(), count, count if last is None else pco_reach(count, last))
 
 
 def pco_pages(values: Ints | Floats | Small, counts: Sequence[int]) -> tuple[bytes, list[bytes]]:
@@ -98,6 +102,11 @@ def scattered(sketch: Sketch, count: int) -> bool:
     """Whether these `count` numbers take so many bits each that they may be of several kinds: pcodec's tables suit these, and only these,
     better than Golomb-Rice codes do."""
     return sketch.how in (RICE, STEPS) and sketch.bits >= _SCATTERED_BITS * count
+
+
+def pco_reach(count: int, last: int) -> int:
+    """How many of `count` numbers must be unpacked to have the `last`, counted from 0."""
+    return min((last // _PCO_BATCH + 1) * _PCO_BATCH, count)
 
 
 def pco_bytes(values: Ints) -> int:
@@ -119,7 +128,7 @@ class PcoTables:
             raise Corrupt(f"the tables of a column of numbers do not read: {problem}") from problem
 
     def read(self, page: bytes, values: Ints | Floats | Small, count: int) -> None:
-        """Fills `values` with the first of the `count` numbers in the page: all, or a multiple of PCO_BATCH.
+        """Fills `values` with the first of the `count` numbers in the page: all, as many as `pco_reach` says.
 
         Raises Corrupt unless there are as many, and when all are asked for, in all of the page.
         """
@@ -131,8 +140,8 @@ class PcoTables:
             raise Corrupt(f"a page of {count} numbers unpacks to {progress.n_processed}, from {page_bytes} of {len(page)} bytes")
 
 
-def _read_pco(data: bytes, count: int) -> Ints:
+def _read_pco(data: bytes, count: int, reach: int) -> Ints:
     tables = PcoTables(data, "i64")
-    values = np.empty(count, np.int64)
+    values = np.empty(reach, np.int64)
     tables.read(data[tables.meta_bytes :], values, count)
     return values

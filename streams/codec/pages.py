@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from streams.codec.few import FEW_MAX
-from streams.codec.numbers import PCO_BATCH, PcoTables, PcoType, is_constant, packed_ints, pco_pages, read_ints
+from streams.codec.numbers import PcoTables, PcoType, is_constant, packed_ints, pco_pages, pco_reach, read_ints
 from streams.codec.parallel import each
 from streams.codec.wire import BITS_OF_A_CELL, Bools, Ints, Reader, Values, Writer
 from streams.errors import Corrupt
@@ -26,28 +26,23 @@ _DTYPES = {"int": np.int64, "float": np.float64, "bit": np.uint16}
 _PCO_TYPES: dict[Kind, PcoType] = {"int": "i64", "float": "f64", "bit": "u16"}
 
 
-Scratch = Mapping[Kind, Values]
-"""Room for a group's values of each kind, one column's at a time."""
-
-
-def scratch_of(rows: int) -> Scratch:
-    """That of a group of so many rows."""
-    numbers = np.empty(rows, np.int64)
-    return {"int": numbers, "float": numbers.view(np.float64), "bit": numbers.view(np.uint16)}
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Of the `count` values that a column has in a group, those at `places`, ascending. The first `reach` are all that must be unpacked."""
+    """Of the `count` values that a column has in a group, those at `places`, ascending. The first `reach` are all that must be unpacked:
+    `scratch` is room for as many of each kind, one column's at a time.
+    """
 
     count: int
     places: Ints
     reach: int
+    scratch: Mapping[Kind, Values]
 
     @classmethod
-    def of(cls, count: int, places: Ints) -> Wanted:
-        """The least reach there is, as pcodec unpacks."""
-        return cls(count, places, min((int(places[-1]) // PCO_BATCH + 1) * PCO_BATCH, count) if len(places) else 0)
+    def of(cls, count: int, places: Ints, room: Values | None = None) -> Wanted:
+        """The least reach there is, as pcodec unpacks; in the room for as many whole numbers at least, if there is some."""
+        reach = pco_reach(count, int(places[-1])) if len(places) else 0
+        numbers = np.empty(reach, np.int64) if room is None else room[:reach]
+        return cls(count, places, reach, {"int": numbers, "float": numbers.view(np.float64), "bit": numbers.view(np.uint16)[:reach]})
 
 
 class GroupPages:
@@ -56,6 +51,8 @@ class GroupPages:
     def __init__(self, group: Reader, *, sized: bool) -> None:
         self._group, self._sized = group, sized
         self._given: list[Reader] = []
+        self.packed = group.boxed if sized else group.sized
+        """The next page, which is sized bytes and nothing else: these bytes. Raises Corrupt."""
 
     def next(self) -> Reader:
         """What the next page is read from."""
@@ -64,10 +61,6 @@ class GroupPages:
         page = Reader(self._group.sized(), self._group.budget)
         self._given.append(page)
         return page
-
-    def packed(self) -> bytes:
-        """The next page, which is sized bytes and nothing else: these bytes. Raises Corrupt."""
-        return self._group.boxed() if self._sized else self._group.sized()
 
     def end(self) -> None:
         """Raises Corrupt unless all of every page, and every page, was read."""
@@ -186,24 +179,27 @@ class PackedColumn:
             raise _odd_bits()
         return values.astype(np.bool_)
 
-    def at(self, pages: GroupPages, wanted: Wanted, scratch: Scratch) -> Values:
-        """The values `wanted` of one group, whose page of this column, if there is one, is next. Raises Corrupt.
+    def tables(self) -> PcoTables | None:
+        """What its pages are unpacked with, by one thread at a time; None where they are no such pages, or none. Raises Corrupt."""
+        return self._tables() if self._how == _PAGES else None
 
-        No more of the page is unpacked, into `scratch`, than what comes before the last of them.
+    def at(self, pages: GroupPages, wanted: Wanted, tables: PcoTables | None) -> Values:
+        """The values `wanted` of one group, whose page of this column, if there is one, is next; `tables` are the column's. Raises Corrupt.
+
+        No more of the page is unpacked than what comes before the last of them.
         """
-        count, places = wanted.count, wanted.places
         if self._how == _CONSTANT:
-            return self._alike(len(places))
-        if self._how == _LIST:
-            return self._listed(pages.next(), count).take(places)
+            return self._alike(len(wanted.places))
+        if tables is None:
+            return self._listed(pages.next(), wanted.count).take(wanted.places)
         if not wanted.reach:
             page = pages.next()
-            if count:
+            if wanted.count:
                 page.sized()
             return np.empty(0, np.bool_ if self.kind == "bit" else _DTYPES[self.kind])
-        values = scratch[self.kind][: wanted.reach]
-        self._tables().read(pages.packed(), values, count)
-        values = values.take(places)
+        values = wanted.scratch[self.kind]
+        tables.read(pages.packed(), values, wanted.count)
+        values = values.take(wanted.places)
         if self.kind != "bit":
             return values
         if max(values.tolist()) > 1:  # of a few rows, a tenth of the time
@@ -227,7 +223,6 @@ class PackedColumn:
         return count if self.kind != "bit" else (count + BITS_OF_A_CELL - 1) // BITS_OF_A_CELL
 
     def _tables(self) -> PcoTables:
-        """Not kept: they are read in microseconds, take much memory, and no two threads may use them at a time."""
         return PcoTables(self._meta, _PCO_TYPES[self.kind])
 
     def _alike(self, count: int) -> Values:

@@ -16,6 +16,7 @@ from streams.codec.columns import ELSEWHERE, FLOAT, TEXT, as_arrow, batch, known
 from streams.codec.decimals import RAW
 from streams.codec.layout import Named
 from streams.codec.room import Room
+from streams.codec.texts import PickedTexts
 from streams.codec.times import Stamps
 from streams.codec.wire import TEXT_BYTES_MAX, Bools, Ints
 from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
@@ -23,9 +24,8 @@ from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
 
 @dataclass(frozen=True, slots=True)
 class PickedRows:
-    """Rows of `topic`, in offset order. `values`: of each of the columns `named` the known numbers as they are stored, or all texts.
-
-    `known`: where the columns with nulls have a value.
+    """Rows of `topic`, in offset order. `values`: of each of the columns `named` the known values: numbers as they are stored, or
+    PickedTexts. `known`: where the columns with nulls have a value.
     """
 
     topic: str
@@ -44,7 +44,7 @@ class PickedRows:
         values: list[Any] = []
         for place, column in enumerate(first.named):
             found = [part.values[place] for part in parts]
-            values.append(pa.concat_arrays(found) if column.kind == TEXT else np.concatenate(found))
+            values.append(PickedTexts.joined(found) if column.kind == TEXT else np.concatenate(found))
         known = {name: np.concatenate([part.known[name] for part in parts]) for name in first.known}
         return cls(first.topic, first.schema, Stamps.joined([part.stamps for part in parts]), first.named, values, known)
 
@@ -61,7 +61,7 @@ class PickedRows:
             if field.name not in ELSEWHERE:
                 kind = type_number(field.type)
                 named.append(Named(field.name, kind, has_nulls=True, decimals=RAW if kind == FLOAT else 0))
-                values.append(column if kind == TEXT else column.drop_null().to_numpy(zero_copy_only=False))
+                values.append(PickedTexts.of(column.drop_null()) if kind == TEXT else column.drop_null().to_numpy(zero_copy_only=False))
                 known[field.name] = known_rows(column)
         offsets, received_at, order_at = (rows.column(name).to_numpy() for name in (OFFSET, RECEIVED_AT, ORDER_AT))
         device_at = rows.column(DEVICE_AT)
@@ -87,17 +87,15 @@ class PickedRows:
         """These rows alone."""
         values: list[Any] = []
         for column, found in zip(self.named, self.values, strict=True):
-            if column.kind == TEXT:
-                values.append(found.filter(pa.array(chosen)))
-            else:
-                values.append(found[chosen[self.known[column.name]] if column.name in self.known else chosen])
+            rows = chosen[self.known[column.name]] if column.name in self.known else chosen
+            values.append(found.of_rows(rows) if column.kind == TEXT else found[rows])
         known = {name: mask[chosen] for name, mask in self.known.items()}
         return PickedRows(self.topic, self.schema, self.stamps.where(chosen), self.named, values, known)
 
     @property
     def text_bytes(self) -> int:
         """What its texts take at most."""
-        return sum(found.get_total_buffer_size() for column, found in zip(self.named, self.values, strict=True) if column.kind == TEXT)
+        return sum(found.bytes for column, found in zip(self.named, self.values, strict=True) if column.kind == TEXT)
 
 
 def records_of(picked: Sequence[PickedRows]) -> list[pa.RecordBatch]:
@@ -126,5 +124,5 @@ def _together(picked: Sequence[PickedRows]) -> pa.RecordBatch:
     for column, values in zip(rows.named, rows.values, strict=True):
         decimals = column.decimals if column.kind == FLOAT else None
         known = rows.known[column.name] if column.has_nulls else None
-        columns[column.name] = values if column.kind == TEXT else as_arrow(values, known, None, room, decimals)
+        columns[column.name] = values.array(known) if column.kind == TEXT else as_arrow(values, known, None, room, decimals)
     return batch(rows.schema, columns, len(rows))

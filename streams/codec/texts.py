@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.codec.digits import joined, split
 from streams.codec.numbers import read_ints, write_ints
+from streams.codec.textlists import TextList, numbered_of, read_list, write_list, write_numbered
 from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 from streams.memory import release_arrow
 
 _PLAIN, _DICTIONARY, _BY_TOPIC, _OWN = 0, 1, 2, 3
 """Each row its own text; a dictionary and each row's place in it; each topic's place in it; each topic its own text."""
-_JOINED, _NUMBERED = 0, 1
-_DIGITS_MAX = 15
-_ROWS_AT_ONCE = 16_384
-_NUMBERED_PATTERN = re.compile(rf"(.*?)([0-9]{{1,{_DIGITS_MAX}}})", re.DOTALL)
-_POWERS = 10 ** np.arange(1, _DIGITS_MAX + 1)
-"""A number has a digit more than there are of these not above it."""
 _TEXT_END_MAX = 1 << 31
 _RELEASED_TEXTS_MIN = 1 << 17
 """What Arrow finds so many different texts with is 160 bytes for each, and not needed again soon."""
-_SHORT_BYTES_MAX = 24
-"""Texts of so few bytes are names and numbers: what repeats in them is near."""
 
 
 class TextWriter:
@@ -38,7 +28,7 @@ class TextWriter:
 
     def __init__(self, dictionary: pa.StringArray) -> None:
         self._dictionary = dictionary
-        self._numbered = _numbered(dictionary)
+        self._numbered = numbered_of(dictionary)
 
     def write(self, writer: Writer, codes: Ints, topic_codes: Ints) -> None:
         """The texts that `codes`, at least one, point at. `topic_codes` says of each row which topic it belongs to."""
@@ -63,57 +53,112 @@ class TextWriter:
         if self._numbered is None:
             write_list(writer, self._dictionary.take(pa.array(codes)))
         else:
-            _write_numbered(writer, self._numbered, self._numbered.numbers[codes])
+            write_numbered(writer, self._numbered, self._numbered.numbers[codes])
 
 
 class Owners:
     """Which topic each row of a group is of, as a place among those that have a row, in their order."""
 
-    def __init__(self, codes: Ints | None, lengths: Ints | None = None) -> None:
-        """By a code for each row; or, where rows are in order of their topics, by how many each has."""
-        self._codes, self._lengths = codes, lengths
+    def __init__(self, codes: Ints | None, ends: Ints | None = None) -> None:
+        """By a code for each row; or, where rows are in order of their topics, by where those of each end."""
+        self._codes, self._ends = codes, ends
 
     def of(self, rows: Ints | None) -> tuple[int, Ints]:
         """How many topics have a row, and the places of the topics of all rows, or of these."""
-        if self._lengths is not None:
+        if self._ends is not None:
             if rows is None:
-                return len(self._lengths), np.repeat(np.arange(len(self._lengths)), self._lengths)
-            return len(self._lengths), np.add.accumulate(self._lengths).searchsorted(rows, "right")
+                return len(self._ends), np.repeat(np.arange(len(self._ends)), np.diff(self._ends, prepend=0))
+            return len(self._ends), self._ends.searchsorted(rows, "right")
         first, places = _topics(np.empty(0, np.int64) if self._codes is None else self._codes)
         return len(first), places if rows is None else places.take(rows)
 
 
-def read_texts(reader: Reader, count: int, owners: Owners, wanted: Ints | None = None) -> tuple[pa.StringArray, Ints]:
-    """The `count` texts that `write_texts` wrote, or those of the rows `wanted`: the different ones, and each row's place among them.
-
-    Raises Corrupt.
-    """
+def read_texts(reader: Reader, count: int, owners: Owners) -> tuple[pa.StringArray, Ints]:
+    """The `count` texts that `TextWriter` wrote: the different ones, and each row's place among them. Raises Corrupt."""
     kind = reader.below(4, "a kind of texts")
     if kind == _PLAIN:
-        return read_list(reader, count, wanted), np.arange(count if wanted is None else len(wanted))
+        return read_list(reader, count), np.arange(count)
     if kind == _OWN:
-        topics, places = owners.of(wanted)
-        if wanted is None:
-            return read_list(reader, topics), places
-        used = places[:1]  # whoever wants some rows wants those of one topic
-        if (places != used).any():
-            used, places = np.unique(places, return_inverse=True)
-            return read_list(reader, topics, used), places
-        return read_list(reader, topics, used), np.zeros(len(places), np.int64)
+        topics, places = owners.of(None)
+        return read_list(reader, topics), places
     size = reader.below(count, "a dictionary's size less one") + 1
     dictionary = read_list(reader, size)
-    topics, at = (count, wanted) if kind == _DICTIONARY else owners.of(wanted)
-    codes = read_ints(reader, topics)
+    if kind == _DICTIONARY:
+        return dictionary, _read_codes(reader, count, size)
+    topics, at = owners.of(None)
+    return dictionary, _read_codes(reader, topics, size).take(at)
+
+
+def read_some_texts(reader: Reader, count: int, owners: Owners, wanted: Ints) -> PickedTexts:
+    """Of the `count` texts that `TextWriter` wrote those of the rows `wanted`, at least one. Raises Corrupt."""
+    kind = reader.below(4, "a kind of texts")
+    topics, places = (count, wanted) if kind in (_PLAIN, _DICTIONARY) else owners.of(wanted)
+    if kind in (_PLAIN, _OWN):
+        size, texts = topics, TextList.read(reader, topics, int(places.max()))
+    else:
+        size = reader.below(count, "a dictionary's size less one") + 1
+        texts = TextList.read(reader, size, size - 1)
+        places = _read_codes(reader, topics, size).take(places)
+    if len(places) == 1 or (places == places[0]).all():  # whoever wants some rows wants those of one topic
+        return PickedTexts(texts.some(reader.budget, places[:1]), np.zeros(len(places), np.int64))
+    used, codes = np.unique(places, return_inverse=True)
+    return PickedTexts(texts.some(reader.budget, used), codes)
+
+
+def _read_codes(reader: Reader, count: int, size: int) -> Ints:
+    codes = read_ints(reader, count)
     if codes.min() < 0 or codes.max() >= size:
         raise Corrupt(f"a code of a dictionary of {size} texts points outside it")
-    return dictionary, codes if at is None else codes.take(at)
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class PickedTexts:
+    """Texts of some rows: the different ones, as UTF-8, and each row's place among them."""
+
+    different: list[bytes]
+    codes: Ints
+
+    @classmethod
+    def of(cls, column: pa.StringArray) -> PickedTexts:
+        """Those of a column, none of them null."""
+        encoded = column.dictionary_encode()
+        return cls([text.encode() for text in encoded.dictionary.to_pylist()], encoded.indices.to_numpy().astype(np.int64))
+
+    @classmethod
+    def joined(cls, parts: Sequence[PickedTexts]) -> PickedTexts:
+        """Those of several parts, one after another."""
+        starts = accumulate((len(part.different) for part in parts), initial=0)
+        codes = np.concatenate([part.codes + start for part, start in zip(parts, starts, strict=False)])
+        return cls([text for part in parts for text in part.different], codes)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of UTF-8 they are, repeats counted."""
+        if len(self.different) == 1:
+            return len(self.different[0]) * len(self.codes)
+        return int(np.fromiter(map(len, self.different), np.int64).take(self.codes).sum())
+
+    def of_rows(self, chosen: Bools) -> PickedTexts:
+        """Those of these rows alone."""
+        return PickedTexts(self.different, self.codes[chosen])
+
+    def array(self, known: Bools | None) -> pa.StringArray:
+        """A column of them, nothing in the rows that are not `known`, where that is said."""
+        if not len(self.codes):
+            return pa.nulls(0 if known is None else len(known), pa.string())
+        ends = np.fromiter(accumulate(map(len, self.different), initial=0), np.int32)
+        texts = pa.StringArray.from_buffers(len(self.different), pa.py_buffer(ends), pa.py_buffer(b"".join(self.different)))
+        if known is None:
+            return texts.take(pa.array(self.codes))
+        return texts.take(pa.array(self.codes.take(np.maximum(np.cumsum(known) - 1, 0)), mask=~known))
+
+
+NO_TEXTS = PickedTexts([], np.empty(0, np.int64))
 
 
 def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
     """The texts that `codes` point at, none where `nulls` says so. Raises Corrupt for more text than a block may hold."""
-    if len(dictionary) == len(codes) == 1 and nulls is None:
-        budget.pay_text(dictionary.get_total_buffer_size())
-        return dictionary
     lengths = pc.binary_length(dictionary).to_numpy(zero_copy_only=False)
     length = int(lengths[0]) if len(lengths) else 0
     if (lengths == length).all():
@@ -145,80 +190,6 @@ def dictionary_of(column: pa.StringArray) -> pa.DictionaryArray:
     return encoded
 
 
-def write_list(writer: Writer, texts: pa.StringArray) -> None:
-    """Texts whose count the reader knows: as numbers behind a common beginning (`TRK-00412`) where that is what they are, else joined."""
-    if (numbered := _numbered(texts)) is not None:
-        return _write_numbered(writer, numbered, numbered.numbers)
-    starts, chars = text_chars(texts)
-    writer.varint(_JOINED)
-    write_ints(writer, np.diff(starts))
-    together = chars[starts[0] : starts[-1]].tobytes()
-    writer.squeezed(together, quick=len(together) <= _SHORT_BYTES_MAX * len(texts))
-
-
-def read_list(reader: Reader, count: int, wanted: Ints | None = None) -> pa.StringArray:
-    """The `count` texts that `write_list` wrote, or those at the places `wanted`."""
-    if reader.below(2, "a kind of list") == _JOINED:
-        return _joined(reader, count, wanted)
-    beginning = reader.sized()
-    _check_utf8(beginning)
-    width = reader.below(_DIGITS_MAX + 1, "a number's width")
-    numbers = read_ints(reader, count)
-    if width == 0 or not (numbers.min() >= 0 and numbers.max() < 10**_DIGITS_MAX):
-        raise Corrupt(f"a numbered text does not fit {width} to {_DIGITS_MAX} digits")
-    if wanted is not None:
-        reader.budget.pay_text((len(beginning) + _DIGITS_MAX) * len(wanted))
-        return _texts([b"%b%0*d" % (beginning, width, number) for number in numbers.take(wanted).tolist()])
-    return _numbered_texts(reader.budget, beginning, width, numbers)
-
-
-def _texts(parts: Sequence[bytes]) -> pa.StringArray:
-    """Texts whose UTF-8 bytes these are. A few take a fraction of what `pa.array` does."""
-    ends = np.fromiter(accumulate(map(len, parts), initial=0), np.int32, len(parts) + 1)
-    return pa.StringArray.from_buffers(len(parts), pa.py_buffer(ends), pa.py_buffer(b"".join(parts)))
-
-
-def _numbered_texts(budget: Budget, beginning: bytes, width: int, numbers: Ints) -> pa.StringArray:
-    digits = np.maximum(np.searchsorted(_POWERS, numbers, "right") + 1, width)
-    ends = np.zeros(len(numbers) + 1, np.int64)
-    np.cumsum(digits + len(beginning), out=ends[1:])
-    budget.pay_text(int(ends[-1]))
-    chars = np.empty(int(ends[-1]), np.uint8)
-    for rows, count in _alike(digits):
-        length = len(beginning) + count
-        alike = np.empty((len(rows), length), np.uint8)
-        alike[:, : len(beginning)] = np.frombuffer(beginning, np.uint8)
-        alike[:, len(beginning) :] = split(numbers[rows], 10, count).T + np.uint8(ord("0"))
-        first, last = int(rows[0]), int(rows[-1])
-        if last - first == len(rows) - 1:
-            chars[ends[first] : ends[last + 1]] = alike.reshape(-1)
-        else:
-            chars[ends[rows][:, None] + np.arange(length)] = alike
-    return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(chars))
-
-
-def _joined(reader: Reader, count: int, wanted: Ints | None) -> pa.StringArray:
-    lengths = read_ints(reader, count)
-    together = reader.squeezed()
-    if lengths.min() < 0 or lengths.max() > len(together):
-        raise Corrupt("a text has an impossible length")
-    ends = np.zeros(count + 1, np.int64)
-    np.cumsum(lengths, out=ends[1:])
-    if ends[-1] != len(together) or ends[-1] >= _TEXT_END_MAX:
-        raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(together)} bytes")
-    if wanted is not None:
-        parts = [together[first:end] for first, end in zip(ends.take(wanted).tolist(), ends.take(wanted + 1).tolist(), strict=True)]
-        for part in parts:
-            _check_utf8(part)
-        return _texts(parts)
-    texts = pa.StringArray.from_buffers(count, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(together))
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid as problem:
-        raise Corrupt(f"a text is not UTF-8: {problem}") from problem
-    return texts
-
-
 def _by_topic(codes: Ints, topic_codes: Ints) -> Ints | None:
     """One code per topic, in order of the topics, when each topic has only one and that saves anything."""
     first, rows = _topics(topic_codes)
@@ -234,74 +205,3 @@ def _topics(codes: Ints) -> tuple[Ints, Ints]:
         return first, np.repeat(np.arange(len(first)), np.diff(first, append=len(codes)))
     _, first, rows = np.unique(codes, return_index=True, return_inverse=True)
     return first, rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Numbered:
-    """Texts that are all `beginning` and a number of `width` digits, or of more where the number has more."""
-
-    beginning: bytes
-    width: int
-    numbers: Ints
-
-
-def _write_numbered(writer: Writer, numbered: _Numbered, numbers: Ints) -> None:
-    writer.varint(_NUMBERED)
-    writer.sized(numbered.beginning)
-    writer.varint(numbered.width)
-    write_ints(writer, numbers)
-
-
-def _numbered(texts: pa.StringArray) -> _Numbered | None:
-    first = _NUMBERED_PATTERN.fullmatch(texts[0].as_py())
-    if first is None:
-        return None
-    starts, chars = text_chars(texts)
-    beginning = first[1].encode()
-    digits = np.diff(starts) - len(beginning)
-    width = int(digits.min())
-    if width < 1 or digits.max() > _DIGITS_MAX:
-        return None
-    numbers = np.empty(len(texts), np.int64)
-    for rows, count in _alike(digits):
-        found = _numbers_behind(beginning, _rows_of(chars, starts[:-1][rows], len(beginning) + count))
-        if found is None or (count > width and found.min() < 10 ** (count - 1)):
-            return None
-        numbers[rows] = found
-    return _Numbered(beginning, width, numbers)
-
-
-def _alike(digits: Ints) -> Iterator[tuple[Ints, int]]:
-    """The rows of each count of digits, some thousand at a time."""
-    for count in np.flatnonzero(np.bincount(digits)).tolist():
-        rows = np.flatnonzero(digits == count)
-        yield from ((rows[at : at + _ROWS_AT_ONCE], count) for at in range(0, len(rows), _ROWS_AT_ONCE))
-
-
-def _rows_of(chars: npt.NDArray[np.uint8], starts: Ints, length: int) -> npt.NDArray[np.uint8]:
-    """A row of the table for each of the texts of `length` bytes that begin there."""
-    if starts[-1] - starts[0] == (len(starts) - 1) * length:
-        return chars[starts[0] : starts[-1] + length].reshape(len(starts), length)
-    return np.asarray(chars[starts[:, None] + np.arange(length)])
-
-
-def _numbers_behind(beginning: bytes, rows: npt.NDArray[np.uint8]) -> Ints | None:
-    """The numbers that these texts of one length have behind `beginning`; None when they are others."""
-    digits = np.ascontiguousarray(rows[:, len(beginning) :].T) - np.uint8(ord("0"))
-    if (digits > 9).any() or (rows[:, : len(beginning)] != np.frombuffer(beginning, np.uint8)).any():
-        return None
-    return joined(digits, 10)
-
-
-def text_chars(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """Where each text, none of them null, begins and the last ends, and the UTF-8 bytes these places are in."""
-    _, ends, data = texts.buffers()
-    starts = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    return starts, np.frombuffer(data or b"", np.uint8)
-
-
-def _check_utf8(data: bytes) -> None:
-    try:
-        data.decode()
-    except UnicodeDecodeError as problem:
-        raise Corrupt(f"a text is not UTF-8: {problem}") from problem

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from streams.codec.isonumbers import NUMBERS, SERIALS, packed, packed_one, unpacked
 from streams.codec.numbers import packed_ints, read_ints, write_ints
 from streams.codec.room import Room
-from streams.codec.texts import Owners, dictionary_of, read_list, take, write_list
+from streams.codec.textlists import read_list, write_list
+from streams.codec.texts import Owners, dictionary_of, take
 from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
 
@@ -63,32 +64,28 @@ class Topics:
 class GroupTopics:
     """The topics of one group's rows, and which rows are of which."""
 
-    def __init__(self, topics: Topics, codes: Ints | None, lengths: Ints | None = None) -> None:
-        """By each row's code; or, where rows are in order of their topics, by how many each topic has."""
-        self.topics, self._codes, self._lengths = topics, codes, lengths
+    def __init__(self, topics: Topics, codes: Ints | None, ends: Ints | None = None) -> None:
+        """By each row's code; or, where rows are in order of their topics, by where those of each topic end."""
+        self.topics, self._codes, self._ends = topics, codes, ends
 
     @property
     def codes(self) -> Ints:
         """The code of each row."""
-        if self._lengths is not None:
-            return np.repeat(np.arange(len(self.topics)), self._lengths)
+        if self._ends is not None:
+            return np.repeat(np.arange(len(self.topics)), np.diff(self._ends, prepend=0))
         return np.empty(0, np.int64) if self._codes is None else self._codes
 
     def owners(self, known: Bools | None) -> Owners:
         """The same for columns of texts; `known`: of these rows alone."""
         if known is not None:
             return Owners(self.codes[known])
-        return Owners(self._codes if self._lengths is None else None, self._lengths)
+        return Owners(self._codes, self._ends)
 
-    def rows_of(self, name: str) -> Ints:
-        """The rows of one topic, ascending."""
-        place = self.topics.place(name)
-        if place is None:
-            return np.empty(0, np.int64)
-        if self._lengths is None:
+    def rows_of(self, place: int) -> Ints:
+        """The rows of the topic whose code is `place`, ascending."""
+        if self._ends is None:
             return np.flatnonzero(self.codes == place)
-        first = int(np.add.reduce(self._lengths[:place]))
-        return np.arange(first, first + int(self._lengths[place]))
+        return np.arange(self._ends[place - 1] if place else 0, self._ends[place])
 
 
 def topics_of(column: pa.StringArray) -> tuple[Topics, Ints]:
@@ -167,9 +164,10 @@ def read_owners(page: Reader, rows: int, names: Names) -> GroupTopics:
             raise Corrupt(f"a row is of topic {codes.max()}, and there are {len(topics)}")
         return GroupTopics(topics, codes)
     lengths = read_ints(page, len(topics))
-    if (lengths != 1).any() if len(lengths) == rows else lengths.min() < 1 or lengths.max() > rows or lengths.sum() != rows:
+    ends = np.add.accumulate(lengths)
+    if lengths.min() < 1 or lengths.max() > rows or ends[-1] != rows:
         raise Corrupt(f"the rows of a group's topics are not its {rows} rows")
-    return GroupTopics(topics, None, lengths)
+    return GroupTopics(topics, None, ends)
 
 
 def joined(groups: Sequence[GroupTopics], rows: int, room: Room) -> tuple[Topics, Ints]:

@@ -172,10 +172,11 @@ class Reader:
         length = self.varint()
         end = self._at + length
         length = self.varint()
-        if end - self._at != length or end > self._end:
-            raise Corrupt(f"{length} bytes of a block's payload are said to be all of a page that ends {end - self._at} bytes on")
+        at = self._at
+        if end - at != length or end > self._end:
+            raise Corrupt(f"{length} bytes of a block's payload are said to be all of a page that ends {end - at} bytes on")
         self._at = end
-        return self._data[end - length : end]
+        return self._data[at:end]
 
     def squeezed(self) -> bytes:
         """What `Writer.squeezed` was given: at most TEXT_BYTES_MAX bytes over all of the payload."""

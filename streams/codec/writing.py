@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, TEXT, known_rows, type_number
 from streams.codec.decimals import RAW, as_decimals
-from streams.codec.groups import Groups, assembled, known_sizes
+from streams.codec.groups import GROUP_ROWS_MIN, Groups, assembled, known_sizes
 from streams.codec.names import write_name
 from streams.codec.neighbours import Measured, neighbours_of
 from streams.codec.pages import NEIGHBOUR_MAX, Kind, Packed, Unpacked, pack_columns
@@ -24,6 +24,10 @@ from streams.records import DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC
 
 AS_ARRIVED, BY_TOPIC = 0, 1
 _BY_TOPIC_ROWS_MIN = 512
+_SPARSE_ROWS_MIN = 1 << 16
+"""A block of so many rows with hardly two to a topic has groups of three eighths as many: who looks for a topic has many such blocks to
+look at, and finds a row in a group. It is 0.8 % more bytes.
+"""
 
 
 @dataclass(slots=True)
@@ -93,6 +97,8 @@ def write_payload(records: pa.RecordBatch, order_last_ms: int, group_rows: int) 
     rows = records.num_rows
     topics, codes = topics_of(records.column(TOPIC))
     order = _order(codes, group_rows)
+    if rows >= _SPARSE_ROWS_MIN and 2 * len(topics) > rows:
+        group_rows = max(group_rows * 3 // 8, GROUP_ROWS_MIN)
     groups = Groups(rows, rows if order is None or rows <= group_rows else group_rows)
     directory = Writer()
     directory.varint(AS_ARRIVED if order is None else BY_TOPIC)

@@ -47,10 +47,14 @@ class FileLogReader(IndexedReader):
             yield partial(self._part, file)
 
     def _part(self, file: OpenFile, piece: Piece) -> ReadBytes:
-        begun = _read(file, piece.location, 0, min(BEGUN_BYTES, piece.location.length))
+        begun = b""
 
         def read(at: int, length: int) -> bytes:
-            return begun[at : at + length] if at + length <= len(begun) else _read(file, piece.location, at, length)
+            nonlocal begun
+            if at + length > BEGUN_BYTES:
+                return _read(file, piece.location, at, length)
+            begun = begun or _read(file, piece.location, 0, min(BEGUN_BYTES, piece.location.length))
+            return begun[at : at + length]
 
         return read
 

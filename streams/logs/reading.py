@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.block import HEAD_BYTES_MAX, Block, BlockHead, Codec, ReadBytes, TopicRows
+from streams.block import Block, BlockHead, Codec, ReadBytes, TopicRows
 from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, History, Span
 from streams.logs.book import Line, LineKey, Lines, Piece, Positions
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
+from streams.logs.openblocks import OpenBlocks
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Hash, may_hold, topic_hash
 from streams.ranges import RangeSet
@@ -48,7 +49,7 @@ class IndexedReader(ABC):
 
     def __init__(self, folder: Path, codec: Codec) -> None:
         """Raises FileNotFoundError when `folder` holds no log yet."""
-        self._codec = codec
+        self._codec, self._open = codec, OpenBlocks(codec)
         self._index_path = folder / INDEX_NAME
         if not self._index_path.exists():
             raise FileNotFoundError(f"no log in {folder}")
@@ -331,9 +332,8 @@ class IndexedReader(ABC):
 
     def _topic_of(self, asked: Asked, read: ReadBytes, piece: Piece) -> TopicRows | None:
         """The piece's rows of the topic, reading no more of its block than that takes. Raises Corrupt, Moved."""
-        head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, piece.location.length)))
+        head, rows = self._open.topic_rows(piece.location, read, asked.topic)
         _check_place(asked.key, piece, head)
-        rows = self._codec.topic_rows(head, lambda at, length: read(payload_at + at, length), asked.topic)
         if rows is None or (piece.first, piece.end) == (head.first, head.end):
             return rows
         return rows.where((rows.offsets >= piece.first) & (rows.offsets < piece.end))

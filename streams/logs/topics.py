@@ -45,7 +45,7 @@ def topic_filter(column: pa.StringArray) -> bytes:
 
 def may_hold(topics: bytes | None, wanted: Hash) -> bool:
     """Whether a block with this filter may hold the topic whose hash is `wanted`; None: who knows."""
-    if topics is None:
+    if topics is None or topics == _ANY_TOPIC:
         return True
     bits = 8 * len(topics)
     places = ((wanted[0] + probe * wanted[1]) % bits for probe in range(_PROBES))

@@ -24,6 +24,7 @@ from streams import varints
 from streams.block import BLOCK_RECORDS_MAX, Block
 from streams.codec import BlockCodec, groups, reading
 from streams.codec import numbers as packing
+from streams.codec.picked import PickedRows
 from streams.codec.wire import Ints
 from streams.errors import Corrupt
 from streams.records import Record, Value, to_batch
@@ -66,7 +67,7 @@ class Tally:
             assert not passes(block), "what can not be decoded passed for good"
         for topic in topics:
             with suppress(Corrupt):
-                found = CODEC.topic_rows(block.head, lambda at, length: block.payload[at : at + length], topic)
+                found = topic_rows(block, topic)
                 CODEC.records([found] if found else [])
         with suppress(Corrupt):
             CODEC.topics(block)
@@ -76,6 +77,15 @@ class Tally:
 def samples() -> dict[str, pa.RecordBatch]:
     """Records whose blocks have every kind of column, few rows and several groups."""
     return {"few": stamped(few()), "many": stamped(many()), "groups": stamped(rows(20_000, topics=300))}
+
+
+def topic_rows(block: Block, topic: str) -> PickedRows | None:
+    """The block's rows of the topic alone."""
+
+    def read(at: int, length: int) -> bytes:
+        return block.payload[at : at + length]
+
+    return CODEC.opened(block.head, read).topic_rows(read, topic)
 
 
 def constant(columns: int) -> Block:

@@ -41,7 +41,11 @@ def tried(seed: int, count: int, timeout_s: float) -> dict[str, float]:
 def topic_rows(data: bytes) -> None:
     """As a log reads some topics of a block that stands in a file."""
     head, payload_at = BlockHead.from_bytes(data[:HEAD_BYTES_MAX])
-    CODEC.topic_rows(head, lambda at, length: data[payload_at + at : payload_at + at + length], "MSKU1234565")
+
+    def read(at: int, length: int) -> bytes:
+        return data[payload_at + at : payload_at + at + length]
+
+    CODEC.opened(head, read).topic_rows(read, "MSKU1234565")
 
 
 def check(found: dict[str, float]) -> None:

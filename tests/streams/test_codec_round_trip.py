@@ -18,9 +18,9 @@ from cargo.identifiers import make_container
 from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.codec import BlockCodec
 from streams.codec.block import cells_of
-from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
+from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN, Payload
 from streams.codec.numbers import read_ints, write_ints
-from streams.codec.texts import read_list, write_list
+from streams.codec.textlists import TextList, read_list, write_list
 from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
 from streams.codec.writing import _Numbers
 from streams.errors import Corrupt, Misuse
@@ -30,6 +30,7 @@ from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
 from tests.streams.test_codec_golden import few, groups, many
 
 CODEC = BlockCodec()
+SPARSE_ROWS = 1 << 16
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 SIGNAL_NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=20)
@@ -94,7 +95,7 @@ def spans(block: Block) -> tuple[BlockHead, ReadBytes]:
 
 def of_topic(head: BlockHead, read: ReadBytes, topic: str, codec: BlockCodec = CODEC) -> list[pa.RecordBatch]:
     """The rows of one topic, in one batch; none when there is none."""
-    found = codec.topic_rows(head, read, topic)
+    found = codec.opened(head, read).topic_rows(read, topic)
     return [] if found is None else codec.records([found])
 
 
@@ -171,7 +172,8 @@ def test_any_numbered_names_come_back(names: list[str], data: st.DataObject) -> 
         assert read_list(reader, len(texts)).to_pylist() == texts
         reader.end()
         wanted = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1))
-        assert read_list(Reader(writer.to_bytes(), Budget()), len(texts), np.array(wanted)).to_pylist() == [texts[at] for at in wanted]
+        found = TextList.read(Reader(writer.to_bytes(), Budget()), len(texts), max(wanted)).some(Budget(), np.array(wanted))
+        assert found == [texts[at].encode() for at in wanted]
 
 
 def test_names_whose_numbers_need_more_digits_than_most_are_still_numbers() -> None:
@@ -326,6 +328,27 @@ def test_every_topic_of_many_groups_is_found() -> None:
         assert [row for part in of_topic(head, read, topic) for row in bits(part)] == bits(wanted)
 
 
+@pytest.mark.parametrize(("topics", "group_rows"), [(SPARSE_ROWS, 1536), (SPARSE_ROWS // 2, 4096)])
+def test_a_block_of_hardly_more_rows_than_topics_has_smaller_groups(topics: int, group_rows: int) -> None:
+    """Of as many rows as topics a look-up reads a group of fewer; all rows come back, alone and together."""
+    numbers = np.arange(SPARSE_ROWS)
+    names = pa.array([make_container("MSKU", 100_000 + serial) for serial in range(topics)]).take(pa.array(numbers * 7919 % topics))
+    columns = {TOPIC: names, DEVICE: pa.array([f"TRK-{number:05}" for number in range(SPARSE_ROWS)])}
+    times = {DEVICE_AT: NOW_MS + numbers, OFFSET: numbers, RECEIVED_AT: np.full(SPARSE_ROWS, NOW_MS + SPARSE_ROWS)}
+    columns |= {name: pa.array(values) for name, values in times.items()} | {ORDER_AT: pa.array(times[DEVICE_AT])}
+    columns["supply_c"] = pa.array(numbers % 97 / 10, mask=numbers % 5 == 0)
+    records = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    block = CODEC.encode("containers", SHIP, records)
+    head, read = spans(block)
+    assert Payload(read, head.payload_bytes, head.count, Budget()).groups.group_rows == group_rows
+    decoded = CODEC.decode(block)
+    assert all(decoded.column(name).equals(records.column(name)) for name in columns)
+    for row in (0, 1, 4_711, SPARSE_ROWS - 1):
+        [found] = of_topic(head, read, names[row].as_py())
+        assert bits(found) == bits(records.filter(pc.equal(names, names[row])))
+    assert not of_topic(head, read, "MSKU9999999")
+
+
 def test_as_many_rows_of_short_commits_as_fit_are_one_block() -> None:
     """As large as a block of 14 signals gets, and a directory that stays small though every commit has two rows."""
     count = 753_000
@@ -364,7 +387,7 @@ def test_a_damaged_group_does_not_spoil_the_others() -> None:
     [found] = of_topic(head, damaged, "box-0")
     assert found.num_rows == 200
     with pytest.raises(Corrupt):
-        CODEC.topic_rows(head, damaged, "box-99")
+        of_topic(head, damaged, "box-99")
     with pytest.raises(Corrupt):
         CODEC.decode(Block.of(head, bytes(payload)))
 

@@ -11,7 +11,7 @@ import pytest
 from streams.block import Block, BlockHead, ReadBytes
 from streams.clock import StillClock
 from streams.codec import CODEC, BlockCodec
-from streams.codec.picked import PickedRows
+from streams.codec.lookup import OpenBlock
 from streams.errors import Misuse
 from streams.logs.checking import Tally, check
 from streams.logs.files import FileLog
@@ -34,8 +34,8 @@ class NewerCodec(BlockCodec):
     def check(self, block: Block) -> pa.StringArray:
         return super().check(replace(block, codec=CODEC))
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> PickedRows | None:
-        return super().topic_rows(replace(head, codec=CODEC), read, topic)
+    def opened(self, head: BlockHead, read: ReadBytes) -> OpenBlock:
+        return super().opened(replace(head, codec=CODEC), read)
 
     def topics(self, block: Block) -> pa.StringArray:
         return super().topics(replace(block, codec=CODEC))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, ReadBytes, TopicRows
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, OpenedBlock, ReadBytes, TopicRows
 from streams.logs.kafka.records import HEADERS_BYTES_MAX
 from streams.words import Origin
 
@@ -41,9 +41,9 @@ class SizedCodec:
         """As the codec does it."""
         return self.codec.check(block)
 
-    def topic_rows(self, head: BlockHead, read: ReadBytes, topic: str) -> TopicRows | None:
+    def opened(self, head: BlockHead, read: ReadBytes) -> OpenedBlock:
         """As the codec does it."""
-        return self.codec.topic_rows(head, read, topic)
+        return self.codec.opened(head, read)
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
         """As the codec does it."""

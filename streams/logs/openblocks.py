@@ -1,0 +1,64 @@
+"""The blocks that topics were looked up in last, as far as they were read for that."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from streams.block import HEAD_BYTES_MAX, BlockHead, Codec, OpenedBlock, ReadBytes, TopicRows
+from streams.errors import Corrupt
+from streams.logs.book import Location
+
+KEPT_MAX = 1024
+"""Blocks that stay known: some 20 KB each, of 16 columns and 250 groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A block's head, where in it the payload begins, and what its codec has read of that."""
+
+    head: BlockHead
+    payload_at: int
+    opened: OpenedBlock
+
+    def topic_rows(self, read: ReadBytes, topic: str) -> TopicRows | None:
+        """See `streams.block.OpenedBlock`; `read` gives spans of the whole block."""
+        return self.opened.topic_rows(lambda at, length: read(self.payload_at + at, length), topic)
+
+
+class OpenBlocks:
+    """Of one log. Safe from any thread.
+
+    No place of a log has another block later, as long as it is one log: what was put there by hand, or what was damaged meanwhile, does not
+    verify with what is known of the block, and is then read anew.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._kept: OrderedDict[Location, Known] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def topic_rows(self, location: Location, read: ReadBytes, topic: str) -> tuple[BlockHead, TopicRows | None]:
+        """The head of the block there, and its rows of the topic. Raises Corrupt, and what `read` does."""
+        with self._lock:
+            known = self._kept.get(location)
+            if known is not None:
+                self._kept.move_to_end(location)
+        if known is not None:
+            try:
+                return known.head, known.topic_rows(read, topic)
+            except Corrupt:
+                with self._lock:
+                    self._kept.pop(location, None)
+        known = self._read(location, read)
+        if known.opened.lasting:
+            with self._lock:
+                self._kept[location] = known
+                if len(self._kept) > KEPT_MAX:
+                    self._kept.popitem(last=False)
+        return known.head, known.topic_rows(read, topic)
+
+    def _read(self, location: Location, read: ReadBytes) -> Known:
+        head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, location.length)))
+        return Known(head, payload_at, self._codec.opened(head, lambda at, length: read(payload_at + at, length)))
