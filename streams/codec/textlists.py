@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streams.codec.digits import joined, split
+from streams.codec.digits import split
 from streams.codec.numbers import read_ints, write_ints
 from streams.codec.wire import Budget, Ints, Reader, Writer
 from streams.errors import Corrupt
@@ -175,7 +175,7 @@ def numbered_of(texts: pa.StringArray) -> NumberedTexts | None:
         return None
     numbers = np.empty(len(texts), np.int64)
     for rows, count in _alike(digits):
-        found = _numbers_behind(beginning, _rows_of(chars, starts[:-1][rows], len(beginning) + count))
+        found = _numbers_behind(beginning, chars, starts[:-1][rows], count)
         if found is None or (count > width and found.min() < 10 ** (count - 1)):
             return None
         numbers[rows] = found
@@ -189,19 +189,18 @@ def _alike(digits: Ints) -> Iterator[tuple[Ints, int]]:
         yield from ((rows[at : at + _ROWS_AT_ONCE], count) for at in range(0, len(rows), _ROWS_AT_ONCE))
 
 
-def _rows_of(chars: npt.NDArray[np.uint8], starts: Ints, length: int) -> npt.NDArray[np.uint8]:
-    """A row of the table for each of the texts of `length` bytes that begin there."""
-    if starts[-1] - starts[0] == (len(starts) - 1) * length:
-        return chars[starts[0] : starts[-1] + length].reshape(len(starts), length)
-    return np.asarray(chars[starts[:, None] + np.arange(length)])
-
-
-def _numbers_behind(beginning: bytes, rows: npt.NDArray[np.uint8]) -> Ints | None:
-    """The numbers that these texts of one length have behind `beginning`; None when they are others."""
-    digits = np.ascontiguousarray(rows[:, len(beginning) :].T) - np.uint8(ord("0"))
-    if (digits > 9).any() or (rows[:, : len(beginning)] != np.frombuffer(beginning, np.uint8)).any():
+def _numbers_behind(beginning: bytes, chars: npt.NDArray[np.uint8], starts: Ints, count: int) -> Ints | None:
+    """The numbers of `count` digits that the texts which begin there have behind `beginning`; None when they are others."""
+    if any((chars.take(starts + place) != char).any() for place, char in enumerate(beginning)):
         return None
-    return joined(digits, 10)
+    numbers = np.zeros(len(starts), np.int64)
+    for place in range(len(beginning), len(beginning) + count):
+        digits = chars.take(starts + place) - np.uint8(ord("0"))
+        if digits.max() > 9:
+            return None
+        numbers *= 10
+        numbers += digits
+    return numbers
 
 
 def text_chars(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.uint8]]:

@@ -19,8 +19,8 @@ from streams.memory import release_arrow
 _PLAIN, _DICTIONARY, _BY_TOPIC, _OWN = 0, 1, 2, 3
 """Each row its own text; a dictionary and each row's place in it; each topic's place in it; each topic its own text."""
 _TEXT_END_MAX = 1 << 31
-_RELEASED_TEXTS_MIN = 1 << 17
-"""What Arrow finds so many different texts with is 160 bytes for each, and not needed again soon."""
+_RELEASED_MIN = 1 << 17
+"""What Arrow finds so many different values with is 160 bytes for each, and not needed again soon."""
 
 
 class TextWriter:
@@ -182,10 +182,10 @@ def _taken_alike(budget: Budget, dictionary: pa.StringArray, codes: Ints, length
     return pa.StringArray.from_buffers(len(codes), pa.py_buffer(ends), pa.py_buffer(chars))
 
 
-def dictionary_of(column: pa.StringArray) -> pa.DictionaryArray:
-    """The different texts of `column`, in the order in which they come, and each row's place among them."""
+def dictionary_of(column: pa.Array) -> pa.DictionaryArray:
+    """The different values of `column`, in the order in which they come, and each row's place among them."""
     encoded = column.dictionary_encode()
-    if len(encoded.dictionary) >= _RELEASED_TEXTS_MIN:
+    if len(encoded.dictionary) >= _RELEASED_MIN:
         release_arrow()
     return encoded
 
