@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,13 @@ from intake.packets import packet
 from streams.errors import RetryLater
 from streams.logs.disk import Disk
 from streams.metrics import Metrics
+from tests.cargo.sea import SHIP
 from tests.edge.aboard import ship
 from tests.intake.stand import OPEN, eventually, stand
 from tests.intake.test_clean_stop import LEAVES, connect, numbers
 from tests.intake.test_endpoint import ask
-from tests.node.process import wait
+from tests.node.points import WILLED
+from tests.node.process import NodeProcess, free_port, wait
 from tests.streams.cutdisk import CutDisk
 
 COMES_BACK = packet(0x10, b"\0\4MQTT\5\0\0\x3c\5\x11\0\0\x0e\x10\0\2" + b"04")
@@ -98,6 +101,31 @@ def test_killed_a_ship_publishes_once_the_will_of_each_that_does_not_come_back(t
         for client in clients:
             client.close()
     assert numbers(tmp_path / "ship", process.node) == [1, 2, 5], "2 as the node stopped"
+
+
+@pytest.mark.parametrize(("word", "identity"), [("ship", SHIP), ("port", "SGSIN")])
+def test_killed_once_a_will_is_kept_and_before_its_client_is_let_in(word: str, identity: str, tmp_path: Path) -> None:
+    """At each of WILLED, a ship's node and a port's: the will is there, and is published once."""
+    mqtt_port = free_port()
+    settings = (
+        f'[node]\nnode = "{word}"\nrole = "{word}"\nidentity = "{identity}"\nfolder = "{tmp_path / word}"\nport = {{port}}\n'
+        f'token = "its"\nclock = "wall"\n[intake.endpoint]\nport = {mqtt_port}\nanonymous_publish = ["landfall/#"]\n'
+    )
+    process = NodeProcess(tmp_path, word, word, "its", settings)
+    try:
+        for number, point in enumerate(WILLED):
+            process.start(f"{point}:1")
+            process.wait_ready()
+            with socket.create_connection(("127.0.0.1", mqtt_port)) as client, suppress(ConnectionResetError):
+                client.sendall(connect(number))
+                assert client.recv(1) == b"", "it heard nothing"
+            wait(process.dead, process.tail)
+        process.start()
+        wait(lambda: process.ready() and len(process.rows("containers")) == len(WILLED), process.tail)
+        assert process.stop() == 0
+    finally:
+        process.kill()
+    assert numbers(tmp_path / word, word) == list(range(len(WILLED)))
 
 
 async def test_a_storm_of_clients_takes_few_syncs(tmp_path: Path) -> None:
