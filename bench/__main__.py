@@ -39,6 +39,7 @@ SHORT = {
     "drift": ("500", "24"),
     "watchtable": ("40", "2"),
     "watchday": ("500", "6"),
+    "watchfleet": ("demo", "1", "60"),
     "voyage": (),
     "firstrun": (),
 }
