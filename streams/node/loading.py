@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -11,7 +12,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from streams.block import Block, BlockTooLarge, Codec, digest
-from streams.errors import Misuse, RetryLater, Unreadable
+from streams.errors import LandfallError, Misuse, RetryLater, Unreadable
 from streams.log import LogReader
 from streams.metrics import Metrics
 from streams.records import concat
@@ -51,12 +52,17 @@ class Loader:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             for key, first, end in self.withheld.due():
-                await self.load(Load(0, *key, first, end))
+                try:
+                    await self.load(Load(0, *key, first, end))
+                except LandfallError:  # an index that is damaged, say: told by who mends it
+                    self._metrics.count("reads_refused")
 
     async def failed(self, key: Key, first: int, end: int, why: str) -> Unread:
         """The disk did not give the block in which offset `first` is, below `end`, says whoever has found that out."""
         self._metrics.count("reads_refused")
-        found = await asyncio.to_thread(lambda: next(self._log.spans(*key, first), None))
+        found = None
+        with suppress(LandfallError):  # the index can not be asked either: all of it is left alone
+            found = await asyncio.to_thread(lambda: next(self._log.spans(*key, first), None))
         unread = self.withheld.failed(key, first, min(end, found.end) if found else end, why)
         self._gauge()
         return unread

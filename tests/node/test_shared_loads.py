@@ -8,14 +8,17 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pytest
+
 from streams.block import Block
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
+from streams.errors import Corrupt, LandfallError, RetryLater
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
 from streams.node.loading import AGAIN_S
 from streams.node.storing import Store
 from streams.session import Load, Unread
+from tests.node.fleet import until
 from tests.streams.logkit import append_rows, open_log, rows
 
 
@@ -24,7 +27,7 @@ class SlowLog:
 
     def __init__(self, log: FileLog) -> None:
         self._log, self.free, self.asked = log, Event(), 0
-        self.problem: RetryLater | None = None
+        self.problem: LandfallError | None = None
 
     def blocks(self, *what: Any) -> Iterator[Block]:
         self.asked += 1
@@ -70,4 +73,22 @@ async def test_what_can_not_be_read_now_is_left_alone_by_all_who_asked_and_the_n
     assert answers == [Unread(0, 10, AGAIN_S)] * 3
     slow.problem = None
     assert await store.load(load(log, 3)) is not None
+    log.close()
+
+
+async def test_what_is_tried_again_in_the_background_ends_it_not_whatever_the_log_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.node.loading.LOOK_EVERY_S", 0.01)
+    log, slow, store = stood(tmp_path)
+    slow.free.set()
+    monkeypatch.setattr("streams.session.withheld.FIRST_S", 0.0)
+    store.withheld.failed(("containers", log.origin), 0, 10, "a bad sector")
+    slow.problem = Corrupt("the index is damaged")
+    trying = asyncio.create_task(store.loader.keep_trying())
+    await until(lambda: slow.asked >= 3)
+    slow.problem = None
+    await until(lambda: store.withheld.records() == 0)
+    assert not trying.done()
+    trying.cancel()
     log.close()
