@@ -2,10 +2,10 @@
 
 Parts, with their sizes and what they are by default; all parts, one after another, when none is named:
 
-    link [quiet_s=60] [alerts_s=150] [cuts=3]    128 kbit/s, 600 ms round trip, 5 s of each minute cut
-    loopback [readings=2400000] [peers' readings=200000]    a backlog of 10,000 boxes without any limit
+    link [quiet_s=45] [alerts_s=150] [cuts=3]    128 kbit/s, 600 ms round trip, 5 s of each minute cut
+    loopback [readings=2400000] [peers' readings=50000]    a backlog of 10,000 boxes without any limit
     meeting [topics=100000]     meeting again with nothing new, 600 ms round trip (ours alone)
-    cycle [readings=100000]     five nodes in a ring (ours alone)
+    cycle [readings=30000]     five nodes in a ring (ours alone)
 
 All of it takes half an hour: a link's phases are the same minutes for each side. Sides: landfall, nats, mosquitto, kafka; all unless some
 are named. Every peer takes one message a reading, its JSON, as sensors publish it. MirrorMaker's jars (36 MB) are fetched by
@@ -50,7 +50,7 @@ def tell(words: str) -> None:
 
 def link(sizes: list[int], named: list[str], folder: Path) -> dict[str, Any]:
     """Every side over the slow link."""
-    quiet_s, alerts_s, cuts = (*sizes, *(60, 150, 3)[len(sizes) :])
+    quiet_s, alerts_s, cuts = (*sizes, *(45, 150, 3)[len(sizes) :])
     figures, thread = {}, LoopThread("link")
     for name in named or SLOW:
         figures[name] = slow_link(SLOW[name](folder_of(folder, f"link-{name}")), Plan(quiet_s, alerts_s, cuts), thread, tell)
@@ -61,7 +61,7 @@ def link(sizes: list[int], named: list[str], folder: Path) -> dict[str, Any]:
 
 def loopback(sizes: list[int], named: list[str], folder: Path) -> dict[str, Any]:
     """Every side without any limit."""
-    own, peers = (*sizes, *(2_400_000, 200_000)[len(sizes) :])
+    own, peers = (*sizes, *(2_400_000, 50_000)[len(sizes) :])
     figures, thread = {}, LoopThread("loopback")
     for name in named or UNLIMITED:
         given = Given(own if name == "landfall" else peers)
@@ -82,7 +82,7 @@ def met(sizes: list[int], _: list[str], folder: Path) -> dict[str, Any]:
 def cycle(sizes: list[int], _: list[str], folder: Path) -> dict[str, Any]:
     """Ours in a ring."""
     thread = LoopThread("cycle")
-    figures = ring(folder_of(folder, "cycle"), (*sizes, 100_000)[0], thread)
+    figures = ring(folder_of(folder, "cycle"), (*sizes, 30_000)[0], thread)
     thread.close()
     return figures
 
