@@ -24,7 +24,7 @@ class Level:
     rows: int
 
 
-LEVELS = (Level(64, 64, 4_096), Level(4_096, 64, 32_768), Level(65_536, 16, 131_072), Level(262_144, 8, 393_216))
+LEVELS = (Level(64, 64, 4_096), Level(4_096, 64, 32_768), Level(32_768, 8, 131_072), Level(262_144, 8, 393_216))
 """From commits of a record to blocks of up to 393,216 rows: written once by each level. Larger ones save little and take memory: a million
 rows are 8 % fewer bytes than a quarter of a million.
 """
