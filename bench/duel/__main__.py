@@ -7,8 +7,8 @@ Parts, with their sizes and what they are by default; all parts, one after anoth
     meeting [topics=100000]     meeting again with nothing new, 600 ms round trip (ours alone)
     cycle [readings=30000]     five nodes in a ring (ours alone)
 
-All of it takes half an hour: a link's phases are the same minutes for each side. Sides: landfall, nats, mosquitto, kafka; all unless some
-are named. Every peer takes one message a reading, its JSON, as sensors publish it. MirrorMaker's jars (36 MB) are fetched by
+The phases of the link alone are 25 minutes, the same 375 s for each side. Sides: landfall, nats, mosquitto, kafka; all unless some are
+named. Every peer takes one message a reading, its JSON, as sensors publish it. MirrorMaker's jars (36 MB) are fetched by
 `python -m bench.duel.mirrorjars` beforehand. Prints what is done to standard error, one JSON object at the end.
 """
 
