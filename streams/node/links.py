@@ -42,6 +42,7 @@ BACKOFF_SOON_S, SOON_S = 1.0, 30.0
 FAREWELLS_S = 3.0
 LINK_GAUGES = "link."
 _WITHDRAWN = "headquarters has withdrawn '{}'"
+_DIALS_ALONE = "'{}' is a ship whose settings say what her links carry or cost: she dials, and is dialled by her own nodes alone"
 STEADY_S = 5.0
 """A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
 
@@ -209,6 +210,9 @@ class Links:
         if self._turned_away(node):
             self._metrics.count("links_refused")
             raise NotAllowed(_WITHDRAWN.format(node))
+        if self._settings.dials_alone() and node not in self._of_one_ship:
+            self._metrics.count("links_refused")
+            raise NotAllowed(_DIALS_ALONE.format(self._settings.node))
         return peer
 
     async def accept(self, peer: KnownPeer, link: LinkClass, wire: Wire) -> None:

@@ -255,6 +255,12 @@ class NodeSettings(SettingsTable):
         known = [peer for peer in self.known if peer.is_sound("node", "role", "identity")]
         return [peer.node for peer in known if companions(self.me(), peer.peer())]
 
+    def dials_alone(self) -> bool:
+        """Whether no other than its own companions may dial it: a ship that is told what her links may carry or cost goes by the link she
+        has chosen and pays at the socket that she opened, and neither can be known of a socket that comes.
+        """
+        return self.role == "ship" and any(one.streams is not None or one.budget() for one in self.links.values())
+
     def policy(self, link: LinkClass) -> LinkPolicy:
         """What a link of this class carries, and how fast."""
         default, own = _POLICIES[link], self.links.get(link, LinkSettings())

@@ -228,6 +228,28 @@ async def test_what_passed_a_link_without_a_budget_and_what_it_cost_is_told(tmp_
         assert all(one["cost"] is None for one in hq.links.traffic().values()), "who dials pays"
 
 
+@pytest.mark.parametrize("own", [{}, {"budget_bytes_per_day": None, "alerts_reserve_bytes": None}], ids=["a budget", "streams alone"])
+async def test_a_ship_that_is_told_what_her_links_carry_or_cost_is_dialled_by_nobody(
+    tmp_path: Path, own: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither over what costs, nor over what its caller takes for cheap: nothing passes before she dials herself."""
+    settings_ = frugal(tmp_path)
+    settings_ = settings_.model_copy(update={"links": {"satellite": settings_.links["satellite"].model_copy(update=own)}})
+    async with ashore(tmp_path) as (hq, _proxy, url), up(Node(settings_, WallClock())) as ship:
+        await ship.append([readings(0, 5_000)])
+        for link in ("satellite", "lan"):
+            with caplog.at_level("INFO"):
+                caplog.clear()
+                hq.link([address("hq", "ship-a", ship.url, link)])
+                await until(lambda: "'ship-a' is a ship whose settings say" in caplog.text)
+        assert not hq.log.position("containers")
+        assert ship.metrics.body(0, 0)["counts"]["links_refused"] >= 2
+        assert not ship.links.traffic()
+        hq.link([])
+        ship.link([address("ship-a", "hq", url, "satellite")])
+        await until(lambda: sum(hq.log.position("containers").values()) == 5_000)
+
+
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for given, why in (
         ({"alerts_reserve_bytes": 5}, "there is no budget for alerts_reserve_bytes"),
