@@ -211,6 +211,22 @@ def test_a_blow_anywhere_in_a_neighbourhood_counts_for_all_of_it(blown: int) -> 
     assert alone.count(f"BOX{blown:02d}", 100_000, 75_000.0, 0, storm=False) == Count(0, 11, 0, True)
 
 
+def test_those_told_as_lost_hold_a_neighbourhood_together() -> None:
+    """Goal: of twelve that were struck and fell silent every other one is told as lost: the rest are still together. Two such
+    neighbourhoods apart know of each other; where fewer than half were struck, a loss explains nothing."""
+    quiet_for = (60_000, 90_000)
+
+    def line(at: int, heard_at_ms: int = 0, *, struck: bool = True) -> Line:
+        return Line(at % 2 == 0, True, struck, heard_at_ms, heard_at_ms, quiet_for, quiet_for, lost=at % 2 == 1)
+
+    near, _ = _row({f"BOX{at:02d}": line(at) for at in range(12)}, near=1)
+    assert near.count("BOX00", 100_000, 75_000.0, 0, storm=False) == Count(0, 5, 5, True, felt=True)
+    apart, _ = _row({f"BOX{at:02d}": line(at, 0 if at < 6 else 200_000) for at in range(12)}, near=1)
+    assert apart.count("BOX00", 300_000, 75_000.0, 0, storm=False) == Count(0, 5, 2, True, felt=True, elsewhere=3)
+    few, _ = _row({f"BOX{at:02d}": line(at, struck=at < 4) for at in range(12)}, near=1)
+    assert few.count("BOX00", 100_000, 75_000.0, 0, storm=False) == Count(0, 5, 5, True)
+
+
 def test_what_an_outage_explains_is_no_silence() -> None:
     """Goal: nobody is silent from before its gateway heard again; and what is due in a storm is due there alone."""
     lines = {f"BOX{at:02d}": Line(True, True, False, 0, 0, (3_600_000, 3_960_000), (60_000, 90_000)) for at in range(6)}
