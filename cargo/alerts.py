@@ -18,9 +18,10 @@ _RANKS: dict[str, int] = {"raised": 0, "updated": 1, "acknowledged": 2, "cleared
 _OPEN_STATES = frozenset({"raised", "updated"})
 
 
-def alert_id(rule: str, topic: str, first: Evidence) -> str:
-    """The alert's id: a hash of rule, topic and first evidence, so that every node that sees the same gives the same."""
-    return digest("alert", rule, topic, first.signal, first.at_ms)
+def alert_id(raiser: str, rule: str, topic: str, first: Evidence) -> str:
+    """The alert's id: whose it is (`Place.side` of who raises it), and a hash of rule, topic and first evidence, so that every node of one
+    ship that sees the same gives the same."""
+    return f"{raiser}-{digest('alert', rule, topic, first.signal, first.at_ms)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def tell(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: W
     detail = f"lies tilted {tilt:.0f}° and still speaks" if change == "raised" else "stands upright again"
     proof = witness.proof if witness else Evidence("kinematic", "tilt", 0.0, detail, box.tilt_from_ms or at_ms)
     if change == "raised":
-        box.alert_id = alert_id("stack_down", box.number, proof)
+        box.alert_id = alert_id(state.settings.place.side, "stack_down", box.number, proof)
     alert = Alert(
         alert_id=box.alert_id,
         topic=box.number,

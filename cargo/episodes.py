@@ -115,6 +115,7 @@ class Where(msgspec.Struct, frozen=True, gc=False):
     ship: str | None
     slot: str | None
     at_sea: bool
+    side: str
     laden: bool = True
     booked_c: float | None = None
     tilted: bool | None = None
@@ -136,7 +137,7 @@ def raise_alert(episode: Episode, rule: str, where: Where, at_ms: int, text: Tex
     if where.historical:
         return []
     first = msgspec.structs.replace(text.proof, at_ms=episode.since_ms)
-    episode.raised_at_ms, episode.alert_id = at_ms, alert_id(rule, where.container, first)
+    episode.raised_at_ms, episode.alert_id = at_ms, alert_id(where.side, rule, where.container, first)
     return [change_alert(episode, "raised", rule, where, at_ms, text)]
 
 

@@ -15,6 +15,8 @@ from cargo.geo import distance_nm
 from cargo.lost import Evidence
 
 HOUR_MS = 3_600_000
+HEADQUARTERS = "hq"
+"""What the ids of alerts begin with that are headquarters' own."""
 SPEED_KN_MAX = 80.0
 """Beyond a lorry's and a ship's speed; boxes do not fly."""
 SLACK_NM = 5.0
@@ -92,14 +94,14 @@ def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_m
 def silent(container: str, last_at_ms: int, ship: str | None = None) -> Alert:
     """The alert of a container nobody has heard for 49 hours, last aboard `ship` (IMO number) if aboard one. It is no statement of a loss;
     her own watch, which tells of the same silence sooner, gives it the same id."""
-    alert = _alert("silent", container, last_at_ms + SILENT_MS, f"{container}: silent", _silence(last_at_ms))
+    alert = _alert("silent", container, last_at_ms + SILENT_MS, f"{container}: silent", _silence(last_at_ms), of=ship)
     return replace(alert, ship=ship)
 
 
-def heard_again(container: str, last_at_ms: int, at_ms: int) -> Alert:
-    """The end of the alert `silent(container, last_at_ms)` made: it was heard at `at_ms`, and be it that this is known only now."""
+def heard_again(container: str, last_at_ms: int, at_ms: int, ship: str | None = None) -> Alert:
+    """The end of the alert `silent(container, last_at_ms, ship)` made: it was heard at `at_ms`, and be it that this is known only now."""
     cleared_at_ms = max(at_ms, last_at_ms + SILENT_MS)
-    return _alert("silent", container, cleared_at_ms, f"{container}: silent", _silence(last_at_ms), "cleared")
+    return _alert("silent", container, cleared_at_ms, f"{container}: silent", _silence(last_at_ms), "cleared", ship)
 
 
 def _silence(last_at_ms: int) -> Evidence:
@@ -117,8 +119,11 @@ def _where(report: Report) -> tuple[float, float]:
     return report.latitude_deg or 0.0, report.longitude_deg or 0.0
 
 
-def _alert(rule: str, container: str, at_ms: int, title: str, proof: Evidence, state: AlertState = "raised") -> Alert:
-    id_ = alert_id(rule, container, proof)
+def _alert(
+    rule: str, container: str, at_ms: int, title: str, proof: Evidence, state: AlertState = "raised", of: str | None = None
+) -> Alert:
+    """`of`: whose alert it is, headquarters' own unless said."""
+    id_ = alert_id(of or HEADQUARTERS, rule, container, proof)
     return Alert(
         alert_id=id_,
         topic=container,

@@ -27,7 +27,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     rolled_deg, rolled_at_ms, _ = state.memory.voyage.roll(lost_at - ROLL_WINDOW_MS, lost_at)
     incident.rolled = max(incident.rolled, (rolled_deg, rolled_at_ms))
     box.incident_id, box.lost_at_ms = incident.id, lost_at
-    box.alert_id = alert_id("lost_container", box.number, first)
+    box.alert_id = alert_id(state.settings.place.side, "lost_container", box.number, first)
     missed_at = box.base_ms() + state.interval_ms(box, at_ms)
     window = f"lost between {clock_text(box.base_ms())} and {clock_text(min(missed_at, at_ms))} UTC"
     detail = "; ".join([window, *(piece.detail for piece in decision.evidence)])
@@ -151,7 +151,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
     detail = f"bay {bays}, {window}{beside}"
     first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
     alert = Alert(
-        alert_id=digest("alert", "incident", incident.id),
+        alert_id=f"{state.settings.place.side}-{digest('alert', 'incident', incident.id)}",
         topic=state.settings.place.log_topic,
         rule="incident",
         severity="CRITICAL",

@@ -47,6 +47,11 @@ class Place:
     port: str | None = None
 
     @property
+    def side(self) -> str:
+        """Whose word it is: the ship's or the port's, whichever of its nodes speaks."""
+        return self.ship or self.port or self.node
+
+    @property
     def log_topic(self) -> str:
         """The topic of what concerns the whole ship or quay: `<imo>.log`, `<locode>.log`."""
         return f"{self.ship or self.port}.log"
@@ -59,7 +64,7 @@ def event(by: Place, topic: str, code: str, at_ms: int, /, **more: Any) -> Made:
     `more` goes into the body as it is: a ship gives its port there as `place`, a quay the `ship`.
     """
     body = {
-        "event_id": digest(by.ship or by.port or by.node, topic, code, at_ms),
+        "event_id": digest(by.side, topic, code, at_ms),
         "event": code,
         "classifier": "ACT",
         "event_at_ms": at_ms,

@@ -53,7 +53,8 @@ def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
     if not box.heard_at_ms:
         heard += "; never heard aboard"
     proof = Evidence("presence", "silence", 0.0, heard, since_ms)
-    episode = Episode(since_ms=since_ms, raised_at_ms=at_ms, alert_id=alert_id(rule, box.number, proof))
+    id_ = alert_id(state.settings.place.side, rule, box.number, proof)
+    episode = Episode(since_ms=since_ms, raised_at_ms=at_ms, alert_id=id_)
     box.rules.episodes[rule] = episode
     state.outcome.alerts.append(_alert(state, box, episode, rule, "raised", at_ms, proof).made())
 

@@ -307,7 +307,8 @@ def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapp
     if signals.keys().isdisjoint(TEMPERATURE) or not state.laden(box.number, at_ms):
         return
     _, limits = state.terms_of(box.number, at_ms)
-    where = Where(box.number, state.settings.place.ship, state.slot_text(box.number), at_sea=False, historical=True)
+    place = state.settings.place
+    where = Where(box.number, place.ship, state.slot_text(box.number), at_sea=False, side=place.side, historical=True)
     changes = correct_reading(limits, box.rules, where, Late(at_ms, max(now_ms, at_ms), signals))
     state.outcome.alerts += [change.made() for change in changes]
     _tell_excursions(state, box.number, box.rules, max(now_ms, at_ms))
@@ -339,6 +340,7 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
         ship=place.ship,
         slot=state.slot_text(box.number),
         at_sea=at_sea,
+        side=place.side,
         laden=state.laden(box.number, at_ms),
         booked_c=booked_c,
         tilted=box.tilt is not None if "tilt_deg" in signals and not at_sea else None,

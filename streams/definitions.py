@@ -68,7 +68,7 @@ STANDING = ("registry", "aboard/*", "consumers", "homes", "states", "terms/*")
 _HQ: dict[str, Any] = {"originate": ("hq",)}
 _FOR_EVER: dict[str, Any] = {"retention": {"age_days": None, "bytes": None}}
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "alerts": {"lane": Lane.ALERTS, "patience_s": 0.0},
+    "alerts": {"lane": Lane.ALERTS, "patience_s": 0.0, "originate": ("ship", "port", "hq")},
     "registry": {"lane": Lane.ALERTS, **_HQ, **_FOR_EVER},
     "aboard/*": {"lane": Lane.ALERTS, **_HQ, **_FOR_EVER, "replicate": ("port", "hq", f"ship/{NAMESAKE}")},
     "consumers": {"lane": Lane.METRICS, **_FOR_EVER},
@@ -76,7 +76,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "events": {"lane": Lane.EVENTS},
     "reports": {"lane": Lane.EVENTS, "originate": ("ship", "hq")},
     "decisions": {"lane": Lane.EVENTS, "originate": ("ship",)},
-    "ships": {"lane": Lane.SHIPS},
+    "ships": {"lane": Lane.SHIPS, "originate": ("ship",)},
     "answers": {"lane": Lane.SHIPS, "originate": ("ship",)},
     "digests": {"lane": Lane.READINGS, "originate": ("ship",)},
     "metrics": {"lane": Lane.METRICS},

@@ -88,7 +88,7 @@ class Ours:
         """A box's alert, appended aboard: durable there when it returns, as the watch's own is."""
         now_ms = int(time.time() * 1000)
         body = {
-            "alert_id": f"duel-{number}",
+            "alert_id": f"9321483-duel-{number}",
             "rule": "overboard",
             "severity": "critical",
             "state": "raised",

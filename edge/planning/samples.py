@@ -70,7 +70,7 @@ def alerts(ship: Ship, every_ms: float) -> Sample:
         )
         place = {"latitude_deg": round(chance.uniform(-60, 60), 5), "longitude_deg": round(chance.uniform(-180, 180), 5)}
         return Alert(
-            alert_id=alert_id("excursion", box, evidence[0]),
+            alert_id=alert_id(ship.imo, "excursion", box, evidence[0]),
             topic=box,
             rule="excursion",
             severity="WARNING",

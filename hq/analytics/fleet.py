@@ -64,7 +64,7 @@ class FleetWatch:
         self._fixes: dict[str, Report] = {}
         self._now: dict[str, int] = {}
         self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
-        self._silent_since: dict[str, int] = {}
+        self._silent_since: dict[str, tuple[int, str | None]] = {}
 
     def remember(self, root: str, before: int, entries: Iterable[Entry]) -> None:
         """Know what the history before micro-batch `before` says, and the registry's `entries` of that time; nothing of it is judged
@@ -117,7 +117,8 @@ class FleetWatch:
         fix = [self._fixes[container]] if container in self._fixes else []
         found = [alert for alert in judge_container(container, [*known, *fix, *fresh]) if alert.at_ms > last_at_ms] if fresh else []
         if fresh and container in self._silent_since:
-            found.append(heard_again(container, self._silent_since.pop(container), min(fresh).at_ms))
+            since_ms, ship = self._silent_since.pop(container)
+            found.append(heard_again(container, since_ms, min(fresh).at_ms, ship))
         found += self._ashore(container, reports)
         for report in reports:
             heard[report.heard_by] = max(heard.get(report.heard_by, 0), report.at_ms)
@@ -134,8 +135,9 @@ class FleetWatch:
             if custody is not None and (custody.at == "delivered" or custody.since_at_ms >= last_at_ms):
                 place = custody.at  # it went on since, and what hears it there may not have come here yet
             if self._now.get(place, 0) >= last_at_ms + SILENT_MS and container not in self._silent_since:
-                self._silent_since[container] = last_at_ms
-                found.append(silent(container, last_at_ms, place.removeprefix("ship/") if place.startswith("ship/") else None))
+                ship = place.removeprefix("ship/") if place.startswith("ship/") else None
+                self._silent_since[container] = (last_at_ms, ship)
+                found.append(silent(container, last_at_ms, ship))
         return found
 
     def _sailed(self, rows: pa.Table) -> None:

@@ -48,6 +48,7 @@ from streams.node.telling import Teller
 from streams.node.upkeep import keep_up
 from streams.node.verifying import Rounds, keep_verifying
 from streams.proof.believing import Believing
+from streams.proof.entitled import Entitled, Judge
 from streams.proof.keyring import Keyring, own_keys
 from streams.proof.reading import Copy
 from streams.proof.signing import Signer
@@ -76,6 +77,7 @@ class Node:
         self._wall = wall or WallClock()
         self._backgrounds: dict[str, Background] = {}
         self._needs: dict[str, Callable[[], bool]] = {}
+        self._judges: dict[str, Judge] = {}
         self.clock = clock or clock_of(settings.clock)
         if isinstance(self.clock, FleetClock) and clock is None:
             self._backgrounds["clock"] = partial(follow, self.clock, settings.clock)
@@ -138,6 +140,10 @@ class Node:
     def needs(self, what: str, there: Callable[[], bool]) -> None:
         """`/healthz` says 503, with `what` in `waits_for`, while `there()` is not so."""
         self._needs[what] = there
+
+    def judge(self, stream: str, judge: Judge) -> None:
+        """From `start` on take of `stream` from elsewhere only what `judge` says its origin may write, as the settings know it."""
+        self._judges[stream] = judge
 
     def report(self, reason: str, outcome: str, **details: Any) -> None:
         """Tell `exceptions` what was wrong and what was done about it. Returns at once, from any thread; appended with the next commit."""
@@ -284,7 +290,8 @@ class Node:
     def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of)
+        entitled = Entitled({peer.node: peer.peer() for peer in settings.known} | {settings.node: settings.me()}, self._judges)
+        believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled)
         store = Store(log, BlockCodec(), self.metrics, self.report, believing)
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)

@@ -12,6 +12,7 @@ from streams.derived import HEADS
 from streams.errors import Corrupt
 from streams.log import NotProven
 from streams.proof.chain import entries
+from streams.proof.entitled import Entitled
 from streams.proof.reading import Copy, Unread
 from streams.proof.signing import signed_at_once
 from streams.proof.statements import newest_statements, statements_in
@@ -64,7 +65,8 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Of a block of statements some, or all, are by no key that is known as their origin's. `believed`: the others, cut out of it."""
+    """A block that is not its origin's to write; or of one of statements some, or all, are by no key that is known as their origin's, and
+    `believed` are the others, cut out of it."""
 
     problem: NotProven
     believed: list[Block] = field(default_factory=list)
@@ -75,14 +77,16 @@ class Believing:
     judgements.
     """
 
-    def __init__(self, copy: Copy, trust: Callable[[str], Trust]) -> None:
-        """`trust`: the keys of a node that are known now, if any are."""
-        self._copy, self._trust = copy, trust
+    def __init__(self, copy: Copy, trust: Callable[[str], Trust], entitled: Entitled | None = None) -> None:
+        """`trust`: the keys of a node that are known now, if any are. `entitled`: who says what is an origin's own to write, of any key."""
+        self._copy, self._trust, self._entitled = copy, trust, entitled or Entitled()
 
     def looked_at(self, block: Block) -> Doubted | Refused | None:
         """None for a block that is taken as it comes; of statements, what is not taken of them, if anything; else the block, ready to be
         judged. Raises Corrupt when it does not decode.
         """
+        if (problem := self._entitled.problem(block, self._copy.codec)) is not None:
+            return Refused(problem)
         trust = self._trust(block.origin.node)
         if block.origin.node not in trust.keys:
             return None

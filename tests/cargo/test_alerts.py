@@ -21,7 +21,7 @@ FIRST = Evidence("kinematic", "shock", 3.0, "a shock of 6.0 g", 1_000)
 
 def record(state: AlertState, at_ms: int, **more: Any) -> tuple[str, Mapping[str, Any]]:
     """One record of the alert."""
-    id_ = alert_id("shock", BOX, FIRST)
+    id_ = alert_id("9321483", "shock", BOX, FIRST)
     alert = Alert(
         alert_id=id_,
         topic=BOX,
@@ -48,15 +48,16 @@ def test_the_body_is_the_contract_s() -> None:
 
 
 def test_the_id_names_rule_topic_and_first_evidence() -> None:
-    """Goal: the same on every node and every run; another for anything else."""
-    id_ = alert_id("shock", BOX, FIRST)
-    assert id_ == alert_id("shock", BOX, Evidence("kinematic", "shock", 1.0, "other words", 1_000))
+    """Goal: the same on every node of a ship and every run; another for anything else, and anybody else."""
+    id_ = alert_id("9321483", "shock", BOX, FIRST)
+    assert id_ == alert_id("9321483", "shock", BOX, Evidence("kinematic", "shock", 1.0, "other words", 1_000))
     others = {
-        alert_id("tilt", BOX, FIRST),
-        alert_id("shock", number(2), FIRST),
-        alert_id("shock", BOX, Evidence("kinematic", "shock", 3.0, "", 1_001)),
+        alert_id("9321483", "tilt", BOX, FIRST),
+        alert_id("9321483", "shock", number(2), FIRST),
+        alert_id("9321483", "shock", BOX, Evidence("kinematic", "shock", 3.0, "", 1_001)),
     }
-    assert len({id_, *others}) == 4
+    others.add(alert_id("JPTYO", "shock", BOX, FIRST))
+    assert len({id_, *others}) == 5
 
 
 STATES = st.sampled_from(["raised", "updated", "acknowledged", "cleared", "retracted"])

@@ -19,7 +19,7 @@ from cargo.watch import advance, step
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))
-WHERE = Where(number(1), None, None, at_sea=False)
+WHERE = Where(number(1), None, None, at_sea=False, side="JPTYO")
 Sample = tuple[int, float]
 
 

@@ -15,9 +15,9 @@ from cargo.rules import judge_reading
 from cargo.temperature import control_air
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
-AT_SEA = Where(number(1), "9321483", "0020182", at_sea=True)
-ASHORE = Where(number(1), None, None, at_sea=False)
-EMPTY = Where(number(1), None, None, at_sea=False, laden=False)
+AT_SEA = Where(number(1), "9321483", "0020182", at_sea=True, side="9321483")
+ASHORE = Where(number(1), None, None, at_sea=False, side="JPTYO")
+EMPTY = Where(number(1), None, None, at_sea=False, side="JPTYO", laden=False)
 
 
 def run(
@@ -143,7 +143,7 @@ def test_warm_and_cold_have_limits_of_their_own() -> None:
 
 def test_an_excursion_says_where_it_was_and_whether_there_was_power() -> None:
     """Goal: the phase of the journey and the power stand beside the peak."""
-    for where, phase in ((AT_SEA, "at sea"), (ASHORE, "ashore"), (replace(AT_SEA, at_sea=False), "aboard in port")):
+    for where, phase in ((AT_SEA, "at sea"), (ASHORE, "ashore"), (replace(AT_SEA, at_sea=False, side="JPTYO"), "aboard in port")):
         (raised,) = run([(0, chilled(9.0, power_on=False)), (60, chilled(9.0, power_on=False))], where)
         assert raised.detail.endswith(f"{phase}, power off")
     (raised,) = run([(0, chilled(9.0)), (60, chilled(9.0))])

@@ -1,0 +1,55 @@
+"""Whether what a node wrote of a stream is its own to say: held against who it is before it is admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from streams.block import Block, Codec
+from streams.derived import KEPT
+from streams.log import NotProven
+from streams.policy import Peer
+from streams.records import BODY, TOPIC
+
+Judge = Callable[[str, Mapping[str, Any], str, str], str | None]
+"""Why a record (its topic and body, empty where it has none that is an object) is not for a node of this role and identity to write; None
+when it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entitled:
+    """Holds blocks from elsewhere against who their origin is: `peers` by node, this one too; `judges` by stream."""
+
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    judges: Mapping[str, Judge] = field(default_factory=dict)
+
+    def problem(self, block: Block, codec: Codec) -> NotProven | None:
+        """Why the block is not taken, naming the first record that is not its origin's to write; None when all of it is, or nobody judges
+        the stream. Raises Corrupt when it does not decode.
+        """
+        judge = self.judges.get(block.stream.removesuffix(KEPT))
+        if judge is None:
+            return None
+        what, peer = f"{block.stream}:{block.origin}", self.peers.get(block.origin.node)
+        if peer is None:
+            return NotProven(f"{what} is not taken: nobody here knows what '{block.origin.node}' is", forged=True)
+        if not codec.knows(block.codec):
+            return NotProven(f"{what} is of encoding {block.codec}, which is not known here", forged=False)
+        rows = codec.decode(block)
+        topics, bodies = (rows.column(name).to_pylist() for name in (TOPIC, BODY))
+        for topic, text in dict.fromkeys(zip(topics, bodies, strict=True)):
+            if why := judge(topic, _read(text), peer.role, peer.identity):
+                who = f"{peer.role} '{peer.node}' ({peer.identity or 'no identity is known here'})"
+                return NotProven(f"{what} {block.first} to {block.end - 1} is not for {who} to write: {why}", forged=True)
+        return None
+
+
+def _read(text: str | None) -> Mapping[str, Any]:
+    try:
+        body = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        return {}
+    return body if isinstance(body, dict) else {}

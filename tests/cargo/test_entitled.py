@@ -1,0 +1,91 @@
+"""Goal: who may say what of an alert or a ship follows from the record and who wrote it alone, so nothing depends on what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from cargo.alerts import AlertBook
+from cargo.entitled import foreign_alert, foreign_reading
+from cargo.fleet import heard_again, silent
+
+SHIP, OTHER, PORT = "9321483", "9839430", "JPTYO"
+OWN = {"alert_id": f"{SHIP}-1", "ship": SHIP, "rule": "lost_container"}
+QUAY = {"alert_id": f"{PORT}-1", "ship": None, "rule": "temperature"}
+
+
+@pytest.mark.parametrize(
+    ("body", "role", "identity", "counts"),
+    [
+        (OWN, "ship", SHIP, True),
+        (OWN, "hq", "", True),
+        (OWN, "port", PORT, False),
+        (OWN, "ship", OTHER, False),
+        (OWN, "ship", "", False),
+        (OWN | {"ship": None}, "port", PORT, False),
+        (OWN | {"ship": OTHER}, "ship", SHIP, False),
+        (OWN | {"alert_id": f"{OTHER}-1", "ship": OTHER}, "port", OTHER, False),
+        (QUAY, "port", PORT, True),
+        (QUAY, "port", "SGSIN", False),
+        (QUAY, "ship", SHIP, False),
+        (QUAY | {"rule": "incident"}, "port", PORT, False),
+        (QUAY | {"status": "CONFIRMED_LOST"}, "port", PORT, False),
+        (QUAY | {"incident_id": "of-hers"}, "port", PORT, False),
+        (QUAY | {"alert_id": "-1"}, "port", "", False),
+        (QUAY | {"alert_id": "hq-1"}, "port", PORT, False),
+        ({}, "port", PORT, True),
+    ],
+)
+def test_whose_alert_it_is(body: Mapping[str, Any], role: str, identity: str, counts: bool) -> None:
+    assert (foreign_alert("MSKU1234565", body, role, identity) is None) is counts
+
+
+@pytest.mark.parametrize(
+    ("topic", "role", "identity", "may"),
+    [
+        (f"{SHIP}.location", "ship", SHIP, True),
+        (f"{OTHER}.location", "ship", SHIP, False),
+        (f"{SHIP}.noon", "port", PORT, False),
+        (f"{SHIP}.noon", "port", SHIP, False),
+        (".location", "ship", "", False),
+    ],
+)
+def test_whose_position_it_is(topic: str, role: str, identity: str, may: bool) -> None:
+    assert (foreign_reading(topic, {}, role, identity) is None) is may
+
+
+def test_headquarters_speaks_of_a_silent_box_in_its_ship_s_alert() -> None:
+    """Goal: what Spark tells of a box aboard is the ship's own alert, and its end is of the same; of one ashore it is headquarters'."""
+    assert silent("MSKU1234565", 5, SHIP).alert_id == heard_again("MSKU1234565", 5, 9, SHIP).alert_id
+    assert silent("MSKU1234565", 5, SHIP).alert_id.startswith(f"{SHIP}-")
+    assert silent("MSKU1234565", 5).alert_id.startswith("hq-")
+
+
+AUTHORS = (("ship", SHIP), ("ship", OTHER), ("port", PORT), ("port", "SGSIN"), ("hq", ""))
+CHANGES = some.builds(
+    lambda owner, state, at_ms, ship: {"alert_id": f"{owner}-1", "state": state, "at_ms": at_ms, "ship": ship, "rule": "shock"},
+    some.sampled_from([SHIP, OTHER, PORT]),
+    some.sampled_from(["raised", "updated", "acknowledged", "cleared", "retracted"]),
+    some.integers(0, 9),
+    some.sampled_from([SHIP, OTHER, None]),
+)
+
+
+@given(some.lists(some.tuples(some.sampled_from(AUTHORS), CHANGES)), some.randoms(use_true_random=False))
+def test_alerts_stand_as_they_would_had_nobody_else_spoken(said: list[tuple[tuple[str, str], Mapping[str, Any]]], chance: Any) -> None:
+    """Goal: in whatever order records come, each alert stands by the words of its own side and headquarters' alone."""
+
+    def stands(records: list[tuple[tuple[str, str], Mapping[str, Any]]]) -> dict[str, Any]:
+        taken = [("b", body) for (role, identity), body in records if foreign_alert("b", body, role, identity) is None]
+        return {one.body["alert_id"]: one.body for one in AlertBook(taken).standing()}
+
+    shuffled = list(said)
+    chance.shuffle(shuffled)
+    assert stands(shuffled) == stands(said)
+    for owner in (SHIP, OTHER, PORT):
+        sides = [one for one in said if one[0][1] in (owner, "")]
+        assert stands(sides).get(f"{owner}-1") == stands(said).get(f"{owner}-1")

@@ -1,0 +1,119 @@
+"""Goal: a node that is known, under its own name and key, can say nothing of another's alerts, boxes' losses or ships that anybody counts;
+it is named, and what is its own to say goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cargo.alerts import AlertBook
+from cargo.entitled import foreign_alert, foreign_reading
+from streams.clock import WallClock
+from streams.log import Append
+from streams.node.node import Node
+from streams.records import Batch, Record, StoredRecord, to_batch
+from tests.node.fleet import address, settings, until
+from tests.node.test_hostile import told
+from tests.proof.kit import CODEC, all_blocks
+
+SHIP, BOX = "9321483", "MSKU1234565"
+NOW_MS = WallClock().now_ms()
+
+
+def alert(id_: str, state: str, at_ms: int = NOW_MS, **more: Any) -> Append:
+    body = {"alert_id": id_, "rule": "lost_container", "severity": "CRITICAL", "state": state, "at_ms": at_ms, "ship": SHIP, **more}
+    return Append("alerts", to_batch([Record(BOX, "watch", at_ms, body=body)]))
+
+
+@asynccontextmanager
+async def fleet(folder: Path) -> AsyncIterator[tuple[Node, Node, Node]]:
+    """A ship, headquarters, and a port that takes what its owner likes, each judging what comes as ship and port processes do."""
+    made = [Node(settings(name, folder), WallClock()) for name in ("ship-a", "hq", "tokyo")]
+    for node in made:
+        node.judge("alerts", foreign_alert)
+        node.judge("ships", foreign_reading)
+        await node.start()
+    ship, hq, tokyo = made
+    ship.link([address("ship-a", "hq", hq.url, "port")])
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    try:
+        yield ship, hq, tokyo
+    finally:
+        for node in made:
+            await node.stop()
+
+
+def held(node: Node, stream: str) -> Iterator[StoredRecord]:
+    """Every row of a stream that the node's log has, those behind holes too."""
+    for origin in node.log.ledger(stream):
+        for block in all_blocks(node.log, stream, origin):
+            yield from Batch(stream, origin, CODEC.decode(block)).rows()
+
+
+def standing(node: Node) -> dict[str, str]:
+    """Each alert's state by the node's log."""
+    rows = [row.record for row in held(node, "alerts")]
+    return {one.body["alert_id"]: one.body["state"] for one in AlertBook((row.topic, row.body or {}) for row in rows).standing()}
+
+
+def refused(node: Node, stream: str) -> list[str]:
+    """The problems told of blocks of `stream` that tokyo wrote."""
+    return [one["problem"] for one in told(node) if one.get("stream") == stream and str(one.get("origin", "")).startswith("tokyo@")]
+
+
+@pytest.mark.parametrize(
+    ("forged", "word"),
+    [
+        (alert(f"{SHIP}-true", "retracted", NOW_MS + 1), "is another's"),
+        (alert(f"{SHIP}-true", "cleared", NOW_MS + 1, ship=None, rule="shock"), "is another's"),
+        (alert(f"{SHIP}-true", "updated", NOW_MS + 1), "is another's"),
+        (alert(f"{SHIP}-true", "acknowledged", NOW_MS + 1), "is another's"),
+        (alert(f"{SHIP}-false", "raised"), "is another's"),
+        (alert("JPTYO-false", "raised"), "speaks of ship"),
+        (alert("JPTYO-false", "raised", ship=None), "tells of a loss"),
+    ],
+    ids=["retracted", "cleared", "updated", "acknowledged", "raised", "of-a-ship", "of-a-loss"],
+)
+async def test_a_port_changes_no_alert_of_a_ship(tmp_path: Path, forged: Append, word: str) -> None:
+    async with fleet(tmp_path) as (ship, hq, tokyo):
+        await ship.append([alert(f"{SHIP}-true", "raised")])
+        await until(lambda: standing(hq) == {f"{SHIP}-true": "raised"})
+        await tokyo.append([forged])
+        await until(lambda: bool(refused(hq, "alerts")))
+        assert word in refused(hq, "alerts")[0]
+        assert "port 'tokyo'" in refused(hq, "alerts")[0]
+        await tokyo.append([alert("JPTYO-own", "raised", ship=None, rule="temperature")])
+        await until(lambda: len(standing(hq)) > 1)
+        assert standing(hq) == {f"{SHIP}-true": "raised", "JPTYO-own": "raised"}
+        assert len(refused(hq, "alerts")) == 1, "told once"
+
+
+async def test_what_headquarters_and_the_ship_say_of_her_alert_counts(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as (ship, hq, tokyo):
+        await ship.append([alert(f"{SHIP}-true", "raised")])
+        await hq.append([alert(f"{SHIP}-true", "acknowledged", NOW_MS + 1, by="operations")])
+        await until(lambda: standing(tokyo) == {f"{SHIP}-true": "acknowledged"})
+        await ship.append([alert(f"{SHIP}-true", "retracted", NOW_MS + 2)])
+        await until(lambda: standing(tokyo) == {f"{SHIP}-true": "retracted"})
+        assert not [one for node in (ship, hq, tokyo) for one in told(node) if one.get("stream") == "alerts"]
+
+
+async def test_nobody_tells_where_a_ship_is_but_she(tmp_path: Path) -> None:
+    def position(imo: str) -> Append:
+        return Append("ships", to_batch([Record(f"{imo}.location", "GPS-1", NOW_MS, {"latitude_deg": 0.0, "longitude_deg": 0.0})]))
+
+    async with fleet(tmp_path) as (ship, hq, tokyo):
+        await tokyo.append([position(SHIP), alert("JPTYO-own", "raised", ship=None, rule="temperature")])
+        await ship.append([position("9839430")])
+        await until(lambda: bool(standing(hq)) and any("9839430" in str(one.get("problem")) for one in told(hq)))
+        await ship.append([position(SHIP)])
+        await until(lambda: bool(list(held(hq, "ships"))))
+        await asyncio.gather(*(node.append([position(SHIP)]) for node in (tokyo, ship)))
+        await until(lambda: len(list(held(hq, "ships"))) == 2)
+        assert {row.record.topic for row in held(hq, "ships")} == {f"{SHIP}.location"}
+        assert {origin.node for origin, one in hq.log.ledger("ships").items() if one.held} == {"ship-a"}
