@@ -12,7 +12,7 @@ from cargo.registry import BookedContainer, Booking, Entry, SizeType
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import of_gateway, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, START_MS, Sea, entry, fall, number, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
 
 DEAD_MS = SAILS_MS + 8 * HOUR_MS
 END_MS = SAILS_MS + 24 * HOUR_MS
@@ -67,7 +67,7 @@ def test_headquarters_tells_of_the_same_silence_by_the_same_alert() -> None:
     """Goal: the ship's `silent` and the fleet's, of one last word, are one alert."""
     made = voyage(Sea(boxes=24, silent={9: [(DEAD_MS, 1 << 62)]}))
     (ours,) = told(made.alerts, rule="silent", state="raised")
-    assert silent(number(9), ours.body["evidence"][0]["at_ms"]).alert_id == ours.body["alert_id"]
+    assert silent(number(9), ours.body["evidence"][0]["at_ms"], SHIP).alert_id == ours.body["alert_id"]
 
 
 def test_a_booking_goes_before_its_size_and_type_and_that_before_all() -> None:
