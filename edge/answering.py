@@ -27,6 +27,7 @@ from streams.derived import kept_of
 from streams.errors import LandfallError
 from streams.link.metering import OPENING_BYTES
 from streams.log import Append, Appended
+from streams.node.ashore import Told
 from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.picking import CARRIER, ROWS_MAX, pack, place_of
@@ -127,7 +128,7 @@ class Answering:
         if polled.position == consumer.position():
             return False
         for ask, position in self._asks(polled.batches, consumer.position()):
-            picked = await asyncio.to_thread(self._pick, ask, self._telling.durable())
+            picked = await asyncio.to_thread(self._pick, ask, self._node.links.at_home())
             answer = self._said(ask, picked)
             records = [*(picked.parts if answer.state == "answered" else ()), Record(ask.topic, body=msgspec.to_builtins(answer))]
             commit_point("ask.priced")
@@ -158,7 +159,8 @@ class Answering:
                         what = "a question to the ship does not read"
                         self._node.report(what, "not answered", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX])
 
-    def _pick(self, ask: Ask, durable: Durable) -> _Picked:
+    def _pick(self, ask: Ask, at_home: Told) -> _Picked:
+        durable = self._telling.with_signed(at_home, ASKED_STREAMS)
         parts: list[Record] = []
         records = sent_before = 0
         for stream in ASKED_STREAMS:
@@ -171,7 +173,7 @@ class Answering:
         return _Picked(parts, records, sent_before, self._carried_bytes(parts) if records <= RECORDS_MAX else 0)
 
     def _not_sent(self, batch: Batch, durable: Durable) -> Batch:
-        """The rows that no answer carried and that nobody ashore is known to have. Others' rows stay out: a ship brings what she wrote."""
+        """The rows that no answer carried and their home is not known to have, whatever ports say. Others' stay out: she brings her own."""
         gone = RangeSet(durable.get(batch.stream, {}).get(batch.origin, ()))
         gone.update(self._sent.get((batch.stream, batch.origin), ()))
         own = batch.origin.node == self._node.log.node

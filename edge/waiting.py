@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from streams.clock import WallClock
@@ -13,6 +13,7 @@ from streams.definitions import Definitions, may_have
 from streams.derived import WAITING, parent_of
 from streams.errors import LandfallError
 from streams.log import Append, Log
+from streams.node.ashore import Told
 from streams.node.node import Node
 from streams.policy import Peer
 from streams.ranges import RangeSet
@@ -80,23 +81,32 @@ class TellingWaiting:
             self._told = now
 
     def durable(self) -> Durable:
-        """What is ashore of this node's own, as far as it is known here."""
+        """What is ashore of this node's own, by any one's word."""
         durable = self._node.links.durable_ashore()
         for stream, origins in (self._remembered or {}).items():
             for origin, ranges in origins.items():
                 durable.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
         return durable
 
+    def with_signed(self, at_home: Told, streams: Iterable[str]) -> Durable:
+        """What the homes of these streams have of this ship's own, by their word in a session (`at_home`) or signed. Reads the log."""
+        for stream in streams:
+            self._add_home(at_home.setdefault(stream, {}), stream)
+        return at_home
+
     def _known_before(self, log: Log) -> dict[str, dict[Origin, RangeSet]]:
         """What an earlier run of this node, or the stream's home, has said to be ashore; in whole runs, so up to one run too little."""
         found = {}
         for stream in log.streams():
             found[stream] = known.ashore(log, stream, {log.node, *self._node.settings.companions()})
-            home = known.told_of_home(log, f"aboard/{self._node.settings.identity}", stream)
-            for origin, end in home.position.items() if home else ():
-                if end:
-                    found[stream].setdefault(origin, RangeSet()).add(0, end)
+            self._add_home(found[stream], stream)
         return found
+
+    def _add_home(self, to: dict[Origin, RangeSet], stream: str) -> None:
+        home = known.told_of_home(self._node.log, f"aboard/{self._node.settings.identity}", stream)
+        for origin, end in home.position.items() if home else ():
+            if end:
+                to.setdefault(origin, RangeSet()).add(0, end)
 
     def _record(self, streams: Streams) -> Append:
         at_ms = self._node.clock.now_ms()

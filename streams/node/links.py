@@ -19,6 +19,7 @@ from streams.errors import LandfallError, NotAllowed
 from streams.link.dialling import Dialler
 from streams.link.wire import Wire
 from streams.metrics import Metrics
+from streams.node.ashore import Ashore, Told
 from streams.node.driving import Drive, Ears
 from streams.node.live import Live
 from streams.node.purses import ALERTS, Purses, for_alerts
@@ -29,9 +30,8 @@ from streams.node.unproven import Unproven
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
-from streams.session import Exchange, Session, Terms
+from streams.session import Exchange, Terms
 from streams.session.terms import Key
-from streams.words import Origin
 
 told = logging.getLogger("landfall.node")
 
@@ -90,7 +90,7 @@ class Links:
         self._traffic, self._served = Traffic(tariffs, WallClock().now_ms()), list[Live]()
         self._kept: dict[str, _Kept] = {}
         self._live: dict[str, Live] = {}
-        self._ashore: dict[str, dict[Origin, RangeSet]] = {}
+        self._ashore = Ashore(self._of_one_ship, definitions)
         self._again = asyncio.Event()
         self._companion_spoke = asyncio.Event()
         self._closing = False
@@ -123,12 +123,13 @@ class Links:
         sessions = {name: live.drive.session for name, live in self._live.items()}
         return {name: one.sender.settled_by_peer().get(key, RangeSet()).copy() for name, one in sessions.items() if one.open}
 
-    def durable_ashore(self) -> dict[str, dict[Origin, RangeSet]]:
-        """Per stream and origin of this node, or of another of its ship: what peers ashore have settled, by their own word in any session
-        since the start."""
-        for live in self._live.values():
-            self._note_ashore(live.drive.session)
-        return {stream: {origin: ranges.copy() for origin, ranges in told.items()} for stream, told in self._ashore.items()}
+    def durable_ashore(self) -> Told:
+        """What peers ashore have of this ship's own, by any one's word: nothing is to be let go for it."""
+        return self._noted().said()
+
+    def at_home(self) -> Told:
+        """What the streams' homes have of this ship's own, by their own word in any session since the start."""
+        return self._noted().at_home()
 
     def on_other_disks(self, key: Key) -> RangeSet | None:
         """What the other nodes of this ship or port that are in session say they have of `key`; None while there is none."""
@@ -260,7 +261,7 @@ class Links:
         while not self._closing:
             again = self._again
             dialled = address.node not in self._live and not self._turned_away(address.node)
-            if dialled and (policy := self._policy(address.link)):
+            if dialled and (policy := self._policy(address.node, address.link)):
                 try:
                     meter = self._purses.meter(policy)
                     wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
@@ -284,18 +285,23 @@ class Links:
         """Whether that node is withdrawn. Headquarters never is: it alone could take it back."""
         return name in self._withdrawn and self._known[name].role != "hq"
 
-    def _policy(self, link: LinkClass) -> LinkPolicy | None:
-        """What a link of this class is to be dialled for now; None when there is nothing that its budget allows."""
+    def _policy(self, peer: str, link: LinkClass) -> LinkPolicy | None:
+        """What a link of this class to `peer` is to be dialled for now; None when there is nothing that its budget allows."""
         policy = self._settings.policy(link)
         if not self._purses.spent(link):
             return policy
-        return for_alerts(policy) if policy.carries(ALERTS) and self._alerts_wait() else None
+        return for_alerts(policy) if policy.carries(ALERTS) and self._alerts_wait(peer) else None
 
-    def _alerts_wait(self) -> bool:
-        """Whether this ship has an alert of its own that nobody ashore is known to have."""
-        ashore = self.durable_ashore().get(ALERTS, {})
+    def _alerts_wait(self, peer: str) -> bool:
+        """Whether this ship has an alert of its own to dial `peer` for: what another port says it has keeps none back."""
+        ashore = self._noted()
         own = [key for key in self._exchange.keys(ALERTS) if key[1].node in self._of_one_ship]
-        return any(self._exchange.held(key).without(ashore.get(key[1], RangeSet())) for key in own)
+        return any(ashore.wait_for(peer, key, self._exchange.held(key)) for key in own)
+
+    def _noted(self) -> Ashore:
+        for live in self._live.values():
+            self._ashore.note(live.drive.session)
+        return self._ashore
 
     def _look_after_budgets(self) -> None:
         for reason, outcome, details in self._purses.news():
@@ -306,7 +312,7 @@ class Links:
             self._metrics.gauge(f"budget.{link}.day", date.fromisoformat(status["day"]).toordinal())
         for name, live in list(self._live.items()):
             kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
-            if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait()):
+            if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait(name)):
                 self._end(name, "the day's budget of this link is spent, and no alert waits")
 
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
@@ -343,18 +349,12 @@ class Links:
             raise
         finally:
             self._running.discard(running)
-            self._note_ashore(live.drive.session)
+            self._ashore.note(live.drive.session)
             if self._live.get(name) is live:
                 del self._live[name]
             self._served.remove(live)
             self._traffic.ended(live.passed())
             self._tell_left(name, live, running)
-
-    def _note_ashore(self, session: Session) -> None:
-        if session.peer.role in ("port", "hq"):
-            for (stream, origin), ranges in session.sender.settled_by_peer().items():
-                if origin.node in self._of_one_ship:
-                    self._ashore.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
 
     def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):

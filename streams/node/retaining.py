@@ -46,6 +46,7 @@ class Retaining:
         self._reserve = Reserve(settings.folder / "reserve", settings.reserve_bytes)
         self._again = asyncio.Event()
         self._ashore: dict[str, dict[Origin, RangeSet]] = {}
+        self._safe: dict[str, dict[Origin, RangeSet]] = {}
         self._told: dict[tuple[str, str], AtHome] = {}
         self._problems: set[str] = set()
         self._found: set[str] = set()
@@ -57,21 +58,23 @@ class Retaining:
 
     async def run(self, log: Log, links: Links) -> None:
         """A round at every interval, until cancelled."""
-        spending = Spending(log, self._definitions, self._known_ashore, lambda *asked: self.excursions(*asked))
+        spending = Spending(log, self._definitions, self._safe_at_home, lambda *asked: self.excursions(*asked))
         await asyncio.to_thread(self._take_up, log, spending)
         while True:
             self._again.clear()
-            await asyncio.to_thread(self.round, log, links.durable_ashore(), spending)
+            await asyncio.to_thread(self.round, log, links.durable_ashore(), links.at_home(), spending)
             try:
                 async with asyncio.timeout(self._settings.retention_every_s):
                     await self._again.wait()
             except TimeoutError:
                 continue
 
-    def round(self, log: Log, ashore: Ashore, spending: Spending) -> None:
-        """Everything once: tell, drop, keep within the budget. On a full disk the reserve is given back and it is tried again."""
+    def round(self, log: Log, ashore: Ashore, at_home: Ashore, spending: Spending) -> None:
+        """Everything once: tell, drop, keep within the budget. `ashore`: what any peer there says it has; `at_home`: what homes say.
+        On a full disk the reserve is given back and it is tried again."""
         for step in (
             partial(self._remember, log, ashore),
+            partial(self._learn_of_homes, log, at_home),
             partial(self._tell_of_home, log),
             partial(self._hear_of_home, log),
             partial(self._drop, log),
@@ -95,17 +98,29 @@ class Retaining:
 
     def _take_up(self, log: Log, spending: Spending) -> None:
         self._ashore = {stream: known.ashore(log, stream, {log.node}) for stream in thinnable(log, self._definitions)}
+        self._learn_of_homes(log, {})
         try:
             spending.finish()
         except LandfallError as problem:
             self._tell_problem("thinning could not be finished", str(problem))
         self._reserve.fill()
 
-    def _known_ashore(self, stream: str, origin: Origin) -> RangeSet:
-        return self._ashore.get(stream, {}).get(origin, RangeSet())
+    def _safe_at_home(self, stream: str, origin: Origin) -> RangeSet:
+        return self._safe.get(stream, {}).get(origin, RangeSet())
+
+    def _learn_of_homes(self, log: Log, at_home: Ashore) -> None:
+        """What a ship may drop for room, and never thins: what the stream's home has, by its word in a session or signed."""
+        if self._settings.role != "ship":
+            return
+        for stream in thinnable(log, self._definitions):
+            safe = {origin: ranges.copy() for origin, ranges in at_home.get(stream, {}).items()}
+            told = self._at_home(log, stream, self._definitions.of(stream))
+            for origin, end in told.position.items() if told else ():
+                safe.setdefault(origin, RangeSet()).add(0, end)
+            self._safe[stream] = safe
 
     def _remember(self, log: Log, ashore: Ashore) -> None:
-        """What peers ashore have of this ship's own is remembered, so that it is never declared gone."""
+        """What peers ashore say they have of this ship's own is remembered, for people to see what waits."""
         if self._settings.role != "ship":
             return
         streams = set(thinnable(log, self._definitions))
@@ -121,25 +136,31 @@ class Retaining:
                 self._ashore[stream] = merged
 
     def _tell_of_home(self, log: Log) -> None:
-        """Whoever is home tells all what it has; headquarters tells each ship what a home has of hers."""
+        """Whoever is home tells all what it has; headquarters tells each ship what a home has of hers, that she may make room."""
         appends: list[Append] = []
-        for stream, definition in self._kept_for_a_while(log):
+        aged = dict(self._kept_for_a_while(log))
+        thinned = {stream: self._definitions.of(stream) for stream in thinnable(log, self._definitions)}
+        for stream, definition in (thinned | aged).items():
             here = is_home(self._settings.me(), definition)
             at_home = known.at_home(log.ledger(stream)) if here else self._at_home(log, stream, definition)
             if at_home is None:
                 continue
-            if here:
+            if here and (stream in aged or self._settings.role != "hq"):
                 appends += self._news(log, HOMES, stream, at_home)
             if self._settings.role == "hq":
-                appends += self._news_for_others(log, stream, at_home)
+                appends += self._news_for_ships(log, stream, at_home)
+                appends += self._news_for_customers(log, stream, at_home) if stream in aged else ()
         if appends:
             log.append(appends)
 
-    def _news_for_others(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
-        """To those that get no `homes`: to a ship of what is hers, to a customer of its own stream."""
+    def _news_for_ships(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
+        """They get no `homes`: to each of what is hers."""
         for imo in {peer.identity for peer in self._settings.known if peer.role == "ship"}:
             hers = {peer.node for peer in self._settings.known if (peer.role, peer.identity) == ("ship", imo)}
             yield from self._news(log, f"aboard/{imo}", stream, at_home.of(hers))
+
+    def _news_for_customers(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
+        """They get no `homes` either: to each of its own stream."""
         for customer in {peer.identity for peer in self._settings.known if peer.role == "customer"}:
             if parent_of(stream) == stream_of(customer):
                 yield from self._news(log, terms_of(customer), stream, at_home)

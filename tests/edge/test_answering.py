@@ -23,7 +23,9 @@ from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.picking import CARRIER, pack
+from streams.policy import Peer
 from streams.proof.canonical import row_digests
+from streams.ranges import RangeSet
 from streams.records import Batch, Record, to_batch
 from streams.words import Origin
 from tests.node.fleet import SINCE_AT_MS, address, settings, until
@@ -136,6 +138,17 @@ async def test_the_very_records_come_now_and_in_port_they_are_known(tmp_path: Pa
         assert held(hq) == ROUNDS * len(BOXES)
         ended = await asked(hq, asking("ashore", until_min=ROUNDS + 1), "ashore")
         assert (ended["records"], ended["link"]) == (0, None)
+
+
+async def test_what_a_port_says_it_has_is_sent_all_the_same(tmp_path: Path) -> None:
+    """It has nothing: who asks is not to be told that the records are there."""
+    async with ashore(tmp_path) as hq, at_sea(tmp_path, StillClock()) as ship:
+        await ship.append([aboard(0, ROUNDS)])
+        said_has = RangeSet([(0, ROUNDS * len(BOXES))])
+        ship.links._ashore._said[Peer("tokyo", "port", "JPTYO")] = {("containers", ship.log.origin): said_has}
+        ship.link([address("ship-a", "hq", hq.url, "satellite")])
+        said = await asked(hq, asking("all"), "all")
+        assert (said["records"], said["sent_before"]) == (ROUNDS, 0)
 
 
 async def test_the_price_is_told_first_and_what_the_day_has_not_left_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from streams.log import Append
 from streams.node.node import Node
 from streams.node.purses import FILE_NAME
 from streams.node.settings import LinkSettings, NodeSettings
+from streams.policy import Peer
+from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from tests.node.fleet import address, free_port, readings, settings, until
 from tests.node.points import LEASED
@@ -114,6 +116,20 @@ async def test_the_day_s_budget_is_kept_to_the_byte_and_alerts_go_on(tmp_path: P
 def noise(number: int) -> str:
     """A text that does not pack."""
     return "".join(json.dumps(value) for value in readings(1_000 * number, 60).records.column("return_c").to_pylist())
+
+
+async def test_an_alert_goes_though_a_port_says_it_has_it(tmp_path: Path) -> None:
+    """The day's budget is spent, and the port has taken nothing."""
+    async with ashore(tmp_path) as (hq, _, url), up(Node(frugal(tmp_path), wall=StillClock())) as ship:
+        await ship.append([readings(0, 60_000)])
+        ship.link([address("ship-a", "hq", url, "satellite")])
+        await until(lambda: state(ship) == "alerts" and not ship.links.status(), deadline_s=90)
+        ship.link([])
+        await ship.append([alert(0)])
+        ship.links._ashore._said[Peer("tokyo", "port", "JPTYO")] = {("alerts", ship.log.origin): RangeSet([(0, 1)])}
+        assert "alerts" in ship.links.durable_ashore()
+        ship.link([address("ship-a", "hq", url, "satellite")])
+        await until(lambda: hq.log.position("alerts") == ship.log.position("alerts"))
 
 
 async def test_a_restart_gives_nothing_back(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.retention.runs import RUN
 from streams.retention.spending import stored_bytes
+from streams.session import messages as m
 from tests.node.fleet import Calendar, address, readings, settings, until
 from tests.node.test_definitions import bodies, define
+from tests.node.test_hostile import lying, track
 from tests.retention.thinkit import box
 from tests.retention.thinkit import readings as minutely
 from tests.streams.logkit import NOW_MS
@@ -70,15 +72,17 @@ async def test_nothing_is_dropped_while_the_home_is_not_heard_of(tmp_path: Path)
     await tokyo.stop()
 
 
-async def test_a_ship_over_her_budget_drops_what_is_ashore_and_thins_the_rest(tmp_path: Path) -> None:
+async def test_a_ship_over_her_budget_drops_what_headquarters_has_and_thins_the_rest(tmp_path: Path) -> None:
+    """She meets a port alone, and hears of headquarters through it, in what is signed."""
     clock = Calendar(NOW_MS)
-    ship, tokyo = await started("ship-a", tmp_path, clock), await started("tokyo", tmp_path, clock)
+    ship, tokyo, hq = [await started(name, tmp_path, clock) for name in ("ship-a", "tokyo", "hq")]
     here = ship.log.origin
+    tokyo.link([address("tokyo", "hq", hq.url)])
     for run in range(2):
         await ship.append([Append("containers", minutely(run * RUN, RUN))])
     ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
     await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
-    await until(lambda: f"[[0,{2 * RUN}]]" in "".join(bodies(ship, "consumers")))
+    await until(lambda: f":{2 * RUN}}}" in "".join(bodies(ship, "aboard/9321483")))
     ship.link([])
     await until(lambda: not ship.links.status())
     for run in range(2, SHIP_RUNS):
@@ -101,8 +105,60 @@ async def test_a_ship_over_her_budget_drops_what_is_ashore_and_thins_the_rest(tm
     assert set(ashore.column("stream").to_pylist()) == {"containers", "containers.kept"}
     assert tokyo.log.ledger("containers")[here].held.count() == 2 * RUN, "nothing that had come ashore is lost there"
     assert max(ashore.column("return_c").to_pylist()) == max(before.column("return_c").to_pylist())
+    for node in (ship, tokyo, hq):
+        await node.stop()
+
+
+async def filled(folder: Path) -> Node:
+    """A ship with SHIP_RUNS of readings."""
+    ship = await started("ship-a", folder, Calendar(NOW_MS))
+    for run in range(SHIP_RUNS):
+        await ship.append([Append("containers", minutely(run * RUN, RUN))])
+    return ship
+
+
+async def short_of_room(ship: Node, folder: Path) -> Node:
+    """The same ship, started again with a disk budget that is too little for half of her readings, once she has made room."""
+    assert isinstance(ship.log, FileLog)
+    while await asyncio.to_thread(ship.log.upkeep.step):
+        """Merged it is smaller, and might fit."""
+    budget = stored_bytes(ship.log) - stored_of(ship, "containers") // 2
     await ship.stop()
-    await tokyo.stop()
+    ship = await started("ship-a", folder, Calendar(NOW_MS), disk_budget_bytes=budget)
+    await until(lambda: stored_bytes(ship.log) <= budget, 40)
+    return ship
+
+
+async def test_nothing_is_dropped_because_a_port_says_it_has_it(tmp_path: Path) -> None:
+    """A port that lies, and has taken nothing: the readings are thinned, as if it had not spoken, and what tells most is still aboard."""
+    ship = await filled(tmp_path)
+    here = ship.log.origin
+    async with lying(ship) as liar:
+        await liar.say(track(0, "containers", here), m.Have(0, [(0, SHIP_RUNS * RUN)]))
+        await until(lambda: f"[[0,{SHIP_RUNS * RUN}]]" in "".join(bodies(ship, "consumers")))
+    ship = await short_of_room(ship, tmp_path)
+    ledger = ship.log.ledger("containers")[here]
+    assert ledger.floor == 0
+    assert list(ledger.gone["thinned"]) == [(0, SHIP_RUNS * RUN)]
+    assert ship.log.history(box(1)).rows.num_rows > 0, "what was kept of them"
+    await ship.stop()
+
+
+async def test_what_a_port_has_comes_to_headquarters_whole_though_the_ship_has_thinned_it_since(tmp_path: Path) -> None:
+    """For weeks she meets ports alone, and none that has met headquarters: she makes room all the same, and no reading is lost."""
+    clock = Calendar(NOW_MS)
+    tokyo, hq = [await started(name, tmp_path, clock) for name in ("tokyo", "hq")]
+    ship = await filled(tmp_path)
+    here = ship.log.origin
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    await until(lambda: held(tokyo, "containers", here) == (0, SHIP_RUNS * RUN))
+    ship = await short_of_room(ship, tmp_path)
+    assert ship.log.ledger("containers")[here].gone
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port"), address("ship-a", "hq", hq.url)])
+    await until(lambda: held(hq, "containers", here) == (0, SHIP_RUNS * RUN))
+    for node in (ship, tokyo, hq):
+        await node.stop()
 
 
 def stored_of(node: Node, stream: str) -> int:

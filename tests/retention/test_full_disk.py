@@ -74,7 +74,7 @@ def test_a_full_disk_is_cleaned_up_with_the_reserve(tmp_path: Path) -> None:
     disk.is_full = True
     with pytest.raises(RetryLater):
         log.append([Append("containers", readings(3 * RUN, 1))])
-    retaining.round(log, {}, spending)
+    retaining.round(log, {}, {}, spending)
     assert list(log.ledger("containers")[log.origin].gone["thinned"]) == [(0, 3 * RUN)]
     assert told == ["the disk is full"]
     disk.is_full = False
@@ -92,13 +92,13 @@ def test_a_disk_that_can_not_be_read_is_not_taken_for_a_full_one(tmp_path: Path)
     segment.rename(aside := tmp_path / "aside")
     segment.mkdir()  # it opens, and no byte of it can be read
     for _ in range(2):
-        retaining.round(log, {}, spending)
+        retaining.round(log, {}, {}, spending)
     assert told == ["retention could not do its work"]
     assert (tmp_path / "reserve").exists()
     assert not log.ledger("containers")[log.origin].gone
     segment.rmdir()
     aside.rename(segment)
-    retaining.round(log, {}, spending)
+    retaining.round(log, {}, {}, spending)
     assert log.ledger("containers")[log.origin].gone["thinned"].first() == 0
     log.close()
 
@@ -111,7 +111,7 @@ def test_one_run_that_can_not_be_read_keeps_no_other_from_being_thinned(tmp_path
     told: list[str] = []
     retaining, spending = retaining_in(tmp_path, told), Spending(log, Definitions(), none_ashore, no_excursions)
     for _ in range(2):
-        retaining.round(log, {}, spending)
+        retaining.round(log, {}, {}, spending)
     assert sector.asked
     ledger = log.ledger("containers")[log.origin]
     assert ledger.gone["thinned"] == RangeSet([(0, 3 * RUN)]).without([(bad * RUN, (bad + 1) * RUN)])

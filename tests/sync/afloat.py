@@ -18,7 +18,7 @@ from streams.clock import StillClock
 from streams.node.purses import ALERTS, for_alerts
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
 from streams.ranges import RangeSet
-from streams.session import Admit, Closed, DeclareGone, Load, OldCopy, Report, Session, Terms
+from streams.session import Admit, Closed, DeclareGone, Key, Load, OldCopy, Report, Session, Terms
 from tests.sync.keeping import Keeping
 from tests.sync.liars import Liar
 from tests.sync.nodes import Node, Place, Way
@@ -134,7 +134,7 @@ class Fleet:
         purse = dialler.purse if way.link == "satellite" else None
         policy: LinkPolicy | None = POLICIES[way.link]
         if purse and purse.state(OPENING_BYTES) != "open":
-            policy = for_alerts(POLICIES[way.link]) if self.alerts_wait(dialler) else None
+            policy = for_alerts(POLICIES[way.link]) if self.alerts_wait(dialler, way.b) else None
         if policy is None or (purse and not self.oracle.radio(dialler).hold(purse, policy.streams == (ALERTS,))):
             return
         connection = Connection(way, self.spoils, self.clock.at_s)
@@ -165,23 +165,24 @@ class Fleet:
         wired.append(Wired(node, node.life, session, policy, connection, purse))
         connection.ends.append(wired[0])
 
-    def alerts_wait(self, node: Node) -> bool:
-        """Whether the node has alerts of its own that nobody ashore is known to have."""
-        self.note_ashore(node)
+    def alerts_wait(self, node: Node, peer: str) -> bool:
+        """Whether the node has alerts of its own to dial `peer` for."""
+        self._note(node)
         own = [key for key in node.log.lines() if key[0] == ALERTS and key[1].node == node.me.node]
-        return any(node.log.of(key).held.without(node.ashore.get(key, ())) for key in own)
+        return any(node.ashore.wait_for(peer, key, node.log.of(key).held) for key in own)
 
-    def note_ashore(self, node: Node) -> None:
-        """What peers ashore have settled of this node's own, by their word in any session since its start."""
+    def at_home(self, node: Node, key: Key) -> RangeSet:
+        """What the stream's home has of this node's own, by its word in any session since the node's start."""
+        self._note(node)
+        return node.ashore.at_home().get(key[0], {}).get(key[1], RangeSet())
+
+    def _note(self, node: Node) -> None:
         for wired in self.sessions(node):
             self._note_ashore(wired)
 
     def _note_ashore(self, wired: Wired) -> None:
-        peer = wired.session.peer
-        if peer.role in ("port", "hq") and peer.node not in self.oracle.liars and wired.life == wired.node.life:
-            for key, ranges in wired.session.sender.settled_by_peer().items():
-                if key[1].node == wired.node.me.node:
-                    wired.node.ashore.setdefault(key, RangeSet()).update(ranges)
+        if wired.life == wired.node.life:
+            wired.node.ashore.note(wired.session)
 
     def cut(self, connection: Connection) -> None:
         """The link breaks: what is on its way is lost, both ends notice."""
@@ -238,7 +239,7 @@ class Fleet:
         if data is None:
             if end.session.closed:
                 self.after(end.connection.way.latency_s * 2 + 0.01, lambda: self.cut(end.connection))
-            elif end.policy.streams == (ALERTS,) and end.session.open and not self.alerts_wait(end.node):
+            elif end.policy.streams == (ALERTS,) and end.session.open and not self.alerts_wait(end.node, end.session.peer.node):
                 self.end(end, "the day's budget of this link is spent, and no alert waits")
             else:
                 self._set_alarm(end)

@@ -12,11 +12,11 @@ from streams.budget import Budget, Leased, Purse
 from streams.definitions import Definitions
 from streams.derived import HEADS
 from streams.errors import RetryLater
+from streams.node.ashore import Ashore
 from streams.policy import LinkClass, Peer, Role
 from streams.proof.believing import Believing
 from streams.proof.trust import Trust
 from streams.proof.watching import Watch
-from streams.ranges import RangeSet
 from streams.session import Exchange, Key, Withheld
 from streams.words import Origin
 from tests.sync.framelog import CODEC, NEXT_CODEC, Disk, FrameLog, rows_of
@@ -88,7 +88,7 @@ class Node:
         for node in self.fleet.nodes.values():
             node.exchange.roles[self.me.node] = self.me.role
         self.definitions = Definitions()
-        self.ashore: dict[Key, RangeSet] = {}
+        self.ashore = Ashore({self.me.node}, self.definitions)
         self.waiting: list[Waiting] = []
         self.committing: list[Waiting] = []
         self.doubted: list[Waiting] = []

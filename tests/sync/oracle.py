@@ -97,6 +97,13 @@ class Oracle:
         """An origin has said that these will never come."""
         self.gone.setdefault(key, RangeSet()).add(first, end)
 
+    def dropped(self, ship: Node, key: Key, floor: int) -> None:
+        """A ship makes room: of its own it lets go what headquarters has had, or what it has thinned itself."""
+        left = RangeSet([(0, floor)]).without(self.gone.get(key, ()))
+        for node in self._honest():
+            left = left.without(self._ever.get((node.me.node, key), ()) if node.me.role == "hq" else ())
+        assert not left or ship.place.lies, f"{ship.me.node} drops {left} of {key}, which headquarters has not had"
+
     def lost(self, key: Key, ranges: RangeSet) -> None:
         """A disk has lost these: if it was the last that had them, nobody can bring them again."""
         self.disaster.setdefault(key, RangeSet()).update(ranges)

@@ -81,6 +81,10 @@ def _anybodys(bugs: pytest.MonkeyPatch) -> None:
     bugs.setattr(Trust, "problem", lambda self, statement: None if statement.signed() else "no signature")
 
 
+def _trusting(bugs: pytest.MonkeyPatch) -> None:
+    bugs.setattr("streams.node.ashore.is_home", lambda peer, definition: True)
+
+
 @pytest.mark.parametrize(
     ("bug", "noticed"),
     [
@@ -90,6 +94,7 @@ def _anybodys(bugs: pytest.MonkeyPatch) -> None:
         (_proud, "has not heard of"),
         (_credulous, "has taken other rows"),
         (_anybodys, "has taken other rows"),
+        (_trusting, "which headquarters has not had"),
     ],
 )
 def test_a_bug_is_noticed(bug: Callable[[pytest.MonkeyPatch], None], noticed: str, monkeypatch: pytest.MonkeyPatch) -> None:

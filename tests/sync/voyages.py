@@ -13,7 +13,6 @@ import msgspec
 
 from streams.derived import HEADS
 from streams.proof.signing import signed_at_once
-from streams.ranges import RangeSet
 from streams.session import Key, sending
 from streams.session.exchange import DISTRUSTED_S
 from streams.session.session import MORE_THAN_THERE_IS
@@ -263,20 +262,20 @@ def _whole_runs(offset: int) -> int:
 
 
 def _drop_ashore(voyage: Voyage, chance: random.Random) -> None:
-    """A ship drops what peers ashore have acknowledged."""
+    """A ship drops what headquarters has by its own word."""
     if (ship := voyage.node(chance, "ship")) and not ship.disk.full:
-        voyage.fleet.note_ashore(ship)
         for key in _droppable(ship):
-            ship.log.trim(key, _whole_runs(min(ship.ashore.get(key, RangeSet()).run_from(0), ship.log.book.line(key).end)))
+            floor = _whole_runs(min(voyage.fleet.at_home(ship, key).run_from(0), ship.log.book.line(key).end))
+            voyage.fleet.oracle.dropped(ship, key, floor)
+            ship.log.trim(key, floor)
             ship.changed(key[0])
 
 
 def _thin(voyage: Voyage, chance: random.Random) -> None:
-    """A ship lets go of what nobody ashore is known to have."""
+    """A ship lets go of what headquarters is not known to have."""
     if (ship := voyage.node(chance, "ship")) and not ship.disk.full and (keys := [key for key in _droppable(ship) if key[0] != "events"]):
-        voyage.fleet.note_ashore(ship)
         key = chance.choice(keys)
-        for first, end in ship.log.of(key).held.without(ship.ashore.get(key, ())):
+        for first, end in ship.log.of(key).held.without(voyage.fleet.at_home(ship, key)):
             middle = chance.randrange(first, end)
             voyage.fleet.oracle.declared(key, first, middle)
             ship.log.declare_gone(key, first, middle, "thinned")
