@@ -30,6 +30,11 @@ def utc(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def many(count: int, noun: str) -> str:
+    """So many of something: `1 run`, `2 runs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def minutes(span_ms: int) -> str:
     """A span of time as people write it: `90 s`, `15 min`, `26 h 5 min`."""
     if span_ms < 120_000:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from landfall.lognumbers import minutes, utc
+from landfall.lognumbers import many, minutes, utc
 from landfall.writingout import Row
 from streams.derived import KEPT
 from streams.proof.checking import Finding, SectionFinding
@@ -23,7 +23,7 @@ def verdict_words(verdict: Row) -> Iterator[str]:
     what = next((word for word, found in wrong.items() if found), "proven" if proven else "unproven")
     signed_at_ms = verdict["signed_at_ms"]
     when = "" if signed_at_ms is None else f"; signed up to offset {verdict['signed_end'] - 1:,} at {utc(signed_at_ms)}"
-    yield f"{what:12}  {verdict['stream']}:{verdict['origin']}  {proven:,} records are what was signed{when}"
+    yield f"{what:12}  {verdict['stream']}:{verdict['origin']}  {many(proven, 'record')} {_are(proven)} what was signed{when}"
     if verdict["keys"]:
         yield f"    key {', '.join(verdict['keys'])}, by {verdict['trust']}"
     for doubt in verdict["broken"]:
@@ -65,14 +65,14 @@ def finding_words(finding: Finding) -> Iterator[str]:
     signed = [section.end for section in finding.sections if section.end is not None]
     short = any(end.at_ms < proof.until_at_ms for end in signed)
     span = "on, as far as it is signed," if short else f"until {utc(proof.until_at_ms)}"
-    yield f"PROVEN: {rows:,} records of {proof.topic} from {utc(proof.since_at_ms)} {span} are, to the byte,"
+    yield f"PROVEN: {many(rows, 'record')} of {proof.topic} from {utc(proof.since_at_ms)} {span} {_are(rows)}, to the byte,"
     yield "what their origins recorded and signed, and no other that they had when they signed (see below) is left out of the runs shown."
     for section in finding.sections:
         yield from _section_words(section, proof.until_at_ms)
     if finding.completeness is not None:
         yield "Counted from the records shown" + (", what nobody had signed yet as missing:" if short else ":")
-        missing = "missing" if finding.tells_all else "missing or in runs that are not shown"
-        yield from (f"  {line}" for line in completeness_words(completeness_row(proof.topic, finding.completeness), missing))
+        row = completeness_row(proof.topic, finding.completeness)
+        yield from (f"  {line}" for line in completeness_words(row, tells_all=finding.tells_all, by=_interval_by(finding)))
         if any(section.rows for section in finding.sections if section.stream.endswith(KEPT)):
             yield "  thinned: between the first and last kept reading of a window; kept ones count as in time, when they came is unknown"
     yield "What this does not show:"
@@ -80,6 +80,8 @@ def finding_words(finding: Finding) -> Iterator[str]:
     yield f"  - what reached an origin after it signed: {_later(signed, proof.until_at_ms + LATE_MS_MAX)}"
     yield "  - what other ships or quays recorded"
     yield "  - what else is in the runs shown: other topics' names and records, and this one's outside the span, are not in the file"
+    if proof.interval_ms is not None:
+        yield f"  - that there should be a reading every {minutes(proof.interval_ms)}: that is the word of who made the file"
     if any(section.not_shown for section in finding.sections):
         yield "  - anything of the runs not shown; why they are not, thinned or else, is the word of who made the file"
 
@@ -91,22 +93,41 @@ def completeness_row(topic: str, found: Completeness) -> Row:
     return {"topic": topic, **counted, **{f"longest_silence_{name}": at_ms for name, at_ms in silence.items()}}
 
 
-def completeness_words(counted: Row, missing: str = "missing") -> Iterator[str]:
-    """Of such a row: how much of what should have been reported is there, and the longest silence. `missing`: what those are called."""
+def completeness_words(counted: Row, *, tells_all: bool = True, by: str = "") -> Iterator[str]:
+    """Of such a row: how much of what should have been reported is there, and the longest silence.
+
+    `tells_all`: whether no reading may stand in runs that are not shown. `by`: on whose word there should be one so often.
+    """
     if counted["interval_ms"] is None:
-        yield f"{counted['held']:,} readings held; how often there should be one is not known"
+        yield f"{many(counted['held'], 'reading')} held; how often there should be one is not known"
     else:
+        missing = "missing" if tells_all else "missing or in runs that are not shown"
         names = {"held": "held", "thinned": "thinned", "missing": missing, "late": "late"}
         told = ", ".join(f"{counted[name]:,} {word}" for name, word in names.items())
-        yield f"{counted['expected']:,} readings expected, one every {minutes(counted['interval_ms'])}: {told}"
+        yield f"{many(counted['expected'], 'reading')} expected, one every {minutes(counted['interval_ms'])}{by}: {told}"
     since, until = counted["longest_silence_since_at_ms"], counted["longest_silence_until_at_ms"]
-    yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}"
+    doubt = "" if tells_all else "; readings of it may stand in runs that are not shown"
+    yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}{doubt}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _interval_by(finding: Finding) -> str:
+    """On whose word there should be a reading so often, where the file itself says how often; and what its records tell of it."""
+    if finding.proof is None or finding.proof.interval_ms is None:
+        return ""
+    learned_ms = finding.learned_ms
+    shown = "they do not tell" if learned_ms is None else f"one every {minutes(learned_ms)}"
+    return f" (as who made the file says; from the records shown: {shown})"
 
 
 def _section_words(section: SectionFinding, until_at_ms: int) -> Iterator[str]:
     if section.end is None:
         return
-    yield f"  {section.stream} of {section.origin}: {len(section.rows):,} records, {section.absent:,} runs in which it does not appear"
+    shown, absent = many(len(section.rows), "record"), many(section.absent, "run")
+    yield f"  {section.stream} of {section.origin}: {shown}, {absent} in which it does not appear"
     yield f"    signed at {utc(section.end.at_ms)} with {key_text(section.end.key)}, up to offset {section.end.end - 1:,}"
     if section.end.at_ms < until_at_ms:
         yield f"    NOT SHOWN: what it recorded from then until {utc(until_at_ms)}"

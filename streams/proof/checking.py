@@ -10,7 +10,7 @@ from streams.derived import KEPT, kept_of, parent_of
 from streams.errors import Corrupt
 from streams.proof.canonical import row_digest
 from streams.proof.chain import RUN, UNKNOWN, first_head, next_head
-from streams.proof.completeness import Completeness, completeness
+from streams.proof.completeness import Completeness, completeness, learned_interval_ms
 from streams.proof.form import Absent, NotShown, Present, ProofFile, Section, ShownRow, from_cells
 from streams.proof.reporting import Row, reported
 from streams.proof.signing import signed_at_once
@@ -43,6 +43,13 @@ class SectionFinding:
         """The node that recorded it."""
         return self.origin.partition("@")[0]
 
+    def kept_of_runs(self) -> Iterator[tuple[str, str, int]]:
+        """Of each record shown that its own node kept when it thinned: the stream, origin and run it comes from."""
+        for row in self.rows if self.stream.endswith(KEPT) else ():
+            match [row.get(name) for name in (SOURCE_STREAM, SOURCE_ORIGIN, SOURCE_OFFSET)]:
+                case str(stream), str(origin), int(offset) if kept_of(stream) == self.stream and origin.partition("@")[0] == self.node:
+                    yield stream, origin, offset // RUN
+
 
 @dataclass(slots=True)
 class Finding:
@@ -52,6 +59,8 @@ class Finding:
     proof: ProofFile | None = None
     sections: list[SectionFinding] = field(default_factory=list)
     completeness: Completeness | None = None
+    learned_ms: int | None = None
+    """The reporting interval that the records shown tell, whatever the file says of it."""
 
     @property
     def holds(self) -> bool:
@@ -60,11 +69,14 @@ class Finding:
 
     @property
     def tells_all(self) -> bool:
-        """Whether no reading may stand in a run that is not shown, but where the file has what its node kept of it when it thinned it."""
+        """Whether no reading may stand in a run that is not shown, but where records shown, which its node signed, were kept of it.
+
+        That a run was thinned is the word of who made the file; a kept record in it is its node's.
+        """
         of_readings = [section for section in self.sections if not signed_at_once(parent_of(section.stream))]
-        there = {(section.stream, section.node) for section in of_readings}
-        not_shown = ((kept_of(section.stream), section.node, run.why) for section in of_readings for run in section.not_shown)
-        return all(why == "thinned" and (kept, node) in there for kept, node, why in not_shown)
+        kept = {source for section in of_readings for source in section.kept_of_runs()}
+        not_shown = ((section.stream, section.origin, run) for section in of_readings for run in section.not_shown)
+        return all(run.why == "thinned" and (stream, origin, run.run) in kept for stream, origin, run in not_shown)
 
 
 def check(data: bytes, trust: Trust) -> Finding:
@@ -125,7 +137,7 @@ def _told_and_counted(proof: ProofFile, finding: Finding) -> Iterator[str]:
     except ValueError as problem:
         yield f"its completeness can not be counted: {problem}"
         return
-    finding.completeness = counted
+    finding.completeness, finding.learned_ms = counted, learned_interval_ms(readings, thinned)
     if body_text(counted.to_json()) != body_text(proof.completeness):
         yield f"it says of completeness {body_text(proof.completeness)}, its records say {body_text(counted.to_json())}"
 
@@ -183,7 +195,7 @@ class _Checker:
     def _root(self, run: Present | Absent | NotShown) -> bytes:
         """The run's root as the file has it, after everything that is said of the run was held against it."""
         try:
-            root = from_text(run.root)
+            root = from_text(run.root, "its root")
             match run:
                 case Present():
                     self._present(run, root)
@@ -206,7 +218,7 @@ class _Checker:
             self.found.withheld += 1
             if self._in_span(row.order_at_ms):
                 raise ValueError(f"a record of {row.order_at_ms} ms, inside the span, is withheld")
-            return entry_bytes(row.order_at_ms, from_text(row.digest))
+            return entry_bytes(row.order_at_ms, from_text(row.digest, f"the digest of a record of {row.order_at_ms} ms"))
         values = from_cells(row.row)
         at_ms, offset = values.get(ORDER_AT), values.get(OFFSET)
         if not isinstance(at_ms, int) or not isinstance(offset, int) or values.get(TOPIC) != self._proof.topic:

@@ -109,12 +109,12 @@ class Statement:
         """The statement of a record's body. Raises Corrupt for anything else; says nothing of the signature."""
         try:
             read = msgspec.json.decode(body, type=_Body)
-            tail = None if read.tail is None else _sized(read.tail, DIGEST_BYTES)
-            roots = tuple(_sized(root, DIGEST_BYTES) for root in read.roots)
-            key, signature = _sized(read.key, PUBLIC_BYTES), _sized(read.signature, SIGNATURE_BYTES)
-            head = _sized(read.head, DIGEST_BYTES)
-            sums = tuple(_sized(one, SUMS_BYTES) for one in read.sums)
-            parts = tuple(_sized(one, DIGEST_BYTES) for one in read.parts)
+            tail = None if read.tail is None else _sized(read.tail, DIGEST_BYTES, "its tail")
+            roots = tuple(_sized(root, DIGEST_BYTES, "one of its roots") for root in read.roots)
+            key, signature = _sized(read.key, PUBLIC_BYTES, "its key"), _sized(read.signature, SIGNATURE_BYTES, "its signature")
+            head = _sized(read.head, DIGEST_BYTES, "its head")
+            sums = tuple(_sized(one, SUMS_BYTES, "one of its sums") for one in read.sums)
+            parts = tuple(_sized(one, DIGEST_BYTES, "one of its parts") for one in read.parts)
             said = (read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature, sums, read.since, parts, read.at)
             one = cls(stream, origin, *said)
         except (msgspec.MsgspecError, ValueError) as problem:
@@ -219,8 +219,8 @@ def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | N
     return None
 
 
-def _sized(text: str, size: int) -> bytes:
-    data = from_text(text)
+def _sized(text: str, size: int, what: str) -> bytes:
+    data = from_text(text, what)
     if len(data) != size:
-        raise ValueError(f"{size} bytes are meant, not {len(data)}")
+        raise ValueError(f"{what} has {len(data)} bytes, not {size}")
     return data

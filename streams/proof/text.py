@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
+
+SHOWN_MAX = 100
+"""So many characters of what is none are told."""
 
 
 def to_text(data: bytes) -> str:
@@ -11,12 +13,13 @@ def to_text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def from_text(text: str) -> bytes:
-    """The bytes `to_text` wrote. Raises ValueError for anything that `to_text` would not have written so."""
+def from_text(text: str, what: str = "") -> bytes:
+    """The bytes `to_text` wrote. Raises ValueError for anything that it would not have written so, naming `what` the text stands for."""
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except binascii.Error as problem:
-        raise ValueError(str(problem)) from problem
+    except ValueError:  # no such length, or no ASCII
+        data = b""
     if to_text(data) != text:
-        raise ValueError("not in its one form of base64url")
+        shown = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+        raise ValueError(f"{what} {shown!r} is no base64url".lstrip())
     return data

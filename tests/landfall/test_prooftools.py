@@ -175,8 +175,10 @@ def test_that_nothing_was_heard_is_proven_too(folder: Path, tmp_path: Path, caps
     assert run(capsys, "log", "proof", "MSKU7654321", "-f", folder, *span, *options)[0] == 0
     code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
     assert code == 0
-    assert "0 records, 1 runs in which it does not appear" in out
+    assert "0 records, 1 run in which it does not appear" in out
     assert "24 missing" in out
+    assert "one every 1 h (as who made the file says; from the records shown: they do not tell): 0 held" in out
+    assert "  - that there should be a reading every 1 h: that is the word of who made the file" in out
 
 
 def test_a_gap_beside_another_has_the_times_of_the_nearest_records(folder: Path, tmp_path: Path) -> None:
@@ -321,6 +323,7 @@ def test_what_may_stand_in_a_run_that_is_not_shown_is_not_said_to_be_missing(
     ask = (BOX, "-f", tmp_path / "port", "--since", "2026-05-01", "--until", "2026-05-01T08:00", "--interval-min", "15")
     assert run(capsys, "log", "proof", *ask, "--out", tmp_path / "claim.json")[0] == 0
     code, out, _ = run(capsys, "proof", "check", tmp_path / "claim.json", "--key", key_text(KEY.public))
+    assert "; readings of it may stand in runs that are not shown\n" in out
     assert (code, "32 missing or in runs that are not shown, 0 late" in out, "not shown: run 0 (wanted)" in out) == (0, True, True)
 
 

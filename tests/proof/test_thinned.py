@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from landfall.proofwords import finding_words
 from streams.log import LogReader
 from streams.proof.chain import RUN
 from streams.proof.checking import Finding, check
 from streams.proof.completeness import Completeness, Reported, completeness
-from streams.proof.form import ProofFile
+from streams.proof.form import NotShown, ProofFile
 from streams.proof.making import Claim, make, signed_by_origins
 from streams.proof.reading import Copy
 from streams.proof.reporting import reported
@@ -65,8 +66,39 @@ def test_the_proof_tells_the_numbers_of_completeness(ship: SigningNode, since_h:
     claim = Claim(box(1), START + round(since_h * HOUR), START + round(until_h * HOUR), EVERY_MS)
     found, expected = proven(ship.log, claim, _both(ship)), counted(ship.log, claim)
     assert found.completeness == expected
-    assert found.tells_all
     assert expected.thinned is not None
+
+
+def test_a_thinned_run_is_answered_by_what_its_node_kept_of_it_and_by_nothing_else(ship: SigningNode) -> None:
+    """Whoever makes a file may call any run thinned: of a span that ends before the third, nothing in the file says that it was."""
+    for until_h, tells_all in ((34, True), (24, True), (9.7, False)):
+        assert proven(ship.log, Claim(box(1), START, START + round(until_h * HOUR), EVERY_MS), _both(ship)).tells_all is tells_all
+
+
+@pytest.mark.parametrize("hidden", ["containers", "containers.kept"])
+def test_shown_runs_that_are_called_thinned_are_not_said_to_be_missing(ship: SigningNode, hidden: str) -> None:
+    """The file's completeness and digest are made right again, which takes no key."""
+    copy, claim = Copy(ship.log, CODEC), Claim(box(1), START, START + 34 * HOUR, EVERY_MS)
+    honest = make(copy, claim, _both(ship), trust())
+    told = check(honest.to_bytes(), trust())
+    assert told.completeness is not None
+    assert (told.tells_all, told.completeness.missing) == (True, 0)
+    assert "one every 60 s (as who made the file says; from the records shown: one every 60 s):" in "\n".join(finding_words(told))
+    sections = [
+        msgspec.structs.replace(one, runs=[NotShown(run.run, run.root, "thinned") for run in one.runs]) if one.stream == hidden else one
+        for one in honest.sections
+    ]
+    lie = msgspec.structs.replace(honest, sections=sections)
+    counted_again = check(lie.sealed().to_bytes(), trust()).completeness
+    assert counted_again is not None
+    lie = msgspec.structs.replace(lie, completeness=counted_again.to_json())
+    found = check(lie.sealed().to_bytes(), trust())
+    assert (found.problems, found.tells_all) == ([], False)
+    assert found.completeness is not None
+    assert found.completeness.missing
+    words = "\n".join(finding_words(found))
+    assert f" {found.completeness.missing:,} missing or in runs that are not shown," in words
+    assert "; readings of it may stand in runs that are not shown\n" in words
 
 
 def test_runs_that_are_thinned_whole_are_in_the_proof_as_not_shown(ship: SigningNode) -> None:
@@ -79,14 +111,14 @@ def test_runs_that_are_thinned_whole_are_in_the_proof_as_not_shown(ship: Signing
     assert (found.completeness.missing, found.completeness.late) == (0, 0)
 
 
-def test_that_thinning_kept_nothing_of_a_box_is_shown_too(ship: SigningNode) -> None:
-    """A box of which one reading comes late, of a time whose runs are thinned: there was no other of it in them."""
+def test_where_thinning_kept_nothing_of_a_box_the_file_does_not_tell_what_stood_in_the_runs(ship: SigningNode) -> None:
+    """A box of which one reading comes late, of a time whose runs are thinned: that they were is the maker's word."""
     ship.append(to_batch([Record("MSKU7654321", "T9", START + HOUR)]))
     ship.sign()
     found = proven(ship.log, Claim("MSKU7654321", START, START + DAY, HOUR))
     assert [(one.stream, len(one.rows)) for one in found.sections] == [("containers", 1), ("containers.kept", 0)]
     assert found.completeness == counted(ship.log, Claim("MSKU7654321", START, START + DAY, HOUR))
-    assert found.tells_all
+    assert not found.tells_all
 
 
 def test_what_is_thinned_again_is_told_alike(tmp_path: Path) -> None:
@@ -97,7 +129,7 @@ def test_what_is_thinned_again_is_told_alike(tmp_path: Path) -> None:
     found = proven(ship.log, claim)
     assert found.completeness == counted(ship.log, claim)
     assert {(one.stream, run.why) for one in found.sections for run in one.not_shown} == {(stream, "thinned") for stream in STREAMS}
-    assert found.tells_all
+    assert not found.tells_all, "nothing signed is left of what was thinned twice that tells where it stood"
     ship.log.close()
 
 
@@ -172,6 +204,18 @@ def test_every_byte_counts(small: bytes) -> None:
     for at, byte in enumerate(small):
         altered = small[:at] + bytes([byte ^ 1 << at % 7]) + small[at + 1 :]
         assert check(altered, trust()).problems, f"byte {at} may be altered"
+
+
+def test_what_is_no_base64url_is_named(small: bytes) -> None:
+    def told(*path: str | int, text: str) -> str:
+        copy = json.loads(small)
+        put(copy, path, text)
+        return check(msgspec.convert(copy, ProofFile).sealed().to_bytes(), trust()).problems[0]
+
+    assert told("sections", 0, "runs", 0, "root", text="abcde").endswith(": run 0: its root 'abcde' is no base64url")
+    assert told("sections", 1, "runs", 0, "path", "beside", 0, text="é").endswith(": run 0: what is beside its path 'é' is no base64url")
+    assert told("sections", 1, "end", "head", text="_-=").endswith(" does not read: its head '_-=' is no base64url")
+    assert told("sections", 1, "end", "head", text="_-8").endswith(" does not read: its head has 2 bytes, not 32")
 
 
 def test_only_why_a_run_is_not_shown_is_the_word_of_who_made_the_file(small: bytes) -> None:
