@@ -18,8 +18,9 @@ from pathlib import Path
 
 from intake.arrivals import Publish, Sender
 from intake.connect import Connect
-from intake.connection import Connection, Joined
+from intake.connection import Connection
 from intake.doorway import Doorway, places
+from intake.frontdoor import Joined
 from intake.lastwords import LastWill, LastWords
 from intake.logins import Gateway, Logins, account_of
 from intake.packets import Reason

@@ -38,6 +38,8 @@ _OF_PUBLISH = PropertySet(
 )
 
 
+CONTROLS_A_TURN = 1_024
+"""So many packets that are no PUBLISH are read at once: they cost their sender two bytes each."""
 CONNECT_BYTES_MAX = 16_384
 """Of who has not logged in nothing longer is held: a name, a password and a will fit."""
 
@@ -79,14 +81,15 @@ class PacketReader:
     unchecked, and are no part of it. A PUBLISH on a topic of more than TOPIC_BYTES_MAX is given with `refused` too, its topic cut to that.
     Such are no violations: a client that repeats what was not acknowledged would come back with the same one for ever.
 
-    After the first violation nothing more is read: `violation` says what it was, the packets before it are good.
+    After the first violation nothing more is read: `violation` says what it was, the packets before it are good. Of more than
+    CONTROLS_A_TURN packets that are no PUBLISH the rest waits, and `more` is true: feed it again, with nothing or with what comes.
     """
 
     def __init__(self, packet_bytes_max: int) -> None:
         self._packet_bytes_max = packet_bytes_max
         self._tail = b""
         self._oversized: _Oversized | None = None
-        self.v5 = False
+        self.v5, self.more = False, False
         self.violation: Violation | None = None
 
     def feed(self, data: bytes) -> list[Publish | Control]:
@@ -101,7 +104,7 @@ class PacketReader:
         return packets
 
     def _read(self, buffer: bytes, packets: list[Publish | Control]) -> None:
-        at, end = 0, len(buffer)
+        at, end, controls, self.more = 0, len(buffer), 0, False
         if self._oversized is not None:
             at = self._skip(self._oversized, buffer, packets)
         while end - at >= 2:
@@ -122,8 +125,12 @@ class PacketReader:
                 break
             if head >> 4 == Kind.PUBLISH:
                 packets.append(_publish(head, buffer, body, stop, self.v5))
+            elif controls == CONTROLS_A_TURN:
+                self.more = True
+                break
             else:
                 packets.append(self._control(head, buffer[body:stop]))
+                controls += 1
             at = stop
         self._tail = buffer[at:]
 
@@ -177,6 +184,8 @@ def _publish(head: int, buffer: bytes, body: int, stop: int, v5: bool) -> Publis
     payload_at = topic_end + 2 if qos else topic_end
     if payload_at > stop:
         raise Violation(Reason.MALFORMED_PACKET, "a PUBLISH shorter than its own header")
+    if qos == 6:
+        raise Violation(Reason.MALFORMED_PACKET, "a QoS of 3")
     if qos > 2:
         raise Violation(Reason.QOS_NOT_SUPPORTED, "QoS 2 is not offered here")
     packet_id = buffer[topic_end:payload_at]

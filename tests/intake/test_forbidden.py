@@ -216,6 +216,12 @@ def test_a_publish_may_not_hold_that(said: bytes, reason: Reason, sent: bytes) -
 
 
 @BOTH
+@pytest.mark.parametrize(("head", "reason"), [(0x34, Reason.QOS_NOT_SUPPORTED), (0x36, MALFORMED)])
+def test_qos_2_is_not_offered_and_3_is_none(head: int, reason: Reason, v5: bool) -> None:
+    assert found(packet(head, text(b"t") + b"\0\7\0p"), v5) == ([], reason)
+
+
+@BOTH
 def test_what_has_no_body_has_none(v5: bool) -> None:
     assert found(b"\xc0\0", v5) == ([Control(0xC0, b"")], None)
     assert found(b"\xc0\1a", v5) == ([], MALFORMED)

@@ -228,7 +228,7 @@ def _rounds(one: Node) -> int:
 
 async def test_who_lacks_much_fetches_disjoint_ranges_from_two_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a third wrote, over two links of 1 Mbit/s: each brings a fair part, and little begins twice."""
-    monkeypatch.setattr("streams.node.storing.JOINED_RECORDS", 1)  # blocks as they were appended, not joined
+    monkeypatch.setattr("streams.node.loading.JOINED_RECORDS", 1)  # blocks as they were appended, not joined
     pairs = (("sydney", "tokyo"), ("sydney", "singapore"))
     async with fleet(tmp_path, ("tokyo", "singapore", "sydney", "hq"), pairs) as nodes:
         tokyo, singapore, sydney, hq = nodes.values()

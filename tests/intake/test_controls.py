@@ -1,0 +1,75 @@
+"""Goal: packets that publish nothing, which cost their sender two bytes each, keep the endpoint from nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from intake.arrivals import Publish
+from intake.connection import Connection
+from intake.packets import CONTROLS_A_TURN, PINGRESP, Control, PacketReader, packet
+from tests.intake.stand import DEADLINE_S, eventually, stand
+from tests.intake.test_endpoint import CONNECT_311, ask
+from tests.intake.test_forbidden import CONNECT_5
+
+PING = b"\xc0\0"
+SUBSCRIBE_5 = packet(0x82, b"\0\1\0\0\x19landfall/devices/interval\1")
+SUBACK_5 = packet(0x90, b"\0\1\0\0")
+LEAVES = b"\xe0\0"
+MANY = 5 * CONTROLS_A_TURN + 7
+
+
+def test_a_turn_is_so_many_and_the_rest_is_read_on() -> None:
+    """In the order in which they came, whatever comes meanwhile."""
+    reader = PacketReader(1_000)
+    turns = [reader.feed(PING * 2_000), reader.feed(b""), reader.feed(LEAVES)]
+    assert [len(turn) for turn in turns] == [CONTROLS_A_TURN, 2_000 - CONTROLS_A_TURN, 1]
+    assert turns[2] == [Control(0xE0, b"")]
+    assert not reader.more
+
+
+@pytest.mark.parametrize(("hello", "one", "answer"), [(CONNECT_311, PING, PINGRESP), (CONNECT_5, SUBSCRIBE_5, SUBACK_5)])
+async def test_each_is_answered_though_they_are_read_by_turns(tmp_path: Path, hello: bytes, one: bytes, answer: bytes) -> None:
+    async with stand(tmp_path) as door:
+        heard = await ask(door.endpoint.port, hello + one * MANY + LEAVES)
+        assert heard.endswith(answer * MANY)
+
+
+async def test_others_have_their_turns_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Counted, not timed: between two turns of who floods, the loop has come round. Who breaks off in their midst is heard of no more."""
+    taken: list[tuple[int, int]] = []
+    rounds, take = 0, Connection._take
+
+    async def come_round() -> None:
+        nonlocal rounds
+        while True:
+            await asyncio.sleep(0)
+            rounds += 1
+
+    def counted(self: Connection, packets: list[Publish | Control]) -> None:
+        taken.append((rounds, len(packets)))
+        take(self, packets)
+
+    monkeypatch.setattr(Connection, "_take", counted)
+    async with stand(tmp_path) as door, asyncio.timeout(DEADLINE_S):
+        others = asyncio.create_task(come_round())
+        flooding = socket.create_connection(("127.0.0.1", door.endpoint.port))
+        flooding.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await asyncio.to_thread(flooding.sendall, CONNECT_311 + PING * 50_000)
+        await eventually(lambda: len(taken) > 20)
+        with caplog.at_level(logging.WARNING, "asyncio"):
+            flooding.close()
+            await eventually(lambda: not door.endpoint._connections)
+        others.cancel()
+    at = [when for when, _ in taken]
+    assert max(count for _, count in taken) <= CONTROLS_A_TURN
+    assert all(before < after for before, after in itertools.pairwise(at[2:]))
+    assert "socket.send() raised" not in caplog.text
