@@ -10,16 +10,20 @@ from pathlib import Path
 
 from streams.block import Codec, UnknownCodec
 from streams.errors import Corrupt, LandfallError, RetryLater, Unreadable
+from streams.logs.book import LineKey
+from streams.logs.damage import Lost
 from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexbytes import sum_problem, wal_problem
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
 from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
 from streams.ranges import RangeSet
-from streams.words import Origin
 
 WRITTEN_S = 5.0
 """A write-ahead log that is younger may be being written: what is half written there is no finding."""
+
+Wrong = tuple[int, int, str]
+"""First byte and last byte + 1 in a file, and what is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +60,41 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
         yield from damaged
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark, ends = index.mark(), index.file_ends()
-            for (told,) in index.rows("PRAGMA quick_check"):
-                if told != "ok":
-                    yield Finding("the index", str(told))
+            for (said,) in index.rows("PRAGMA quick_check"):
+                if said != "ok":
+                    yield Finding("the index", str(said))
     except (IndexDamaged, Unreadable, *UNREADABLE) as problem:
         if not damaged:
             yield Finding("the index", str(problem))
     files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))
     seen = mark or (0, max(files, default=0), 0)
+    told: set[Lost] = set()
     for number in files:
         try:
-            yield from _check_file(log, number, codec, seen, ends.get(number, 0), tally)
+            wrong = list(_check_file(log, number, codec, seen, ends.get(number, 0), tally))
         except FileNotFoundError:
             continue  # freed meanwhile: what it held is elsewhere now
+        held = _held(log, number) if wrong and mark is not None else {}
+        for at, end, why in wrong:
+            lost = held.get((at, end), [])
+            told.update(lost)
+            whose = ", ".join(f"{stream}:{origin} offsets {first} to {after - 1}" for stream, origin, first, after in lost)
+            yield Finding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why)
     if mark is not None:
-        yield from _check_lines(log, codec, tally)
+        yield from _check_lines(log, codec, tally, told)
+
+
+def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]]:
+    """What the index says that each block of a file holds, by its first byte and last byte + 1; nothing where it does not read."""
+    held: dict[tuple[int, int], list[Lost]] = {}
+    try:
+        with closing(IndexReader.open(log / INDEX_NAME)) as index:
+            for (stream, origin), piece in index.pieces_in(number):
+                place = piece.location
+                held.setdefault((place.at, place.at + place.length), []).append((stream, origin, piece.first, piece.end))
+    except (IndexDamaged, Unreadable, *UNREADABLE):
+        return {}
+    return held
 
 
 def _check_bytes(index: Path) -> Iterator[Finding]:
@@ -82,66 +106,66 @@ def _check_bytes(index: Path) -> Iterator[Finding]:
         yield Finding("the index", problem)
 
 
-def _check_lines(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
+def _check_lines(log: Path, codec: Codec, tally: Tally, told: set[Lost]) -> Iterator[Finding]:
     try:
         with closing(open_reader(log, codec)) as reader:
             for stream in reader.streams():
                 for origin in reader.ledger(stream):
                     if in_kafka(log):
                         tally.blocks += sum(span.stored_bytes > 0 for span in reader.spans(stream, origin))
-                    yield from _check_line(reader, stream, origin, tally)
+                    yield from _check_line(reader, (stream, origin), tally, told)
     except RetryLater:
         raise
     except (LandfallError, *UNREADABLE) as problem:
         yield Finding("the index", str(problem))
 
 
-def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: Tally) -> Iterator[Finding]:
+def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: Tally) -> Iterator[Wrong]:
     """Frames and blocks of one file. Bytes behind what the index has seen are being written, or were when a process died.
 
     `pointed_end`: where what the index points to in this file ends.
     """
     _, last, end = mark
-    name = file_path(log, number).name
     whole_to = end if number == last else pointed_end if number < 0 else None
     with mapped(log, number) as data:
         for found in find_frames(data, 0):
             growing = found.end == len(data) and (number > last if whole_to is None else found.at >= whole_to)
-            for finding in _check_found(name, found, data, codec, tally):
+            for wrong in _check_found(found, data, codec, tally):
                 if not growing:
-                    yield finding
+                    yield wrong
 
 
-def _check_found(name: str, found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Finding]:
+def _check_found(found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Wrong]:
     if isinstance(found, Hole):
-        yield Finding(f"{name} bytes {found.at} to {found.end - 1}", found.why)
+        yield found.at, found.end, found.why
     else:
         tally.frames += 1
         if found.wrong:
-            yield Finding(f"{name} bytes {found.at} to {found.blocks_at - 1}", found.wrong)
-        yield from _check_frame(name, found, data, codec, tally)
+            yield found.at, found.blocks_at, found.wrong
+        yield from _check_frame(found, data, codec, tally)
 
 
-def _check_frame(name: str, frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Finding]:
+def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Wrong]:
     for _, at, end, block in frame.blocks(data):
         tally.blocks += 1
         if isinstance(block, Corrupt):
-            yield Finding(f"{name} bytes {at} to {end - 1}", str(block))
+            yield at, end, str(block)
         elif codec.knows(block.codec):
             try:
                 codec.decode(block)
             except Corrupt as problem:
-                yield Finding(f"{name} bytes {at} to {end - 1}", str(problem))
+                yield at, end, str(problem)
 
 
-def _check_line(reader: AnyReader, stream: str, origin: Origin, tally: Tally) -> Iterator[Finding]:
-    """What the ledger holds is what the index points to, and what it points to reads."""
+def _check_line(reader: AnyReader, line: LineKey, tally: Tally, told: set[Lost]) -> Iterator[Finding]:
+    """What the ledger holds is what the index points to, and what it points to reads, but for what was `told` already."""
+    stream, origin = line
     spans = list(reader.spans(stream, origin))
     pointed = RangeSet((span.first, span.end) for span in spans)
     held = reader.ledger(stream)[origin].held
     if missing := held.without(pointed):
         yield Finding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where")
-    for span in spans:
+    for span in (one for one in spans if (stream, origin, one.first, one.end) not in told):
         try:
             for batch in reader.run(stream, origin, span.first, span.end):
                 tally.records += batch.records.num_rows

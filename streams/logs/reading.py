@@ -25,6 +25,7 @@ from streams.log import READ_RECORDS_MAX, History, Span
 from streams.logs.book import Line, LineKey, Lines, Piece, Positions
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.openblocks import OpenBlocks
+from streams.logs.segments import file_path
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Hash, may_hold, topic_hash
 from streams.ranges import RangeSet
@@ -210,7 +211,7 @@ class IndexedReader(ABC):
     def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
         """Called for a piece whose block does not verify."""
         raise Corrupt(
-            f"{key[0]}:{key[1]} offsets {piece.first}..{piece.end - 1} at {piece.location}: {problem}",
+            f"{key[0]}:{key[1]} offsets {piece.first}..{piece.end - 1}: {problem}",
             hint="the node itself fetches them again once it reads them",
         ) from problem
 
@@ -248,7 +249,7 @@ class IndexedReader(ABC):
         """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
         pieces = [clipped(other, piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
         if any(other.location == piece.location for other in pieces):
-            raise Corrupt(f"the file of {piece.location} is missing")
+            raise Corrupt(f"byte {piece.location.at:,} of {file_path(Path(), piece.location.segment).name}, where they stood, is missing")
         return pieces
 
     def _stored(self, key: LineKey, first: int, end: int) -> Iterator[tuple[Piece, Block]]:

@@ -22,6 +22,7 @@ from streams.logs import backup as backups
 from streams.logs.backup import backup, restore
 from streams.logs.checking import Tally, check
 from streams.logs.files import FileLogOptions, WriteLimits
+from streams.logs.frames import FoundFrame, find_frames
 from streams.logs.segments import file_path, segment_numbers
 from tests.landfall.commands import called, run
 from tests.node.forked import ROOT, landfall
@@ -56,6 +57,24 @@ def test_a_flipped_bit_is_found_and_named(tmp_path: Path, seed: int) -> None:
     done = called("log", "check", "-f", tmp_path)
     assert done.returncode == 1, done.stdout
     assert f"damaged: {path.name} bytes " in done.stdout
+
+
+def test_a_damaged_block_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = open_log(tmp_path, options=SMALL)
+    for start in range(0, 200, 10):
+        append_rows(log, rows(10, start=start))
+    log.close()
+    path = file_path(tmp_path / "log", segment_numbers(tmp_path / "log")[0])
+    data = bytearray(path.read_bytes())
+    frame = next(one for one in find_frames(memoryview(data), 0) if isinstance(one, FoundFrame) and one.header.blocks)
+    data[frame.end - 1] ^= 1
+    path.write_bytes(data)
+    code, out, _ = run(capsys, "log", "check", "-f", tmp_path)
+    named = f"damaged: {path.name} bytes {frame.blocks_at} to {frame.end - 1}: containers:{log.origin} offsets 0 to 9: a block's checksum "
+    assert (code, out.startswith(named), out.count("damaged: "), "1 damaged; " in out) == (1, True, 1, True), out
+    path.unlink()
+    code, out, _ = run(capsys, "log", "check", "-f", tmp_path)
+    assert (code, f" of {path.name}, where they stood, is missing" in out, "Location" in out) == (1, True, False), out
 
 
 def test_a_damaged_index_is_named(tmp_path: Path) -> None:
