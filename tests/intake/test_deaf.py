@@ -30,9 +30,10 @@ ONE = EndpointSettings(port=0, logins=(GatewayLogin(username="gw", password=Secr
 
 @asynccontextmanager
 async def deaf_client(one: Stand, hello: bytes) -> AsyncIterator[None]:
-    """Has said hello, and asked and asked, and read nothing, until the endpoint reads no further."""
+    """Has said hello, and asked and asked, and read nothing, until the endpoint reads no further; it rests from asking for nobody here."""
     loop = asyncio.get_running_loop()
-    with socket.socket() as deaf:
+    with socket.socket() as deaf, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(intake.connection, "RESTS", 0)
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         deaf.setblocking(False)
         await loop.sock_connect(deaf, ("127.0.0.1", one.endpoint.port))
