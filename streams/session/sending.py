@@ -16,6 +16,7 @@ from streams.session.effects import Load, Loaded, Unread
 from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
 from streams.session.peertrack import APART_RECORDS, PeerTrack
 from streams.session.terms import Key
+from streams.session.turns import Asleep, Turns
 
 WINDOW_BYTES = 8 << 20
 """Bytes sent and not yet acknowledged, above which no further transfer begins, but alerts."""
@@ -73,7 +74,7 @@ class _Slot:
     lane: Lane
     live: bool
     heads: bool = False
-    todo: dict[Key, None] = field(default_factory=dict)
+    todo: Turns = field(default_factory=Turns)
     loading: Load | None = None
     ready: Transfer | None = None
     current: Transfer | None = None
@@ -90,6 +91,7 @@ class Sender:
         self._lane_of = lane_of
         self._track_number = track_number
         self._tracks: dict[Key, PeerTrack] = {}
+        self._asleep = Asleep()
         self._turns = {lane: [_Slot(lane, live) for live in (True, False)] for lane in Lane}
         self._turns[Lane.ALERTS] = [*(_Slot(Lane.ALERTS, live, heads=True) for live in (True, False)), *self._turns[Lane.ALERTS]]
         self._slots = [slot for slots in self._turns.values() for slot in slots]
@@ -127,7 +129,7 @@ class Sender:
         """There may be something of `key` to send."""
         self.track(key)
         for slot in self._slots_of(key[0]):
-            slot.todo[key] = None
+            slot.todo.add(key)
 
     def settle(self, key: Key, ranges: RangeSet) -> None:
         """The peer has these: what is on its way of them is cut short."""
@@ -157,6 +159,8 @@ class Sender:
 
     def loads(self, now_s: float) -> list[Load]:
         """The reads to ask for now: at most one for each lane's newest and one for its backlog, each one block ahead of the link."""
+        for key in self._asleep.woken(now_s):
+            self.work(key)
         asked = []
         for slot in self._slots:
             if slot.todo and slot.loading is None and slot.ready is None and (load := self._next_load(slot, now_s)):
@@ -232,10 +236,9 @@ class Sender:
             self._fragment_bytes = min(now, _fitting(*self._measured))
             self._measured = (0, 0.0)
 
-    def wake_s(self, now_s: float) -> float | None:
-        """When something held back may go; None when nothing is."""
-        waits = (self._tracks[key].next_wait_s(now_s) for key in self._todo())
-        return min((wait for wait in waits if wait is not None), default=None)
+    def wake_s(self) -> float | None:
+        """When `loads` is to be asked again, for something held back may go then; None when nothing is."""
+        return self._asleep.wake_s()
 
     def sent_up_to(self) -> str:
         """For people: per stream that went out, the largest offset the peer has made durable, `containers:tokyo@1a2b:1204`."""
@@ -255,28 +258,33 @@ class Sender:
         return [slot for slot in self._turns[lane] if slot.heads == heads]
 
     def _todo(self) -> set[Key]:
-        return {key for slot in self._slots for key in slot.todo}
+        return {*self._asleep, *(key for slot in self._slots for key in slot.todo)}
 
     def _next_load(self, slot: _Slot, now_s: float) -> Load | None:
-        for key in sorted(slot.todo, key=lambda key: not key[0].endswith(HEADS)):  # what is signed first: the other end waits for it
-            del slot.todo[key]
+        while slot.todo:
+            key = slot.todo.pop()
             track = self._tracks[key]
             held = self._held(key)
             if slot.live and track.lingers(now_s) and held.end() - track.under_way() < LINGER_RECORDS:
-                slot.todo[key] = None
+                self._sleep(key, now_s)
                 continue
             wanted = track.wanted(held, now_s)
             split = min(track.live_from, held.end())  # the newest may have been dropped since
             mine = wanted.within(split, held.end()) if slot.live else wanted.within(0, split)
             if mine:
-                slot.todo[key] = None  # at the end: each takes its turn
+                slot.todo.add(key)  # at the end: each takes its turn
                 if slot.live:
                     track.depart(now_s)
                     return self._load(key, mine, next(iter(mine)))
                 return self._load(key, mine, track.next_of(mine, whole=self._goes_whole(key)))
             if track.held_back():
-                slot.todo[key] = None
+                self._sleep(key, now_s)
         return None
+
+    def _sleep(self, key: Key, now_s: float) -> None:
+        """Nothing of it may go now: it has its turn again when a wait of its is over, or something new is known of it (`work`)."""
+        if (until_s := self._tracks[key].next_wait_s(now_s)) is not None:
+            self._asleep.add(key, until_s)
 
     def _goes_whole(self, key: Key) -> bool:
         """Whether this is not shared among those that could bring it: by who wrote it, and never through the midst of a commit."""

@@ -149,7 +149,7 @@ class Session:
 
     def wake_s(self) -> float:
         """When `tick` is due, in the seconds of `now_s`."""
-        waits = [self._liveness.wake_s(), self._sender.wake_s(self._now_s())]
+        waits = [self._liveness.wake_s(), self._sender.wake_s()]
         return min(wait for wait in waits if wait is not None)
 
     def effects(self) -> list[Effect]:
