@@ -54,7 +54,7 @@ class Fleet:
         guests = known("hq", "hq", "hq-to-tokyo") + known(NODE, "ship", "ship-to-tokyo")
         self.tokyo = ShoreProcess(folder, "tokyo", "port", clocked + guests + quay, tokyo_port)
         dialled = f'[[node.peers]]\nnode = "tokyo"\nurl = "{self.tokyo.url}"\nlink = "lan"\ntoken = "hq-to-tokyo"\n'
-        self.hq = ShoreProcess(folder, "hq", "hq", clocked + dialled + known("tokyo", "port"))
+        self.hq = ShoreProcess(folder, "hq", "hq", clocked + dialled + known("tokyo", "port") + known(NODE, "ship"))
         call = f'node = "tokyo"\nurl = "{cable}"\ntoken = "ship-to-tokyo"\nlocode = "JPTYO"\nname = "Tokyo"\n'
         call += f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
         self.ship = ShipProcess(folder, f"[[ports]]\n{call}" + known("tokyo", "port") + known("hq", "hq"), clock)
