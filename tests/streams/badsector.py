@@ -10,6 +10,7 @@ import pytest
 
 from streams.log import Log
 from streams.logs.book import LineKey
+from streams.logs.files import FileLogReader
 from streams.ranges import Range
 
 
@@ -17,7 +18,8 @@ class BadSector:
     """The disk gives EIO for one block of the log in `folder`, as long as it is `bad`; counts how often it was asked for."""
 
     def __init__(self, log: Log, folder: Path, key: LineKey, offsets: Range, monkeypatch: pytest.MonkeyPatch) -> None:
-        [piece] = log._pieces_of(key, *offsets)  # type: ignore[attr-defined]
+        assert isinstance(log, FileLogReader)
+        [piece] = log._pieces_of(key, *offsets)
         place = piece.location
         path = folder / "segments" / f"{place.segment:010}.segment"
         self._inode, self._first, self._end = path.stat().st_ino, place.at, place.at + place.length
