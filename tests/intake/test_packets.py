@@ -138,7 +138,7 @@ def test_half_a_character_is_not_kept() -> None:
     ("data", "reason"),
     [
         (publish(head=0x34), Reason.QOS_NOT_SUPPORTED),
-        (publish(head=0x36), Reason.QOS_NOT_SUPPORTED),
+        (publish(head=0x36), Reason.MALFORMED_PACKET),
         (publish(packet_id=0), Reason.MALFORMED_PACKET),
         (publish(head=0x38), Reason.MALFORMED_PACKET),
         (b"\x32\x01\0", Reason.MALFORMED_PACKET),
