@@ -49,7 +49,10 @@ def call(state: WatchState, box: Box, at_ms: int) -> None:
         due_at_ms = unanswered_at_ms(state, other, at_ms)
         if due_at_ms:
             state.wake(other, due_at_ms)
+    begins = state.memory.settled_at_ms >= state.memory.call_until_ms
     state.memory.call_until_ms = max(state.memory.call_until_ms, at_ms + CALL_LASTS_MS)
+    if begins:
+        state.note_all_came()
 
 
 def to_call(state: WatchState) -> tuple[str, ...]:
@@ -84,16 +87,22 @@ def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
         return 0
     patience_ms = CALL_STRUCK_SILENCE_MS if box.struck(state.memory.voyage.sailed_at_ms) else CALL_SILENCE_MS
     patience_ms += (state.patience(box) - INTERVALS_MISSING) * CALL_INTERVAL_MS
-    return max(state.silent_from_ms(box), box.called_at_ms) + patience_ms + _ahead_ms(state, box)
+    return _quiet_from_ms(state, box, at_ms) + patience_ms + _ahead_ms(state, box)
+
+
+def _quiet_from_ms(state: WatchState, box: Box, at_ms: int) -> int:
+    """Since when it has not answered: a word of it that came by then counts, though by a clock that is ahead it has its turn later."""
+    return max(state.silent_from_ms(box), box.called_at_ms, state.came_at_ms(box.number, at_ms))
 
 
 def _ahead_ms(state: WatchState, box: Box) -> int:
-    """By how much its clock is ahead: so much later its answers have their turn. Of a fall that may have ended aboard, those who were
-    struck with it and speak on are the proof: theirs too."""
-    deck_ms, boxes = state.stowage.deck_fall_ms(box.number), [box]
-    if box.free_fall is not None and deck_ms is not None and box.free_fall[0] <= deck_ms:
-        boxes += (other for number in state.stowage.near(box.number) if (other := state.memory.boxes.get(number)) and other.shock)
-    return max(0, *(one.newest_at_ms - one.heard_at_ms for one in boxes))
+    """Of a fall that may have ended aboard, those who were struck with it and speak on are the proof: by how much the clocks of these and
+    its own are ahead at most, so much later their words have their turn. Of any other box nothing is waited for."""
+    deck_ms = state.stowage.deck_fall_ms(box.number)
+    if box.free_fall is None or deck_ms is None or box.free_fall[0] > deck_ms:
+        return 0
+    struck = (other for number in state.stowage.near(box.number) if (other := state.memory.boxes.get(number)) and other.shock)
+    return max(0, *(one.newest_at_ms - one.heard_at_ms for one in (box, *struck)))
 
 
 def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
@@ -102,7 +111,7 @@ def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
     due_at_ms = unanswered_at_ms(state, box, at_ms)
     if not due_at_ms or at_ms < due_at_ms or _witnesses(state, box, at_ms) < WITNESSES_MIN:
         return 0
-    return at_ms - max(state.silent_from_ms(box), box.called_at_ms)
+    return at_ms - _quiet_from_ms(state, box, at_ms)
 
 
 def _witnesses(state: WatchState, box: Box, at_ms: int) -> int:
