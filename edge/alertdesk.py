@@ -41,7 +41,7 @@ class AlertDesk:
 
     async def acknowledge(self, alert_id: str, by: str) -> Standing:
         """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
-        ValueError for an alert there is not, and for nobody's name."""
+        ValueError for an alert there is not, and for nobody's name; NotAllowed where headquarters lets her write no alerts."""
         by = by.strip()
         if not 0 < len(by) <= BY_CHARS_MAX or not by.isprintable():
             raise ValueError(f"whoever takes note of an alert says who it is, in 1 to {BY_CHARS_MAX} printable characters")
@@ -51,6 +51,7 @@ class AlertDesk:
             if standing is None:
                 raise ValueError(f"there is no alert {alert_id!r}")
             if standing.acknowledged_by is None:
+                self._node.originating.check(ALERTS)
                 made = acknowledged(standing, by, max(self._node.clock.now_ms(), standing.body["at_ms"]))
                 await self._node.append([Append(ALERTS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
                 await asyncio.to_thread(self._catch_up)

@@ -45,6 +45,7 @@ class Console:
             "port": links.port,
             "link": {"wish": links.wish, "peers": kept.status(), "budgets": kept.budgets(), "traffic": kept.traffic()},
             "waiting": await asyncio.to_thread(self._waiting, self._aboard.telling.durable()),
+            "kept_here": self._node.originating.kept_here(),
             "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),
             "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},

@@ -137,6 +137,7 @@ class CrewDoor:
 
     async def _decide(self, request: web.Request) -> web.Response:
         wish = msgspec.json.decode(await request.read(), type=Saying)
+        self._node.originating.check(DECISIONS)
         called = await self._crew.watching.call_roll()
         number = compact_container(wish.container)
         can = may_say(called.states.get(number))

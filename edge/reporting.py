@@ -77,7 +77,8 @@ class LossReports:
 
     async def change(self, report_id: str, make: Callable[[Report, int], Made]) -> Report:
         """Append the record that `make(report, now_at_ms)` gives (`cargo.lossreport`: edit, approve, mark_sent); the report as it stands
-        then. Raises ValueError for a report there is not, and where `make` does."""
+        then. Raises ValueError for a report there is not, and where `make` does; NotAllowed where she may write no reports."""
+        self._node.originating.check(REPORTS)
         async with self._one:
             await asyncio.to_thread(self._catch_up)
             return await self._append(make(self._reports.find(report_id), self._node.clock.now_ms()))
@@ -89,7 +90,9 @@ class LossReports:
             return self._reports.reports()
 
     async def final(self, incident_id: str) -> Report:
-        """Draft the FINAL of an incident. Raises ValueError for one there is not, and as `cargo.lossdraft.final_draft`."""
+        """Draft the FINAL of an incident. Raises ValueError for one there is not, and as `cargo.lossdraft.final_draft`; NotAllowed where
+        she may write no reports."""
+        self._node.originating.check(REPORTS)
         async with self._one:
             await asyncio.to_thread(self._catch_up)
             incident = self._alerts.incident(incident_id)

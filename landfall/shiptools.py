@@ -51,7 +51,8 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
 ) -> None:
     """How the running ship fares: her links, what waits and since when, what was sent today and what it cost."""
-    told = ship_of(config or context.obj).answer("GET", "/ship", keys=("node", "ship", "position", "port", "link", "waiting", "digests"))
+    keys = ("node", "ship", "position", "port", "link", "waiting", "kept_here", "digests")
+    told = ship_of(config or context.obj).answer("GET", "/ship", keys=keys)
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return
@@ -101,6 +102,8 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     place = f"{where['latitude_deg']:.4f} {where['longitude_deg']:.4f} at {utc(where['at_ms'])}" if where else "not known yet"
     yield f"{told['node']} ({told['ship']}), {'in ' + told['port'] if told['port'] else 'at sea'}, position {place}"
     yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
+    if told["kept_here"]:
+        yield f"kept aboard alone, because headquarters lets others write it: {', '.join(told['kept_here'])}"
     yield _digests(told["digests"])
     for name, budget in told["link"]["budgets"].items():
         open_for = {"open": "open", "alerts": "for alerts alone until midnight UTC", "overdrawn": "overdrawn by alerts"}[budget["state"]]

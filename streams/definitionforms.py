@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from streams.definitions import DEFAULTS, HEADQUARTERS_WRITES, NEVER_ABOARD, STANDING, Definition
+from streams.definitions import DEFAULTS, HEADQUARTERS_WRITES, HEADQUARTERS_WRITES_TOO, NEVER_ABOARD, STANDING, Definition
 from streams.policy import Lane
 from streams.selectors import NAMESAKE, NODE, problem_of
 from streams.words import STREAM_PATTERN
@@ -72,6 +72,8 @@ def _boundaries(name: str, value: Mapping[str, Any]) -> Iterator[str]:
             yield f"replicate: {NAMESAKE} stands for the identity in aboard/…, customers/… and terms/… alone, not in {name}"
     if originate is not None and list(originate) != ["hq"] and any(fnmatchcase(name, pattern) for pattern in HEADQUARTERS_WRITES):
         yield f"originate: {name} is written by headquarters alone"
+    if originate is not None and name in HEADQUARTERS_WRITES_TOO and not {"hq", "*"}.intersection(map(str, originate)):
+        yield f"originate: headquarters writes {name} too: say hq among the others"
     retention = value.get("retention")
     if isinstance(retention, Mapping) and any(retention.values()) and any(fnmatchcase(name, pattern) for pattern in STANDING):
         yield f"retention: {name} is kept for ever: its latest records hold until there are newer ones"

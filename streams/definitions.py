@@ -59,6 +59,9 @@ class Definition:
 HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*", "terms/*")
 """Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
 
+HEADQUARTERS_WRITES_TOO = ("alerts", "reports")
+"""Streams that headquarters' own programs write beside others, whatever is set of them: they would stand still where they might not."""
+
 NEVER_ABOARD = ("registry", "customers/*", "terms/*")
 """Streams, by pattern, that no ship may have, whatever is set of them: they tell of all customers."""
 

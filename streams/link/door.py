@@ -129,7 +129,7 @@ class AppendDoor:
         """All of `appends` in one commit, durable when it returns.
 
         Retry-safe when every Append has producer and sequence: after RetryLater the same call again gives no second copy. Raises RetryLater
-        (node away, disk full), NotAllowed (wrong token) or Misuse (records the log refuses).
+        (node away, disk full), NotAllowed (wrong token, or a stream that the node may not write) or Misuse (records the log refuses).
         """
         body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
         answers = self._door.ask("/append", list[_Appended], body)

@@ -26,6 +26,7 @@ from streams.log import Append, Appended, Log
 from streams.node.following import Ask, Following
 from streams.node.links import Links
 from streams.node.losing import Losing, losing
+from streams.node.originating import Originating
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
 from streams.patience import Standing
@@ -67,6 +68,11 @@ class Served(Protocol):
     @property
     def definitions(self) -> Definitions:
         """How each stream is managed now."""
+        ...
+
+    @property
+    def originating(self) -> Originating:
+        """What it may write."""
         ...
 
     @property
@@ -161,6 +167,7 @@ class Door:
             lambda: [Append(check_stream(a.stream), _records(a.records), a.producer, a.sequence) for a in wanted.appends]
         )
         for append in appends:
+            self._node.originating.check(append.stream)
             if append.stream == CONSUMERS:
                 await asyncio.to_thread(self._check_consumers, append.records)
         return web.json_response([_appended(answer) for answer in await self._node.append(appends)])

@@ -39,6 +39,7 @@ from streams.node.door import Door
 from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
+from streams.node.originating import Originating
 from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
 from streams.node.purses import ALERTS, Purses
 from streams.node.retaining import Retaining
@@ -88,6 +89,7 @@ class Node:
         self.definitions = Definitions()
         self._defining = Defining(settings.me(), self.definitions, self.report)
         self.retaining = Retaining(settings, self.definitions, self.clock, self.metrics, self.report)
+        self.originating = Originating(settings.me(), self.definitions, self.metrics, self.report)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
@@ -156,12 +158,16 @@ class Node:
     async def append(self, appends: Sequence[Append]) -> list[Appended]:
         """Give offsets to new records, together with what others append at the same moment; durable when it returns. Raises as
         `Log.append`.
+
+        Also into a stream that this node may not originate: a sensor's reading is kept here, and told of. Who appends for somebody who can
+        be told no asks `originating.check` before.
         """
         if self._committer is None:
             raise RuntimeError("the node is not started")
         began_s = self.clock.monotonic_s()
         answer = await self._committer.append(appends)
         self.metrics.observe("append", (self.clock.monotonic_s() - began_s) * 1000)
+        self.originating.appended(appends)
         return answer
 
     async def admit(self, blocks: Sequence[Block]) -> int:
@@ -219,7 +225,8 @@ class Node:
         self._watch = Watch(copy, lambda: self.log.origin, given)
         checking = Checking(self._log, copy, self._watch, self.links.distrust, self.report, store.still_doubted)
         self._begin("checking", partial(keep_checking, checking))
-        self._begin("definitions", partial(self._defining.run, self._log, self.links, self.retaining.hurry))
+        self._begin("definitions", partial(self._defining.run, self._log, self.links, self._redefined))
+        self._begin("who may write", partial(self.originating.run, self._log))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
@@ -270,6 +277,7 @@ class Node:
             "role": self.settings.role,
             "origin": str(self.log.origin),
             "streams": len(self.log.streams()),
+            "kept_here": self.originating.kept_here(),
             "peers": self.links.status(),
             "uptime_s": round(self.clock.monotonic_s() - self._started_s, 1),
         }
@@ -309,6 +317,10 @@ class Node:
 
         self._unsubscribe = log.subscribe(changed)
         return store
+
+    def _redefined(self) -> None:
+        self.retaining.hurry()
+        self.originating.redefined()
 
     def _begin(self, name: str, work: Background) -> None:
         def ended(task: asyncio.Task[None]) -> None:

@@ -35,7 +35,7 @@ def sail(process: ShipProcess, *, blows: bool, silence: bool) -> list[dict[str, 
     process.start()
     process.wait_ready()
     told = [Record(topic=one.topic, body=entry_body(one)) for one in Sea().entries()]
-    process.append.append([Append(f"aboard/{SHIP}", to_batch(told))])
+    process.hears([Append(f"aboard/{SHIP}", to_batch(told))])
     readings = voyage(blows=blows, silence=silence)
     publish_all(process.mqtt_port, [message(heard) for heard in readings], process.tail)
     wait(lambda: judged(process) == len(readings) + len(told), process.tail)

@@ -70,7 +70,7 @@ def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
         process.start()
         process.wait_ready()
         told = [Record(topic=one.topic, body=entry_body(one)) for one in [*sea.entries(), *papers(sea)]]
-        process.append.append([Append(f"aboard/{SHIP}", to_batch(told))])
+        process.hears([Append(f"aboard/{SHIP}", to_batch(told))])
         publish_all(process.mqtt_port, [message(heard) for heard in sea.readings(UNTIL_MS, said)], process.tail)
         with browser(process.url) as windows:
             yield Bridge(process, folder, windows)
@@ -115,7 +115,7 @@ def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_
     one = next(body for body in bridge.alerts() if body["rule"] == "shock")
     ashore = {**one, "state": "acknowledged", "at_ms": one["at_ms"] + MINUTE_MS, "by": "Mira Okafor"}
     record = Record(f"acknowledgement/{one['alert_id']}", device_at_ms=ashore["at_ms"], body=ashore)
-    bridge.process.append.append([Append(f"aboard/{SHIP}", to_batch([record]))])
+    bridge.process.hears([Append(f"aboard/{SHIP}", to_batch([record]))])
     tab = bridge.enter("Mate <b>Meyer</b>")
     page = tab.page
     page.get_by_role("button", name=re.compile("^Alerts")).click()

@@ -52,7 +52,7 @@ def sail(process: ShipProcess) -> list[Heard]:
     process.wait_ready()
     voyage, readings = sea()
     told = [Record(topic=one.topic, body=entry_body(one)) for one in [*voyage.entries(), *papers(voyage)]]
-    process.append.append([Append(f"aboard/{SHIP}", to_batch(told))])
+    process.hears([Append(f"aboard/{SHIP}", to_batch(told))])
     before = [heard for heard in readings if heard.order_at_ms < MORE_LOST_AT_MS - 10_000]
     publish_all(process.mqtt_port, [message(heard) for heard in before], process.tail)
     return readings[len(before) :]

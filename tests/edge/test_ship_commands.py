@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cargo.registry import Entry, Stream, entry_body
 from landfall.cli import main
 from landfall.lognumbers import utc
 from landfall.shiptools import _lines
@@ -52,7 +53,9 @@ def test_what_passed_a_link_is_told_with_its_cost_where_a_price_is_set() -> None
     passed = {"since_wall_at_ms": START_MS, "sent_bytes": 12_000, "received_bytes": 340}
     kept = {"wish": "auto", "peers": {}, "budgets": {}, "traffic": {"lan": {**passed, "cost": None}, "port": {**passed, "cost": 1.5}}}
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
-    lines = list(_lines({"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}))
+    told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
+    told["kept_here"] = []
+    lines = list(_lines(told))
     since = f"since {utc(START_MS)}: 12,000 bytes out, 340 in"
     assert lines[-2:] == [f"passed the lan link {since}; no price is set", f"passed the port link {since}; cost 1.50"]
 
@@ -81,9 +84,22 @@ def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pyt
 
         span = {"container": "MSKU1234565", "since_at_ms": 0, "until_at_ms": 1 << 42}
         question = {"ask_id": "a1", "ship": SHIP, **span, "spend": "nothing", "at_ms": START_MS, "by": "Mira"}
-        process.append.append([Append(f"aboard/{SHIP}", to_batch([Record("ask/a1", body=question)]))])
+        process.hears([Append(f"aboard/{SHIP}", to_batch([Record("ask/a1", body=question)]))])
         wait(lambda: [row["body"]["records"] for row in process.rows("answers")] == [1], process.tail)
         assert not [row for row in process.rows("exceptions") if "registry entry" in row["body"]["reason"]], "no question is one"
+
+        narrower = [Entry("stream", name, 1, 1, "olga", Stream(originate=("port",))) for name in ("containers", "decisions")]
+        told_of = [Record(entry.topic, body=entry_body(entry)) for entry in narrower]
+        process.hears([Append(f"aboard/{SHIP}", to_batch(told_of))])
+        said = "this node may not write into containers: it is written by port"
+        wait(lambda: [row["body"]["reason"] for row in process.rows("exceptions")].count(said) == 1, process.tail)
+        later = json.dumps({**body, "at": START_MS + 1_000}).encode()
+        publish_all(process.mqtt_port, [("landfall/containers/MSKU1234565/reading", later)], process.tail)
+        assert len(process.rows("containers")) == 2, "what a sensor hears to be received is kept"
+        code, told = run(capsys, "status", "-c", config(process))
+        assert (code, "kept aboard alone, because headquarters lets others write it: containers digests" in told) == (0, True), told
+        code, told = run(capsys, "decide", "MSKU1234565", "gone", "--by", "Mate", "-c", config(process))
+        assert (code, "may not write into decisions: it is written by port" in told) == (2, True), told
 
         assert run(capsys, "link", "none", "-c", config(process)) == (0, "the ship keeps: none")
         assert "link: none" in run(capsys, "status", "-c", config(process))[1]

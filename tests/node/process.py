@@ -6,14 +6,18 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from streams.clock import WallClock
 from streams.crash import CRASH_VARIABLE
 from streams.errors import LandfallError
-from streams.link.door import AppendDoor, ReadDoor
+from streams.link.door import AdmitDoor, AppendDoor, ReadDoor
+from streams.log import Append
 from tests.node.forked import Forked
+from tests.streams.logkit import open_log
 
 DEADLINE_S = 90.0
 
@@ -76,6 +80,13 @@ class NodeProcess:
         assert self._process is not None
         self._process.send(signal.SIGTERM)
         return self._process.wait(DEADLINE_S)
+
+    def hears(self, appends: Sequence[Append], node: str = "hq") -> None:
+        """`node` has written these, and they have come here."""
+        with closing(open_log(self.config.parent / f"log-of-{node}", node, WallClock())) as log:
+            runs = [log.blocks(one.stream, one.origin, one.first, one.first + one.count) for one in log.append(appends)]
+            blocks = [block.to_bytes() for run in runs for block in run]
+        AdmitDoor(self.url, self.token).admit(blocks)
 
     def rows(self, stream: str) -> list[dict[str, Any]]:
         """Everything in `stream`."""

@@ -1,0 +1,94 @@
+"""What a node writes into streams that it may not originate: refused to who can be told so, else kept here, counted and told of."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from streams.definitions import Definitions, may_originate
+from streams.derived import parent_of
+from streams.errors import NotAllowed
+from streams.log import Append, LogReader
+from streams.metrics import Metrics
+from streams.policy import Peer
+
+told = logging.getLogger("landfall.node")
+
+OF_ITSELF = ("metrics", "exceptions", "consumers")
+"""In these the processes of a node's machine tell of themselves: refused to none of them, whoever else hears of it."""
+
+
+class Originating:
+    """Goes by the definitions as they stand at each call. Call it from the node's event loop; `run` it as background work.
+
+    A customer's own node tells nobody anything, which is nothing to tell of.
+    """
+
+    def __init__(self, me: Peer, definitions: Definitions, metrics: Metrics, report: Callable[..., None]) -> None:
+        self._me, self._definitions, self._metrics, self._report = me, definitions, metrics, report
+        self._kept: set[str] = set()
+        self._redefined = asyncio.Event()
+
+    def check(self, stream: str) -> None:
+        """Raises NotAllowed where headquarters lets this node write nothing of its own into `stream`: for who can be told so."""
+        if stream not in OF_ITSELF and not self._may(stream):
+            raise NotAllowed(
+                f"'{self._me.node}' may not write into {stream}: it is written by {self._writers(stream)}",
+                hint=f"nothing was written; headquarters says who may: landfall stream set {parent_of(stream)} originate=…",
+            )
+
+    def appended(self, appends: Iterable[Append]) -> None:
+        """These are in the log. Of what nobody could be refused, what goes to no other node is counted (`kept_here`) and told once."""
+        for append in appends:
+            if self._alone(append.stream):
+                self._metrics.count("kept_here", append.records.num_rows)
+                self._keep(parent_of(append.stream))
+
+    def kept_here(self) -> list[str]:
+        """The streams of which this node has records of its own and may write none: what others lack of them they do not get."""
+        return sorted(self._kept)
+
+    def redefined(self) -> None:
+        """The streams' settings have changed: see what is kept here now."""
+        self._redefined.set()
+
+    async def run(self, log: LogReader) -> None:
+        """At the start and after each change of settings, until cancelled."""
+        self._redefined.set()
+        while True:
+            await self._redefined.wait()
+            self._redefined.clear()
+            for stream in sorted(await asyncio.to_thread(self._own, log)):
+                if self._alone(stream):
+                    self._keep(stream)
+            for stream in self.kept_here():
+                if self._may(stream):
+                    self._kept.discard(stream)
+                    self._report(f"this node may write into {stream} again", "what was kept here alone goes out", stream=stream)
+            self._metrics.gauge("streams_kept_here", len(self._kept))
+
+    def _own(self, log: LogReader) -> set[str]:
+        """The streams into which this node has written, in any generation."""
+        found = set()
+        for stream in log.streams():
+            if any(one.held and origin.node == self._me.node for origin, one in log.ledger(stream).items()):
+                found.add(parent_of(stream))
+        return found
+
+    def _keep(self, stream: str) -> None:
+        if stream not in self._kept:
+            self._kept.add(stream)
+            self._metrics.gauge("streams_kept_here", len(self._kept))
+            reason = f"this node may not write into {stream}: it is written by {self._writers(stream)}"
+            outcome = "what it writes all the same is kept here, and goes out once headquarters lets it write again"
+            self._report(reason, outcome, stream=stream)
+
+    def _alone(self, stream: str) -> bool:
+        return self._me.role != "customer" and not self._may(stream)
+
+    def _may(self, stream: str) -> bool:
+        return may_originate(self._definitions.of(stream), self._me.role, self._me.node)
+
+    def _writers(self, stream: str) -> str:
+        return ", ".join(self._definitions.of(stream).originate)

@@ -1,0 +1,108 @@
+"""Goal: what a node may not write, who writes through its door is told so; what sensors say is kept all the same, counted and told of, and
+goes out once headquarters lets the node write again: over a log in files and in a Kafka, and all without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.definitionforms import read_fields
+from streams.errors import NotAllowed
+from streams.link.door import AppendDoor, ReadDoor
+from streams.log import Append
+from streams.node.node import Node
+from streams.records import Record, to_batch
+from tests.node.fleet import address, readings, settings, started, until
+from tests.node.test_definitions import bodies, define
+from tests.node.test_kafka_node import in_kafka
+
+QUAYS = "quays"
+
+
+def quay_readings(first: int, count: int, stream: str = QUAYS) -> Append:
+    return Append(stream, readings(first, count).records)
+
+
+def told(node: Node) -> list[str]:
+    """What its `exceptions` say of who may write."""
+    return [body for body in bodies(node, "exceptions") if "may not write" in body or "may write" in body]
+
+
+@pytest.mark.parametrize("kind", ["files", "kafka"])
+async def test_a_stream_set_narrower_and_wider_again(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    in_files = settings("tokyo", tmp_path)
+    kept_in = in_kafka(request.getfixturevalue("kafka"), tmp_path) if kind == "kafka" else in_files
+    hq, tokyo = await started("hq", tmp_path), Node(kept_in)
+    await tokyo.start()
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    door, reader = AppendDoor(tokyo.url, "door-of-tokyo"), ReadDoor(tokyo.url, "door-of-tokyo")
+    await asyncio.to_thread(door.append, [quay_readings(0, 3)])
+    await until(lambda: hq.log.position(QUAYS)[tokyo.log.origin] == 3)
+    assert (await asyncio.to_thread(reader.health))["kept_here"] == []
+
+    await define(hq, QUAYS, 1, originate=("hq",))
+    await until(lambda: tokyo.definitions.of(QUAYS).originate == ("hq",))
+    with pytest.raises(NotAllowed, match=r"'tokyo' may not write into quays: it is written by hq .*landfall stream set quays originate="):
+        await asyncio.to_thread(door.append, [quay_readings(3, 1, "events"), quay_readings(3, 3)])
+    assert tokyo.log.position(QUAYS)[tokyo.log.origin] == 3, "what was refused is nowhere"
+    assert not tokyo.log.position("events")[tokyo.log.origin], "nor what was to be written with it"
+    await tokyo.append([quay_readings(3, 3)])
+    await tokyo.append([quay_readings(6, 1)])
+    assert tokyo.log.position(QUAYS)[tokyo.log.origin] == 7, "what is acknowledged is kept"
+    assert (await asyncio.to_thread(reader.health))["kept_here"] == [QUAYS]
+    assert tokyo.metrics.body(0, 0)["counts"]["kept_here"] == 4
+    await until(lambda: len(told(tokyo)) == 1)
+    assert "this node may not write into quays: it is written by hq" in told(tokyo)[0]
+    assert hq.log.position(QUAYS)[tokyo.log.origin] == 3
+
+    await define(hq, QUAYS, 2, originate=("hq", "port"))
+    await until(lambda: hq.log.position(QUAYS)[tokyo.log.origin] == 7)
+    await until(lambda: len(told(tokyo)) == 2)
+    assert (await asyncio.to_thread(reader.health))["kept_here"] == []
+    await asyncio.to_thread(door.append, [quay_readings(7, 1)])
+    await until(lambda: hq.log.position(QUAYS)[tokyo.log.origin] == 8)
+    for node in (tokyo, hq):
+        await node.stop()
+
+
+async def test_what_an_earlier_process_kept_here_is_told_again(tmp_path: Path) -> None:
+    hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await tokyo.append([quay_readings(0, 3)])
+    await define(hq, QUAYS, 1, originate=("node/singapore",))
+    await until(lambda: tokyo.originating.kept_here() == [QUAYS])
+    await tokyo.stop()
+    tokyo = await started("tokyo", tmp_path)
+    await until(lambda: tokyo.originating.kept_here() == [QUAYS])
+    await until(lambda: sum("written by node/singapore" in body for body in told(tokyo)) == 2)
+    for node in (tokyo, hq):
+        await node.stop()
+
+
+async def test_a_node_and_its_programs_may_always_tell_of_themselves(tmp_path: Path) -> None:
+    """Headquarters may let nobody else's `metrics` travel: they are in the log of who wrote them."""
+    hq, ducks = await started("hq", tmp_path), await started("ducks", tmp_path)
+    own = [Append(stream, to_batch([Record("api", body={"counts": {}})])) for stream in ("metrics", "exceptions")]
+    own.append(Append("consumers", to_batch([Record("client/map", body={"stream": "exceptions", "position": {}})])))
+    for node, name in ((hq, "hq"), (ducks, "ducks")):
+        door = AppendDoor(node.url, f"door-of-{name}")
+        await asyncio.to_thread(door.append, own)
+    with pytest.raises(NotAllowed, match="'ducks' may not write into customers/duckworks: it is written by hq"):
+        await asyncio.to_thread(door.append, [quay_readings(0, 1, "customers/duckworks")])
+    assert (ducks.originating.kept_here(), told(ducks)) == ([], []), "who tells nobody anything keeps nothing from them"
+    for node in (ducks, hq):
+        await node.stop()
+
+
+def test_what_headquarters_own_programs_write_it_takes_from_no_program() -> None:
+    for name in ("alerts", "reports"):
+        for refused in (["ship"], ["ship", "port"], ["node/hq"]):
+            with pytest.raises(ValueError, match=f"headquarters writes {name} too"):
+                read_fields(name, {"originate": refused})
+        for taken in (["hq"], ["ship", "hq"], ["*"]):
+            read_fields(name, {"originate": taken})
+    fields: dict[str, Any] = read_fields("events", {"originate": ["ship"]})
+    assert fields["originate"] == ("ship",)
