@@ -24,7 +24,7 @@ from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Appended, Log
 from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.records import LATE_MS_MAX, Record, to_batch
 
 STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
@@ -180,24 +180,16 @@ class Pipeline:
     def _fresh(self, part: Part, outcomes: list[Outcome], messages: Sequence[Publish]) -> Part | None:
         """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
         whose clock stands still is none, and flagged."""
-        said, now_s = self._said[part.stream], self._clock.monotonic_s()
-        columns = part.whose, part.times_ms, part.identities
+        said, now_s, true_from_ms = self._said[part.stream], self._clock.monotonic_s(), self._clock.now_ms() - LATE_MS_MAX
         known = self._windows[part.stream].known(part.identities)
-        if not any(known) and len(set(part.identities)) == len(part.identities):
-            said.note(*columns, repeat(now_s))
-            return part
-        seen: set[bytes] = set()
-        kept: list[int] = []
-        stopped: set[int] = set()
-        for row, (whose, at_ms, identity, before) in enumerate(zip(*columns, known, strict=True)):
-            if not before and identity not in seen:
-                said.note((whose,), (at_ms,), (identity,), (now_s,))
-                seen.add(identity)
-            elif messages[part.messages[row]].again or not said.stands_still(whose, at_ms, identity, now_s):
-                continue
-            else:
-                stopped.add(row)
-            kept.append(row)
+        kept: Sequence[int] = range(len(known))
+        if any(known) or len(set(part.identities)) < len(known):
+            kept, stopped = self._not_repeated(part, known, messages, true_from_ms)
+        else:
+            forgotten = said.note(part.whose, part.times_ms, part.identities, repeat(now_s), true_from_ms)
+            stopped = {row for row in forgotten if _is_told_apart(part, row, messages)}
+            if not stopped:
+                return part
         if stopped:
             self._metrics.count("stopped_clocks", len(stopped))
         if len(kept) == len(part.identities):
@@ -208,6 +200,26 @@ class Pipeline:
         if not kept:
             return None
         return part.taken(kept, stopped, CLOCK_STOPPED)
+
+    def _not_repeated(
+        self, part: Part, known: Sequence[bool], messages: Sequence[Publish], true_from_ms: int
+    ) -> tuple[list[int], set[int]]:
+        """The rows of `part` that are no repeats, and which of them devices say again whose clock stands still."""
+        said, now_s = self._said[part.stream], self._clock.monotonic_s()
+        seen: set[bytes] = set()
+        kept: list[int] = []
+        stopped: set[int] = set()
+        for row, (whose, at_ms, identity, before) in enumerate(zip(part.whose, part.times_ms, part.identities, known, strict=True)):
+            if before or identity in seen:
+                if messages[part.messages[row]].again or not said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms):
+                    continue
+                stopped.add(row)
+            else:
+                seen.add(identity)
+                if said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms) and _is_told_apart(part, row, messages):
+                    stopped.add(row)
+            kept.append(row)
+        return kept, stopped
 
     async def _commit(self, parcels: list[Parcel], prepared: Prepared, parts: list[Part]) -> None:
         appends = [Append(part.stream, part.records) for part in parts]
@@ -338,3 +350,9 @@ class Pipeline:
 
     def _tell_waiting(self) -> None:
         self._metrics.gauge("intake_waiting", self._waiting.messages + self._in_work_messages + self._unsettled_messages)
+
+
+def _is_told_apart(part: Part, row: int, messages: Sequence[Publish]) -> bool:
+    """Whether a reading no window knows, of a clock that stands still, needs a flag so that no history takes it for a repeat: not what MQTT
+    calls one sent again, which it is, nor what says no time, which none takes for one."""
+    return part.times_ms[row] is not None and not messages[part.messages[row]].again

@@ -12,8 +12,10 @@ import pytest
 from cargo.identity import says_again
 from hq.wide import reading_identities
 from intake.packets import packet
+from intake.settings import PipelineSettings
 from intake.stopped import CONTENTS_MAX, LastSaid
 from streams.clock import WallClock
+from streams.records import LATE_MS_MAX, StoredRecord
 from streams.words import Position
 from tests.intake.stand import AT, TOPIC, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
@@ -42,12 +44,16 @@ def flagged(one: Stand) -> list[bool]:
 
 
 class Later(WallClock):
-    """The wall's clock, moved on by a test."""
+    """A clock that begins at AT, moved on by a test."""
 
     ahead_s = 0.0
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._began_s = super().monotonic_s()
+
     def now_ms(self) -> int:
-        return super().now_ms() + round(self.ahead_s * 1_000)
+        return AT + round((self.monotonic_s() - self._began_s) * 1_000)
 
     def monotonic_s(self) -> float:
         return super().monotonic_s() + self.ahead_s
@@ -60,32 +66,60 @@ async def after(one: Stand, clock: Later, every_s: float, *messages: bytes) -> N
         await bring(one, [payload])
 
 
-TIMES = pytest.mark.parametrize("at", [AT, None], ids=["always the same time", "no time"])
+LONG_AGO = AT - LATE_MS_MAX - 1
+TIMES = pytest.mark.parametrize("at", [AT, LONG_AGO, None], ids=["always the same time", "a time that can not be true", "no time"])
 QUARTER_S, STORM_S = 900.0, 60.0
 
 
 @TIMES
 @pytest.mark.parametrize("every_s", [QUARTER_S, STORM_S])
-async def test_what_a_device_goes_on_saying_is_kept_from_the_third_time_on(tmp_path: Path, at: int | None, every_s: float) -> None:
+async def test_what_a_device_goes_on_saying_is_kept(tmp_path: Path, at: int | None, every_s: float) -> None:
     clock = Later()
     async with stand(tmp_path, clock=clock) as one:
         await after(one, clock, every_s, *[said(at=at, return_c=4.0)] * 10)
-        assert len(kept(one)) == 9, "the second alone could be one brought again"
-        assert flagged(one) == [False, *[True] * 8]
-        assert one.counts()["stopped_clocks"] == 8
+        doubtful = int(at == AT)
+        assert len(kept(one)) == 10 - doubtful, "the second alone could be one brought again, if its time could be true"
+        assert flagged(one) == [False, *[True] * (9 - doubtful)]
+        assert one.counts()["stopped_clocks"] == 9 - doubtful
+        assert one.counts().get("intake_repeated", 0) == doubtful
+
+
+async def test_a_clock_that_goes_wrong_by_years_and_goes_on_has_not_stopped(tmp_path: Path) -> None:
+    """What it says can not be true, and still tells its readings apart: one brought anew, minutes later, is a repeat."""
+    clock = Later()
+    async with stand(tmp_path, clock=clock) as one:
+        await after(one, clock, QUARTER_S, *(said(at=LONG_AGO - n, return_c=4.0) for n in (2, 1, 1)))
+        assert len(kept(one)) == 2
         assert one.counts()["intake_repeated"] == 1
+
+
+@pytest.mark.parametrize("at", [AT, LONG_AGO])
+async def test_what_the_window_has_forgotten_no_history_takes_for_a_repeat(tmp_path: Path, at: int) -> None:
+    """A device that speaks seldom: the window holds less than what came since."""
+    clock = Later()
+    async with stand(tmp_path, pipeline_settings=PipelineSettings(repeats_readings_max=16), clock=clock) as one:
+        for n in range(5):
+            await after(one, clock, 6 * 3_600, said(at=at, return_c=4.0))
+            others = (json.dumps({"device": "TRK-2", "at": AT + (40 * n + m) * 1_000, "return_c": 5.0}).encode() for m in range(40))
+            await bring(one, list(others))
+        told = [row.record.body is not None and "clock_stopped" in row.record.body.get("flags", ()) for row in of(one, "TRK-1")]
+        assert told == [False, at == LONG_AGO, True, True, True]
+
+
+def of(one: Stand, device: str) -> list[StoredRecord]:
+    return [row for row in one.rows("containers") if row.record.device == device]
 
 
 @TIMES
 @pytest.mark.parametrize("different", [2, 7, 10, 30])
 async def test_whatever_it_says_in_turn_is_kept(tmp_path: Path, at: int | None, different: int) -> None:
-    """Also of more contents than are remembered."""
+    """Also of more contents than are remembered: then any could be one that is said again."""
     clock = Later()
     values = [4.0 + n % different / 10 for n in range(3 * different)]
     async with stand(tmp_path, clock=clock) as one:
         await after(one, clock, QUARTER_S, *(said(at=at, return_c=value) for value in values))
         assert kept(one) == values
-        assert flagged(one) == [n >= different for n in range(len(values))]
+        assert flagged(one) == [n >= (different if at is None else min(different, CONTENTS_MAX)) for n in range(len(values))]
 
 
 async def test_a_clock_that_falls_back_to_one_time_is_one_that_stands_still(tmp_path: Path) -> None:
@@ -103,7 +137,7 @@ async def test_what_two_gateways_hear_of_it_is_one_reading(tmp_path: Path, at: i
             clock.ahead_s += QUARTER_S
             for gateway, ago_s in ((GATEWAY, 0), (OTHER, 5)):
                 await after(one, clock, ago_s, said(at=at, gateway=gateway, return_c=4.0))
-        assert len(kept(one)) == 4
+        assert len(kept(one)) == 5 - (at == AT)
 
 
 @TIMES
@@ -188,7 +222,7 @@ def test_memory_is_bounded() -> None:
     last = LastSaid(100)
     for n in range(5_000):
         last.note((n,), (AT,), (b"%d" % n,), (0.0,))
-        last.stands_still(-n, AT, b"known", 0.0)
+        last.note((-n,), (AT,), (b"known",), (0.0,))
         for content in range(20):
             last.note((0,), (AT,), (b"c%d" % content,), (float(n),))
     assert len(last._recent) + len(last._older) <= 200
