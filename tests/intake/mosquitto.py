@@ -43,6 +43,12 @@ class Mosquitto:
                 assert time.monotonic() < end, "mosquitto does not listen"
                 time.sleep(0.01)
 
+    def kill(self) -> None:
+        """SIGKILL; returns once it is dead."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
     def stop(self) -> None:
         """End it in good order: its state is on disk."""
         if self._process is not None:
