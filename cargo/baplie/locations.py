@@ -20,7 +20,8 @@ WEIGHT_KG_MAX = 100_000
 _WEIGHTS = ("VGM", "AET", "WT", "G")
 """What a measurement of weight is called, best first: verified gross mass, gross weight by the equipment, by the plan, gross."""
 _KG = {"KGM": 1.0, "TNE": 1_000.0, "LBR": 0.453_592_37}
-_NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
+_UN_NUMBER = re.compile(r"(?:UN)? ?([0-9]{4})")
 _SIZE_TYPE = re.compile(r"[A-Z0-9]{4}")
 _OLD_LETTERS = {"0": "G", "1": "V", "2": "B", "3": "R", "4": "H", "5": "U", "6": "P", "7": "T", "8": "B"}
 """Groups of types by the third digit of an ISO 6346:1984 code, as letters of ISO 6346:1995."""
@@ -106,7 +107,7 @@ def _slot(location: Location, place: Segment) -> str | None:
 
 
 def _size_type(location: Location, box: Segment) -> str | None:
-    code = box.at(2)
+    code = box.at(2).upper()
     if not _SIZE_TYPE.fullmatch(code):
         location.wrong(box, f"{code!r} is no size/type code of ISO 6346", "write its four characters, like 22G1 or 45R1")
         return None
@@ -129,7 +130,7 @@ def _port(location: Location, what: str, *qualifiers: str) -> str | None:
     if not found:
         location.wrong(location.segments[0], f"the box here has no {what} (LOC+{qualifiers[0]})", "write it, like LOC+9+SGSIN:139:6")
         return None
-    code = found[0].at(1)
+    code = found[0].at(1).upper()
     if not is_locode(code):
         location.wrong(found[0], f"{code!r} is no UN/LOCODE", f"write the {what}'s five characters, like SGSIN")
         return None
@@ -139,7 +140,7 @@ def _port(location: Location, what: str, *qualifiers: str) -> str | None:
 def _weight_kg(location: Location) -> int | None:
     measured = {name: one for one in location.all("MEA") for name in (one.at(0), one.at(1)) if name in _WEIGHTS}
     one = next((measured[name] for name in _WEIGHTS if name in measured), None)
-    if one is None:
+    if one is None or not one.at(2, 1):
         return None
     unit, number = one.at(2), _number(one.at(2, 1))
     if unit not in _KG or number is None or not 0 <= number * _KG[unit] <= WEIGHT_KG_MAX:
@@ -165,9 +166,10 @@ def _range_c(location: Location, segment: Segment) -> tuple[float, float] | None
 
 
 def _dangerous(location: Location, segment: Segment) -> Dangerous | None:
-    imdg_class, un_number = segment.at(1), segment.at(2)
+    """Its class and UN number, `UN1993` too."""
+    number = _UN_NUMBER.fullmatch(segment.at(2).upper())
     try:
-        return Dangerous(un_number, imdg_class)
+        return Dangerous(number[1] if number else segment.at(2), segment.at(1))
     except ValueError as problem:
         location.wrong(segment, str(problem), "write class and UN number, like DGS+IMD+6.1+2761")
         return None

@@ -22,17 +22,12 @@ from cargo.slots import Cell, Slot
 DEPARTED, DEPARTS, NEXT_PORT, PORT, STOWED = "136", "133", "61", "5", "147"
 PARTIAL = frozenset({"LOADONLY", "DISCHARGEONLY"})
 _ENDS = frozenset({"CNT", "UNS", "UNT", "UNE", "UNZ"})
-_TIMES = {
-    "101": "%y%m%d",
-    "102": "%Y%m%d",
-    "201": "%y%m%d%H%M",
-    "203": "%Y%m%d%H%M",
-    "204": "%Y%m%d%H%M%S",
-    "301": "%y%m%d%H%M",
-    "303": "%Y%m%d%H%M",
-}
-"""Codes of DTM's format (data element 2379); 301 and 303 end in a zone."""
+_FORMATS = frozenset({"101", "102", "201", "203", "204", "301", "303"})
 _ZONED = frozenset({"301", "303"})
+"""Codes of DTM's format (data element 2379), and those of them that end in a zone."""
+_TIMES = {6: "%y%m%d", 8: "%Y%m%d", 10: "%y%m%d%H%M", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""By the number of digits: files mix up the codes, and `2605011800:203` is no day of the year 2605."""
+YEAR_MAX = 2099
 _ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?|UTC|GMT|Z")
 
 
@@ -141,8 +136,9 @@ class _Header:
                 self.ship_name = segment.at(element, 3)
 
     def _place(self, segment: Segment) -> str:
-        if is_locode(segment.at(1)):
-            return segment.at(1)
+        code = segment.at(1).upper()
+        if is_locode(code):
+            return code
         self.problems.append(segment.wrong(f"{segment.at(1)!r} is no UN/LOCODE", "write the port's five characters, like SGSIN"))
         return ""
 
@@ -151,8 +147,8 @@ def _time_ms(segment: Segment) -> int | None:
     """A DTM's time, UTC ms; None when it does not read."""
     _, text, form = segment.at(0), segment.at(0, 1), segment.at(0, 2)
     zone: timezone = UTC
+    digits = len(text) - len(text.lstrip("0123456789"))
     if form in _ZONED:
-        digits = len(text) - len(text.lstrip("0123456789"))
         found = _ZONE.fullmatch(text[digits:])
         if found is None:
             return None
@@ -160,10 +156,13 @@ def _time_ms(segment: Segment) -> int | None:
             offset = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"] or 0))
             zone = timezone(offset if found["sign"] == "+" else -offset)
         text = text[:digits]
-    try:
-        return round(datetime.strptime(text, _TIMES[form]).replace(tzinfo=zone).timestamp() * 1000)
-    except (KeyError, ValueError):
+    if form not in _FORMATS or digits not in _TIMES:
         return None
+    try:
+        moment = datetime.strptime(text, _TIMES[digits]).replace(tzinfo=zone)
+    except ValueError:
+        return None
+    return round(moment.timestamp() * 1000) if moment.year <= YEAR_MAX else None
 
 
 def _without_clashes(groups: list[list[Segment]], problems: list[Problem], notes: list[Problem]) -> Iterator[Stowed]:
