@@ -1,13 +1,15 @@
 """DCSA Track & Trace 3.0 (draft of June 2026): its IoT and reefer events into readings; one event, a list, or a `POST /events` body.
 
 What becomes a signal: position, door, motion, a reefer's power, setpoint, supply, return, ambient, probes 1 to 3, O2, CO2 and humidity;
-Fahrenheit becomes Celsius. The event's ID, type and what else a claims handler may ask for is kept in the record's body under `dcsa`. The
+Fahrenheit becomes Celsius. The event's ID, type and what else a claims handler may ask for is kept in the record's body under `dcsa`, and
+so is what was measured and has no signal here: other probes, the sensors of the air, ventilation. The
 draft names no device: it is called by the vendor and model that an event tells, and its container. `eventDateTime` is the device's time.
 Planned and estimated events, retractions and events of other types are no readings.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -26,7 +28,10 @@ _FLAGS = {
 _POWER = {"POWER_ON": True, "POWER_OFF": False}
 _PROBES = {"P19": 1, "P20": 2, "P21": 3}
 """Keys of the Container Owners Association's data model for the three USDA probes."""
-_KEPT = ("alarms", "numberOfActiveAlarms", "setpointParameters", "lastDefrostDateTime")
+_KEPT = ("alarms", "numberOfActiveAlarms", "setpointParameters", "lastDefrostDateTime", "reason")
+_OF_THE_AIR = {"o2_pct": "o2Percentage", "co2_pct": "co2Percentage", "humidity_pct": "humidityPercentage"}
+_DEGREES = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
+"""Of ISO 6709, in decimal degrees. Python takes `nan`, `1_0` and other scripts' digits for numbers too."""
 PROBLEMS_MAX = 5
 
 
@@ -89,10 +94,7 @@ def _position(event: Fields) -> Fields:
 
 
 def _number(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value
+    return float(value) if isinstance(value, str) and _DEGREES.fullmatch(value.strip()) else value
 
 
 def _reefer(details: Fields) -> Fields:
@@ -102,13 +104,8 @@ def _reefer(details: Fields) -> Fields:
         "supply_c": _in(details, "supplyAirTemperatureMeasurement").get("temperatureValue"),
         "return_c": _in(details, "returnAirTemperatureMeasurement").get("temperatureValue"),
         "ambient_c": details.get("ambientMeasuredTemperature"),
+        **_probes(details)[0],
     }
-    for probe in details.get("temperatureProbeMeasurements") or ():
-        if not isinstance(probe, dict):
-            raise ValueError("a probe's measurement is no JSON object")
-        number = probe.get("USDAProbeNumber") or _PROBES.get(str(probe.get("COAProbeUDMKey")))
-        if number in (1, 2, 3):
-            temperatures[f"probe{number}_c"] = probe.get("measuredTemperatureValue")
     unit = details.get("temperatureUnit")
     if unit not in ("CEL", "FAH") and any(value is not None for value in temperatures.values()):
         raise ValueError(f"its temperatures are in {unit or 'no unit'}, neither CEL nor FAH")
@@ -117,10 +114,23 @@ def _reefer(details: Fields) -> Fields:
     return {
         **temperatures,
         "power_on": _POWER.get(details.get("powerStatus") or ""),
-        "o2_pct": measured.get("o2Percentage"),
-        "co2_pct": measured.get("co2Percentage"),
-        "humidity_pct": measured.get("humidityPercentage"),
+        **{signal: measured.get(name) for signal, name in _OF_THE_AIR.items()},
     }
+
+
+def _probes(details: Fields) -> tuple[Fields, list[Fields]]:
+    """The USDA probes as signals, and the measurements of all others, of a second one of the same number too."""
+    signals: Fields = {}
+    others = []
+    for probe in details.get("temperatureProbeMeasurements") or ():
+        if not isinstance(probe, dict):
+            raise ValueError("a probe's measurement is no JSON object")
+        number = probe.get("USDAProbeNumber") or _PROBES.get(str(probe.get("COAProbeUDMKey")))
+        if number in (1, 2, 3) and f"probe{number}_c" not in signals:
+            signals[f"probe{number}_c"] = probe.get("measuredTemperatureValue")
+        else:
+            others.append(probe)
+    return signals, others
 
 
 def _celsius(fahrenheit: Any) -> Any:
@@ -128,17 +138,34 @@ def _celsius(fahrenheit: Any) -> Any:
 
 
 def _kept(event: Fields, told: Any) -> Fields:
-    details, iot = _in(event, "reeferDetails"), _in(event, "iotDetails")
+    details, where = _in(event, "reeferDetails"), _in(event, "eventLocation")
     kept = {
         "eventID": event.get("eventID"),
         "eventType": _in(event, "eventClassification").get("eventType"),
         "event": told,
         "eventUpdatedDateTime": event.get("eventUpdatedDateTime"),
-        "UNLocationCode": _in(event, "eventLocation").get("UNLocationCode"),
-        "devicePowerStatus": iot.get("powerStatus"),
-        **{name: details.get(name) for name in _KEPT},
+        **{name: where.get(name) for name in ("UNLocationCode", "locationName", "facilityType", "facility")},
+        "devicePowerStatus": _in(event, "iotDetails").get("powerStatus"),
+        **{name: event.get(name) or details.get(name) for name in _KEPT},
+        **_measured_otherwise(details),
     }
     return {name: value for name, value in kept.items() if value is not None}
+
+
+def _measured_otherwise(details: Fields) -> Fields:
+    """What was measured and has no signal here, by its names in the draft, degrees as they came."""
+    air = {name: _in(details, f"{name}AirTemperatureMeasurement").get("sensorReadings") for name in ("supply", "return")}
+    parameters = {name: value for name, value in _in(details, "measuredParameters").items() if name not in _OF_THE_AIR.values()}
+    status = details.get("powerStatus")
+    told: Fields = {
+        "temperatureProbeMeasurements": _probes(details)[1] or None,
+        "supplyAirSensorReadings": air["supply"],
+        "returnAirSensorReadings": air["return"],
+        "measuredParameters": parameters or None,
+        "reeferPowerStatus": None if status in _POWER else status,
+    }
+    degrees = any(told[name] for name in ("temperatureProbeMeasurements", "supplyAirSensorReadings", "returnAirSensorReadings"))
+    return {**told, "temperatureUnit": details.get("temperatureUnit") if degrees else None}
 
 
 def _in(fields: Fields, name: str) -> Fields:

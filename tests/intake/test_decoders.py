@@ -46,6 +46,8 @@ REEFER: dict[str, Any] = {
             {"measuredTemperatureValue": -17.9, "USDAProbeNumber": 1},
             {"measuredTemperatureValue": -17.5, "COAProbeUDMKey": "P20"},
             {"measuredTemperatureValue": -16.0, "probeLabel": "Pulp probe B"},
+            {"measuredTemperatureValue": -15.5, "COAProbeUDMKey": "P22"},
+            {"measuredTemperatureValue": -15.0, "USDAProbeNumber": 1},
         ],
         "measuredParameters": {"humidityPercentage": 80.0, "o2Percentage": 20.9, "co2Percentage": 0.1, "isControlledAtmosphere": False},
         "lastDefrostDateTime": "2026-04-30T22:10:00Z",
@@ -102,6 +104,10 @@ async def test_dcsa_events_become_readings_at_the_endpoint(tmp_path: Path) -> No
             "longitude_deg": 126.8541,
         }
         kept = (reefer.body or {})["dcsa"]
+        told_so = REEFER["reeferDetails"]
+        assert kept["temperatureProbeMeasurements"] == told_so["temperatureProbeMeasurements"][2:], "no temperature is lost"
+        assert kept["supplyAirSensorReadings"] == told_so["supplyAirTemperatureMeasurement"]["sensorReadings"]
+        assert (kept["measuredParameters"], kept["temperatureUnit"]) == ({"isControlledAtmosphere": False}, "CEL")
         assert (kept["eventID"], kept["alarms"], kept["UNLocationCode"]) == (REEFER["eventID"], REEFER["reeferDetails"]["alarms"], "JPTYO")
         assert (door.device, door.signals) == (f"Tick T1 {BOX}", {"door_open": True, "latitude_deg": -33.9, "longitude_deg": 151.2})
         (told,) = [row.record.body or {} for row in here.rows("exceptions")]
@@ -178,6 +184,26 @@ def test_fahrenheit_and_values_that_can_not_be_true() -> None:
              ("DOOR_CLOSED", "MOTION_START", "MOTION_STOP", "BREADCRUMB")]  # fmt: skip
     told = [json.loads(one.messages[0][1]) for one in flags]
     assert [(one.get("door_open"), one.get("motion")) for one in told] == [(False, None), (None, True), (None, False), (None, None)]
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "1_0.5", "\u0661\u0662.5", "", "12.5N"])
+def test_a_latitude_that_is_no_number_of_iso_6709_is_refused_with_its_value(odd: str) -> None:
+    """Python's own reading of numbers would make nothing of the first two, and 10.5 and 12.5 of the next."""
+    ((_, made),) = decode_dcsa(
+        json.dumps({**DOOR, "eventLocation": {"geoCoordinate": {"latitude": odd, "longitude": "1"}}}).encode()
+    ).messages
+    readings = read_payloads([made])
+    assert "latitude_deg" not in readings.signals
+    assert readings.refused == {0: {"latitude_deg": odd, "longitude_deg": 1.0}}
+
+
+def test_a_geofence_says_which_and_a_reefer_whether_it_is_in_use() -> None:
+    where = {"locationName": "Gate 4", "facilityType": "PORT_TERMINAL", "facility": {"facilityCode": "ADT"}}
+    kind = {"eventType": "IOT", "iotEventType": "GEOFENCE_EXIT"}
+    event = {**DOOR, "eventClassification": kind, "eventLocation": where, "reason": "left", "reeferDetails": {"powerStatus": "INACTIVE"}}
+    ((_, made),) = decode_dcsa(json.dumps(event).encode()).messages
+    kept = json.loads(made)["dcsa"]
+    assert kept.items() >= {**where, "reason": "left", "event": "GEOFENCE_EXIT", "reeferPowerStatus": "INACTIVE"}.items()
 
 
 anything = st.recursive(
