@@ -18,7 +18,7 @@ Intervals = Annotated[int, Meta(ge=1, le=1_000)]
 class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Limits of one booking, or one size and type. `above_c`, `below_c`: how far the air may be from the setpoint, and how long
     (`band_lasts_ms`) before it is an alarm; `clear_after_ms`: back within for so long clears it. `humidity_pct`: lowest and highest, % RH,
-    for `humidity_lasts_ms`.
+    for `humidity_lasts_ms`. `door_open_ms`: so long open at sea; `tilt_lasts_ms`: so long lying tilted ashore.
 
     `late_intervals`, `silent_intervals`: after how many expected intervals without a word it is late, then silent.
     """
@@ -29,10 +29,15 @@ class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     clear_after_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
     after_defrost_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
     power_off_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    after_setpoint_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
     setpoint_within_c: Degrees | msgspec.UnsetType = msgspec.UNSET
+    setpoint_lasts_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
     humidity_pct: tuple[Share, Share] | msgspec.UnsetType = msgspec.UNSET
     humidity_lasts_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    door_open_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
+    tilt_lasts_ms: LastsMs | msgspec.UnsetType = msgspec.UNSET
     shock_at_sea_g: Blow | msgspec.UnsetType = msgspec.UNSET
+    shock_ashore_g: Blow | msgspec.UnsetType = msgspec.UNSET
     late_intervals: Intervals | msgspec.UnsetType = msgspec.UNSET
     silent_intervals: Intervals | msgspec.UnsetType = msgspec.UNSET
 

@@ -34,6 +34,7 @@ class Limits:
     setpoint_lasts_ms: int = HOUR_MS
     humidity_pct: tuple[float, float] = (0.0, 100.0)
     humidity_lasts_ms: int = HOUR_MS
+    door_open_ms: int = 0
     tilt_lasts_ms: int = 2 * 60_000
     shock_at_sea_g: float = 4.0
     shock_ashore_g: float = 12.0

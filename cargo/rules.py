@@ -40,7 +40,7 @@ def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, 
     if "door_open" in signals:
         opened = bool(signals["door_open"]) and where.at_sea
         if opened or "door_open" in told:
-            changes += _switch(memory, where, at_ms, _Switch("door_open", opened, 0, "door open at sea"))
+            changes += _switch(memory, where, at_ms, _Switch("door_open", opened, limits.door_open_ms, "door open at sea"))
     if "shock_g" in signals or "shock" in told:
         changes += _shock(limits, memory, where, at_ms, float(signals.get("shock_g", 0.0)))
     return changes
@@ -82,18 +82,16 @@ def _shock(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, shock_g
         if at_ms - episode.last_at_ms < limits.shock_clears_ms:
             return []
         del memory.episodes["shock"]
-        if not episode.raised_at_ms:
-            return []
-        proof = Evidence("shock", "shock", 0.0, "a day without another", episode.since_ms)
-        return [change_alert(episode, "cleared", "shock", where, at_ms, Text("WARNING", "", proof.detail, proof))]
+        return _shock_over(episode, where, at_ms, "a day without another")
     if shock_g <= limit:
         return []
     detail = f"a shock of {shock_g:.1f} g {'at sea' if where.at_sea else 'in port'}"
     proof = Evidence("shock", "shock", 0.0, detail, at_ms)
     text = Text("WARNING", f"{where.container}: hard shock", detail, proof)
     if episode is None or at_ms - episode.last_at_ms > limits.shock_merges_ms:
+        over = [] if episode is None else _shock_over(episode, where, at_ms, "over; another came later")
         episode = memory.episodes["shock"] = Episode(since_ms=at_ms, peak=shock_g, last_at_ms=at_ms)
-        return raise_alert(episode, "shock", where, at_ms, text)
+        return [*over, *raise_alert(episode, "shock", where, at_ms, text)]
     episode.last_at_ms = at_ms
     if shock_g <= episode.peak:
         return []
@@ -101,3 +99,10 @@ def _shock(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, shock_g
     if not episode.raised_at_ms:
         return raise_alert(episode, "shock", where, at_ms, text)
     return [change_alert(episode, "updated", "shock", where, at_ms, text)]
+
+
+def _shock_over(episode: Episode, where: Where, at_ms: int, why: str) -> list[Alert]:
+    if not episode.raised_at_ms:
+        return []
+    proof = Evidence("shock", "shock", 0.0, why, episode.since_ms)
+    return [change_alert(episode, "cleared", "shock", where, at_ms, Text("WARNING", "", why, proof))]

@@ -128,7 +128,9 @@ def test_shocks() -> None:
     assert not run([(0, {"shock_g": 11.1})], ASHORE)
     assert states(run([(0, {"shock_g": 12.1})], ASHORE)) == [("shock", "raised")]
     changes = run([(0, {"shock_g": 5.0}), (1, {"shock_g": 4.5}), (2, {"shock_g": 9.0}), (60, {"shock_g": 5.0}), (1_501, {"shock_g": 0.1})])
-    assert states(changes) == [("shock", "raised"), ("shock", "updated"), ("shock", "raised"), ("shock", "cleared")]
+    assert states(changes) == [("shock", "raised"), ("shock", "updated"), ("shock", "cleared"), ("shock", "raised"), ("shock", "cleared")]
+    assert changes[2].alert_id == changes[0].alert_id, "no alert is left open when another shock takes its place"
+    assert changes[4].alert_id == changes[3].alert_id
 
 
 def test_warm_and_cold_have_limits_of_their_own() -> None:
@@ -178,6 +180,38 @@ def test_a_box_that_lies_tilted_ashore() -> None:
     assert states(changes) == [("tilt", "raised"), ("tilt", "cleared")]
 
 
+@pytest.mark.parametrize(
+    ("asked", "readings", "where"),
+    [
+        (Climate(door_open_ms=10 * MINUTE_MS), [{"door_open": True}], AT_SEA),
+        (Climate(tilt_lasts_ms=10 * MINUTE_MS), [{}], replace(ASHORE, tilted=True)),
+        (Climate(setpoint_lasts_ms=10 * MINUTE_MS), [chilled(4.0)], replace(AT_SEA, booked_c=-18.0)),
+        (Climate(power_off_ms=10 * MINUTE_MS), [{"power_on": False}], AT_SEA),
+        (Climate(band_lasts_ms=10 * MINUTE_MS, above_c=1.0), [chilled(5.5)], AT_SEA),
+        (Climate(humidity_lasts_ms=10 * MINUTE_MS, humidity_pct=(0, 60)), [{"humidity_pct": 61.0}], AT_SEA),
+        (Climate(shock_ashore_g=2.0), [{"shock_g": 2.5}], ASHORE),
+        (Climate(shock_at_sea_g=2.0), [{"shock_g": 2.5}], AT_SEA),
+    ],
+)
+def test_every_rule_has_settings_a_booking_may_ask_for(asked: Climate, readings: list[dict[str, Value]], where: Where) -> None:
+    """Goal: door, tilt and a setpoint's duration too: told at the time that is asked and not before, and otherwise than usual."""
+    limits = Limits().asked(asked)
+    at_once = "shock_g" in readings[0]
+    assert bool(run([(0, readings[0])], where, limits=limits)) == at_once
+    assert bool(run([(0, readings[0]), (9, readings[0])], where, limits=limits)) == at_once
+    told = [(0, readings[0]), (9, readings[0]), (10, readings[0])]
+    assert [change.state for change in run(told, where, limits=limits)] == ["raised"]
+    usual = run(told, where)
+    assert [change.at_ms for change in usual] != [change.at_ms for change in run(told, where, limits=limits)]
+
+
+def test_a_setpoint_just_changed_is_left_alone_for_as_long_as_is_asked() -> None:
+    """Goal: six hours usually, an hour where it is asked."""
+    readings: list[tuple[int, dict[str, Value]]] = [(0, frozen(-18.0)), *((minute, chilled(12.0)) for minute in range(10, 300, 30))]
+    assert not run(readings)
+    assert states(run(readings, limits=Limits().asked(Climate(after_setpoint_ms=HOUR_MS)))) == [("temperature", "raised")]
+
+
 def test_what_comes_late_is_kept_and_alarms_nobody() -> None:
     """Goal: an excursion that began and ended in history raises nothing; one that lasts into the present is raised then, from its start."""
     history, memory = replace(AT_SEA, historical=True), RuleMemory()
@@ -200,5 +234,5 @@ def test_a_repeat_changes_nothing() -> None:
     ]
     twice = [reading for reading in readings for _ in range(2)]
     assert run(twice) == run(readings)
-    assert len(run(readings)) == 9
+    assert len(run(readings)) == 10
     assert HOUR_MS == 60 * MINUTE_MS
