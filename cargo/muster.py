@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,13 +66,13 @@ def unlisted(state: WatchState) -> list[Box]:
     return [box for box in there if not state.discharges(box.number) or any(told.startswith("X_OVERCARRIED") for told in box.told)]
 
 
-def muster_event(state: WatchState, at_ms: int, why: str) -> Made:
+def muster_event(state: WatchState, at_ms: int, why: str, lines: Sequence[Roll] = ()) -> Made:
     """The X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the names of who is not.
 
     Accounted for is who was heard aboard and has missed nothing since, and who a person saw; `not_heard` is not due yet. At most 500 names
-    are given for each reason; the numbers are whole.
+    are given for each reason; the numbers are whole. `lines`: the muster of that instant, where it was made already.
     """
-    lines = muster(state, at_ms)
+    lines = lines or muster(state, at_ms)
     expected = [line for line in lines if line.slot is not None]
     instrumented = [line for line in expected if line.reason != "not_instrumented"]
     bays: dict[str, list[int]] = {}

@@ -12,8 +12,8 @@ from edge.digesting import Digesting
 from edge.linking import LinkChoice
 from edge.storm import StormMode
 from edge.waiting import Durable, Streams, TellingWaiting, waiting
+from intake.musters import Musters
 from intake.serving import Intake
-from intake.watching import Watching
 from streams.node.node import Node
 
 
@@ -29,8 +29,8 @@ class Aboard:
 class Console:
     """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|<LOCODE>"}`; both want the node's token."""
 
-    def __init__(self, node: Node, intake: Intake, watching: Watching, links: LinkChoice, aboard: Aboard) -> None:
-        self._node, self._intake, self._watching, self._links, self._aboard = node, intake, watching, links, aboard
+    def __init__(self, node: Node, intake: Intake, musters: Musters, links: LinkChoice, aboard: Aboard) -> None:
+        self._node, self._intake, self._musters, self._links, self._aboard = node, intake, musters, links, aboard
         node.app.router.add_get("/ship", self._ship)
         node.app.router.add_post("/ship/link", self._link)
 
@@ -50,7 +50,7 @@ class Console:
             "streams": await asyncio.to_thread(self._held),
             "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
             "storm": self._aboard.storm.status(),
-            "muster": await self._watching.muster(),
+            "muster": (await self._musters.last()).summary,
         }
         return web.json_response(told)
 

@@ -24,7 +24,8 @@ from cargo.slots import Slot
 from edge.alertdesk import AlertDesk
 from edge.linking import LinkChoice
 from edge.reporting import LossReports
-from intake.watching import Called, Watching
+from intake.musters import Called, Musters
+from intake.watching import Watching
 from streams.log import Append
 from streams.node.door import OPEN_PATHS
 from streams.node.node import Node
@@ -44,8 +45,6 @@ SECURITY = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-CALL_EVERY_S = 1.0
-"""However many look, the roll is called once in so long."""
 CLOSED_MAX = 50
 """Alerts that ask for nothing any more, shown beside all that do."""
 NO_SLOT = "none"
@@ -73,6 +72,7 @@ class Crew:
     """What of the ship the console shows: her muster, alerts, loss reports and links."""
 
     watching: Watching
+    musters: Musters
     alerts: AlertDesk
     reports: LossReports
     links: LinkChoice
@@ -88,8 +88,6 @@ class CrewDoor:
 
     def __init__(self, node: Node, crew: Crew) -> None:
         self._node, self._crew = node, crew
-        self._called: tuple[float, Called] | None = None
-        self._calling = asyncio.Lock()
         router = node.app.router
         node.app[OPEN_PATHS] = frozenset(PAGES)
         for path in PAGES:
@@ -106,7 +104,7 @@ class CrewDoor:
         return web.Response(text=text, content_type=kind, headers=SECURITY)
 
     async def _board(self, request: web.Request) -> web.Response:
-        called, alerts, links = await self._roll(), await self._crew.alerts.standing(), self._crew.links
+        called, alerts, links = await self._crew.musters.last(), await self._crew.alerts.standing(), self._crew.links
         reports = await self._crew.reports.standing()
         told: dict[str, Any] = {
             "ship": self._node.settings.identity,
@@ -124,7 +122,7 @@ class CrewDoor:
         return web.json_response(told)
 
     async def _bay(self, request: web.Request) -> web.Response:
-        called, bay = await self._roll(), request.match_info["bay"]
+        called, bay = await self._crew.musters.last(), request.match_info["bay"]
         lines = [line for line in called.lines if (line.slot[:3] if line.slot else NO_SLOT) == bay]
         if not lines:
             raise ValueError(f"there is no box in bay {bay!r} on the list in force")
@@ -161,13 +159,6 @@ class CrewDoor:
         if kind == "json":
             return web.json_response(report.to_json() | {"form": FORM, "text": report_text(report)}, dumps=_dumps)
         raise ValueError(f"a report is given as json, txt or pdf, not as {kind!r}")
-
-    async def _roll(self) -> Called:
-        async with self._calling:
-            now_s = self._node.clock.monotonic_s()
-            if self._called is None or now_s - self._called[0] >= CALL_EVERY_S:
-                self._called = (now_s, await self._crew.watching.call_roll())
-            return self._called[1]
 
 
 FORM = [{"name": line.name, "title": line.title, "holds": line.holds, "words": line.words, "voluntary": line.voluntary} for line in LINES]

@@ -137,7 +137,7 @@ class LossReports:
         return self._alerts.bare_facts(self._imo, incident, self._node.clock.now_ms())
 
     async def _facts(self, incident: Standing) -> Facts:
-        muster = await self._watching.muster()
+        muster = (await self._watching.call_roll()).summary
         return await asyncio.to_thread(self._full_facts, self._bare_facts(incident), muster)
 
     def _full_facts(self, bare: Facts, muster: Mapping[str, Any]) -> Facts:

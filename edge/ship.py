@@ -15,6 +15,7 @@ from edge.reporting import LossReports
 from edge.settings import ShipSettings
 from edge.storm import StormMode
 from edge.waiting import TellingWaiting
+from intake.musters import Musters
 from intake.serving import Intake
 from intake.watching import Watching
 from streams.node.node import Node
@@ -51,9 +52,10 @@ async def run_ship(settings: ShipSettings) -> None:
     reports = LossReports(node, watching)
     storm = StormMode(node, intake, watching, settings.storm.rules())
     digesting = Digesting(node, links, telling, settings.digest_every_h)
-    Console(node, intake, watching, links, Aboard(telling, digesting, storm))
+    musters = Musters(watching.call_roll, node.clock)
+    Console(node, intake, musters, links, Aboard(telling, digesting, storm))
     ReportDoor(node, reports)
-    CrewDoor(node, Crew(watching, AlertDesk(node), reports, links))
+    CrewDoor(node, Crew(watching, musters, AlertDesk(node), reports, links))
 
     async def take_in() -> None:
         await intake.run(node, node.log, settings.node.node)

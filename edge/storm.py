@@ -31,7 +31,7 @@ class StormMode:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._watching.muster()  # once its memory is taken up
+        await self._watching.taken_up()
         while True:
             request = self._asking.due(*await self._watching.asks())
             if request is not None:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -27,14 +26,13 @@ import xxhash
 from cargo.byhand import read_said, take_said
 from cargo.errors import Unreadable
 from cargo.heard import Heard, rows
-from cargo.lost import State
-from cargo.muster import Roll, muster, muster_event
 from cargo.outcome import Made, Outcome
 from cargo.registry import Entry, parse_entry
 from cargo.rollcall import to_call
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import learn, step
 from intake.finishing import to_its_end
+from intake.musters import Called, called
 from intake.pipeline import STREAMS, Sink
 from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import Clock
@@ -63,17 +61,6 @@ _log = logging.getLogger(__name__)
 class _Standing(msgspec.Struct, array_like=True):
     positions: dict[str, dict[str, int]]
     committed: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """The muster, box by box: as of `at_ms` (the watch's own time, UTC ms; 0: nothing heard yet), its lines, and what each box is to the
-    watch (`states`; a box never heard of is in none). `summary`: the body of an X_MUSTER event."""
-
-    at_ms: int
-    lines: tuple[Roll, ...]
-    states: Mapping[str, State]
-    summary: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +137,10 @@ class Watching:
         finally:
             unsubscribe()
 
-    async def muster(self) -> Mapping[str, object]:
-        """The muster as of now (the watch's own time): the body of an X_MUSTER event."""
+    async def taken_up(self) -> None:
+        """Returns once the watch has its memory, and no step is being made."""
         async with self._stepping:
-            return muster_event(self._state, self._state.memory.settled_at_ms, "asked").body
+            return
 
     def strangers(self, numbers: set[str]) -> set[str]:
         """Of these container numbers, those that no load list and no booking names which the watch has heard of so far; none before it has
@@ -168,15 +155,9 @@ class Watching:
             return list(memory.voyage.rolls), memory.settled_at_ms, to_call(self._state)
 
     async def call_roll(self) -> Called:
-        """The muster as of now, box by box; work for a thread, as it goes through all of them."""
+        """The muster as of now, box by box, once the step under way is made."""
         async with self._stepping:
-            return await asyncio.to_thread(self._called)
-
-    def _called(self) -> Called:
-        memory = self._state.memory
-        lines = tuple(muster(self._state, memory.settled_at_ms))
-        states = {line.container: memory.boxes[line.container].state for line in lines if line.container in memory.boxes}
-        return Called(memory.settled_at_ms, lines, states, muster_event(self._state, memory.settled_at_ms, "asked").body)
+            return await asyncio.to_thread(called, self._state)
 
     def _new_state(self) -> WatchState:
         state = WatchState(self._settings)

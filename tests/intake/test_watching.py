@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from cargo.heard import Heard
 from cargo.outcome import Place
 from cargo.registry import entry_body
 from cargo.state import WatchSettings
+from intake.musters import Musters
 from intake.watching import Watching
 from streams.clock import StillClock
 from streams.codec import BlockCodec
@@ -179,7 +181,7 @@ async def test_readings_of_other_nodes_are_left_to_them(tmp_path: Path) -> None:
     running = asyncio.create_task(watching.run(aboard.log, committer))
     ours = len(readings) - len(said) + len(Sea().entries())
     await eventually(lambda: metrics.body(0, 0)["counts"].get("watch_readings") == ours or running.done())
-    muster: Any = await watching.muster()
+    muster: Any = (await watching.call_roll()).summary
     assert muster["total"] == 24
     assert (muster["accounted"], "heard" in muster["reasons"]) == (0, False)
     running.cancel()
@@ -187,6 +189,42 @@ async def test_readings_of_other_nodes_are_left_to_them(tmp_path: Path) -> None:
     await committer.close()
     aboard.log.close()
     elsewhere.close()
+
+
+async def test_who_looks_at_the_muster_does_not_wait_for_a_backlog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: while a step takes long, the muster of before is shown, as of its time, then one of now; who has to know waits."""
+    judges, goes_on = threading.Event(), threading.Event()
+    aboard, readings = Aboard(tmp_path), voyage()
+    aboard.told()
+    aboard.append(readings[:200])
+    committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
+    watching = Watching(settings, aboard.folder, aboard.clock, metrics := Metrics("ship"), print, (f"aboard/{SHIP}",))
+    running = asyncio.create_task(watching.run(aboard.log, committer))
+    await eventually(lambda: metrics.body(0, 0)["counts"].get("watch_readings", 0) >= 200 or running.done())
+    musters = Musters(watching.call_roll, aboard.clock)
+    before = await musters.last()
+    assert before.lines
+    judge = watching._judge
+
+    def slow(batches: Any) -> Any:
+        judges.set()
+        goes_on.wait(30)
+        return judge(batches)
+
+    monkeypatch.setattr(watching, "_judge", slow)
+    aboard.append(readings[200:])
+    await eventually(judges.is_set)
+    aboard.clock.advance(10_000)
+    assert await musters.last() is before
+    must_know = asyncio.create_task(watching.call_roll())
+    goes_on.set()
+    assert (await must_know).at_ms > before.at_ms
+    aboard.clock.advance(10_000)
+    assert (await musters.last()).at_ms > before.at_ms
+    running.cancel()
+    await asyncio.wait([running])
+    await committer.close()
+    aboard.log.close()
 
 
 async def test_a_backlog_is_judged_at_one_go_though_no_step_of_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
