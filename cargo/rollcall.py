@@ -7,11 +7,12 @@ alone, and is the same ashore, after a restart, and aboard a node that did not a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 
 from cargo.boxes import Box
 from cargo.heard import ship_topic
-from cargo.lost import CALL_SILENCE_MS, CALL_STRUCK_SILENCE_MS, GONE_STATES, INTERVALS_MISSING, ROLL_GROWING_DEG, ROLL_WINDOW_MS, SHOCK_G
+from cargo.lost import CALL_SILENCE_MS, CALL_STRUCK_SILENCE_MS, GONE_STATES, INTERVALS_MISSING, ROLL_GROWING_DEG, ROLL_WINDOW_MS
 from cargo.state import WatchState
 from cargo.stormmode import CALL_INTERVAL_MS, CALL_LASTS_MS, LISTENS_MS
 
@@ -39,7 +40,7 @@ def call(state: WatchState, box: Box, at_ms: int) -> None:
     that it hears."""
     if not _calls(state, at_ms):
         return
-    for number in _called_around(state, box.number):
+    for number in _called_around(state, box.number, _listening(state, box.gateway)):
         other = state.memory.boxes.get(number)
         if other is None:
             continue
@@ -52,7 +53,7 @@ def call(state: WatchState, box: Box, at_ms: int) -> None:
     begins = state.memory.settled_at_ms >= state.memory.call_until_ms
     state.memory.call_until_ms = max(state.memory.call_until_ms, at_ms + CALL_LASTS_MS)
     if begins:
-        state.note_all_came()
+        state.note_all_waiting()
 
 
 def to_call(state: WatchState) -> tuple[str, ...]:
@@ -61,23 +62,26 @@ def to_call(state: WatchState) -> tuple[str, ...]:
     numbers: set[str] = set()
     if memory.settled_at_ms < memory.call_until_ms:
         numbers.update(number for number, box in memory.boxes.items() if memory.settled_at_ms < box.call_until_ms)
-    for _, row in memory.pending:
-        struck = float(row.signals.get("shock_g", 0.0)) > SHOCK_G
-        if struck and ship_topic(row.topic) is None and row.topic in memory.boxes and _calls(state, memory.settled_at_ms):
-            numbers.update(_called_around(state, row.topic))
+    struck = {topic for topic in state.waiting.blows(memory.settled_at_ms) if ship_topic(topic) is None and topic in memory.boxes}
+    if struck and _calls(state, memory.settled_at_ms):
+        listening = {gateway: _listening(state, gateway) for gateway in {memory.boxes[topic].gateway for topic in struck}}
+        for topic in struck:
+            numbers.update(_called_around(state, topic, listening[memory.boxes[topic].gateway]))
     return tuple(sorted(numbers))
 
 
-def _called_around(state: WatchState, number: str) -> list[str]:
-    """Itself, those of its stack and beside it, and the first of its gateway that stand elsewhere and listen."""
-    near, box = state.stowage.near(number) or [number], state.memory.boxes[number]
+def _called_around(state: WatchState, number: str, listening: Sequence[str]) -> list[str]:
+    """Itself, those of its stack and beside it, and the first of those `listening` on its gateway that stand elsewhere."""
+    near = state.stowage.near(number) or [number]
     beside = set(near)
-    elsewhere = (
-        other
-        for other in state.on_gateway.get(box.gateway, ())
-        if other not in beside and state.memory.boxes[other].answers >= ANSWERS_MIN and state.memory.boxes[other].state not in GONE_STATES
-    )
-    return [*near, *islice(elsewhere, ELSEWHERE)]
+    return [*near, *islice((other for other in listening if other not in beside), ELSEWHERE)]
+
+
+def _listening(state: WatchState, gateway: str) -> list[str]:
+    """Those of the gateway that answer calls, sorted."""
+    boxes = state.memory.boxes
+    numbers = state.on_gateway.get(gateway, ())
+    return sorted(number for number in numbers if boxes[number].answers >= ANSWERS_MIN and boxes[number].state not in GONE_STATES)
 
 
 def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
@@ -92,7 +96,7 @@ def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
 
 def _quiet_from_ms(state: WatchState, box: Box, at_ms: int) -> int:
     """Since when it has not answered: a word of it that came by then counts, though by a clock that is ahead it has its turn later."""
-    return max(state.silent_from_ms(box), box.called_at_ms, state.came_at_ms(box.number, at_ms))
+    return max(state.silent_from_ms(box), box.called_at_ms, state.waiting.came_at_ms(box.number, at_ms))
 
 
 def _ahead_ms(state: WatchState, box: Box) -> int:

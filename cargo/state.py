@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappush
@@ -23,6 +22,7 @@ from cargo.outcome import Outcome, Place
 from cargo.registry import BookedContainer, LoadList, Port, Stowed
 from cargo.stowage import Stowage
 from cargo.voyage import Voyage
+from cargo.waiting import Waiting
 
 HOUR_MS = 3_600_000
 PENDING_MAX = 200_000
@@ -121,8 +121,8 @@ class WatchState:
         self.timers: list[tuple[int, str]] = []
         self.on_gateway: dict[str, dict[str, None]] = {}
         self.outcome = Outcome()
+        self.waiting = Waiting()
         self._censuses: dict[str, Census] = {}
-        self._came: dict[str, list[int]] = {}
         ashore = settings.place.port is not None
         self._reefer_ms = settings.quay_interval_ms if ashore else settings.reefer_interval_ms
         self._usual_ms = settings.quay_interval_ms if ashore else settings.dry_interval_ms
@@ -141,7 +141,7 @@ class WatchState:
             self.on_gateway.setdefault(box.gateway, {})[number] = None
             if box.due_at_ms:
                 heappush(self.timers, (box.due_at_ms, number))
-        self.note_all_came()
+        self.note_all_waiting()
 
     def to_bytes(self) -> bytes:
         """The snapshot, as JSON: `from_bytes` gives a watch that goes on exactly as this one would."""
@@ -313,23 +313,17 @@ class WatchState:
         nominal_ms = self._reefer_ms if box.number in self._reefers else self._usual_ms
         return box.habit.interval_ms(nominal_ms, storm=self.memory.voyage.storm(at_ms))
 
-    def note_all_came(self) -> None:
-        """Under a roll call a box has spoken once its word has come, though by a clock that is ahead that has its turn later."""
-        self._came.clear()
-        if self.memory.settled_at_ms < self.memory.call_until_ms:
-            for at_ms, row in self.memory.pending:
-                self.note_came(at_ms, row)
+    def note_all_waiting(self) -> None:
+        """What `waiting` knows depends on whether the roll is called, and that has changed."""
+        self.waiting.note_all(self.memory.pending, self.memory.settled_at_ms, called=self._called)
 
-    def note_came(self, at_ms: int, row: Heard) -> None:
-        """This word, which has its turn at `at_ms`, has come."""
-        if row.received_at_ms < at_ms and self.memory.settled_at_ms < self.memory.call_until_ms:
-            came = self._came.setdefault(row.topic, [])
-            insort(came, row.received_at_ms)
-            del came[: max(0, bisect_right(came, self.memory.settled_at_ms) - 1)]
+    def note_waiting(self, at_ms: int, row: Heard) -> None:
+        """This reading, which has its turn at `at_ms`, has come."""
+        self.waiting.note(at_ms, row, self.memory.settled_at_ms, called=self._called)
 
-    def came_at_ms(self, number: str, at_ms: int) -> int:
-        """When the last word of this box came, up to `at_ms`, that may still wait for its turn (UTC ms); 0: none, or nobody is called."""
-        return max((came for came in self._came.get(number, ()) if came <= at_ms), default=0)
+    @property
+    def _called(self) -> bool:
+        return self.memory.settled_at_ms < self.memory.call_until_ms
 
     def were_due(self, gateway: str, since_ms: int, until_ms: int) -> int:
         """How many of the gateway's boxes should have spoken in the span, 30 s of each end and the lost left out. Where a storm ended in

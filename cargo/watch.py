@@ -51,7 +51,7 @@ def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
         at_ms = clock.hear(row, from_ship=row.topic.startswith(ship))
         if at_ms > state.memory.settled_at_ms:
             heappush(pending, (at_ms, row))
-            state.note_came(at_ms, row)
+            state.note_waiting(at_ms, row)
             if len(pending) > PENDING_MAX:
                 clock.advance(pending[0][0] + lateness)
         else:

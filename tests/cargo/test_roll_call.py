@@ -125,6 +125,20 @@ def test_whom_the_node_asks() -> None:
     assert not to_call(taken(sea, sea.readings(later_ms, [*drilled(sea), blow(sea)])))
 
 
+def test_who_is_asked_does_not_depend_on_how_much_waits() -> None:
+    """Goal: the node asks twice a second, from the loop that serves the sensors: no reading that waits for its turn is looked at anew."""
+    sea = stormy([STRUCK])
+    state = taken(sea, [row for row in sea.readings(LOSS_MS, [*drilled(sea), blow(sea)]) if row.order_at_ms <= LOSS_MS])
+    asked, waits = to_call(state), list(state.memory.pending)
+    assert asked
+    assert waits
+    taken_up = WatchState.from_bytes(state.to_bytes(), settings())
+    assert to_call(taken_up) == asked
+    for one in (state, taken_up):
+        one.memory.pending.clear()
+        assert to_call(one) == asked
+
+
 def test_in_calm_water_nobody_is_called() -> None:
     sea = Sea(boxes=96)
     rows = sea.readings(LOSS_MS, [blow(sea)])
