@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ CHARSET = "latin-1"
 """What is written: character set C of EDIFACT, ISO 8859-1."""
 _USUAL = "UNA:+.? '"
 _NO_RELEASE = "\x00"
+_SAYS_CHARSET_C = re.compile(rb"\s*(UNA.{6})?\s*UNB.UNOC", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Segment:
 def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
     """All segments of a file, and what is wrong with its syntax. Never raises for what it contains.
 
-    UTF-8 or ISO 8859-1; line breaks anywhere mean nothing unless UNA makes them the terminator; UNA's separators are honoured.
+    ISO 8859-1 where UNB says UNOC, else UTF-8 or, of what is none, ISO 8859-1; line breaks anywhere mean nothing unless UNA makes them the terminator; UNA's separators are honoured.
     """
     text, characters = _advised(content)
     segments: list[Segment] = []
@@ -80,17 +82,23 @@ def write_segments(segments: Iterable[Sequence[str | Sequence[str]]]) -> bytes:
 
 def _advised(content: bytes) -> tuple[str, Characters]:
     """The text after UNA, and the separators that it names or the usual ones."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode(CHARSET)
-    text, characters = text.lstrip(), Characters.from_str(_USUAL)
+    text, characters = _text(content).lstrip(), Characters.from_str(_USUAL)
     if text.startswith("UNA") and len(text) >= len(_USUAL):
         characters, text = Characters.from_str(text[: len(_USUAL)]), text[len(_USUAL) :]
         if characters.escape_character == " ":
             characters.escape_character = _NO_RELEASE
     breaks = {"\r", "\n"} - {characters.segment_terminator}
     return "".join(part for part in text if part not in breaks).strip(" \t"), characters
+
+
+def _text(content: bytes) -> str:
+    """As the file says it is written, where it says UNOC; others say what they like, and are UTF-8 if they can be."""
+    if _SAYS_CHARSET_C.match(content):
+        return content.decode(CHARSET)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode(CHARSET)
 
 
 def _without_empty_segments(tokens: Iterable[Token]) -> Iterator[Token]:
