@@ -51,7 +51,8 @@ class Segment:
 def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
     """All segments of a file, and what is wrong with its syntax. Never raises for what it contains.
 
-    ISO 8859-1 where UNB says UNOC, else UTF-8 or, of what is none, ISO 8859-1; line breaks anywhere mean nothing unless UNA makes them the terminator; UNA's separators are honoured.
+    ISO 8859-1 where UNB says UNOC, else UTF-8 or, of what is none, ISO 8859-1. Line breaks anywhere mean nothing unless UNA makes them the
+    terminator; UNA's separators are honoured.
     """
     text, characters = _advised(content)
     segments: list[Segment] = []
