@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from cargo.identifiers import make_imo
+from cargo.stowage import BELOW_M, TIER_M
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, Floats, Ints
 from sim.chance import Chance
 from sim.companies import Customer, Invention
@@ -22,7 +23,7 @@ from sim.stages import Stages, State
 from sim.storms import ROLL_DEG, Storm, Weather, storm
 from sim.stowage import FIRST_DECK_TIER, Hull
 from sim.voyages import Call, Ship, Timeline, Voyage, arrival, first_call, later_call, voyage_of
-from sim.world import Boxes, Cargo, Felt, Loss, Outage, World, booked, devices_of, itineraries, lose, stow
+from sim.world import Boxes, Cargo, Felt, Loss, Outage, Toppled, World, booked, devices_of, itineraries, lose, stow
 
 DAYS = 21
 CARRIERS_MAX = 3
@@ -42,8 +43,14 @@ WEATHERS: tuple[tuple[float, Weather], ...] = ((0.6, "rough"), (0.9, "severe"), 
 LOSES_ABOVE_DEG, LOSES_SHARE, LOST_MAX = 20.0, 0.5, 500
 """Boxes go overboard in half of the storms in which a ship rolls more than that: far oftener than in life, so that a run has some."""
 FELT: tuple[tuple[float, Felt], ...] = ((0.6, "shock and fall"), (0.8, "shock"), (1.0, "nothing"))
+TOPPLES_SHARE, TOPPLED_MIN, TOPPLED_MAX = 0.5, 2, 10
+"""In half of the others a stack falls and stays aboard."""
+LIES_DEG = (35.0, 95.0)
+FORGOTTEN_SHARE = 0.002
 OUTAGE_EVERY_DAYS = 10
 OUTAGE_MIN = (5, 120)
+DIES_SHARE, REPLACED_AFTER_H = 0.2, (3, 8)
+"""In so many of the hard storms a gateway dies in the worst hour, and is replaced so long after."""
 
 HARBOURS: dict[str, Port] = {
     port.locode: port
@@ -123,6 +130,7 @@ def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
     stow(stages, cargo, times, preset.hull, chance)
     losses = tuple(sorted(_losses(stages, times, chance), key=lambda loss: loss.at_ms))
     lose(stages, stripped_at_ms, losses)
+    toppled = tuple(_topplings(stages, times, chance))
     if losses:
         times = Timeline(begins_at_ms, losses[0].at_ms, ends_at_ms, voyages)
     boxes = Boxes(
@@ -156,6 +164,8 @@ def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
         knocks_per_day_ashore=KNOCKS_PER_DAY_ASHORE,
         reefer_incidents_per_day=REEFER_INCIDENTS_PER_DAY,
         wrong_setpoints_per_day=WRONG_SETPOINTS_PER_DAY,
+        toppled=toppled,
+        forgotten_share=FORGOTTEN_SHARE,
     )
 
 
@@ -250,17 +260,46 @@ def _losses(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Loss]:
     """The boxes of neighbouring outer stacks on deck, within a minute and a half in the worst of a storm."""
     for place, voyage in enumerate(times.voyages):
         for one in voyage.storms:
-            key = one.at_ms // MINUTE_MS * 100 + place
-            if one.worst_deg <= LOSES_ABOVE_DEG or _drawn(chance, "loses", key) >= LOSES_SHARE:
+            key = _key(place, one)
+            if not _loses(one, key, chance):
                 continue
-            where = _drawn(chance, "bay of a loss", key), _drawn(chance, "side of a loss", key)
-            outer = _from_the_side(stages, place, one.at_ms, where)
+            outer = _from_the_side(stages, place, one.at_ms, _where(key, chance))
             count = min(round(float(np.exp(_drawn(chance, "boxes lost", key, 0, np.log(LOST_MAX))))), len(outer) // 4)
             at_ms = one.at_ms + np.arange(count) * min(1_500, 90_000 / max(count, 1))
             at_ms = at_ms + chance.between("slides after", 0, 800, outer[:count], place)
             felt = chance.uniform("felt", outer[:count], place)
             for box, when, draw in zip(outer[:count].tolist(), at_ms.astype(np.int64).tolist(), felt.tolist(), strict=True):
                 yield Loss(box, when, next(kind for share, kind in FELT if draw < share))
+
+
+def _topplings(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Toppled]:
+    """In hard storms that take no box: outermost boxes of a deck, fallen onto it within seconds. No box twice."""
+    down: set[int] = set()
+    for place, voyage in enumerate(times.voyages):
+        for one in voyage.storms:
+            key = _key(place, one)
+            if one.worst_deg <= LOSES_ABOVE_DEG or _loses(one, key, chance) or _drawn(chance, "topples", key) >= TOPPLES_SHARE:
+                continue
+            count = int(_drawn(chance, "boxes toppled", key, TOPPLED_MIN, TOPPLED_MAX + 1))
+            boxes = np.setdiff1d(_from_the_side(stages, place, one.at_ms, _where(key, chance))[:count], sorted(down))
+            tiers = (stages.slot[boxes, stages.column_at(boxes, np.full(len(boxes), one.at_ms))] % 100 - FIRST_DECK_TIER) / 2
+            falls_ms = 1_000 * np.sqrt(2 * (tiers * TIER_M + BELOW_M) / 9.81) * chance.between("fall aboard", 0.4, 0.95, boxes)
+            lies_deg, after_ms = chance.between("lies", *LIES_DEG, boxes), chance.between("topples after", 0, 4_000, boxes)
+            for box, lies, falls, after in zip(boxes.tolist(), lies_deg.tolist(), falls_ms.tolist(), after_ms.tolist(), strict=True):
+                down.add(box)
+                yield Toppled(box, one.at_ms + int(after), round(lies, 1), int(falls))
+
+
+def _key(place: int, one: Storm) -> int:
+    return one.at_ms // MINUTE_MS * 100 + place
+
+
+def _loses(one: Storm, key: int, chance: Chance) -> bool:
+    return one.worst_deg > LOSES_ABOVE_DEG and _drawn(chance, "loses", key) < LOSES_SHARE
+
+
+def _where(key: int, chance: Chance) -> tuple[float, float]:
+    return _drawn(chance, "bay of a loss", key), _drawn(chance, "side of a loss", key)
 
 
 def _from_the_side(stages: Stages, place: int, at_ms: int, where: tuple[float, float]) -> Ints:
@@ -280,7 +319,14 @@ def _from_the_side(stages: Stages, place: int, at_ms: int, where: tuple[float, f
 
 
 def _outages(places: Places, times: Timeline, chance: Chance) -> Iterator[Outage]:
-    """Each ship's gateways: one of them every OUTAGE_EVERY_DAYS, for OUTAGE_MIN minutes."""
+    """Each ship's gateways: one of them every OUTAGE_EVERY_DAYS, for OUTAGE_MIN minutes; and those that die in a storm."""
+    for place, voyage in enumerate(times.voyages):
+        for one in voyage.storms:
+            key = _key(place, one)
+            if one.worst_deg > LOSES_ABOVE_DEG and _drawn(chance, "gateway dies", key) < DIES_SHARE:
+                dead = int(places.first_gateway[place]) + int(_drawn(chance, "gateway dead", key, 0, SHIP_GATEWAYS))
+                since = one.at_ms + int(_drawn(chance, "dies at", key, -30, 30) * MINUTE_MS)
+                yield Outage(place, dead, since, since + int(_drawn(chance, "replaced after", key, *REPLACED_AFTER_H) * HOUR_MS))
     for place in range(len(places.ships)):
         for part in range(DAYS // OUTAGE_EVERY_DAYS):
             key = place * 100 + part

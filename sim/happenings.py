@@ -72,6 +72,7 @@ def happenings_of(world: World, power_off: Spells, doors_open: Spells) -> Happen
     _knocks(world, gathered)
     _ashore(world, gathered)
     _falls(world, gathered)
+    _topples(world, gathered)
     return gathered.sorted()
 
 
@@ -134,6 +135,17 @@ def _falls(world: World, gathered: _Gathered) -> None:
         _slide(world.chance, boxes, at_ms, gathered)
         if felt == "shock and fall":
             _fall(world.chance, boxes, at_ms, gathered)
+
+
+def _topples(world: World, gathered: _Gathered) -> None:
+    """Three messages from each box of a stack that is down: it is struck, it falls, it strikes the deck, and there it lies."""
+    chance, down = world.chance, world.toppled
+    boxes, at_ms = np.array([one.box for one in down], dtype=np.int64), np.array([one.at_ms for one in down], dtype=np.int64)
+    falls_ms, lies_deg = np.array([one.fell_ms for one in down], dtype=np.int64), np.array([one.lies_deg for one in down])
+    struck_g, hits_g = (np.round(chance.between(what, 4.2, 9.0, boxes), 1) for what in ("struck g", "hits deck g"))
+    gathered.add(boxes, at_ms, shock_g=struck_g, tilt_deg=lies_deg, motion=1.0)
+    gathered.add(boxes, at_ms + falls_ms, free_fall_ms=falls_ms.astype(np.float64), tilt_deg=lies_deg, motion=1.0)
+    gathered.add(boxes, at_ms + falls_ms + 300, shock_g=hits_g, tilt_deg=lies_deg, motion=1.0)
 
 
 def _slide(chance: Chance, boxes: Ints, at_ms: Ints, gathered: _Gathered) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -115,14 +116,35 @@ def _booking(world: World, booking: Booked, mine: Ints, *, ended: bool) -> Booki
     )
 
 
+def forgotten(world: World) -> Iterator[tuple[int, str, int, int]]:
+    """Which boxes come off and are on no discharge list: when (UTC ms), of which ship at which call, and the box. Where they stood nobody
+    stands when she sails."""
+    share, fallen = world.forgotten_share, set(world.fallen)
+    for index, voyage in enumerate(world.timeline.voyages if share else ()):
+        for before, call in pairwise(voyage.calls):
+            if call.arrives_at_ms > world.timeline.ends_at_ms:
+                break
+            last, now = _there(world, index, before), _there(world, index, call)
+            taken = {int(world.stages.slot[box, column]) for box, column in now}
+            free = {box for box, column in last if int(world.stages.slot[box, column]) not in taken}
+            off = sorted(free - {box for box, _ in now} - fallen)
+            for box, draw in zip(off, world.chance.uniform("forgotten", np.array(off, dtype=np.int64), index).tolist(), strict=True):
+                if draw < share:
+                    yield call.departs_at_ms, voyage.ship.imo, call.number, box
+
+
 def _load_lists(world: World) -> Iterator[Paper]:
-    """One for each call within the story, drawn up from the bookings before the ship comes: it does not know what was lost at sea."""
+    """One for each call within the story, drawn up from the bookings before the ship comes: it does not know what was lost at sea, nor
+    that some come off which it has forgotten."""
+    left_on = {(ship, call, box) for _, ship, call, box in forgotten(world)}
     for index, voyage in enumerate(world.timeline.voyages):
         before: dict[str, Stowed] = {}
         for call in voyage.calls:
             if call.arrives_at_ms > world.timeline.ends_at_ms:
                 break
             aboard = _aboard(world, index, call)
+            left = (box for ship, number, box in sorted(left_on) if (ship, number) == (voyage.ship.imo, call.number))
+            aboard |= {number: before[number] for number in (world.boxes.numbers[box] for box in left)}
             value = LoadList(
                 ship=voyage.ship.imo,
                 port=call.locode,
@@ -139,22 +161,27 @@ def _load_lists(world: World) -> Iterator[Paper]:
 
 def _aboard(world: World, voyage: int, call: Call) -> dict[str, Stowed]:
     """What is aboard when the ship leaves `call`, by number."""
-    boxes = np.arange(len(world.boxes))
-    column = world.stages.column_at(boxes, np.full(len(boxes), call.departs_at_ms))
-    there = (world.stages.state[boxes, column] == State.SHIP) & (world.stages.place[boxes, column] == voyage)
     calls = world.timeline.voyages[voyage].calls
     aboard = {}
-    for box in np.flatnonzero(there).tolist():
+    for box, column in _there(world, voyage, call):
         booking = world.bookings[world.boxes.booking[box]]
         leg = next(leg for leg in world.consignments[booking.consignment].legs if leg.voyage == voyage)
         number = world.boxes.numbers[box]
-        slot = slot_text(int(world.stages.slot[box, column[box]]))
+        slot = slot_text(int(world.stages.slot[box, column]))
         pol, pod = calls[leg.loads - 1].locode, calls[leg.discharges - 1].locode
         tracker = bool(world.boxes.tracker[box])
         setpoint_c = float(world.boxes.setpoint_c[box]) if world.boxes.reefer[box] else msgspec.UNSET
         size_type = world.boxes.size_types[box]
         aboard[number] = Stowed(number, slot, size_type, pol, pod, booking.reference, tracker, setpoint_c=setpoint_c)
     return aboard
+
+
+def _there(world: World, voyage: int, call: Call) -> list[tuple[int, int]]:
+    """The boxes aboard when the ship leaves `call`, each with the column of its stage."""
+    boxes = np.arange(len(world.boxes))
+    column = world.stages.column_at(boxes, np.full(len(boxes), call.departs_at_ms))
+    there = np.flatnonzero((world.stages.state[boxes, column] == State.SHIP) & (world.stages.place[boxes, column] == voyage))
+    return list(zip(there.tolist(), column[there].tolist(), strict=True))
 
 
 def _custody(world: World, pile_ms: int) -> Iterator[Paper]:

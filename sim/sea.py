@@ -13,6 +13,15 @@ KNOT_MS = 6 * HOUR_MS
 ROLLING_DEG = 10.0
 """Beyond this a ship reports her motion every minute."""
 
+ROLL_PERIOD_S = (20.0, 32.0)
+"""Of container ships, one of each (DOMAIN.md 6)."""
+PITCHES_A_ROLL = 2
+"""A parametric roll builds where she meets the waves, and so pitches, twice in a roll (France et al., Marine Technology 2003)."""
+PITCH_SHARE = 0.2
+GROUPS_MS = 3 * MINUTE_MS
+WATCHED_S = 60
+"""A bridge reports the largest of the last so many seconds."""
+
 BOXES_DIFFER_C = 0.6
 """By so much the air around one box is warmer or colder than that around its neighbours (a standard deviation)."""
 
@@ -30,13 +39,33 @@ def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = 
 
 
 def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
-    """The largest roll of a ship in the minute around each instant: below 0.5° at a berth, 2 to 8° at sea, more in her storms."""
+    """How far a ship rolls to either side at each instant at most: below 0.5° at a berth, 2 to 8° at sea, more in her storms."""
     ship = times.voyages[voyage]
     calm = 2.0 + 6.0 * smooth(chance, "sea state", voyage, at_ms) ** 2
     at_sea = calm
     for storm in ship.storms:
         at_sea = np.maximum(at_sea, storm.roll_at(at_ms))
     return np.where(ship.moored(at_ms), 0.4 * calm / 8.0, at_sea)
+
+
+def motion(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> tuple[Floats, Floats]:
+    """Roll and pitch of a ship at each instant, degrees, starboard down and bow up positive: smooth in time. She rolls at a period of her
+    own that wanders by some percent, in groups of larger and smaller swings within `roll_amplitude_deg`."""
+    period_s = float(chance.between("roll period", *ROLL_PERIOD_S, np.array([voyage]))[0])
+    turns = (at_ms - times.begins_at_ms) / 1_000 / period_s + smooth(chance, "roll phase", voyage, at_ms, 10 * MINUTE_MS)
+    amplitude = roll_amplitude_deg(chance, times, voyage, at_ms)
+    rolls, pitches = (0.9 + 0.1 * smooth(chance, f"{what} groups", voyage, at_ms, GROUPS_MS) for what in ("roll", "pitch"))
+    roll: Floats = amplitude * rolls * np.sin(2 * np.pi * turns)
+    pitch: Floats = PITCH_SHARE * amplitude * (10 * pitches - 9) * np.sin(2 * np.pi * (PITCHES_A_ROLL * turns + 0.25))
+    return roll, pitch
+
+
+def largest_swings(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> tuple[Floats, Floats]:
+    """Of roll and pitch, the largest to either side in the minute before each instant, degrees, with its sign."""
+    seconds = (at_ms[:, None] - 1_000 * np.arange(WATCHED_S)).ravel()
+    swings = (swing.reshape(-1, WATCHED_S) for swing in motion(chance, times, voyage, seconds))
+    roll, pitch = (np.take_along_axis(swing, np.abs(swing).argmax(axis=1)[:, None], axis=1)[:, 0] for swing in swings)
+    return roll, pitch
 
 
 def wind_ms(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
@@ -55,17 +84,16 @@ def air_c(chance: Chance, latitude_deg: Floats, longitude_deg: Floats, at_ms: In
 
 
 def environment(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> dict[str, Floats]:
-    """What a ship's bridge reports at each instant, by signal."""
+    """What a ship's bridge reports at each instant, by signal; of roll and pitch the largest in the minute before."""
     ship = times.voyages[voyage]
     fix = ship.route.at(ship.along(at_ms))
     wind = wind_ms(chance, times, voyage, at_ms)
     minute = at_ms // MINUTE_MS
-    side = np.where(chance.uniform("roll side", minute, voyage) < 0.5, -1.0, 1.0)
-    amplitude = roll_amplitude_deg(chance, times, voyage, at_ms)
+    roll_deg, pitch_deg = largest_swings(chance, times, voyage, at_ms)
     waves_m: Floats = 0.02 * wind**1.9 * (1.0 - 0.95 * ship.moored(at_ms))
     return {
-        "roll_deg": np.round(amplitude * side * chance.between("roll", 0.9, 1.0, minute, voyage), 1),
-        "pitch_deg": np.round(amplitude * 0.2 * chance.between("pitch", -1.0, 1.0, minute, voyage), 1),
+        "roll_deg": np.round(roll_deg, 1),
+        "pitch_deg": np.round(pitch_deg, 1),
         "wind_speed_ms": np.round(wind * chance.between("gust", 0.9, 1.1, minute, voyage), 1),
         "wind_direction_deg": np.round(360.0 * smooth(chance, "wind from", voyage, at_ms), 0) % 360.0,
         "wave_height_m": np.round(waves_m, 1),

@@ -62,6 +62,7 @@ class Sensors:
         self._charge_mv = 3_500.0 + 200.0 * chance.uniform("charge", boxes)
         far = chance.normal("far", np.repeat(boxes, STAGES_MAX), np.tile(stages, len(boxes)))
         self._far_dbm = -72.0 + 6.0 * far.reshape(-1, STAGES_MAX)
+        self._lying = {one.box: one for one in world.toppled}
         self._phase_ms = (world.chance.uniform("phase", boxes) * cadence.report_ms).astype(np.int64)
 
     def heard(self, from_at_ms: int, until_at_ms: int) -> Readings:
@@ -214,8 +215,19 @@ class Sensors:
             "latitude_deg": _spread(np.round(north, 5), fixed, len(box)),
             "longitude_deg": _spread(np.round(east, 5), fixed, len(box)),
             "accuracy_m": _spread(np.round(chance.between("accuracy", 4, 30, *keys)), fixed, len(box)),
+            **self._tilted(box, at_ms, column),
             **self._cooled(box, at_ms, np.round(damp.clip(16, 98), 1)),
         }
+
+    def _tilted(self, box: Ints, at_ms: Ints, column: Ints) -> dict[str, Floats]:
+        """What those report who lie on deck, until they are lifted off. Others have no word of how they stand."""
+        down = np.flatnonzero(np.isin(box, list(self._lying)))
+        if not len(down):
+            return {}
+        of_each = [self._lying[one] for one in box[down].tolist()]
+        fell_at_ms = np.array([one.at_ms for one in of_each], dtype=np.int64)
+        lies = (at_ms[down] > fell_at_ms) & (column[down] == self.world.stages.column_at(box[down], fell_at_ms))
+        return {"tilt_deg": _spread(np.array([one.lies_deg for one in of_each])[lies], down[lies], len(box))}
 
     def _cooled(self, box: Ints, at_ms: Ints, humidity_pct: Floats) -> dict[str, Floats]:
         """What reefers report of their air, NaN for dry boxes but for their humidity. Once stripped and unplugged they report no more of

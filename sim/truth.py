@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sim.arrays import NEVER_MS
+from sim.paperwork import forgotten
 from sim.readings import MEASURED, NOTED, Readings, type_of
 from sim.sensors import Sensors, Span
 from sim.stages import NOWHERE
@@ -112,6 +113,10 @@ def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
     numbers, places = world.boxes.numbers, world.places
     for box, at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
         yield {"cause": "overboard", "container": numbers[box], "at_ms": at_ms}
+    for one in world.toppled:
+        yield {"cause": "fell aboard", "container": numbers[one.box], "at_ms": one.at_ms, "lies_deg": one.lies_deg}
+    for at_ms, ship, call, box in forgotten(world):
+        yield {"cause": "on no discharge list", "container": numbers[box], "ship": ship, "call": call, "at_ms": at_ms}
     for box in np.flatnonzero(world.boxes.tracker & (faults.dies_at_ms < world.timeline.ends_at_ms)).tolist():
         why = "battery" if faults.battery_fails[box] else "device"
         yield {"cause": f"{why} failed", "container": numbers[box], "at_ms": int(faults.dies_at_ms[box])}

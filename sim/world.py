@@ -68,6 +68,16 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Toppled:
+    """A box of a stack that goes down and stays aboard: when (UTC ms), how far it then lies tilted, and how long it fell."""
+
+    box: int
+    at_ms: int
+    lies_deg: float
+    fell_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outage:
     """A gateway that hears nothing from `from_at_ms` to `until_at_ms`; the boxes keep their readings and send them when it is back."""
 
@@ -109,6 +119,10 @@ class World:
     """So often the compressor of a reefer fails for some hours."""
     wrong_setpoints_per_day: float = 0.0
     """So often somebody sets a laden reefer otherwise than it is booked."""
+    toppled: tuple[Toppled, ...] = ()
+    """The boxes of stacks that go down and stay aboard, each once."""
+    forgotten_share: float = 0.0
+    """So many of the boxes that come off are on no discharge list: the next list has them aboard still."""
 
     @property
     def fallen(self) -> tuple[int, ...]:

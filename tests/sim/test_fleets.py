@@ -12,6 +12,7 @@ import pytest
 from cargo.identifiers import is_container, is_imo
 from cargo.outcome import Made
 from cargo.registry import LoadList, parse_value
+from cargo.stowage import BELOW_M, TIER_M
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
 from sim.fleets import DAYS, LOST_MAX, PRESETS, TRACKED_SHARE, Preset, build_fleet
 from sim.paperwork import paperwork
@@ -92,6 +93,67 @@ def test_storms_are_at_sea_and_boxes_go_overboard_in_hard_ones_alone_from_the_ou
     assert len(lost_in) >= 3, "in half of the hard storms"
     assert max(lost_in.values()) <= LOST_MAX
     assert len(set(lost_in.values())) > 1
+
+
+def test_stacks_fall_and_stay_aboard_in_hard_storms_that_take_no_box_and_lie_there_until_they_are_lifted() -> None:
+    """By the readings: a blow, a fall no deeper than the deck, another blow; then each report says how it lies, until it comes off."""
+    found = 0
+    for seed in range(1, 7):
+        world = build_fleet(seed, SMALL, BEGINS_AT_MS)
+        assert len({one.box for one in world.toppled}) == len(world.toppled)
+        for one in world.toppled:
+            at = np.array([one.at_ms])
+            column = int(world.stages.column_at(np.array([one.box]), at)[0])
+            slot, place = int(world.stages.slot[one.box, column]), int(world.stages.place[one.box, column])
+            assert world.stages.state[one.box, column] == State.SHIP
+            assert slot % 100 >= FIRST_DECK_TIER
+            assert one.fell_ms < 1_000 * np.sqrt(2 * ((slot % 100 - FIRST_DECK_TIER) / 2 * TIER_M + BELOW_M) / 9.81)
+            storm = next(storm for storm in world.timeline.voyages[place].storms if 0 <= one.at_ms - storm.at_ms <= 4_000)
+            assert storm.worst_deg > 20
+            assert not any(abs(loss.at_ms - one.at_ms) < HOUR_MS and world.stages.place[loss.box, column] == place for loss in world.losses)
+        if world.toppled and not found:
+            found = _lies_until_it_is_lifted(Sensors(world, CADENCES["hourly"]))
+    assert found, "with a tracker, in one of the worlds"
+
+
+def _lies_until_it_is_lifted(sensors: Sensors) -> int:
+    world, found = sensors.world, 0
+    causes_told = [one for one in causes(sensors) if one["cause"] == "fell aboard"]
+    assert [one["container"] for one in causes_told] == [world.boxes.numbers[one.box] for one in world.toppled]
+    for one in world.toppled:
+        if not world.boxes.tracker[one.box] or sensors.faults.dies_at_ms[one.box] < one.at_ms + DAY_MS:
+            continue
+        around = sensors.heard(one.at_ms - HOUR_MS, one.at_ms + 12 * HOUR_MS)
+        mine = around.taken((around.thing == one.box) & ~around.repeat)
+        tilt, falls = mine.signals["tilt_deg"], mine.signals["free_fall_ms"]
+        reports = ~np.isnan(mine.signals["battery_mv"])
+        assert np.nanmax(falls) == one.fell_ms
+        assert (tilt[reports & (mine.at_ms > one.at_ms + MINUTE_MS)] == one.lies_deg).all()
+        assert np.isnan(tilt[reports & (mine.at_ms < one.at_ms - MINUTE_MS)]).all()
+        found += 1
+    return found
+
+
+def test_some_gateways_die_in_a_storm_and_some_boxes_come_off_that_are_on_no_discharge_list() -> None:
+    """The list of that call has them aboard, where nobody else stands, the next one takes them off; the truth says which."""
+    dead, left_on = 0, 0
+    for seed in range(1, 7):
+        world = replace(build_fleet(seed, SMALL, BEGINS_AT_MS), forgotten_share=0.02)
+        dead += sum(one.until_at_ms - one.from_at_ms >= 3 * HOUR_MS for one in world.outages)
+        lists = [parse_value("load_list", paper.value) for paper in paperwork(world) if paper.type == "load_list"]
+        of_call = {(one.ship, one.call): one for one in lists if isinstance(one, LoadList)}
+        for told in (one for one in causes(Sensors(world, CADENCES["hourly"])) if one["cause"] == "on no discharge list"):
+            box, listed = world.boxes.numbers.index(told["container"]), of_call[told["ship"], told["call"]]
+            column = int(world.stages.column_at(np.array([box]), np.array([told["at_ms"]]))[0])
+            assert world.stages.state[box, column] != State.SHIP
+            assert told["container"] not in listed.discharge
+            slots = [stowed.slot for stowed in listed.aboard]
+            assert slots.count(next(stowed.slot for stowed in listed.aboard if stowed.container == told["container"])) == 1
+            after = of_call.get((told["ship"], told["call"] + 1))
+            assert after is None or told["container"] in after.discharge
+            left_on += 1
+    assert dead >= 2
+    assert left_on >= 5
 
 
 def test_devices_are_what_is_told_of_them(sensors: Sensors) -> None:
@@ -182,6 +244,7 @@ def test_the_watch_of_each_ship_tells_of_the_boxes_she_lost_and_of_no_other(watc
     assert told <= felt.keys()
     alive = {number for number, loss in felt.items() if world.boxes.tracker[loss.box] and sensors.faults.dies_at_ms[loss.box] > loss.at_ms}
     assert {number for number in alive if felt[number].felt == "shock and fall"} <= told
+    assert watched.of("stack_down").keys() <= {world.boxes.numbers[one.box] for one in world.toppled}
 
 
 def test_a_reefer_set_otherwise_than_booked_is_told_by_the_ship_she_is_on_and_no_other_is(watched: Watched) -> None:

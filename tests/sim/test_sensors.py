@@ -14,6 +14,7 @@ from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
 from sim.places import PORTS
 from sim.readings import NOTED, Readings, concatenated, type_of
 from sim.routes import distance_nm
+from sim.sea import motion, roll_amplitude_deg
 from sim.sensors import AFTER_OUTAGE_MS, Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.stages import State
@@ -145,8 +146,32 @@ def test_the_ship_rolls_hard_once(sensors: Sensors, whole: Readings) -> None:
     assert hard.sum() >= 3
     assert (np.abs(rolls.at_ms[hard] - falls_at_ms) < 15 * MINUTE_MS).all()
     assert (rolls.at_ms[hard] <= falls_at_ms + MINUTE_MS).any(), "told before or as the boxes fall"
-    moored = sensors.world.timeline.first.moored(rolls.at_ms) & (rolls.intake == 0)
+    first = sensors.world.timeline.first
+    moored = first.moored(rolls.at_ms) & first.moored(rolls.at_ms - MINUTE_MS) & (rolls.intake == 0)
     assert np.abs(rolls.signals["roll_deg"][moored]).max() < 0.6
+
+
+def test_a_ship_rolls_and_pitches_as_a_process_of_which_she_reports_the_largest_swings(sensors: Sensors, whole: Readings) -> None:
+    """She swings from side to side in 20 to 32 s, smoothly, never further than the sea allows, and pitches twice as often."""
+    chance, times = sensors.world.chance, sensors.world.timeline
+    falls_at_ms = times.falls_at_ms // MINUTE_MS * MINUTE_MS
+    at_ms = np.arange(falls_at_ms - 20 * MINUTE_MS, falls_at_ms + MINUTE_MS, 1_000)
+    roll, pitch = motion(chance, times, 0, at_ms)
+    reach = roll_amplitude_deg(chance, times, 0, at_ms)
+    assert (np.abs(roll) <= reach).all()
+    assert np.abs(roll).max() > 0.9 * reach.max() > 18
+    assert np.abs(np.diff(roll)).max() < reach.max() * 2 * np.pi / 18, "no leap from one second to the next"
+    rolls, pitches = (np.count_nonzero(np.diff(np.sign(swing)) > 0) for swing in (roll, pitch))
+    assert 20 * 60 / 33 <= rolls <= 20 * 60 / 19
+    assert abs(pitches - 2 * rolls) <= 3
+    again, _ = motion(chance, times, 0, at_ms[700:710])
+    assert np.array_equal(again, roll[700:710])
+    told = whole.taken(~np.isnan(whole.signals.get("roll_deg", np.array([]))) & ~whole.repeat & (whole.intake == 0))
+    last = told.taken(np.isin(told.at_ms, at_ms[60:]))
+    assert len(last) >= 2
+    for when, degrees in zip(last.at_ms.tolist(), last.signals["roll_deg"].tolist(), strict=True):
+        minute = roll[(at_ms > when - MINUTE_MS) & (at_ms <= when)]
+        assert degrees == round(float(minute[np.abs(minute).argmax()]), 1)
 
 
 def test_a_parametric_roll_grows_from_four_degrees_within_a_minute() -> None:
