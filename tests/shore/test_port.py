@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -29,15 +31,26 @@ def _publish(port: int, readings: list[tuple[str, dict[str, object]]]) -> None:
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
     client.connect("127.0.0.1", port)
     client.loop_start()
-    for box, reading in readings:
-        client.publish(f"landfall/containers/{box}/reading", json.dumps(reading), qos=1).wait_for_publish(10)
-    client.disconnect()
-    client.loop_stop()
+    try:
+        for box, reading in readings:
+            client.publish(f"landfall/containers/{box}/reading", json.dumps(reading), qos=1).wait_for_publish(10)
+    finally:
+        client.disconnect()
+        client.loop_stop()
 
 
-async def test_what_the_quay_hears_is_in_the_log_and_told(tmp_path: Path) -> None:
-    port = PortNode(PortSettings(node=settings("tokyo", tmp_path), intake=QUAY))
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    """Stops what a test started, the last first, also where it fails: what is left open is blamed on the next test."""
+    async with AsyncExitStack() as one:
+        yield one
+
+
+async def test_what_the_quay_hears_is_in_the_log_and_told(stack: AsyncExitStack, tmp_path: Path) -> None:
     hq = await started("hq", tmp_path)
+    stack.push_async_callback(hq.stop)
+    port = PortNode(PortSettings(node=settings("tokyo", tmp_path), intake=QUAY))
+    stack.push_async_callback(port.stop)
     await port.start()
     await until(lambda: port.intake.port is not None)
     began_ms = WallClock().now_ms() - 120_000
@@ -56,14 +69,15 @@ async def test_what_the_quay_hears_is_in_the_log_and_told(tmp_path: Path) -> Non
     port.node.link([address("tokyo", "hq", hq.url)])
     await until(lambda: hq.log.position("events").reaches(log.position("events")))
     assert not sum(hq.log.position("exceptions").values())
-    await port.stop()
-    await hq.stop()
 
 
-async def test_a_load_list_written_at_headquarters_reaches_the_ship(tmp_path: Path) -> None:
+async def test_a_load_list_written_at_headquarters_reaches_the_ship(stack: AsyncExitStack, tmp_path: Path) -> None:
     hq = PortNode(PortSettings(node=settings("hq", tmp_path)))
+    stack.push_async_callback(hq.stop)
     await hq.start()
     tokyo, ship = await started("tokyo", tmp_path), await started("ship-a", tmp_path)
+    for node in (tokyo, ship):
+        stack.push_async_callback(node.stop)
     tokyo.link([address("tokyo", "hq", hq.node.url)])
     ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
     await hq.node.append([Append("registry", to_batch([Record(entry.topic, body=entry_body(entry)) for entry in REGISTRY]))])
@@ -74,9 +88,6 @@ async def test_a_load_list_written_at_headquarters_reaches_the_ship(tmp_path: Pa
     await hq.node.append([Append("alerts", to_batch([Record("MSKU1234565", body=acknowledged)]))])
     await until(lambda: sum(ship.log.position(f"aboard/{EVER}").values()) == 9)
     assert ship.log.latest(f"aboard/{EVER}", "acknowledgement/77")
-    for node in (ship, tokyo):
-        await node.stop()
-    await hq.stop()
 
 
 def test_settings_say_what_is_wrong(tmp_path: Path) -> None:
