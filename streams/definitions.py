@@ -65,6 +65,9 @@ HEADQUARTERS_WRITES_TOO = ("alerts", "reports")
 NEVER_ABOARD = ("registry", "customers/*", "terms/*")
 """Streams, by pattern, that no ship may have, whatever is set of them: they tell of all customers."""
 
+NAMES_MAX = 65_536
+"""Of so many streams it is remembered how they are managed: peers may ask of names without end."""
+
 STANDING = ("registry", "aboard/*", "consumers", "homes", "states", "terms/*")
 """Streams, by pattern, whose latest records hold until there are newer ones: they are never dropped by age or bytes."""
 
@@ -119,6 +122,8 @@ class Definitions:
         """How `stream` is managed. What is derived from a stream (`.kept`, `.heads`) is managed as that is."""
         known = self._known.get(stream)
         if known is None:
+            if len(self._known) >= NAMES_MAX:
+                self._known = {}
             known = self._known[stream] = self._made(stream)
         return known
 

@@ -131,9 +131,13 @@ class Book:
     def set_lines(self, changed: Mapping[LineKey, Line]) -> None:
         """These stand so from now on. Readers see either all lines before or all lines after."""
         lines, positions = dict(self.view[0]), dict(self.view[1])
+        by_stream: dict[str, dict[Origin, Line]] = {}
         for (stream, origin), line in changed.items():
-            lines[stream] = {**lines.get(stream, {}), origin: line}
-            positions[stream] = Position({**positions.get(stream, Position()), origin: line.next_offset})
+            by_stream.setdefault(stream, {})[origin] = line
+        for stream, of_stream in by_stream.items():  # once each: a stream may have thousands of origins
+            lines[stream] = {**lines.get(stream, {}), **of_stream}
+            ends = {origin: line.next_offset for origin, line in of_stream.items()}
+            positions[stream] = Position({**positions.get(stream, Position()), **ends})
         self.view = lines, positions
 
     def change(

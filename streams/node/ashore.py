@@ -11,6 +11,8 @@ from streams.session import Session
 from streams.session.terms import Key
 from streams.words import Origin
 
+RANGES_MAX = 20_000
+"""Separate ranges of one (stream, origin) that one peer's word is remembered of: twice what a session lets it say."""
 Told = dict[str, dict[Origin, RangeSet]]
 
 
@@ -30,8 +32,8 @@ class Ashore:
         if session.peer.role in ("port", "hq"):
             said = self._said.setdefault(session.peer, {})
             for key, ranges in session.sender.settled_by_peer().items():
-                if key[1].node in self._nodes:
-                    said.setdefault(key, RangeSet()).update(ranges)
+                if key[1].node in self._nodes and len(known := said.setdefault(key, RangeSet())) < RANGES_MAX:
+                    known.update(ranges)
 
     def said(self) -> Told:
         """Per stream and origin what any of them says it has: for people, who want to know what waits."""

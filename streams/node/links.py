@@ -20,6 +20,7 @@ from streams.link.dialling import Dialler
 from streams.link.wire import Wire
 from streams.metrics import Metrics
 from streams.node.ashore import Ashore, Told
+from streams.node.barred import Barred
 from streams.node.driving import Drive, Ears
 from streams.node.live import Live
 from streams.node.purses import ALERTS, Purses, for_alerts
@@ -30,7 +31,7 @@ from streams.node.unproven import Unproven
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
-from streams.session import Exchange, Terms
+from streams.session import BROKE_RULES, Exchange, Terms
 from streams.session.terms import Key
 
 told = logging.getLogger("landfall.node")
@@ -40,7 +41,6 @@ BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 3
 BACKOFF_SOON_S, SOON_S = 1.0, 30.0
 """For so long after a good session has ended, no longer than this is waited: what was cut is most often back in seconds."""
 FAREWELLS_S = 3.0
-LINK_GAUGES = "link."
 _WITHDRAWN = "headquarters has withdrawn '{}'"
 _DIALS_ALONE = "'{}' is a ship whose settings say what her links carry or cost: she dials, and is dialled by her own nodes alone"
 STEADY_S = 5.0
@@ -81,7 +81,7 @@ class Links:
         self._store = store
         self._clock = clock
         self._metrics = metrics
-        self._report, self._unproven = report, Unproven(clock, report)
+        self._report, self._unproven, self._barred = report, Unproven(clock, report), Barred(clock.monotonic_s)
         self._jitter = jitter or random.Random()
         self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
         self._known = {peer.node: peer for peer in settings.known}
@@ -208,12 +208,10 @@ class Links:
             if peer is not None:
                 self._unproven.refused(node, wrong, host)
             raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or {wrong}")
-        if self._turned_away(node):
+        dials_alone = self._settings.dials_alone() and node not in self._of_one_ship
+        if why := self._turned_away(node) or (_DIALS_ALONE.format(self._settings.node) if dials_alone else ""):
             self._metrics.count("links_refused")
-            raise NotAllowed(_WITHDRAWN.format(node))
-        if self._settings.dials_alone() and node not in self._of_one_ship:
-            self._metrics.count("links_refused")
-            raise NotAllowed(_DIALS_ALONE.format(self._settings.node))
+            raise NotAllowed(why)
         return peer
 
     async def accept(self, peer: KnownPeer, link: LinkClass, wire: Wire) -> None:
@@ -228,12 +226,12 @@ class Links:
         """Measure, as long as the node runs: gauges `link.<peer>.<class>.<what>` of the sessions there are, and of no others."""
         while True:
             gauges = {
-                f"{LINK_GAUGES}{name}.{status['link']}.{what}": value
+                f"link.{name}.{status['link']}.{what}": value
                 for name, status in self.status().items()
                 for what, value in status.items()
                 if isinstance(value, int | float)
             }
-            self._metrics.gauges(LINK_GAUGES, gauges)
+            self._metrics.gauges("link.", gauges)
             self._metrics.gauge("links", len(self._live))
             for link, passed in self.traffic().items():
                 for what in ("sent_bytes", "received_bytes", "cost"):
@@ -281,9 +279,10 @@ class Links:
             except TimeoutError:
                 backoff_s = longer_backoff_s(backoff_s, address.link, self._clock.monotonic_s() - good_ended_s)
 
-    def _turned_away(self, name: str) -> bool:
-        """Whether that node is withdrawn. Headquarters never is: it alone could take it back."""
-        return name in self._withdrawn and self._known[name].role != "hq"
+    def _turned_away(self, name: str) -> str:
+        """Why that node is turned away now, if it is. Headquarters is never withdrawn: it alone could take it back."""
+        withdrawn = name in self._withdrawn and self._known[name].role != "hq"
+        return _WITHDRAWN.format(name) if withdrawn else self._barred.why(name)
 
     def _policy(self, peer: str, link: LinkClass) -> LinkPolicy | None:
         """What a link of this class to `peer` is to be dialled for now; None when there is nothing that its budget allows."""
@@ -326,8 +325,13 @@ class Links:
         def opened() -> None:
             told.info("connected to %s over %s", name, policy.link_class)
 
+        def report(reason: str, outcome: str, **details: Any) -> None:
+            if reason == BROKE_RULES:
+                self._barred.broke(name)
+            self._report(reason, outcome, **details)
+
         heard = self._heard_companion if companions(terms.me, terms.other) else _heard_another
-        drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, self._report, heard))
+        drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, report, heard))
         live = self._live[name] = Live(drive, policy, dialled_here, wire)
         self._metrics.count("sessions_opened")
         await self._serve(name, live)

@@ -12,6 +12,9 @@ from streams.proof.trust import IN_REGISTRY, REGISTRY, Trust, pinned_keys
 from streams.records import BODY
 from streams.words import Position
 
+NODES_MAX = 65_536
+"""Of so many nodes it is remembered what the registry pins: peers may name such as there never were."""
+
 
 def own_keys(log: Log, key: bytes) -> frozenset[bytes]:
     """The key that this node signs with, and those it last signed with under each of its origins: a restored log may be of another."""
@@ -54,6 +57,8 @@ class Keyring:
             self._pinned = (at, {})
         known = self._pinned[1]
         if node not in known:
+            if len(known) >= NODES_MAX:
+                known.clear()
             try:
                 known[node] = pinned_keys(self._log, node)
             except Misuse:

@@ -5,13 +5,14 @@ the
 one that drives it, `messages` what goes over the wire.
 """
 
-from streams.session.effects import Admit, Closed, DeclareGone, Effect, Load, Loaded, OldCopy, Opened, Report, Unread
+from streams.session.effects import BROKE_RULES, Admit, Closed, DeclareGone, Effect, Load, Loaded, OldCopy, Opened, Report, Unread
 from streams.session.exchange import Exchange
 from streams.session.session import Session
 from streams.session.terms import Key, Terms
 from streams.session.withheld import Withheld
 
 __all__ = [
+    "BROKE_RULES",
     "Admit",
     "Closed",
     "DeclareGone",

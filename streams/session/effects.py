@@ -63,6 +63,9 @@ class DeclareGone:
     reason: GoneReason
 
 
+BROKE_RULES = "a peer broke the rules of the sync session"
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Something for the `exceptions` stream: what was wrong, and what was done about it."""
@@ -96,7 +99,13 @@ class Closed:
 def too_many_begun(peer: str, stream: str, origin: Origin) -> Report:
     """A peer brings, or gives up, records of more origins than it may begin."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}
-    return Report("a peer brings too many origins of which nothing is here", "further ones are not taken", details)
+    return Report("a peer brings too many streams and origins of which nothing is here", "further ones are not taken", details)
+
+
+def too_scattered(peer: str, stream: str, origin: Origin) -> Report:
+    """A peer brings so many separate pieces of one origin's records that each commit of it would cost all of them."""
+    details = {"peer": peer, "stream": stream, "origin": str(origin)}
+    return Report("a peer brings an origin's records in too many separate pieces", "taken where they lie beside others", details)
 
 
 Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | Closed

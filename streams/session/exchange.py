@@ -15,8 +15,9 @@ from typing import Protocol
 from streams.derived import HEADS
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.policy import Peer, Role
-from streams.proof.trust import pinned_in
 from streams.ranges import Range, RangeSet
+from streams.session.begun import Begun
+from streams.session.bringers import Bringers
 from streams.session.partials import Partials
 from streams.session.terms import Key
 from streams.words import Origin
@@ -28,10 +29,6 @@ HELD_S = 60.0
 TRICKLE_BYTES_S = 64
 """No link is as slow as this: who brings a block so slowly is named when another is asked for it."""
 TRICKLE_S = 10.0
-DISTRUSTED_S = 120.0
-"""So long who brought what its origin did not sign may not bring these offsets again, in whatever session: others have their turn."""
-BEGUN_MAX = 100_000
-"""(stream, origin)s a peer may begin, with a record or what is gone, between two starts of this node: each stands on disk for good."""
 SAID_RANGES_MAX = 10_000
 """Of so many ranges it is known who said that they are gone; the first are forgotten then."""
 
@@ -144,13 +141,10 @@ class Exchange:
         self._settled: dict[Key, RangeSet] = {}
         self._members: list[Member] = []
         self._arrivals: list[_Arrival] = []
-        self._brought: dict[Key, dict[str, RangeSet]] = {}
-        self._refused: dict[tuple[str, Key], RangeSet] = {}
-        self._distrusted: dict[tuple[str, Key], list[tuple[int, int, float]]] = {}
-        self._begun: dict[str, set[Key]] = {}
+        self._bringers = Bringers()
+        self._begun = Begun(self.roles, signed_end)
         self._said_gone: OrderedDict[tuple[str, Key, int, int], None] = OrderedDict()
         self._more: dict[str, tuple[Key, int]] = {}
-        self._unproven: dict[tuple[str, Key], RangeSet] = {}
         self._load(log.streams())
 
     @property
@@ -223,9 +217,7 @@ class Exchange:
 
     def leave(self, member: Member) -> None:
         """A session has ended: what it was bringing others may bring now. In its next one the peer may bring again what was refused."""
-        for kept in (self._refused, self._unproven):
-            for of in [of for of in kept if of[0] == member.peer.node]:
-                del kept[of]
+        self._bringers.left(member.peer.node)
         if member in self._members:
             self._members.remove(member)
             self._tell_neighbours(member)
@@ -245,11 +237,8 @@ class Exchange:
                     self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
 
     def may_begin(self, node: str, key: Key) -> bool:
-        """Whether `node` may bring of `key`, or say what is gone: of what is here already, and of BEGUN_MAX of which nothing is."""
-        begun = self._begun.setdefault(node, set())
-        if not self.settled(key) and len(begun) < BEGUN_MAX:
-            begun.add(key)
-        return bool(self.settled(key)) or key in begun
+        """Whether `node` may bring of `key`, or say what is gone: of what is here already, and of no more else than `Begun` lets it."""
+        return bool(self.settled(key)) or self._begun.may_begin(node, key)
 
     def arriving(self, member: Member, key: Key, offsets: Range, size_bytes: int, now_s: float) -> bool:
         """Note that `member` is bringing these offsets in so many bytes, and tell the others. False when another brings some of them
@@ -280,43 +269,26 @@ class Exchange:
         """What `member` was bringing is durable here, or (`durable` false) will not come from it."""
         self._arrivals = [a for a in self._arrivals if not (a.member is member and a.key == key and (a.first, a.end) == (first, end))]
         if durable:
-            by_node = self._brought.setdefault(key, {})
-            brought = RangeSet([(first, end)])
-            for earlier in by_node.values():  # who was the first to bring it: what the others brought was not taken
-                brought = brought.without(earlier)
-            by_node.setdefault(member.peer.node, RangeSet()).update(brought)
+            self._bringers.brought(member.peer.node, key, first, end)
         else:
             for each in self._others(member):
                 each.unclaim(key, first, end)
 
     def distrust(self, key: Key, first: int, end: int, now_s: float) -> list[str]:
-        """These offsets are not what their origin signed: whoever brought them here may not bring them again for DISTRUSTED_S, unless it is
-        their origin. Returns who that was.
-
-        Nobody, when they came before this node started last.
-        """
-        peers = [node for node, ranges in self._brought.get(key, {}).items() if ranges.within(first, end)]
-        for node in peers:
-            if node != key[1].node:
-                self._distrusted.setdefault((node, key), []).append((first, end, now_s + DISTRUSTED_S))
-        return peers
+        """These offsets are not what their origin signed: see `Bringers.distrust`."""
+        return self._bringers.distrust(key, first, end, now_s)
 
     def doubt(self, member: Member, key: Key, first: int, end: int, forged: bool) -> None:
-        """These offsets were not believed as `member` brought them. `forged`: it may not bring them again; else, once more of what their
-        origin signed is here.
-        """
-        kept = self._refused if forged else self._unproven
-        kept.setdefault((member.peer.node, key), RangeSet()).add(first, end)
+        """These offsets were not believed as `member` brought them: see `Bringers.doubt`."""
+        self._bringers.doubt(member.peer.node, key, first, end, forged)
 
     def refuses(self, member: Member, key: Key, offsets: Range, now_s: float) -> bool:
         """Whether some of these offsets are to come from another peer than `member`."""
-        (first, end), of = offsets, (member.peer.node, key)
-        if of in self._distrusted:
-            self._distrusted[of] = [one for one in self._distrusted[of] if one[2] > now_s]
-            if any(one[0] < end and first < one[1] for one in self._distrusted[of]):
-                return True
-        both = (kept.get(of) for kept in (self._refused, self._unproven))
-        return any(ranges is not None and bool(ranges.within(first, end)) for ranges in both)
+        return self._bringers.refuses(member.peer.node, key, offsets, now_s)
+
+    def scatters(self, member: Member, key: Key, first: int, end: int) -> bool:
+        """Whether `member` brings of `key` more separate pieces than it may: see `Bringers.scatters`."""
+        return self._bringers.scatters(member.peer.node, key, first, end, self.held(key))
 
     def _others(self, member: Member) -> list[Member]:
         return [each for each in self._members if each is not member]
@@ -330,15 +302,15 @@ class Exchange:
             self._ledgers[stream] = dict(self._log.ledger(stream))
             for origin, one in self._ledgers[stream].items():
                 self._settled[stream, origin] = one.settled()
+                if stream.endswith(HEADS) and one.held:
+                    self._begun.signed(stream, origin)
 
     def _tell(self, key: Key, before: OriginLedger, now: OriginLedger) -> None:
         settled_before, settled = self.settled(key), now.settled()
         self._ledgers.setdefault(key[0], {})[key[1]] = now
         self._settled[key] = settled
         if lost := settled_before.without(settled):
-            for brought in self._brought.get(key, {}).values():
-                for first, end in lost:
-                    brought.remove(first, end)
+            self._bringers.lost(key, lost)
             for each in self._members:
                 each.lost(key, lost)
         for reason, ranges in now.gone.items():
@@ -347,10 +319,8 @@ class Exchange:
                     each.gone(key, reason, news)
         if gained := now.held.without(before.held):
             if key[0].endswith(HEADS):
-                of_parent = (key[0].removesuffix(HEADS), key[1])
-                self._unproven = {of: ranges for of, ranges in self._unproven.items() if of[1] != of_parent}
-            elif pinned_in([key[0]]):  # keys may have come, and what they signed be tried again
-                self._unproven = {of: ranges for of, ranges in self._unproven.items() if not of[1][0].endswith(HEADS)}
+                self._begun.signed(*key)
+            self._bringers.learnt(key)
             for part, via in self._by_bringer(key, gained):
                 for each in self._members:
                     each.gained(key, part, via)

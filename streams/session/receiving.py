@@ -11,7 +11,7 @@ from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
 from streams.log import NotProven, PeerKnowsMore
 from streams.policy import Lane
-from streams.session.effects import Admit, Report, too_many_begun
+from streams.session.effects import Admit, Report, too_many_begun, too_scattered
 from streams.session.exchange import Exchange, Member
 from streams.session.messages import Ack, Begin, Fragment, Reject, RejectCode
 from streams.session.partials import Partial
@@ -21,6 +21,8 @@ OPEN_MAX = 16
 """Transfers a peer may have begun and not finished."""
 UNDURABLE_BYTES_MAX = 48 << 20
 """Bytes a peer can make us hold before they are durable: its window, and a largest block in each slot."""
+UNDURABLE_MAX = 16_384
+"""And blocks, however small: more than an honest peer's windows hold of the smallest there are."""
 FRAME_BYTES_MAX = BLOCK_BYTES_MAX + 4096
 """The largest block as it is sent, header included."""
 ENDED_MAX = 4096
@@ -63,7 +65,7 @@ class Receiver:
         self._undurable_bytes = 0
         self._corrupt = 0
         self._doubts_told: set[tuple[Key, bool]] = set()
-        self._too_many_told = False
+        self._too_many_told: set[str] = set()
         self._put_off = 0
         self.received_bytes = 0
         self.received_records = 0
@@ -83,9 +85,13 @@ class Receiver:
         if self._exchange.refuses(self._member, key, (begin.first, begin.end), now_s):
             return self._reject(begin.transfer, "elsewhere")
         if not self._exchange.may_begin(self._member.peer.node, key):
-            return self._not_begun(begin, key)
+            return self._too_many(begin, too_many_begun(self._member.peer.node, *key))
+        if self._exchange.scatters(self._member, key, begin.first, begin.end):
+            return self._too_many(begin, too_scattered(self._member.peer.node, *key))
         if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
             raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
+        if len(self._open) + len(self._admitting) >= UNDURABLE_MAX:
+            raise Corrupt(f"a peer may have {UNDURABLE_MAX} blocks that are not durable yet, not more")
         kept = self._exchange.partials.take(begin.digest)
         if begin.start and (kept is None or len(kept.data) < begin.start):
             return self._reject(begin.transfer, "restart")
@@ -174,11 +180,11 @@ class Receiver:
             self._effect(Report("a peer goes on bringing what it may not, or has not heard so", "not taken", details))
         self._reject(begin.transfer, "later")
 
-    def _not_begun(self, begin: Begin, key: Key) -> None:
-        if not self._too_many_told:
-            self._too_many_told = True
-            self._effect(too_many_begun(self._member.peer.node, *key))
-        self._reject(begin.transfer, "later")
+    def _too_many(self, begin: Begin, report: Report) -> None:
+        if report.reason not in self._too_many_told:
+            self._too_many_told.add(report.reason)
+            self._effect(report)
+        self._reject(begin.transfer, "elsewhere")
 
     def _not_believed(self, incoming: _Incoming, problem: NotProven) -> None:
         begin = incoming.begin

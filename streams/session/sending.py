@@ -37,7 +37,7 @@ CLAIM_S = 30.0
 CLAIMS_MAX = 10_000
 """Claims of a peer that stand at a time."""
 SETTLED_RANGES_MAX = 200_000
-"""Separate ranges a peer can make us remember, over all it speaks of."""
+"""Separate ranges a peer can make us remember, over all it speaks of: as had, and as gone."""
 LATER_S = 2.0
 FRAGMENT_BYTES_MIN = 2048
 FRAGMENT_S = 0.005
@@ -100,7 +100,7 @@ class Sender:
         self._resumable: dict[Key, list[PartialBlock]] = {}
         self._cancels: deque[Cancel] = deque()
         self._claims_end_s: deque[float] = deque()
-        self._settled_ranges = 0
+        self._settled_ranges = self._gone_ranges = 0
         self._numbers = 0
         self._fragment_bytes = FRAGMENT_BYTES_MIN
         self._measured = (0, 0.0)  # bytes, seconds
@@ -144,6 +144,14 @@ class Sender:
             if transfer and transfer.key == key and track.settled.covers(transfer.first, transfer.end):
                 self._cancels.append(Cancel(transfer.number))
                 self._end(transfer)
+
+    def give_up(self, key: Key, ranges: RangeSet) -> None:
+        """The peer takes these to be gone. What goes beyond SETTLED_RANGES_MAX is not remembered: it gets them when we next meet."""
+        if self._gone_ranges + len(ranges) <= SETTLED_RANGES_MAX:
+            track = self.track(key)
+            before = len(track.gone)
+            track.give_up(ranges)
+            self._gone_ranges += len(track.gone) - before
 
     def claimed(self, key: Key, first: int, end: int, now_s: float) -> None:
         """The peer says these are coming to it from elsewhere: they are left alone for CLAIM_S. More than CLAIMS_MAX are passed over; and

@@ -22,7 +22,7 @@ from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.session import messages as m
 from streams.session.announcing import Announcer
-from streams.session.effects import Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
+from streams.session.effects import BROKE_RULES, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
 from streams.session.exchange import Exchange
 from streams.session.hearsay import Hearsay
 from streams.session.liveness import Liveness
@@ -366,7 +366,7 @@ class Session:
         return Report(MORE_THAN_THERE_IS, "not believed", details)
 
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
-        self._sender.track(key).give_up(ranges)
+        self._sender.give_up(key, ranges)
         if self._terms.incoming(key):
             self._hearsay.heard(key, reason, ranges)
 
@@ -380,9 +380,7 @@ class Session:
             raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
 
     def _violated(self, problem: str) -> None:
-        self._effects.append(
-            Report("a peer broke the rules of the sync session", "session ended", {"peer": self.peer.node, "problem": problem})
-        )
+        self._effects.append(Report(BROKE_RULES, "session ended", {"peer": self.peer.node, "problem": problem}))
         self.close(problem)
 
     def _close(self, sentence: str) -> None:

@@ -199,7 +199,7 @@ async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path:
 
 async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stands on disk for good. In all its sessions a peer may begin so many; what is here it may go on with, others begin theirs."""
-    monkeypatch.setattr("streams.session.exchange.BEGUN_MAX", 3)
+    monkeypatch.setattr("streams.session.begun.BROUGHT_MAX", 3)
     async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
 
         async def bring(liar: Liar, number: int, first: int, transfer: int) -> None:
@@ -215,7 +215,7 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
                     await bring(liar, number, 0, number + 1)
                 await liar.say(m.Ping(7))
                 await until(lambda: m.Pong(7) in liar.heard and len(hq.log.ledger("containers")) == 3)
-        await until(lambda: named(hq, "tokyo", "too many origins"))
+        await until(lambda: named(hq, "tokyo", "too many streams and origins"))
         async with lying(hq) as liar:
             await bring(liar, 0, 5, 1)
             await until(lambda: held(hq, "containers", Origin("y0", 1)) == 10)
@@ -227,8 +227,8 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
 
 async def test_own_generations_that_are_said_to_be_gone_are_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's own word of its own generations is believed at once, and stands on disk for good: in all its sessions of so many, counted
-    together with those it brings. Of what is here already it is believed however many it has invented."""
-    monkeypatch.setattr("streams.session.exchange.BEGUN_MAX", 3)
+    apart from those it brings of others. Of what is here already it is believed however many it has invented."""
+    monkeypatch.setattr("streams.session.begun.OWN_MAX", 3)
     async with nodes(tmp_path, "hq") as (hq,):
         true = Origin("tokyo", 900)
         hq.log.admit([BlockCodec().encode("containers", true, stamped(rows(5)))])
@@ -238,7 +238,7 @@ async def test_own_generations_that_are_said_to_be_gone_are_no_more_than_so_many
                     await liar.say(track(number % 100, "containers", Origin("tokyo", 1 + number)), m.Gone(number % 100, "lost", [(0, 9)]))
                 await liar.say(track(100, "containers", true), m.Gone(100, "lost", [(5, 9)]), m.Ping(7))
                 await until(lambda: m.Pong(7) in liar.heard)
-        await until(lambda: named(hq, "tokyo", "too many origins"))
+        await until(lambda: named(hq, "tokyo", "too many streams and origins"))
         await until(lambda: hq.log.ledger("containers")[true].all_gone() == RangeSet([(5, 9)]))
         assert len(hq.log.ledger("containers")) == 4, "the true one, and three of 200"
 

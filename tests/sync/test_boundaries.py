@@ -6,35 +6,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
-import msgspec
 import pytest
 
+from streams.block import digest
 from streams.node.purses import for_alerts
 from streams.policy import LAN, SATELLITE, Peer, Role
-from streams.session import OldCopy, Report, Session, Terms, announcing, receiving, sending
+from streams.session import Admit, Report, Session, Terms, announcing, bringers, receiving, sending
 from streams.session import messages as m
 from streams.words import Origin
 from tests.sync.framelog import block_of
+from tests.sync.lying import EVERYTHING, Liar, begin_of
 from tests.sync.world import Station, World, rows
-
-EVERYTHING = (
-    "containers",
-    "ships",
-    "events",
-    "alerts",
-    "registry",
-    "aboard/9321483",
-    "aboard/9839430",
-    "customers/ducks",
-    "customers/cogs",
-    "terms/ducks",
-    "terms/cogs",
-    "metrics",
-    "consumers",
-    "homes",
-)
 
 
 def _hq_with_everything() -> tuple[World, Station]:
@@ -121,47 +104,6 @@ def test_who_tells_an_old_copy_that_has_no_room_for_a_new_generation_tells_it_ag
     assert [report.reason for report in ship.reports] == ["old copy"] * 3
 
 
-class Liar:
-    """A peer that says whatever a test wants, to one session of an honest station."""
-
-    def __init__(self, role: Role = "port", identity: str = "") -> None:
-        self.world = World(9)
-        self.honest = self.world.station("tokyo")
-        self.world.station("hq", "hq").append("alerts", [b"true"])
-        self.honest.append("alerts", rows(random.Random(9), 3))
-        terms = Terms(self.honest.me, Peer("liar", role, identity), LAN, self.honest.exchange.roles)
-        self.session = Session(self.honest.exchange, terms, self.world.clock.monotonic_s, lambda: None)
-        self.hello = m.Hello(m.PROTOCOL, m.PROTOCOL, "liar", role, identity, 1, ["*"], [])
-
-    def say(self, *messages: m.Message) -> None:
-        for message in messages:
-            self.session.receive(m.encode(message))
-
-    def greet(self) -> None:
-        self.say(self.hello, m.Digests([], last=True))
-
-    def answers(self) -> list[m.Message]:
-        said = []
-        while (data := self.session.next_message()) is not None:
-            said.append(m.decode(data))
-        return said
-
-    def refusal(self) -> str:
-        refusals = [message.sentence for message in self.answers() if isinstance(message, m.Refuse)]
-        assert self.session.closed
-        assert refusals, "it is told why"
-        reports = [effect for effect in self.session.effects() if type(effect).__name__ == "Report"]
-        assert reports, "and named in exceptions"
-        return refusals[0]
-
-
-def begin_of(liar: Liar, stream: str, node: str, first: int = 0, n: int = 2, size: int | None = None) -> m.Begin:
-    """The begin of a block of forged records, its track named."""
-    data = block_of((stream, Origin(node, 1)), first, [b"forged"] * n).to_bytes()
-    liar.say(m.Track(0, stream, node, 1))
-    return m.Begin(1, 0, first, first + n, len(data) if size is None else size, bytes(16), 0, data[: m.FRAGMENT_BYTES_MAX])
-
-
 def _next_version() -> bytes:
     hello = m.encode(m.Hello(9, 7, "liar", "port", "", 1, ["*"], []))
     assert hello[0] == 0x90 + 9, "nine parts, the message's number included"
@@ -189,6 +131,42 @@ def _damaged_blocks(liar: Liar) -> None:
         liar.say(m.Begin(number, 0, number, number + 1, 5, number.to_bytes(16, "big"), 0, b"xxxxx"))
 
 
+def _many_small_blocks(liar: Liar) -> None:
+    liar.greet()
+    for number in range(1, 40):
+        _whole(liar, number, "containers", number, 1)
+
+
+def _much_begun(liar: Liar) -> None:
+    liar.greet()
+    liar.say(m.Track(0, "containers", "hq", 1))
+    for number in range(1, 8):
+        liar.say(m.Begin(number, 0, number, number + 1, 8 << 20, number.to_bytes(16, "big"), 0, b"x"))
+
+
+def _many_tracks(liar: Liar) -> None:
+    liar.greet()
+    liar.say(*(m.Track(number, f"x{number}", "liar", 1) for number in range(60)))
+
+
+def _many_streams(liar: Liar) -> None:
+    liar.say(liar.hello, *(m.Digests([(f"x{number}", bytes(8))], last=False) for number in range(60)))
+
+
+def _ranges_of_many(liar: Liar) -> None:
+    liar.greet()
+    for number in range(10):
+        liar.say(m.Track(number, "containers", f"n{number}", 1), m.Have(number, [(2 * at, 2 * at + 1) for at in range(20)]))
+
+
+def _whole(liar: Liar, transfer: int, stream: str, first: int, n: int) -> None:
+    """A block of what headquarters wrote, brought in one message."""
+    if transfer == 1:
+        liar.say(m.Track(0, stream, "hq", 1))
+    data = block_of((stream, Origin("hq", 1)), first, [b"forged"] * n).to_bytes()
+    liar.say(m.Begin(transfer, 0, first, first + n, len(data), digest(data), 0, data))
+
+
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
@@ -207,18 +185,54 @@ def _damaged_blocks(liar: Liar) -> None:
         (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1))), "other bytes"),
         (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1 << 40))), "can not begin"),
         (lambda liar: (liar.greet(), liar.greet()), "says it is"),
-        (_many_ranges, "separate ranges"),
+        (_many_ranges, "separate ranges in a session"),
         (_many_begun, "under way"),
+        (_many_small_blocks, "not durable yet"),
+        (_much_begun, "under way"),
+        (_many_tracks, "at most 50 streams' origins"),
+        (_many_streams, "at most 50 streams"),
+        (_ranges_of_many, "at most 100 separate ranges in a session"),
         (_damaged_blocks, "did not verify"),
     ],
 )
-def test_a_peer_that_breaks_the_rules_is_refused_and_named(what: Callable[[Liar], object], sentence: str) -> None:
+def test_a_peer_that_breaks_the_rules_is_refused_and_named(
+    what: Callable[[Liar], object], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "UNDURABLE_MAX", 30)
+    monkeypatch.setattr("streams.session.session.TRACKS_MAX", 50)
+    monkeypatch.setattr("streams.session.meeting.STREAMS_MAX", 50)
+    monkeypatch.setattr(sending, "SETTLED_RANGES_MAX", 100)
     liar = Liar()
     before = dict(liar.honest.log.rows)
     what(liar)
     assert sentence in liar.refusal()
     assert liar.honest.log.rows == before
     assert not liar.honest.exchange.neighbours()
+
+
+def test_who_brings_every_second_record_is_stopped_and_named_and_goes_on_where_others_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece would cost every later commit of that origin's; another peer may bring as many again, and any what lies between."""
+    monkeypatch.setattr(bringers, "SCATTERED_MAX", 5)
+    liar = Liar()
+    liar.greet()
+    honest, key = liar.honest, ("containers", Origin("hq", 1))
+
+    def bring(transfer: int, first: int) -> str:
+        _whole(liar, transfer, "containers", first, 1)
+        effects = liar.session.effects()
+        for effect in effects:
+            if isinstance(effect, Admit):
+                honest.log.admit(effect.block)
+                liar.session.admitted(effect.number, None)
+        return "".join(effect.reason for effect in effects if isinstance(effect, Report))
+
+    told = [bring(number, 2 * number) for number in range(1, 10)]
+    assert list(honest.exchange.held(key)) == [(2 * number, 2 * number + 1) for number in range(1, 6)]
+    assert [number for number, reason in enumerate(told, 1) if reason] == [6], "told once"
+    assert "too many separate pieces" in told[5]
+    assert bring(10, 5) == ""
+    assert honest.exchange.held(key).covers(4, 7)
+    assert not liar.session.closed
 
 
 def test_a_ship_may_not_bring_what_another_wrote() -> None:
@@ -254,95 +268,6 @@ def test_a_block_of_other_bytes_than_announced_is_not_taken() -> None:
     assert [message.code for message in liar.answers() if isinstance(message, m.Reject)] == ["damaged"]
     reports = [effect for effect in liar.session.effects() if isinstance(effect, Report)]
     assert [report.details["peer"] for report in reports] == ["liar"]
-
-
-CUSTOMER = "customer 'liar' may not bring anything, and has its own stream alone"
-
-
-def _customer(carried: tuple[str, ...] = ("*",)) -> Liar:
-    """A customer's node, come to headquarters, which has streams of others."""
-    liar = Liar("customer", "ducks")
-    hq = liar.honest = liar.world.stations["hq"]
-    for stream in EVERYTHING:
-        hq.append(stream, rows(random.Random(5), 20))
-    liar.world.station("cog-site", "customer", "cogs")
-    liar.world.connect("cog-site", "hq")
-    terms = Terms(hq.me, Peer("liar", "customer", "ducks"), replace(LAN, streams=carried), hq.exchange.roles)
-    liar.session = Session(hq.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
-    return liar
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda liar: liar.say(begin_of(liar, "customers/ducks", "hq")),
-        lambda liar: liar.say(begin_of(liar, "customers/ducks", "liar")),
-        lambda liar: liar.say(begin_of(liar, "terms/ducks", "hq")),
-        lambda liar: liar.say(m.Track(0, "customers/cogs", "hq", 1), m.Want(0, [(0, 9)])),
-        lambda liar: liar.say(m.Track(0, "containers", "hq", 1), m.Have(0, [(0, 9)])),
-        lambda liar: liar.say(m.Track(0, "no-such-stream", "no-such-node", 1), m.Have(0, [(0, 9)])),
-        lambda liar: liar.say(m.Track(0, "registry", "hq", 1), m.Gone(0, "lost", [(0, 9)])),
-        lambda liar: liar.say(m.Track(0, "customers/cogs.heads", "hq", 1), m.Claim(0, 0, 9)),
-        lambda liar: liar.say(m.Summary("customers/cogs", [m.OriginSummary("hq", 1, 0, 0, [], [])], last=True)),
-    ],
-)
-def test_a_customer_that_asks_brings_or_speaks_of_more_than_its_own_is_refused_alike_and_named(act: Callable[[Liar], None]) -> None:
-    """The sentence is the same whether there is such a stream or not."""
-    liar = _customer()
-    before = {key: dict(held) for key, held in liar.honest.log.rows.items()}
-    liar.greet()
-    act(liar)
-    assert liar.refusal() == CUSTOMER
-    assert liar.honest.log.rows == before
-
-
-def test_a_customer_that_greets_with_others_streams_is_refused_and_named() -> None:
-    liar = _customer()
-    liar.say(liar.hello, m.Digests([("customers/cogs", bytes(8))], last=True))
-    assert liar.refusal() == CUSTOMER
-    liar = _customer()
-    liar.say(msgspec.structs.replace(liar.hello, partials=[m.PartialBlock("customers/cogs", "hq", 1, 0, 9, bytes(16), 1)]))
-    assert liar.refusal() == CUSTOMER
-
-
-def test_a_customer_that_says_it_has_more_than_there_is_makes_nobody_open_a_generation_and_is_named() -> None:
-    liar = _customer()
-    liar.greet()
-    liar.say(m.Track(0, "customers/ducks", "hq", 1), m.Have(0, [(0, 1 << 40)]), m.Have(0, [(0, 1 << 41)]))
-    effects = liar.session.effects()
-    assert not [effect for effect in effects if isinstance(effect, OldCopy)]
-    (report,) = [effect for effect in effects if isinstance(effect, Report)]
-    assert (report.details["peer"], report.outcome) == ("liar", "not believed")
-    assert not liar.session.closed, "it is itself alone that gets no more"
-
-
-@pytest.mark.parametrize(
-    ("carried", "told"),
-    [
-        (("*",), ["customers/ducks", "terms/ducks"]),
-        (("customers/*", "!customers/cogs"), ["customers/ducks", "!terms/ducks", "!terms/ducks.kept", "!terms/ducks.heads"]),
-    ],
-)
-def test_a_customer_hears_no_name_of_anything_that_is_not_its_own(carried: tuple[str, ...], told: list[str]) -> None:
-    """Not of a stream, nor of a node that comes and goes, nor of what the link carries for others."""
-    liar = _customer(carried)
-    liar.greet()
-    said = liar.answers()
-    world, hq = liar.world, liar.honest
-    for stream in EVERYTHING:
-        hq.append(stream, rows(random.Random(6), 20))
-    world.run(1.0)
-    world.station("gear-site", "customer", "gears")
-    world.connect("gear-site", "hq")
-    world.run(1.0)
-    said += liar.answers()
-    (hello,) = [message for message in said if isinstance(message, m.Hello)]
-    assert set(told) <= set(hello.carries)
-    whole = b"".join(map(m.encode, said))
-    others = [stream for stream in EVERYTHING if not stream.endswith("/ducks")] + ["cog", "gear", "tokyo"]
-    assert [name for name in others if name.encode() in whole.replace(b"customers/ducks", b"")] == []
-    assert b"customers/ducks" in whole
-    assert not liar.session.closed
 
 
 def test_a_long_session_does_not_use_up_what_a_peer_may_have_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

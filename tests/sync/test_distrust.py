@@ -6,7 +6,7 @@ import random
 
 from streams.policy import LAN
 from streams.session import Key, Session, Terms
-from streams.session.exchange import DISTRUSTED_S
+from streams.session.bringers import DISTRUSTED_S
 from streams.words import Origin
 from tests.sync.world import Station, World, rows
 

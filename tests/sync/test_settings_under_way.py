@@ -12,7 +12,7 @@ from streams.policy import LAN, Peer
 from streams.session import Report, Session, Terms
 from streams.session import messages as m
 from streams.session.receiving import PUT_OFF_MAX
-from tests.sync.test_boundaries import Liar, begin_of
+from tests.sync.lying import Liar, begin_of
 
 
 @pytest.mark.parametrize("stream", ["customers/ducks", "customers/ducks.heads", "registry", "terms/ducks", "aboard/9839430"])

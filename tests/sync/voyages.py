@@ -14,7 +14,7 @@ import msgspec
 from streams.derived import HEADS
 from streams.proof.signing import signed_at_once
 from streams.session import Key, sending
-from streams.session.exchange import DISTRUSTED_S
+from streams.session.bringers import DISTRUSTED_S
 from streams.session.session import MORE_THAN_THERE_IS
 from tests.sync.afloat import Fleet
 from tests.sync.liars import forge

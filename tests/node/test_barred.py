@@ -1,0 +1,55 @@
+"""Goal: who breaks the rules again and again is turned away for longer each time: it fills no disk with what is told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from streams.node import barred
+from streams.node.barred import Barred
+from streams.session import messages as m
+from tests.node.fleet import address, readings, until
+from tests.node.test_hostile import lying, named, nodes, told
+
+
+def test_each_time_for_twice_as_long_until_it_has_behaved_for_a_while() -> None:
+    now_s = 100.0
+    door = Barred(lambda: now_s)
+    waits = []
+    for _ in range(9):
+        door.broke("tokyo")
+        began_s = now_s
+        assert "'tokyo' broke the rules" in door.why("tokyo")
+        assert door.why("sydney") == ""
+        while door.why("tokyo"):
+            now_s += 0.5
+        waits.append(now_s - began_s)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    now_s += barred.FORGIVEN_S
+    door.broke("tokyo")
+    now_s += 1
+    assert door.why("tokyo") == ""
+
+
+async def test_who_broke_the_rules_is_told_to_come_later_and_named_once_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(barred, "FIRST_S", 600.0)
+    monkeypatch.setattr(barred, "MOST_S", 600.0)
+    async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
+        async with lying(hq) as liar:
+            await liar.say(m.Fragment(7, b"x"))
+            await until(lambda: named(hq, "tokyo", "never began"))
+        await until(lambda: "tokyo" not in hq.links.status())
+        headers = {"X-Landfall-Node": "tokyo", "Authorization": "Bearer token-of-tokyo"}
+        async with aiohttp.ClientSession(headers=headers) as http:
+            for _ in range(20):
+                async with http.get(f"{hq.url}/sync") as answer:
+                    assert (answer.status, "it may come again in" in await answer.text()) == (403, True)
+        hq.link([address("hq", "tokyo", "http://127.0.0.1:9")])
+        assert hq.metrics.body(0, 0)["counts"]["links_refused"] == 20
+        ship.link([address("ship-a", "hq", hq.url)])
+        await ship.append([readings(0, 5)])
+        await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
+        assert len([one for one in told(hq) if "broke the rules" in one["reason"]]) == 1
+        assert "link.tokyo.dial_failed" not in hq.metrics.body(0, 0)["counts"], "nor is it dialled"
