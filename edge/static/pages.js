@@ -29,7 +29,9 @@ export function musterPage(board) {
   if (!muster.total && !muster.bays.length) return h("section", { class: "panel" }, h("h2", {}, "No load list in force"), h("p", { class: "muted" }, "The muster begins when headquarters has told this ship what is aboard, or a box is heard."));
   return [
     h("section", { class: "panel" },
-      h("h1", { class: `sum num ${all ? "heard" : "missing"}` }, shape(all ? "heard" : "missing"), ` ${count(muster.accounted)} of ${count(muster.instrumented)} accounted for`),
+      muster.instrumented
+        ? h("h1", { class: `sum num ${all ? "heard" : "missing"}` }, shape(all ? "heard" : "missing"), ` ${count(muster.accounted)} of ${count(muster.instrumented)} accounted for`)
+        : h("h1", { class: "sum not_instrumented" }, shape("not_instrumented"), " Nobody can be counted: no container on the list carries a tracker"),
       h("p", {}, "containers with a tracker · as of ", when(muster.at_ms)),
       without ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` ${containers(without)} ${without === 1 ? "carries" : "carry"} no tracker: nothing is known of ${without === 1 ? "it" : "them"}, and ${without === 1 ? "it is" : "they are"} in no count above.`) : null,
       muster.not_on_list.length ? h("p", { class: "late" }, `${containers(muster.not_on_list.length)} heard aboard on no list: see bay “no list”.`) : null,

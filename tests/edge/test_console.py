@@ -143,6 +143,21 @@ def test_a_position_and_a_probability_are_written_as_they_are(bridge: Bridge) ->
     bridge.windows.close()
 
 
+def test_a_list_without_any_tracker_is_never_shown_as_all_accounted_for(bridge: Bridge) -> None:
+    """Nought of nought is all of them; what nobody can know is not green."""
+    page = bridge.enter().page
+    expect(page.get_by_role("heading", name=re.compile("accounted for"))).to_be_visible()
+    shown = """async (accounted) => {
+        const { musterPage } = await import("/console/pages.js");
+        const muster = { total: 5, instrumented: accounted, accounted, reasons: { not_instrumented: 5 }, not_on_list: [], bays: [], at_ms: 0 };
+        const heading = musterPage({ muster })[0].querySelector("h1");
+        return [heading.className, heading.textContent.trim()];
+    }"""
+    assert page.evaluate(shown, 0) == ["sum not_instrumented", "Nobody can be counted: no container on the list carries a tracker"]
+    assert page.evaluate(shown, 2) == ["sum num heard", "2 of 2 accounted for"]
+    bridge.windows.close()
+
+
 def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tmp_path: Path) -> None:
     """What a line may not hold is refused in a sentence; the rest is kept with who gave it; the files are what the log says."""
     tab = bridge.enter()
