@@ -28,6 +28,7 @@ from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.repeats import repeats
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.standing import Standing, settle_states, state_records
+from hq.analytics.withholding import without_probable
 from hq.analytics.writing import append_once
 from hq.patience import skipped_failures
 from hq.tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER, TABLES
@@ -161,7 +162,7 @@ class Steps:
 
     def _give(self, rows: pa.Table, rights: Rights, seen: Overview, batch: int, first_time: bool) -> None:
         added = rights.learn(seen.entries, batch)
-        given = owed(self._root, rows, rights, added, batch)
+        given = without_probable(self._root, owed(self._root, rows, rights, added, batch), self._settings.owners_told_from)
         appends = (
             append_piece(stream_of(customer), "analytics.customers", batch, piece, records)
             for customer, piece, records in customers_appends(given, PIECE_RECORDS_MAX)

@@ -21,7 +21,7 @@ class ApiSettings(TellingSettings):
     acknowledgements are written through it. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON; `control`: the URL
     at which it is moved (none: it can not be). `token_lifetime_s` is of the wall's clock. `track_points_max`: of a ship's tail on the map.
     `owners_told_from`: the carrier's policy, from when a loss report's notice reaches the owners: as soon as it is drafted, once the master
-    has approved it, or once it is sent.
+    has approved it, or once it is sent. Give `landfall analytics` the same, for the owners' streams.
     """
 
     database_url: DatabaseUrl = SERVING_URL_DEFAULT

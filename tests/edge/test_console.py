@@ -149,7 +149,8 @@ def test_a_list_without_any_tracker_is_never_shown_as_all_accounted_for(bridge: 
     expect(page.get_by_role("heading", name=re.compile("accounted for"))).to_be_visible()
     shown = """async (accounted) => {
         const { musterPage } = await import("/console/pages.js");
-        const muster = { total: 5, instrumented: accounted, accounted, reasons: { not_instrumented: 5 }, not_on_list: [], bays: [], at_ms: 0 };
+        const nobody = { not_on_list: [], bays: [], at_ms: 0 };
+        const muster = { total: 5, instrumented: accounted, accounted, reasons: { not_instrumented: 5 }, ...nobody };
         const heading = musterPage({ muster })[0].querySelector("h1");
         return [heading.className, heading.textContent.trim()];
     }"""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from cargo.lossnotice import ToldFrom
 from cargo.registry import Entry, parse_entry
 from hq.analytics.bookings import OPEN_MS, Rights
 from hq.analytics.customers import covered, customers_appends, newly_covered
 from hq.analytics.disclosure import disclosed
 from hq.analytics.overview import read_entries
+from hq.analytics.withholding import without_probable
+from hq.tables import HISTORY
 from hq.wide import widen
 from streams.records import Batch, Record, to_batch
 from streams.words import Origin
@@ -123,6 +128,53 @@ def test_an_alert_tells_its_owner_of_its_own_box_and_time_alone() -> None:
     assert [one["at_ms"] for one in body["evidence"]] == [NOON_MS + 40]
     for secret in (B, "others", "i-9", "incident", "0.999", "group", "bays"):
         assert secret not in told
+
+
+def change(state: str, status: str, at_ms: int = NOON_MS) -> Record:
+    """A change of the alert that A is lost."""
+    return Record(A, device_at_ms=at_ms, body={**ALERT, "rule": "lost_container", "state": state, "status": status, "at_ms": at_ms})
+
+
+def told(records: list[Record], told_from: ToldFrom, stream: str = "alerts", root: str = "/nowhere") -> list[tuple[Any, ...]]:
+    """State and status of what the owner of A is given of these under that policy."""
+    rights = Rights()
+    rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS - 1_000, None)))], 0)
+    given = without_probable(root, covered(wide(records, stream), rights.current()), told_from)
+    bodies = [json.loads(body) for _, _, given_to in customers_appends(given, 100) for body in given_to.column("body").to_pylist()]
+    return [(body.get("state"), body.get("status"), body.get("event")) for body in bodies]
+
+
+def test_from_when_an_owner_sees_a_probable_loss_is_the_carriers_policy() -> None:
+    """Where it is told once a report is approved or sent, its stream says nothing of what is probable, nor that it is taken back."""
+    probable = [change("raised", "PROBABLE_OVERBOARD"), change("acknowledged", "PROBABLE_OVERBOARD"), change("retracted", "FOUND")]
+    event = Record(A, device_at_ms=NOON_MS, body={"event_id": "e", "event": "X_PROBABLE_OVERBOARD", "event_at_ms": NOON_MS})
+    escaped = wide([change("raised", "PROBABLE_OVERBOARD")], "alerts")
+    assert len(told(probable, "drafted")) == 3
+    assert told([event], "drafted", "events") == [(None, None, "X_PROBABLE_OVERBOARD")]
+    for policy in get_args(ToldFrom)[1:]:
+        assert told(probable, policy) == []
+        assert told([event], policy, "events") == []
+        assert without_probable("/nowhere", wide([reading(A, NOON_MS, return_c=4.0)]), policy).num_rows == 1
+        others = [Record(A, device_at_ms=NOON_MS, body={**ALERT, "rule": "shock", "status": None}), change("raised", "PROBABLE_OVERBOARD")]
+        assert told(others, policy) == [("raised", None, None)]
+        text = pa.chunked_array([pa.array([json.dumps(change("raised", "PROBABLE_OVERBOARD").body).replace("PROBABLE", r"PROB\u0041BLE")])])
+        hidden = escaped.set_column(escaped.schema.get_field_index("body"), "body", text)
+        assert without_probable("/nowhere", hidden, policy).num_rows == 0
+
+
+def test_what_a_person_confirms_is_told_and_what_takes_that_back_too(tmp_path: Path) -> None:
+    """Also where the confirming came in an earlier micro-batch, which the history has."""
+    confirmed = [change("updated", "CONFIRMED_LOST"), change("retracted", "FOUND")]
+    assert told([change("raised", "PROBABLE_OVERBOARD"), *confirmed], "sent") == [
+        ("updated", "CONFIRMED_LOST", None),
+        ("retracted", "FOUND", None),
+    ]
+    lost = Record(A, device_at_ms=NOON_MS, body={"event_id": "e", "event": "X_LOST_OVERBOARD", "event_at_ms": NOON_MS})
+    assert told([lost], "sent", "events") == [(None, None, "X_LOST_OVERBOARD")]
+    history = wide(confirmed[:1], "alerts", batch=0)
+    write_deltalake(HISTORY.path(str(tmp_path)), history)
+    assert told(confirmed[1:], "sent", root=str(tmp_path)) == [("retracted", "FOUND", None)]
+    assert told(confirmed[1:], "sent") == []
 
 
 @pytest.mark.parametrize("stream", ["containers", "ships"])
