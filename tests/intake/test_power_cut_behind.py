@@ -8,22 +8,24 @@ broker is dead, and it finds no other.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from paho.mqtt.enums import MQTTErrorCode
 
 from intake import broker as subscribing
 from intake.arrivals import Outcome, Publish
 from intake.serving import Intake
 from intake.settings import BrokerSettings, IntakeSettings
+from intake.subscriber import Subscriber
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
@@ -42,22 +44,23 @@ CONNECT = b"\x10\x12\0\4MQTT\4\2\0\0\0\6sensor"
 class Struck(StruckDisk):
     """The disk of a node whose connections die in the same instant."""
 
-    client: Any = None
+    client: Subscriber | None = None
 
     def cut(self, name: str) -> None:
         """What is sent from now on reaches nobody."""
         self.cut_at = name
         if self.client is not None and (sock := self.client.socket()) is not None:
             with suppress(OSError):
+                assert isinstance(sock, socket.socket)
                 sock.shutdown(socket.SHUT_RDWR)
         super().cut(name)
 
-    def reconnect(self, again: Any) -> Any:
-        """Dial once more, if it still lives."""
+    def dial(self, dial: Callable[[], MQTTErrorCode]) -> MQTTErrorCode:
+        """Only while it lives."""
         with self._one_at_a_time:
             if self.cut_at:
                 raise OSError("it was struck")
-            return again()
+            return dial()
 
 
 class Sensors:
@@ -116,7 +119,18 @@ class Behind:
                     if behind.disk is not None:
                         behind.disk.tell(behind.disk.told, (json.loads(message.payload)["at"] - AT) // 1_000)
 
+        class Dialling(Subscriber):
+            """Is cut off with its node, from its first dialling on."""
+
+            def reconnect(self) -> MQTTErrorCode:
+                if behind.disk is None:
+                    return super().reconnect()
+                behind.disk.client = self
+                return behind.disk.dial(super().reconnect)
+
         monkeypatch.setattr(subscribing, "_Acknowledger", Acknowledger)
+        monkeypatch.setattr(subscribing, "Subscriber", Dialling)
+        monkeypatch.setattr(gc, "freeze", lambda: None)  # a node keeps what it began with for ever: here one follows another
 
     @asynccontextmanager
     async def living(self) -> AsyncIterator[tuple[FileLog, Intake]]:
@@ -131,12 +145,6 @@ class Behind:
         intake = Intake(IntakeSettings(broker=at), WallClock(), Metrics("ship"))
         running = asyncio.create_task(intake.run(committer, log, "ship-a"))
         try:
-            await eventually(lambda: intake._broker is not None)
-            assert intake._broker is not None
-            if (disk := self.disk) is not None:
-                client = disk.client = intake._broker._client
-                again = client.reconnect
-                client.reconnect = lambda: disk.reconnect(again)  # type: ignore[method-assign]
             yield log, intake
         finally:
             running.cancel()
