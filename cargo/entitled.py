@@ -1,4 +1,7 @@
-"""Whose word a record is: what a node may say in the streams `alerts` and `ships`, by its role and identity alone. Headquarters may all."""
+"""Whose word a record is: what a node may say in `alerts`, `reports`, `decisions` and `ships`, by its role and identity alone.
+
+Headquarters may say all.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,47 @@ def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str)
     """Why this change of an alert does not count from a node of this role and identity; None when it does.
 
     An alert is of the ship or port that its id begins with, and nobody else changes, ends, retracts or takes note of it; nor speaks of a
-    ship who is none of her nodes. A port tells of no loss. A body without an id changes no alert, whoever wrote it.
+    ship who is none of her nodes, nor adds to an incident that is not its own, which its id tells likewise. A port tells of no loss. A body
+    without an id changes no alert, whoever wrote it.
     """
     if role == "hq":
         return None
     id_, ship = body.get("alert_id"), body.get("ship")
-    if isinstance(id_, str) and not (identity and id_.startswith(f"{identity}-")):
+    if isinstance(id_, str) and not _own(id_, identity):
         return f"alert {id_!r} is another's"
     if ship is not None and (role, identity) != ("ship", ship):
         return f"alert {id_!r} speaks of ship {ship!r}"
     told = body.get("incident_id") or body.get("incident") or body.get("rule") in LOSS_RULES or body.get("status") in LOSS_STATES
     if told and role != "ship":
         return f"alert {id_!r} tells of a loss"
-    return None
+    return _foreign_incident(body, identity)
+
+
+def foreign_report(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
+    """Why this record of `reports` or `decisions` is not for a node of this role and identity; None when it is: of her own ship and
+    incident, where it names any.
+    """
+    if role == "hq":
+        return None
+    ship = body.get("ship")
+    if ship is not None and (role, identity) != ("ship", ship):
+        return f"it speaks of ship {ship!r}"
+    return _foreign_incident(body, identity)
 
 
 def foreign_reading(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
     """Why this record of `ships` is not for a node of this role and identity: each ship tells of herself; None when it is."""
-    return None if role == "hq" or (role == "ship" and identity and topic.startswith(f"{identity}.")) else f"{topic!r} is another ship"
+    return None if role == "hq" or (role == "ship" and _own(topic, identity, ".")) else f"{topic!r} is another ship"
+
+
+JUDGES = {"alerts": foreign_alert, "reports": foreign_report, "decisions": foreign_report, "ships": foreign_reading}
+"""What every node of ship, port and headquarters holds what comes from elsewhere against, by stream."""
+
+
+def _foreign_incident(body: Mapping[str, Any], identity: str) -> str | None:
+    incident = body.get("incident_id")
+    return f"incident {incident!r} is another's" if isinstance(incident, str) and incident and not _own(incident, identity) else None
+
+
+def _own(id_: str, identity: str, then: str = "-") -> bool:
+    return bool(identity) and id_.startswith(identity + then)

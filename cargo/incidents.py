@@ -95,6 +95,11 @@ def _lost_at_ms(box: Box, decision: Decision) -> int:
     return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms or box.waiting_from_ms
 
 
+def incident_id(raiser: str, number: str, lost_at_ms: int) -> str:
+    """The incident's id: whose it is, as an alert's tells, and a hash of its first loss."""
+    return f"{raiser}-{digest('incident', raiser, number, lost_at_ms)}"
+
+
 def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
     """The incident this loss belongs to: within ten minutes of it and four bays; a new one otherwise."""
     slot = state.stowage.slots.get(number)
@@ -104,7 +109,7 @@ def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
         if in_time and beside:
             break
     else:
-        id_ = digest("incident", state.settings.place.ship, number, lost_at_ms)
+        id_ = incident_id(state.settings.place.side, number, lost_at_ms)
         incident = state.memory.incidents[id_] = Incident(id_, lost_at_ms, lost_at_ms, [], {})
     incident.first_at_ms = min(incident.first_at_ms, lost_at_ms)
     incident.last_at_ms = max(incident.last_at_ms, lost_at_ms)

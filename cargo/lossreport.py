@@ -208,10 +208,12 @@ class ReportBook:
         return sorted(found, key=lambda one: (one.head.incident_id, one.head.number))
 
     def find(self, text: str) -> Report:
-        """The report with this id, or with an id that begins as the part before the dash and has the number after it. Raises ValueError
-        when there is none, or more than one."""
+        """The report with this id, or whose incident's id begins, with or without its ship, as the part before the last dash, and which has
+        the number behind it. Raises ValueError when there is none, or more than one."""
         incident, _, number = text.rpartition("-")
-        found = [one for one in self.reports() if one.head.incident_id.startswith(incident) and str(one.head.number) == number]
+        of_number = [one for one in self.reports() if str(one.head.number) == number]
+        ids = ((one, one.head.incident_id) for one in of_number)
+        found = [one for one, id_ in ids if id_.startswith(incident) or id_.partition("-")[2].startswith(incident)]
         if len(found) != 1:
             raise ValueError(f"there is no report {text!r}" if not found else f"{text!r} are {len(found)} reports: give more of its id")
         return found[0]

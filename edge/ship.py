@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cargo.entitled import foreign_alert, foreign_reading
+from cargo.entitled import JUDGES
 from edge.alertdesk import AlertDesk
 from edge.answering import Answering
 from edge.console import Aboard, Console
@@ -25,8 +25,8 @@ from streams.node.otherdisks import other_disks
 async def run_ship(settings: ShipSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises Misuse or RetryLater when the node can not start, or what ended a part of it."""
     node = Node(settings.node, process="ship")
-    node.judge("alerts", foreign_alert)
-    node.judge("ships", foreign_reading)
+    for stream, judge in JUDGES.items():
+        node.judge(stream, judge)
     taken, companions = settings.intake, settings.node.companions()
     others = other_disks(node, taken.ack, taken.alone_after_s, taken.when_alone)
     intake = Intake(taken, node.clock, node.metrics, others, companions)

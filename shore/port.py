@@ -4,7 +4,7 @@ ships.
 
 from __future__ import annotations
 
-from cargo.entitled import foreign_alert, foreign_reading
+from cargo.entitled import JUDGES
 from intake.serving import Intake
 from intake.watching import Watching
 from shore.forwarding import Forwarding
@@ -24,8 +24,8 @@ class PortNode:
     def __init__(self, settings: PortSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.node = Node(settings.node, clock, process=settings.node.role)
-        self.node.judge("alerts", foreign_alert)
-        self.node.judge("ships", foreign_reading)
+        for stream, judge in JUDGES.items():
+            self.node.judge(stream, judge)
         taken, companions = settings.intake, settings.node.companions()
         others = other_disks(self.node, taken.ack, taken.alone_after_s, taken.when_alone)
         self.intake = Intake(taken, self.node.clock, self.node.metrics, others, companions)

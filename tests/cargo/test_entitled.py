@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from cargo.alerts import AlertBook
-from cargo.entitled import foreign_alert, foreign_reading
+from cargo.entitled import JUDGES, foreign_alert, foreign_reading, foreign_report
 from cargo.fleet import heard_again, silent
+from cargo.incidents import incident_id
 
 SHIP, OTHER, PORT = "9321483", "9839430", "JPTYO"
 OWN = {"alert_id": f"{SHIP}-1", "ship": SHIP, "rule": "lost_container"}
@@ -37,7 +38,24 @@ QUAY = {"alert_id": f"{PORT}-1", "ship": None, "rule": "temperature"}
         (QUAY | {"incident_id": "of-hers"}, "port", PORT, False),
         (QUAY | {"alert_id": "-1"}, "port", "", False),
         (QUAY | {"alert_id": "hq-1"}, "port", PORT, False),
+        (QUAY | {"incident": {"containers": []}}, "port", PORT, False),
+        (QUAY | {"status": "PROBABLE_OVERBOARD"}, "port", PORT, False),
+        (QUAY | {"rule": "lost_container"}, "port", PORT, False),
+        (QUAY | {"ship": SHIP}, "port", PORT, False),
+        (OWN | {"alert_id": f"{PORT}-1", "ship": None, "rule": "shock"}, "ship", PORT, True),
+        (OWN | {"alert_id": f"{SHIP}1-1"}, "ship", SHIP, False),
+        (OWN | {"incident_id": f"{SHIP}-77aa"}, "ship", SHIP, True),
+        (QUAY | {"incident_id": f"{PORT}-77aa"}, "port", PORT, False),
+        (OWN | {"alert_id": f"{OTHER}-1", "ship": OTHER, "rule": "shock"}, "port", OTHER, False),
+        (OWN | {"incident_id": 7}, "ship", SHIP, True),
+        (OWN | {"incident_id": ""}, "ship", SHIP, True),
+        (OWN | {"incident_id": None}, "ship", SHIP, True),
+        (OWN | {"incident_id": f"{OTHER}-77aa"}, "ship", SHIP, False),
+        (OWN | {"incident_id": "77aa"}, "ship", SHIP, False),
+        (OWN | {"incident_id": f"{OTHER}-77aa"}, "hq", "", True),
+        ({"incident_id": f"{OTHER}-77aa"}, "ship", SHIP, False),
         ({}, "port", PORT, True),
+        ({}, "ship", "", True),
     ],
 )
 def test_whose_alert_it_is(body: Mapping[str, Any], role: str, identity: str, counts: bool) -> None:
@@ -45,8 +63,33 @@ def test_whose_alert_it_is(body: Mapping[str, Any], role: str, identity: str, co
 
 
 @pytest.mark.parametrize(
+    ("body", "role", "identity", "counts"),
+    [
+        ({"ship": SHIP, "incident_id": f"{SHIP}-77aa"}, "ship", SHIP, True),
+        ({"ship": SHIP}, "ship", SHIP, True),
+        ({}, "ship", SHIP, True),
+        ({"ship": OTHER, "incident_id": f"{SHIP}-77aa"}, "ship", SHIP, False),
+        ({"ship": SHIP, "incident_id": f"{OTHER}-77aa"}, "ship", SHIP, False),
+        ({"incident_id": f"{OTHER}-77aa"}, "ship", SHIP, False),
+        ({"ship": PORT}, "port", PORT, False),
+        ({"ship": OTHER, "incident_id": f"{OTHER}-77aa"}, "hq", "", True),
+    ],
+)
+def test_whose_report_or_decision_it_is(body: Mapping[str, Any], role: str, identity: str, counts: bool) -> None:
+    assert (foreign_report(f"{SHIP}.log", body, role, identity) is None) is counts
+    assert JUDGES["reports"] is JUDGES["decisions"] is foreign_report
+
+
+def test_a_ships_incident_bears_her_number_and_a_quays_its_own() -> None:
+    assert incident_id(SHIP, "MSKU1234565", 5).startswith(f"{SHIP}-")
+    assert incident_id(SHIP, "MSKU1234565", 5) != incident_id(OTHER, "MSKU1234565", 5)
+
+
+@pytest.mark.parametrize(
     ("topic", "role", "identity", "may"),
     [
+        (f"{SHIP}.location", "hq", "", True),
+        (f"{SHIP}0.location", "ship", SHIP, False),
         (f"{SHIP}.location", "ship", SHIP, True),
         (f"{OTHER}.location", "ship", SHIP, False),
         (f"{SHIP}.noon", "port", PORT, False),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cargo.alerts import AlertBook
-from cargo.entitled import foreign_alert, foreign_reading
+from cargo.entitled import JUDGES
 from streams.clock import WallClock
 from streams.log import Append
 from streams.node.node import Node
@@ -35,8 +35,8 @@ async def fleet(folder: Path) -> AsyncIterator[tuple[Node, Node, Node]]:
     """A ship, headquarters, and a port that takes what its owner likes, each judging what comes as ship and port processes do."""
     made = [Node(settings(name, folder), WallClock()) for name in ("ship-a", "hq", "tokyo")]
     for node in made:
-        node.judge("alerts", foreign_alert)
-        node.judge("ships", foreign_reading)
+        for stream, judge in JUDGES.items():
+            node.judge(stream, judge)
         await node.start()
     ship, hq, tokyo = made
     ship.link([address("ship-a", "hq", hq.url, "port")])
@@ -117,3 +117,17 @@ async def test_nobody_tells_where_a_ship_is_but_she(tmp_path: Path) -> None:
         await until(lambda: len(list(held(hq, "ships"))) == 2)
         assert {row.record.topic for row in held(hq, "ships")} == {f"{SHIP}.location"}
         assert {origin.node for origin, one in hq.log.ledger("ships").items() if one.held} == {"ship-a"}
+
+
+async def test_a_ship_adds_nothing_to_another_ships_incident_nor_to_its_reports(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as (ship, hq, _):
+        theirs, own = "9839430-77aa", f"{SHIP}-77aa"
+        await ship.append([alert(f"{SHIP}-1", "raised", incident_id=theirs)])
+        for body in ({"ship": "9839430", "incident_id": theirs}, {"ship": SHIP, "incident_id": theirs}):
+            await ship.append([Append("reports", to_batch([Record(f"{SHIP}.log", "ship-a", NOW_MS, body=body)]))])
+        problems = ("incident '9839430-77aa' is another's", "it speaks of ship '9839430'")
+        await until(lambda: all(any(word in str(one.get("problem")) for one in told(hq)) for word in problems))
+        await ship.append([alert(f"{SHIP}-2", "raised", incident_id=own)])
+        await ship.append([Append("reports", to_batch([Record(f"{SHIP}.log", "ship-a", NOW_MS, body={"ship": SHIP, "incident_id": own})]))])
+        await until(lambda: standing(hq) == {f"{SHIP}-2": "raised"} and bool(list(held(hq, "reports"))))
+        assert [(row.record.body or {})["incident_id"] for row in held(hq, "reports")] == [own]
