@@ -62,7 +62,7 @@ class _Picked:
 
 @dataclass(frozen=True, slots=True)
 class _Unsent:
-    """An answer of this run that nobody ashore is known to have: where it stands, and what it will count on its link."""
+    """An answer of this run that is not known to have passed its link: where it stands, and what it will count on its link."""
 
     at: Origin
     end: int
@@ -211,8 +211,14 @@ class Answering:
         return answered(ask, found, allowance, self._node.clock.now_ms(), WallClock().now_ms())
 
     def _still_unsent(self) -> list[_Unsent]:
-        durable = self._telling.durable().get(CARRIER, {})
-        self._unsent = [one for one in self._unsent if not durable.get(one.at, RangeSet()).covers(one.end - 1, one.end)]
+        """Those of which neither their home has said that it has them, nor who is at the other end of their link now."""
+        home, over = self._node.links.at_home().get(CARRIER, {}), self._node.links.status()
+
+        def arrived(one: _Unsent) -> bool:
+            there = [ranges for peer, ranges in self._node.links.settled((CARRIER, one.at)).items() if over[peer]["link"] == one.link]
+            return any(ranges.covers(one.end - 1, one.end) for ranges in (*there, home.get(one.at, RangeSet())))
+
+        self._unsent = [one for one in self._unsent if not arrived(one)]
         return self._unsent
 
     def _note(self, answer: Answer, parts: Sequence[Record], appended: Appended) -> None:

@@ -24,6 +24,7 @@ from streams.consumers import CONSUMERS, Consumer
 from streams.crash import commit_point
 from streams.errors import LandfallError
 from streams.log import Append, Log
+from streams.node.ashore import Told
 from streams.node.node import Node
 from streams.ranges import RangeSet
 from streams.records import OFFSET, RECEIVED_AT, Batch, Record, concat, to_batch
@@ -101,7 +102,7 @@ class Digesting:
     async def _digest(self, consumer: Consumer, *, wait: bool) -> None:
         """The digest of the next window that has ended; when there is none, the next look is due at the end of the present one."""
         now_ms = self._node.clock.now_ms()
-        window = await asyncio.to_thread(self._next, consumer.position(), now_ms, self._telling.durable() if wait else None)
+        window = await asyncio.to_thread(self._next, consumer.position(), now_ms, self._node.links.at_home() if wait else None)
         if window is None:
             self._due_ms = (now_ms // self._every_ms + 1) * self._every_ms
             return
@@ -120,17 +121,22 @@ class Digesting:
             self._node.metrics.count("digested_readings", window.readings)
             _log.info("a digest goes ashore: %s containers, %s readings that wait", f"{window.boxes:,}", f"{window.readings:,}")
 
-    def _next(self, position: Position, now_ms: int, durable: Durable | None) -> _Window | None:
-        """The window of the first reading after `position`, or the one after the last digest's; None while it has not ended."""
+    def _next(self, position: Position, now_ms: int, at_home: Told | None) -> _Window | None:
+        """The window of the first reading after `position`, or the one after the last digest's; None while it has not ended.
+
+        `at_home`: what homes say they have, where those that wait are told of.
+        """
         first = next(self._unread(position), None)
         if first is None:
             return None
         since_ms = max(first.records.column(RECEIVED_AT)[0].as_py(), self._until_ms)
         until_ms = (since_ms // self._every_ms + 1) * self._every_ms
-        return None if until_ms > now_ms else self._read(position, until_ms, durable)
+        if until_ms > now_ms:
+            return None
+        return self._read(position, until_ms, None if at_home is None else self._telling.with_signed(at_home, (CONTAINERS,)))
 
     def _read(self, position: Position, until_ms: int, durable: Durable | None) -> _Window:
-        """What was received after `position` and before `until_ms`; folded when `durable` says what of it is ashore."""
+        """What was received after `position` and before `until_ms`; folded when `durable` says what of it its home has."""
         fold = DigestFold(max(until_ms - self._every_ms, self._until_ms))
         ashore = (durable or {}).get(CONTAINERS, {})
         for batch in self._unread(position):

@@ -6,13 +6,14 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from bench.proxy import Proxy
 from cargo.identifiers import make_container
-from edge.answering import Answering
+from edge.answering import Answering, _Unsent
 from edge.waiting import TellingWaiting
 from shore.taking import Taking
 from streams.bodies import Bodies
@@ -223,3 +224,30 @@ async def test_an_answer_brings_what_its_ship_wrote_and_nothing_else(tmp_path: P
 def outcomes(node: Node) -> list[str]:
     """What was done about all that `exceptions` tells."""
     return [body["outcome"] for _, body in Bodies(node.log, "exceptions").news()]
+
+
+@pytest.mark.parametrize(
+    ("home", "links", "told", "passed"),
+    [
+        (0, {"tokyo": "port"}, {"tokyo": 5}, False),
+        (0, {"tokyo": "port", "hq": "satellite"}, {"tokyo": 5, "hq": 4}, False),
+        (0, {"hq": "satellite"}, {"hq": 5}, True),
+        (0, {"tokyo": "satellite"}, {"tokyo": 5}, True),
+        (5, {}, {}, True),
+        (4, {}, {}, False),
+    ],
+)
+def test_an_answer_counts_until_its_home_or_who_is_at_the_end_of_its_link_has_it(
+    home: int, links: dict[str, str], told: dict[str, int], passed: bool
+) -> None:
+    """What another port says it has takes nothing off what is still to pass a link that is paid for."""
+    at = Origin("ship-a", 7)
+    said = SimpleNamespace(
+        at_home=lambda: {CARRIER: {at: RangeSet([(0, home)])}},
+        status=lambda: {peer: {"link": link} for peer, link in links.items()},
+        settled=lambda key: {peer: RangeSet([(0, end)]) for peer, end in told.items()},
+    )
+    node = SimpleNamespace(settings=SimpleNamespace(identity="9321483"), links=said)
+    answering = Answering(cast(Node, node), cast(TellingWaiting, None))
+    answering._unsent = [_Unsent(at, 5, "satellite", 100)]
+    assert (answering._still_unsent() == []) is passed

@@ -153,6 +153,22 @@ async def test_what_is_ashore_already_is_in_no_digest(tmp_path: Path) -> None:
     await hq.stop()
 
 
+async def test_what_a_port_alone_says_it_has_is_told_of(tmp_path: Path) -> None:
+    """A word costs nothing: while headquarters has not said so, it waits."""
+    clock = Calendar(SINCE_AT_MS)
+    hq, tokyo = await started("hq", tmp_path, clock), await started("tokyo", tmp_path, clock)
+    async with ship_of(tmp_path, clock) as ship:
+        ship.keep(address("ship-a", "tokyo", tokyo.url, "port"))
+        await ship.speak(BOXES, SINCE_AT_MS)
+        await until(lambda: ship.node.links.durable_ashore().get("containers", {}).get(ship.node.log.origin, RangeSet()).covers(0, 5))
+        ship.keep(address("ship-a", "hq", hq.url, "satellite"))
+        ship.ends()
+        await until(lambda: windows(hq) == [(0, 1)])
+        assert len(lines(hq)) == len(BOXES)
+    for node in (hq, tokyo):
+        await node.stop()
+
+
 async def test_a_ship_that_was_away_goes_on_and_one_that_begins_tells_nothing_old(tmp_path: Path) -> None:
     """Months that were there before digests were are passed over; a window that ended while she was down is made once, when she is up."""
     clock = Calendar(SINCE_AT_MS)
