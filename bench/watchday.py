@@ -3,7 +3,7 @@ what memory her node takes.
 
 `python -m bench.watchday [boxes] [hours]`: the readings lie in the log of a ship's node, as her endpoint left them, hourly from each box;
 then a watch that knows nothing takes her load list and reads that log from its beginning. Then `landfall ship`, whole, starts on that log,
-and its own watch judges all of it. Prints one JSON object; seconds of CPU beside those of the wall.
+and its own watch judges all of it; killed, it is started once more. Prints one JSON object; seconds of CPU beside those of the wall.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def judged(log: FileLogReader, node: ShipProcess) -> bool:
     return at is not None and Position.from_json(at["body"]["position"]) == log.position("containers")
 
 
-def of_node(folder: Path) -> dict[str, object]:
+def of_node(folder: Path, name: str = "node") -> dict[str, object]:
     """The memory of `landfall ship` in `folder`, started as an operator does: when its watch has judged all that lies there and its
-    snapshot is written, and the most it ever was; and its CPU time."""
+    snapshot is written, and the most it ever was; and its CPU time. Then it is killed."""
     node = ShipProcess(folder)
     command = [sys.executable, "-m", "landfall", "ship", "-c", str(node.config)]
     with (folder / "ship.log").open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
@@ -110,9 +110,9 @@ def of_node(folder: Path) -> dict[str, object]:
             log.close()
             time.sleep(RESTS_S)
             return {
-                "node_mib": memory_mib(process.pid),
-                "node_peak_mib": peak_mib(process.pid),
-                "node_cpu_s": round(cpu_s(process.pid), 1),
+                f"{name}_mib": memory_mib(process.pid),
+                f"{name}_peak_mib": peak_mib(process.pid),
+                f"{name}_cpu_s": round(cpu_s(process.pid), 1),
             }
         finally:
             process.kill()
@@ -140,7 +140,7 @@ def main() -> None:
         WatchState.from_bytes(kept, SETTINGS)
         read_s = time.process_time() - began_s
         del state
-        node = of_node(Path(name))
+        node = of_node(Path(name)) | of_node(Path(name), "node_again")
     figures = {
         "boxes": boxes,
         "hours": hours,

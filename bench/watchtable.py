@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from typing import get_args
@@ -31,7 +31,17 @@ from cargo.state import WatchSettings, WatchState
 from cargo.stormmode import Asking, StormRules
 from cargo.watch import advance, learn, step
 from sim.answering import Answering
-from sim.mishaps import batteries_die, devices_fail, discharged_unlisted, gateway_dies, lose, radio_shadow, sockets_trip, stack_falls_aboard
+from sim.mishaps import (
+    Felt,
+    batteries_die,
+    devices_fail,
+    discharged_unlisted,
+    gateway_dies,
+    lose,
+    radio_shadow,
+    sockets_trip,
+    stack_falls_aboard,
+)
 from sim.storms import Weather
 from sim.trial import SHIP, STORM_MODE_DEG, Trial
 
@@ -45,6 +55,7 @@ CONSIDERED = {"MISSING", "PROBABLE_OVERBOARD", "DEVICE_FAULT", "GATEWAY_OUTAGE"}
 CASES_MAX = 6
 PARTS = ("causes", "sizes", "quiet", "weights")
 WEATHERS: tuple[Weather, ...] = get_args(Weather)
+FELT: tuple[str, ...] = get_args(Felt)
 
 
 @dataclass
@@ -266,15 +277,15 @@ LOSS_HEAD = (
 QUIET_HEAD = "| no loss | voyages | readings | with a false alarm (95 %) | boxes falsely told | of them taken back |"
 
 
-def by_cause(count: int, severe: list[Seen]) -> Iterator[str]:
+def by_cause(count: int, severe: list[Seen], causes: Sequence[str] = FELT, weathers: Sequence[Weather] = WEATHERS) -> Iterator[str]:
     """The lines of the table by cause and weather; `severe` takes the voyages of severe and extreme weather."""
-    for felt in ("shock and fall", "shock", "nothing", "mixed"):
-        for weather in WEATHERS:
+    for felt in causes:
+        for weather in weathers:
             seen = [watched(lossy(JUDGING + n, weather, felt)) for n in range(count)]
             if weather in ("severe", "extreme"):
                 severe.extend(seen)
             yield recall_row(f"{felt}, {weather}", seen)
-    yield recall_row("**all in severe and extreme weather**", severe)
+    yield recall_row("**all of these in severe and extreme weather**", severe)
 
 
 def by_size(count: int) -> Iterator[str]:
@@ -302,6 +313,8 @@ def main() -> None:
     parser.add_argument("quiet", type=int, nargs="?", default=1_000)
     parser.add_argument("lossy", type=int, nargs="?", default=30)
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part, or these")
+    parser.add_argument("--felt", choices=FELT, action="append", help="of the part `causes` this cause only, or these")
+    parser.add_argument("--weather", choices=WEATHERS, action="append", help="and this weather only, or these")
     parser.add_argument("--real", metavar="FILE")
     given = parser.parse_args()
     parts, began_s = given.part or PARTS, time.process_time()
@@ -309,7 +322,7 @@ def main() -> None:
     quiets: list[Seen] = []
     if "causes" in parts:
         print("### Losses, by what was felt of them and by weather")
-        table(LOSS_HEAD, by_cause(given.lossy, losses))
+        table(LOSS_HEAD, by_cause(given.lossy, losses, given.felt or FELT, given.weather or WEATHERS))
     if "sizes" in parts:
         print("\n### Losses, by how many boxes")
         table(LOSS_HEAD, by_size(given.lossy))

@@ -23,6 +23,7 @@ from streams.clock import Clock
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Appended, Log
+from streams.memory import large_work
 from streams.metrics import Metrics
 from streams.records import LATE_MS_MAX, Record, to_batch
 
@@ -285,9 +286,11 @@ class Pipeline:
         nodes, known_max = (self._node, *self._companions), self._settings.repeats_readings_max
         by_others = {stream: TakenInElsewhere(self._log, self._companions, stream, known_max) for stream in STREAMS}
         heard = said or {}
-        return by_others, {
-            stream: RepeatWindow.rebuilt(self._log, nodes, stream, known_max, heard.get(stream), self._clock) for stream in STREAMS
-        }
+        windows = {}
+        for stream in STREAMS:
+            with large_work():
+                windows[stream] = RepeatWindow.rebuilt(self._log, nodes, stream, known_max, heard.get(stream), self._clock)
+        return by_others, windows
 
     async def _hear_of_others(self) -> None:
         """What others of this ship or port took in enters the window as soon as it is here."""

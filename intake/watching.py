@@ -40,7 +40,7 @@ from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Log
-from streams.memory import release
+from streams.memory import large_work, release
 from streams.metrics import Metrics
 from streams.patience import Patience, Polled
 from streams.records import BODY, Batch, Record, read_body, to_batch
@@ -282,7 +282,9 @@ class Watching:
         }
         reached = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         self._state, self._committed = self._new_state(), Position()
-        at = self._restore_snapshot(reached) or {stream: _floor(log, stream) for stream in reached}
+        with large_work():
+            restored = self._restore_snapshot(reached)
+        at = restored or {stream: _floor(log, stream) for stream in reached}
         steps = 0
         for cut in _cuts(log, reached, self._committed):
             self._judge({stream: list(_between(log, stream, at[stream], cut[stream])) for stream in cut})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
@@ -59,3 +61,17 @@ def release() -> None:
     release_arrow()
     if _TRIM is not None:
         _TRIM(0)
+
+
+_LARGE = threading.Lock()
+
+
+@contextmanager
+def large_work() -> Iterator[None]:
+    """For work of seconds that takes much memory for a while, in a thread of its own: one in this process at a time, and what it took is
+    given back before the next. Not for what others wait long for."""
+    with _LARGE:
+        try:
+            yield
+        finally:
+            release()

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from contextlib import suppress
+
+import pytest
+
+import streams.memory
+from streams.memory import large_work
 
 ROUNDS = """
 import sys
@@ -36,3 +43,29 @@ def stays_mib(*words: str) -> int:
 def test_what_is_large_goes_back_to_the_system_at_once() -> None:
     assert stays_mib("spare") < 4
     assert stays_mib() > 32, "without it this test would show nothing"
+
+
+def test_what_takes_much_memory_for_a_while_is_done_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: two such works never overlap, and what the first took is given back before the second begins, also where it fails."""
+    happened: list[str] = []
+    monkeypatch.setattr(streams.memory, "release", lambda: happened.append("given back"))
+    begun = threading.Event()
+
+    def first() -> None:
+        with suppress(ValueError), large_work():
+            begun.set()
+            second.start()
+            second.join(0.2)
+            happened.append("first")
+            raise ValueError
+
+    def then() -> None:
+        with large_work():
+            happened.append("second")
+
+    one, second = threading.Thread(target=first), threading.Thread(target=then)
+    one.start()
+    begun.wait(10)
+    one.join(10)
+    second.join(10)
+    assert happened == ["first", "given back", "second", "given back"]
