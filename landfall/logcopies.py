@@ -10,6 +10,7 @@ import pyarrow as pa
 import typer
 
 from landfall.loglists import Column, List
+from landfall.lognumbers import many
 from landfall.logopening import no_index
 from landfall.logtools import Folder, How, Output, log_app
 from landfall.writingout import Format, Row, check_output, say, tell, write
@@ -97,15 +98,16 @@ def _damaged(row: Row) -> Iterator[str]:
 
 
 def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
-    frames = "" if in_kafka(log) else f"{tally.frames:,} frames, "
-    looked_at = f"{frames}{tally.blocks:,} blocks, {tally.records:,} records"
+    frames = "" if in_kafka(log) else f"{many(tally.frames, 'frame')}, "
+    looked_at = f"{frames}{many(tally.blocks, 'block')}, {many(tally.records, 'record')}"
     if tally.unread:
         looked_at += f" and {tally.unread:,} of a newer version, kept and passed on, that this one does not read"
     return f"{damaged:,} damaged; {looked_at}" if damaged else f"all is well: {looked_at}"
 
 
 def _backed_up(row: Row) -> Iterator[str]:
-    yield f"{row['backup']}: {row['node']}'s log up to commit {row['commit']:,}, {row['files']:,} files, {row['stored_bytes']:,} bytes"
+    stored = f"{many(row['files'], 'file')}, {row['stored_bytes']:,} bytes"
+    yield f"{row['backup']}: {row['node']}'s log up to commit {row['commit']:,}, {stored}"
 
 
 def _restored(row: Row) -> Iterator[str]:

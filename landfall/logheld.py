@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.lognumbers import there_are
 from landfall.logshowing import table_of
 from landfall.logunread import unread_of, unread_words
 from streams.ledger import Ledger
@@ -70,7 +71,8 @@ class Held:
             behind = one.held.within(hole, end).count() if lacking else 0
             place = f"{self.stream}:{origin}"
             if lacking and self.past_holes:
-                sentences.append(f"{place}: {lacking:,} offsets from {hole:,} on are not held here and were passed over")
+                sentences.append(f"{place}: {there_are(lacking, 'offset', f'from {hole:,} on')} not held here, and passed over")
             elif lacking:
-                sentences.append(f"{place}: ends before offset {hole:,}, which is not held here; {behind:,} records behind it are")
+                rest = there_are(behind, "record", "behind it")
+                sentences.append(f"{place}: ends before offset {hole:,}, which is not held here; {rest}")
         return sentences

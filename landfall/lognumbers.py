@@ -35,6 +35,11 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def there_are(count: int, noun: str, where: str = "") -> str:
+    """So many of something (somewhere) with their verb: `1 record behind it is`, `2 records behind it are`."""
+    return f"{many(count, noun)}{where and ' ' + where} {'is' if count == 1 else 'are'}"
+
+
 def minutes(span_ms: int) -> str:
     """A span of time as people write it: `90 s`, `15 min`, `26 h 5 min`."""
     if span_ms < 120_000:

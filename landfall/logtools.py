@@ -14,7 +14,7 @@ import typer
 from landfall.logfollowing import Following
 from landfall.logheld import Held
 from landfall.loglists import Column, List
-from landfall.lognumbers import counts, read_at_ms
+from landfall.lognumbers import counts, many, read_at_ms
 from landfall.logopening import known_stream, opened
 from landfall.logshowing import RECORDS, limited, with_proven
 from landfall.logunread import NEWER, end_of_unread, unread_of, unread_of_topic, unread_words
@@ -182,7 +182,7 @@ def export(
     if chosen is None:
         raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
     rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held.rows(topics)), RECORDS, chosen, output)
-    say(f"{output}: {rows:,} records")
+    say(f"{output}: {many(rows, 'record')}")
     _tell_left_out(held, holes=True)
 
 

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from landfall.givenkeys import trust_among
+from landfall.lognumbers import many, there_are
 from landfall.logopening import opened
 from landfall.processes import settings_of
 from landfall.prooftools import signed_keys
@@ -206,7 +207,7 @@ def _tell_written(file: Path, written: Written, signer: str) -> None:
 
 
 def _tell_taken(file: Path, taken: Taken) -> None:
-    console.print(f"{file}: {taken.new_records:,} records are new here, in {taken.blocks:,} blocks", markup=False)
+    console.print(f"{file}: {there_are(taken.new_records, 'record')} new here, in {many(taken.blocks, 'block')}", markup=False)
     lines = [f"not taken: {problem}" for problem in taken.problems]
     lines += [
         f"missing of what it was to carry: {stream}:{origin} {first:,} to {end - 1:,}"

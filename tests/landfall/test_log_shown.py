@@ -94,7 +94,7 @@ def test_json_csv_and_parquet_have_every_column(log: FileLog, tmp_path: Path) ->
     assert [row["offset"] for row in table] == ["0", "1", "2"]
     out = tmp_path / "out.parquet"
     done = landfall("log", "export", "containers", "-f", tmp_path, "--output", out, "--topic", NUMBER, "--since", "2026-04-30T23:59:00")
-    assert done.stdout == f"{out}: 1 records\n"
+    assert done.stdout == f"{out}: 1 record\n"
     table = parquet.read_table(out)
     assert table.column("humidity_pct").to_pylist() == [81.0]
     units = {field.name: field.metadata[b"unit"].decode() for field in table.schema if field.metadata and b"unit" in field.metadata}
@@ -153,7 +153,7 @@ def test_what_is_left_out_behind_a_hole_is_said(tmp_path: Path, capsys: pytest.C
             for name in ("cat", "export"):
                 file = tmp_path / "out"
                 ended, _, err = run(capsys, "log", name, "containers", "-f", tmp_path / "port", "--format", format_, "-o", file, *past)
-                assert (ended, said in err, "10 offsets from 10 on are not held" in err) == (code, not past, bool(past)), err
+                assert (ended, said in err, "10 offsets from 10 on are not held here" in err) == (code, not past, bool(past)), err
                 lines = file.read_text().splitlines()
                 if format_ == "json":
                     assert [int(json.loads(line)["coordinates"].rpartition(":")[2]) for line in lines] == offsets
@@ -165,6 +165,18 @@ def test_what_is_left_out_behind_a_hole_is_said(tmp_path: Path, capsys: pytest.C
     assert {json.loads(line)["topic"] for line in (tmp_path / "out").read_text().splitlines()} == {topic}
     assert run(capsys, "log", "cat", "containers", "-f", tmp_path / "port", "-n", "10")[::2] == (0, ""), "no more was asked for"
     assert run(capsys, "log", "cat", "containers", "-f", tmp_path / "ship")[::2] == (0, "")
+
+
+def test_one_lost_and_one_behind_it_are_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ship, port = open_log(tmp_path / "ship", "ship-a"), open_log(tmp_path / "port", "port-b")
+    append_rows(ship, rows(3))
+    port.admit([*ship.blocks("containers", ship.origin, 0, 1), *ship.blocks("containers", ship.origin, 2, 3)])
+    place = f"containers:{ship.origin}"
+    for log in (ship, port):
+        log.close()
+    asked = ("log", "cat", "containers", "-f", tmp_path / "port")
+    assert f"{place}: ends before offset 1, which is not held here; 1 record behind it is `" in run(capsys, *asked)[2]
+    assert f"{place}: 1 offset from 1 on is not held here, and passed over" in run(capsys, *asked, "--past-holes")[2]
 
 
 def ship_topic(folder: Path, offset: int) -> str:
