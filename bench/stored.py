@@ -31,6 +31,7 @@ from streams.codec import BlockCodec
 from streams.log import Append
 from streams.logs.disk import Disk
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
+from streams.logs.upkeep import QUIET_LOOKS
 from streams.records import RECEIVED_AT, STAMPED, Record, to_batch
 
 UPKEEP_COMMITS = 64
@@ -66,10 +67,13 @@ def append(folder: Path, readings: pa.RecordBatch, *, upkeep: bool = False) -> P
 
 
 def tidied(folder: Path) -> Path:
-    """All upkeep is done on the log in `folder`, and an event begins another segment: the one before can go."""
+    """All upkeep is done on the log in `folder`, to which nothing comes any more but an event, which begins another segment: the one before
+    can go.
+    """
     log, _ = opened(folder, segment_bytes=1)
     log.append([Append("events", to_batch([Record("MSKU1234565")]))])
-    merged(log)
+    for _ in range(QUIET_LOOKS + 1):
+        merged(log)
     log.close()
     return folder
 

@@ -133,6 +133,12 @@ class IndexReader:
                 yield Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, None if undecoded else b"")
             after = rows[-1][0]
 
+    def lasts(self) -> dict[LineKey, int]:
+        """Where the last piece of each line begins. Not verified: to plan by."""
+        last = "SELECT max(first) FROM pieces WHERE line = lines.id"
+        rows = self.rows(f"SELECT stream, origin, ({last}) FROM lines")
+        return {_line_key(stream, origin): first for stream, origin, first in rows if isinstance(first, int)}
+
     def held_bytes(self, around: int) -> dict[int, int]:
         """How many bytes of each file are blocks that hold a piece, each with `around` more; files without any are not named. Not verified:
         to plan by.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +14,9 @@ GROUPS_MAX = 64
 """Groups planned at a time: planning takes no more memory than they do, however far merging is behind."""
 LATE_SHARE = 8
 """When merging is behind, a group is of up to as many times the pieces it needs."""
+
+TAIL_PIECES_MAX = 512
+"""Pieces that are looked at at the end of a line to which nothing comes any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,29 @@ def ripe_groups(
         if found := list(islice(groups, GROUPS_MAX)):
             return found
     return []
+
+
+def tail_of(pieces: Iterable[Piece], rows_max: int) -> list[Piece]:
+    """The last pieces of a line to which nothing comes any more, to be merged into one block of at most `rows_max` rows; or none.
+
+    They begin with one that has no more rows than those behind it together: so wherever a little comes after all, time and again, a record
+    is written again only for as many more, some twenty times in all at the very most.
+    """
+    last: deque[Piece] = deque(maxlen=TAIL_PIECES_MAX)
+    for piece in pieces:
+        if piece.topics is None or (last and last[-1].end != piece.first):
+            last.clear()
+        if piece.topics is not None:
+            last.append(piece)
+    rows = stored = taken = 0
+    for number, piece in enumerate(reversed(last), start=1):
+        count = piece.end - piece.first
+        if rows + count > rows_max or stored + piece.location.length > BLOCK_BYTES_MAX:
+            break
+        if count <= rows:
+            taken = number
+        rows, stored = rows + count, stored + piece.location.length
+    return list(last)[len(last) - taken :]
 
 
 def _groups(pieces: Iterable[Piece], level: Level, rows_min: int) -> Iterator[list[Piece]]:

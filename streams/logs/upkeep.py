@@ -24,7 +24,7 @@ from streams.logs.disk import Disk
 from streams.logs.filehead import HEAD_BYTES
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexing import bring_down
-from streams.logs.levels import LEVELS, Level, ripe_groups
+from streams.logs.levels import LEVELS, Level, ripe_groups, tail_of
 from streams.logs.merging import MergedFiles, Rewritten
 from streams.logs.segments import disk_refused, file_path, merged_numbers, read_span, segment_numbers
 from streams.logs.stamping import encoded
@@ -40,6 +40,9 @@ AROUND_BYTES = 64
 """What stands around a block in a file of its own kind: no reason to write it again."""
 LIVE_SHARE_MAX = 4
 """A file is not emptied before one byte in so many is dead: so each that is given back costs three written at most."""
+
+QUIET_LOOKS = 120
+"""A line to which nothing came while upkeep looked so often and found nothing to do (a node looks every 5 s) is merged at its end."""
 
 CHECKPOINT_COMMITS = 512
 """After so many commits SQLite's write-ahead log is brought to its database, so that no commit has to wait for that."""
@@ -111,6 +114,7 @@ class FileUpkeep:
         self._jobs: deque[Job] = deque()
         self._planned = 0
         self._hopeless: dict[tuple[LineKey, int], int] = {}
+        self._quiet: dict[LineKey, tuple[int, int]] = {}
         self._checkpointed = parts.writer.book.commit
 
     def step(self) -> bool:
@@ -149,7 +153,9 @@ class FileUpkeep:
         return True
 
     def _plan(self) -> Iterator[Job]:
-        """Freeing comes first: it needs no room. Then merging; then what merging left in files that are mostly dead."""
+        """Freeing comes first: it needs no room. Then merging; then what merging left in files that are mostly dead; then the ends of
+        lines to which nothing comes any more.
+        """
         if self._parts.writer.book.commit - self._checkpointed >= CHECKPOINT_COMMITS:
             yield self._checkpoint
         files = self._files()  # before the look at the index: nothing is added to those that are closed after it
@@ -163,8 +169,24 @@ class FileUpkeep:
                 for group in ripe_groups(partial(index.outlines, key), self._levels, partial(self._is_hopeless, key)):
                     merging = True
                     yield partial(self._merge, key, group)
-            if not merging and (number := files.deadest(held)) is not None:
+            if merging:
+                return
+            if (number := files.deadest(held)) is not None:
                 yield from self._emptying(index, files, number)
+            elif not dead:
+                yield from self._ends(index)
+
+    def _ends(self, index: IndexReader) -> Iterator[Job]:
+        """What is small at the end of lines that are quiet becomes one block each."""
+        before, self._quiet = self._quiet, {}
+        for key, last in index.lasts().items():
+            was, looks = before.get(key, (-1, 0))
+            looks = looks + 1 if was == last else 0
+            self._quiet[key] = last, looks
+            if looks and looks % QUIET_LOOKS == 0:
+                tail = tail_of(index.outlines(key), self._levels[-1].rows)
+                if tail and not self._is_hopeless(key, tail):
+                    yield partial(self._merge, key, tail)
 
     def _emptying(self, index: IndexReader, files: Files, number: int) -> Iterator[Job]:
         """What file `number` still holds is moved, and it can go."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from streams.block import BLOCK_BYTES_MAX
 from streams.logs.book import Location, Piece
-from streams.logs.levels import LATE_SHARE, LEVELS, Level, ripe_groups
+from streams.logs.levels import LATE_SHARE, LEVELS, Level, ripe_groups, tail_of
 
 LEVEL = Level(rows_below=100, pieces=4, rows=250)
 
@@ -86,3 +87,30 @@ def written_each(commit_rows: int, commits: int) -> float:
 def test_a_record_is_written_once_by_each_level(commit_rows: int, commits: int) -> None:
     """However small its commit was: no block is written again for every few that come behind it."""
     assert written_each(commit_rows, commits) <= len(LEVELS)
+
+
+def tail(*counts: int, rows_max: int = 1_000, **how: Any) -> list[int]:
+    return [piece.end - piece.first for piece in tail_of(pieces(*counts, **how), rows_max)]
+
+
+def test_the_end_of_a_quiet_line_begins_with_what_has_no_more_rows_than_what_is_behind_it() -> None:
+    assert tail() == tail(10) == tail(10, 9) == []
+    assert tail(10, 10) == [10, 10]
+    assert tail(300, 100, 60, 50) == [100, 60, 50], "300 would be written again for 210"
+    assert tail(5, 300, 100, 60, 50, 2) == [5, 300, 100, 60, 50, 2], "what is shut in goes with them"
+    assert tail(100, 50, 60, 50, rows_max=200) == [50, 60, 50]
+    assert tail(50, -1, 50, 50) == [50, 50]
+    assert tail(50, 50, 50, length=BLOCK_BYTES_MAX // 2) == [50, 50]
+    assert tail(50, 50, readable=False) == []
+
+
+def test_a_line_to_which_one_comes_whenever_it_was_quiet_is_written_again_for_as_many_more() -> None:
+    log: list[Piece] = []
+    written = 0
+    for first in range(4_000):
+        log.append(Piece(first, first + 1, Location(1, first, 2), 0, 0, b""))
+        if found := tail_of(log, LEVELS[-1].rows):
+            log[-len(found) :] = [Piece(found[0].first, first + 1, Location(-1, first, 2), 0, 0, b"")]
+            written += first + 1 - found[0].first
+    assert len(log) <= 12
+    assert written <= 12 * 4_000

@@ -54,6 +54,7 @@ class TwoNodes(BackedUpLogs):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 500)
+        self.patch.setattr("streams.logs.upkeep.QUIET_LOOKS", 2)
 
     def teardown(self) -> None:
         self.patch.undo()

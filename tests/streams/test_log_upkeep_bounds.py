@@ -21,7 +21,8 @@ from streams.cores import cores, one_core
 from streams.logs.files import FileLog
 from streams.logs.indexbytes import sum_problem
 from streams.words import Origin
-from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
+from tests.streams.logkit import NOW_MS, append_rows, content, open_log, rows
+from tests.streams.test_log_merge import STREAMS, blocks_of, filled, tidied
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
@@ -209,3 +210,27 @@ def _mib(field: str) -> int:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
+
+
+def test_the_end_of_a_line_to_which_nothing_comes_any_more_is_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the others are; what comes after all begins anew."""
+    monkeypatch.setattr("streams.logs.upkeep.QUIET_LOOKS", 3)
+    log = filled(tmp_path, 15)
+    tidied(log)
+    events, busy, before = blocks_of(log, "events"), blocks_of(log), content(log, ["events"])
+    assert events == 3
+    for look in range(2):
+        append_rows(log, rows(1, start=look))
+        tidied(log)
+    assert blocks_of(log, "events") == events, "it may have paused"
+    append_rows(log, rows(1))
+    tidied(log)
+    assert (blocks_of(log), blocks_of(log, "events")) == (busy + 3, 1), "the other is not quiet"
+    assert content(log, ["events"]) == before
+    before = content(log, STREAMS)
+    append_rows(log, rows(1), "events")
+    assert sum(tidied(log) for _ in range(9)) > 0
+    assert (blocks_of(log), blocks_of(log, "events")) == (2, 2), "150 rows are not written again for three, nor six for one"
+    assert len(content(log, STREAMS)) == len(before) + 1
+    assert sum(tidied(log) for _ in range(9)) == 0, "all is done until something comes"
+    log.close()
