@@ -59,8 +59,13 @@ def box_told(box: Box) -> tuple[str, str]:
     if box.status == "CONFIRMED_LOST":
         how.append("confirmed by a person aboard")
     elif box.posterior is not None:
-        how.append(f"probability {box.posterior:.4f}")
+        how.append(f"probability {probability_text(box.posterior)}")
     return f"{', '.join(what)} ({paper})", "; ".join([*how, *box.evidence])
+
+
+def probability_text(posterior: float) -> str:
+    """Four places, never rounded up to certainty."""
+    return f"{posterior:.4f}" if posterior <= 0.9999 else "> 0.9999"
 
 
 def _form(report: Report) -> Iterator[str]:

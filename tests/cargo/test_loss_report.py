@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,6 +142,16 @@ def test_the_text_has_every_line_every_box_and_says_that_it_is_a_draft() -> None
     assert all(number(at) in text for at in STACK)
     assert "Spill of cargo (voluntary): not known" in text
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_a_probability_is_never_rounded_up_to_certainty() -> None:
+    """A blow, a group and a roll make 0.99998 of it: only a person's count is certain."""
+    _, report = first()
+    for posterior, text in ((0.999980, "probability > 0.9999"), (0.99990, "probability 0.9999"), (0.9, "probability 0.9000")):
+        lost = tuple(msgspec.structs.replace(box, posterior=posterior, status=None) for box in report.content.lost)
+        told = report_text(replace(report, content=msgspec.structs.replace(report.content, lost=lost)))
+        assert text in told
+        assert "1.0000" not in told
 
 
 def test_the_same_news_draft_nothing_and_more_boxes_draft_anew_with_what_people_wrote() -> None:
