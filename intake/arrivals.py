@@ -35,7 +35,8 @@ class Outcome(IntEnum):
     FOREIGN = 8
     """In `exceptions`: its gateway may not publish to this topic."""
     UNKNOWN_CONTAINER = 9
-    """In the log: of a container that is in no load list and no booking this node knows. The muster says which (`not_on_list`)."""
+    """In the log: of a container that is in no load list and no booking this node knows, or of what is no container's number. The muster
+    says which (`not_on_list`)."""
     LET_GO = 10
     """Not acknowledged, and its connection ended, so that it comes again: with `two_nodes`, damage took what no other disk had."""
 

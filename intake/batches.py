@@ -6,6 +6,8 @@ import base64
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import not_
 from typing import Any
 
 import msgspec
@@ -122,9 +124,7 @@ def mark_strangers(prepared: Prepared, strangers: Callable[[set[str]], set[str]]
         if part.stream == CONTAINERS:
             topics = part.records.column(TOPIC).to_pylist()
             if unknown := strangers(set(topics)):
-                for number, topic in zip(part.messages, topics, strict=True):
-                    if topic in unknown and prepared.outcomes[number] == Outcome.ACCEPTED:
-                        prepared.outcomes[number] = Outcome.UNKNOWN_CONTAINER
+                _are_unknown(compress(part.messages, (topic in unknown for topic in topics)), prepared.outcomes)
 
 
 def exception_record(process: str, message: Publish, refused: Refused, now_ms: int) -> Record:
@@ -151,7 +151,10 @@ def _refuse(prepared: Prepared, number: int, outcome: Outcome, reason: str) -> N
 def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: list[Outcome], believed: range) -> Part:
     numbers = [number for number, _, _ in arrived]
     topics = [route.topic for _, route, _ in arrived]
-    flags = _flags([route.number_valid for _, route, _ in arrived], readings, numbers, outcomes, believed)
+    valid = [route.number_valid for _, route, _ in arrived]
+    flags = _flags(valid, readings, numbers, outcomes, believed)
+    if stream == CONTAINERS and not all(valid):
+        _are_unknown(compress(numbers, map(not_, valid)), outcomes)
     cores: dict[int, dict[str, Any]] = {row: dict(fields) for row, fields in readings.unknown.items()}
     for row, fields in readings.refused.items():
         cores.setdefault(row, {})["refused"] = fields
@@ -199,6 +202,13 @@ def _flags(
             _flag(flags, (row,), "stale")
             _mark(outcomes, numbers[row], Outcome.STALE)
     return flags
+
+
+def _are_unknown(numbers: Iterable[int], outcomes: list[Outcome]) -> None:
+    """These messages are of containers that nobody has told this node of, or that there can not be."""
+    for number in numbers:
+        if outcomes[number] == Outcome.ACCEPTED:
+            outcomes[number] = Outcome.UNKNOWN_CONTAINER
 
 
 def _mark(outcomes: list[Outcome], number: int, outcome: Outcome) -> None:

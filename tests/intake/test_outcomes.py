@@ -99,6 +99,20 @@ async def test_the_counts_add_up_to_what_came_in(tmp_path: Path, seed: int) -> N
         assert len(kept) == KEPT_BYTES_MAX or hashlib.sha256(kept).hexdigest() == body["payload_sha256"]
 
 
+async def test_what_is_no_containers_number_is_unknown_and_kept(tmp_path: Path) -> None:
+    """Whatever a node has heard of lists: there is no such container."""
+    async with stand(tmp_path) as one:
+        with Publisher(one.endpoint.port) as gateway:
+            for n, number in enumerate(("HELLO", "MSKU1234560", BOX)):
+                gateway.publish(f"landfall/containers/{number}/reading", payload(n, at=NOW_MS - n))
+            gateway.publish("landfall/ships/9321484/location", payload(9, at=NOW_MS, latitude_deg=1.0, longitude_deg=2.0))
+            await asyncio.to_thread(gateway.wait, lambda p: len(p.acknowledged) == 4)
+        counts = one.counts()
+        assert (counts["intake_received"], counts["intake_unknown_container"], counts["intake_accepted"]) == (4, 2, 2)
+        told = {row.record.topic: row.record.body for row in one.rows("containers")}
+        assert told == {"HELLO": {"flags": ["check_digit"]}, "MSKU1234560": {"flags": ["check_digit"]}, BOX: None}
+
+
 async def break_off(port: int, topic: str, will: bytes) -> None:
     """Connect with a will, and go without a word."""
     said = b"".join(struct.pack(">H", len(one)) + one for one in (b"breaks-off", topic.encode(), will))

@@ -24,7 +24,7 @@ from paho.mqtt.enums import MQTTErrorCode
 from intake import broker as subscribing
 from intake.arrivals import Outcome, Publish
 from intake.serving import Intake
-from intake.settings import BrokerSettings, IntakeSettings
+from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
 from intake.subscriber import Subscriber
 from streams.clock import WallClock
 from streams.codec import BlockCodec
@@ -142,7 +142,7 @@ class Behind:
         log = FileLog(home / "log", home / "marker", "ship-a", BlockCodec(), WallClock(), options)
         committer = GroupCommitter(log)
         at = BrokerSettings(port=self.broker.port, client_id="ship-a", reconnect_ms_min=20, reconnect_ms_max=40)
-        intake = Intake(IntakeSettings(broker=at), WallClock(), Metrics("ship"))
+        intake = Intake(IntakeSettings(broker=at, pipeline=PipelineSettings(repeats_readings_max=8_192)), WallClock(), Metrics("ship"))
         running = asyncio.create_task(intake.run(committer, log, "ship-a"))
         try:
             yield log, intake

@@ -23,7 +23,7 @@ import pytest
 
 from intake.connection import Connection
 from intake.serving import Intake
-from intake.settings import IntakeSettings
+from intake.settings import IntakeSettings, PipelineSettings
 from streams.block import Codec
 from streams.clock import Clock, WallClock
 from streams.logs import kinds
@@ -72,7 +72,7 @@ class Pair:
             sailing: list[tuple[Node, Intake]] = []
             for name, folder in zip(NAMES, self.folders, strict=True):
                 node = Node(settings(name, folder).model_copy(update={"folder": folder / "home"}), WallClock())
-                taken = IntakeSettings(endpoint=OPEN, ack="two_nodes")
+                taken = IntakeSettings(endpoint=OPEN, ack="two_nodes", pipeline=PipelineSettings(repeats_readings_max=8_192))
                 intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, 60.0, "wait"), node.settings.companions())
                 node.add_background("intake", partial(_take_in, intake, node, name))
                 stack.push_async_callback(node.stop)
