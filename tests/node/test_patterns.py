@@ -101,7 +101,18 @@ def received(one: Node) -> dict[str, int]:
 
 def twice(one: Node) -> int:
     """Records that came to this node though it had them, in the sessions there are."""
-    return sum(received(one).values()) - int(one.metrics.body(0, 0)["counts"].get("records_admitted", 0))
+    return sum(received(one).values()) - admitted(one)
+
+
+def admitted(one: Node) -> int:
+    """Records that were new to this node as they came."""
+    return int(one.metrics.body(0, 0)["counts"].get("records_admitted", 0))
+
+
+def in_vain(nodes: Sequence[Node]) -> int:
+    """Records that went out once more to a node that had them then, in the sessions there are; below 0 while it is not told that they came."""
+    sent = sum(status["sent_records"] for one in nodes for status in one.links.status().values())
+    return sent - sum(map(admitted, nodes))
 
 
 async def writes_in_turn(nodes: dict[str, Node], rounds: int, count: int) -> Rows:
@@ -112,18 +123,24 @@ async def writes_in_turn(nodes: dict[str, Node], rounds: int, count: int) -> Row
     return content(next(iter(nodes.values())).log, STREAMS)
 
 
+WRITTEN = 500
+"""Readings in each commit, which travel as one block."""
+
+
 @pytest.mark.parametrize(
-    ("names", "pairs"),
+    ("names", "pairs", "raced"),
     [
-        (("tokyo", "hq"), (("tokyo", "hq"), ("hq", "tokyo"))),
-        (("tokyo", "singapore", "sydney", "hq"), OVERLAPPING),
+        (("tokyo", "hq"), (("tokyo", "hq"), ("hq", "tokyo")), 0),
+        (("tokyo", "singapore", "sydney", "hq"), OVERLAPPING, WRITTEN + 4 * 4 * 2),
     ],
     ids=["both-ways-between-two", "overlapping-pairs"],
 )
-async def test_all_have_all_once_under_its_first_offset(tmp_path: Path, names: Sequence[str], pairs: Pairs) -> None:
+async def test_all_have_all_once_under_its_first_offset(tmp_path: Path, names: Sequence[str], pairs: Pairs, raced: int) -> None:
+    """Where one path leads to a node nothing comes twice. Of two the second waits while the first brings; alerts and what is signed of
+    them wait for nobody, so each may come twice, and one block where a process was held up for longer than a relay waits."""
     async with fleet(tmp_path, names, pairs) as nodes:
         own = {name: one.log.origin for name, one in nodes.items()}
-        truth = await writes_in_turn(nodes, 4, 500)
+        truth = await writes_in_turn(nodes, 4, WRITTEN)
         for one in nodes.values():
             assert content(one.log, STREAMS) == truth
             assert {stream: dict(one.log.position(stream)) for stream in STREAMS} == {
@@ -132,8 +149,8 @@ async def test_all_have_all_once_under_its_first_offset(tmp_path: Path, names: S
                 "alerts": dict.fromkeys(own.values(), 4),
             }
             assert one.log.history("MSKU1234565").rows == next(iter(nodes.values())).log.history("MSKU1234565").rows
-        needed = sum(int(one.metrics.body(0, 0)["counts"]["records_admitted"]) for one in nodes.values())
-        assert sum(twice(one) for one in nodes.values()) < needed * 0.25, "only what raced"
+        await until(lambda: in_vain(list(nodes.values())) >= 0)
+        assert in_vain(list(nodes.values())) <= raced, "no more than was in flight as two paths raced"
 
 
 async def test_one_way_in_from_two_with_different_retention(tmp_path: Path) -> None:
