@@ -19,6 +19,7 @@ from streams.ranges import Range, RangeSet
 from streams.session.begun import Begun
 from streams.session.bringers import Bringers
 from streams.session.partials import Partials
+from streams.session.promises import Promises
 from streams.session.terms import Key
 from streams.words import Origin
 
@@ -135,7 +136,7 @@ class Exchange:
         self.me, self.signed_end = me, signed_end
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
-        self.partials = Partials()
+        self.partials, self.promises = Partials(), Promises()
         self._log = log
         self._ledgers: dict[str, dict[Origin, OriginLedger]] = {}
         self._settled: dict[Key, RangeSet] = {}
@@ -227,6 +228,10 @@ class Exchange:
     def neighbours(self) -> list[str]:
         """The nodes this one is in session with."""
         return sorted({member.peer.node for member in self._members})
+
+    def promised(self, node: str, said: Mapping[Key, RangeSet]) -> None:
+        """`node` has said so in a session that has ended: of what is held here it is remembered."""
+        self.promises.remember(node, {key: ranges for key, ranges in said.items() if self.held(key)})
 
     def changed(self, streams: Iterable[str]) -> None:
         """The log's ledger of these streams changed: tell every session what is new."""

@@ -317,7 +317,8 @@ class Session:
             if gone:
                 self._gone_unheard.add(key)
             return
-        settled = settled_by(summary)
+        settled, held = settled_by(summary), self._exchange.held(key)
+        self._effects += self._exchange.promises.broken(self.peer.node, key, summary, settled, held, self._now_s())
         for _, ranges in gone:
             settled = settled.without(self._disputed(key, ranges.without([(0, summary.floor)])))
         self._peer_has(key, settled)
@@ -388,6 +389,7 @@ class Session:
             self.closed = True
             self._receiver.close()
             self._exchange.leave(self._news)
+            self._exchange.promised(self.peer.node, self._sender.settled_by_peer())
             self._effects.append(Closed(sentence))
 
 

@@ -18,6 +18,7 @@ from streams.proof.signing import signed_at_once
 from streams.ranges import RangeSet
 from streams.session import Key, Report
 from streams.session import messages as m
+from streams.session.promises import HAS_NOT
 from streams.words import Origin
 from tests.sync.framelog import rows_of
 from tests.sync.radio import Radio
@@ -172,6 +173,10 @@ class Oracle:
         peer = report.details.get("peer")
         if report.reason == UNPROVEN and self._excused(report):
             return
+        if report.reason == HAS_NOT and peer not in self.suspects:
+            had = self._ever.get((str(peer), _key_of(report)), RangeSet()).within(report.details["first"], report.details["end"])
+            assert had.count() >= report.details["records"], f"{peer} never had them: {report.details}"
+            return  # it has lost them
         if report.reason == REFUTED and self.liars:
             return  # it passed on what it had heard
         honest = peer not in self.suspects and node.me.node not in self.suspects and report.reason not in self.expected_reports
@@ -179,7 +184,7 @@ class Oracle:
 
     def _excused(self, report: Report) -> bool:
         """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more."""
-        key = (str(report.details["stream"]), Origin.parse(str(report.details["origin"])))
+        key = _key_of(report)
         return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key)
 
     def said(self, end: Wired, data: bytes) -> None:
@@ -373,3 +378,7 @@ class Oracle:
 def _set_of(node: Node) -> tuple[str, ...]:
     """What this node has heard to be set of SETTABLE."""
     return node.definitions.of(SETTABLE).replicate
+
+
+def _key_of(report: Report) -> Key:
+    return str(report.details["stream"]), Origin.parse(str(report.details["origin"]))

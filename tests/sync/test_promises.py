@@ -1,0 +1,110 @@
+"""Goal: who says that it has what it has not, or threw away what it acknowledged, is named as soon as its own later word shows it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from streams.policy import LAN, Peer
+from streams.ranges import Range, RangeSet
+from streams.session import Key, Report, Session, Terms, promises
+from streams.session import messages as m
+from streams.session.promises import HAS_NOT, Promises
+from streams.words import Origin
+from tests.sync.world import World, rows
+
+SHIP: Key = ("containers", Origin("ship-a", 1))
+
+
+class Throwaway:
+    """A port that says what a test wants of `SHIP`, session after session, to headquarters, which holds 100 records of it."""
+
+    def __init__(self) -> None:
+        self.world = World(3)
+        self.hq = self.world.station("hq", "hq")
+        self.world.station("liar")
+        self.hq.log.write(SHIP, 0, rows(random.Random(3), 100))
+        self.hq.exchange.changed(["containers"])
+
+    def meets(self, next_offset: int, has: Sequence[Range] = (), beyond: Sequence[Range] = ()) -> list[Report]:
+        """One session: what it says in the summary, and what it says to have got since; returns how it is named."""
+        hq, stream, origin = self.hq, *SHIP
+        terms = Terms(hq.me, Peer("liar", "port"), LAN, hq.exchange.roles)
+        session = Session(hq.exchange, terms, self.world.clock.monotonic_s, lambda: None)
+        told = m.OriginSummary(origin.node, origin.generation, next_offset, 0, list(beyond), [])
+        for said in (
+            m.Hello(m.PROTOCOL, m.PROTOCOL, "liar", "port", "", 1, ["*"], []),
+            m.Digests([(stream, bytes(8))], last=True),
+            m.Summary(stream, [told], last=True),
+            m.Track(0, stream, origin.node, origin.generation),
+            *([m.Have(0, list(has))] if has else ()),
+        ):
+            session.receive(m.encode(said))
+        assert not session.closed
+        reports = [effect for effect in session.effects() if isinstance(effect, Report)]
+        session.cut()
+        return [report for report in reports if report.reason == HAS_NOT]
+
+
+def test_what_it_said_it_had_and_has_not_when_we_meet_again_is_told_with_the_offsets() -> None:
+    liar = Throwaway()
+    assert liar.meets(0, has=[(0, 80)]) == []
+    [named] = liar.meets(30)
+    assert named.details == {"peer": "liar", "stream": "containers", "origin": "ship-a@1", "first": 30, "end": 80, "records": 50}
+    assert liar.meets(0) == [], "not again within the hour"
+    liar.world.clock.advance(promises.TOLD_EVERY_S)
+    [again] = liar.meets(0)
+    assert (again.details["first"], again.details["end"]) == (0, 30), "its later word went for its earlier"
+
+
+@pytest.mark.parametrize(
+    ("has", "then", "beyond"),
+    [
+        ([(0, 80)], 80, []),
+        ([(0, 80)], 100, []),
+        ([(50, 80)], 0, [(50, 80)]),
+        ([(100, 500)], 0, []),
+        ([], 0, []),
+    ],
+    ids=["the-same", "more", "a-piece", "what-nobody-here-has", "nothing"],
+)
+def test_who_still_has_it_is_not_named(has: list[Range], then: int, beyond: list[Range]) -> None:
+    port = Throwaway()
+    port.meets(0, has=has)
+    assert port.meets(then, beyond=beyond) == []
+
+
+def test_beyond_the_pieces_that_a_summary_has_room_for_nothing_is_concluded() -> None:
+    port = Throwaway()
+    pieces = [(2 * at, 2 * at + 1) for at in range(m.RANGES_MAX)]
+    port.hq.log.write(SHIP, 100, rows(random.Random(4), 100))
+    port.hq.exchange.changed(["containers"])
+    port.meets(0, has=[*pieces[1:], (150, 160)])
+    assert port.meets(0, beyond=[(at + 2, end + 2) for at, end in pieces]) == []
+
+
+def test_what_it_wrote_itself_a_peer_may_lose() -> None:
+    """A log restored from a backup fetches it back."""
+    known = Promises()
+    known.remember("ship-a", {SHIP: RangeSet([(0, 50)])})
+    nothing = m.OriginSummary("ship-a", 1, 0, 0, [], [])
+    assert known.broken("ship-a", SHIP, nothing, RangeSet(), RangeSet([(0, 50)]), 0.0) == []
+    known.remember("tokyo", {SHIP: RangeSet([(0, 50)])})
+    assert known.broken("tokyo", SHIP, nothing, RangeSet(), RangeSet([(0, 50)]), 0.0)
+
+
+def test_of_many_pieces_the_last_sessions_alone_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises, "RANGES_KEPT_MAX", 10)
+    known, pieces = Promises(), RangeSet((2 * at, 2 * at + 1) for at in range(6))
+    for number in range(5):
+        known.remember("tokyo", {("containers", Origin("ship-a", 1 + number)): pieces})
+    assert list(known._said["tokyo"]) == [("containers", Origin("ship-a", 5))]
+
+
+def test_a_node_that_restarts_names_nobody_for_what_it_has_forgotten() -> None:
+    port = Throwaway()
+    port.meets(0, has=[(0, 80)])
+    port.hq.start()
+    assert port.meets(0) == []
