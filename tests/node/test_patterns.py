@@ -111,7 +111,7 @@ def admitted(one: Node) -> int:
 
 def in_vain(nodes: Sequence[Node]) -> int:
     """Records that went out once more to a node that had them then, in the sessions there are; below 0 until all is told."""
-    sent = sum(status["sent_records"] for one in nodes for status in one.links.status().values())
+    sent = sum(int(status["sent_records"]) for one in nodes for status in one.links.status().values())
     return sent - sum(map(admitted, nodes))
 
 
