@@ -99,7 +99,7 @@ class Preset:
 PresetName = Literal["demo", "bench", "stress"]
 PRESETS: dict[PresetName, Preset] = {
     "demo": Preset(6, 2_000, Hull(32, plug_rows=11), "domain"),
-    "bench": Preset(30, 10_000, Hull(48, 20, 18, 7, 9, plug_rows=18, plug_tiers=6), "hourly"),
+    "bench": Preset(30, 10_000, Hull(52, 20, 18, 7, 9, plug_rows=18, plug_tiers=6), "hourly"),
     "stress": Preset(1, 24_000, Hull(64, 24, 22, 9, 12, plug_rows=22, plug_tiers=8), "hourly"),
 }
 """The fleet sizes of DOMAIN.md 6."""

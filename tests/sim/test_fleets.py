@@ -14,7 +14,7 @@ from cargo.outcome import Made
 from cargo.registry import LoadList, parse_value
 from cargo.stowage import BELOW_M, TIER_M
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
-from sim.fleets import DAYS, LOST_MAX, PRESETS, TRACKED_SHARE, Preset, build_fleet
+from sim.fleets import DAYS, LOST_MAX, PRESETS, TRACKED_SHARE, Preset, PresetName, build_fleet
 from sim.paperwork import paperwork
 from sim.reefers import WRONG_C
 from sim.sea import roll_amplitude_deg
@@ -52,6 +52,13 @@ def test_presets_are_of_the_sizes_that_are_asked_for() -> None:
     world = build_fleet(2, PRESETS["stress"], BEGINS_AT_MS)
     assert len(world.boxes) == len(set(world.boxes.numbers)) == 24_000
     held_slots(world, [FIRST_DECK_TIER + 2 * tier for tier in range(PRESETS["stress"].hull.plug_tiers)])
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_has_room_for_its_boxes_with_the_seed_that_is_usual(name: PresetName, tmp_path: Path) -> None:
+    settings = SimSettings(data=tmp_path, intakes=(IntakeDoor(at="*"),), preset=name)
+    preset = PRESETS[name]
+    assert len(build_fleet(settings.seed, preset, BEGINS_AT_MS).boxes) == preset.ships * preset.boxes
 
 
 def test_a_fleet_is_a_possible_world(fleet: World) -> None:
