@@ -155,7 +155,8 @@ def history(
     write(lambda: iter([shown]), RECORDS, format_, output)
     _tell_more(limit, found.rows.num_rows)
     if not found.rows.num_rows:
-        tell([f"nothing is known of {topic!r} in this log in that time"])
+        then = "" if since is None and until is None else " in that time"
+        tell([f"nothing is known of {topic!r} in this log{then}"])
     end_of_unread(unread_of_topic(log, log.streams(), at_ms(since), at_ms(until)))
 
 

@@ -167,6 +167,12 @@ def test_what_is_left_out_behind_a_hole_is_said(tmp_path: Path, capsys: pytest.C
     assert run(capsys, "log", "cat", "containers", "-f", tmp_path / "ship")[::2] == (0, "")
 
 
+def test_a_topic_of_which_nothing_is_known(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("log", "history", "MSCU1234566", "-f", tmp_path)
+    assert run(capsys, *asked) == (0, "", "nothing is known of 'MSCU1234566' in this log")
+    assert run(capsys, *asked, "--since", "2026-05-01") == (0, "", "nothing is known of 'MSCU1234566' in this log in that time")
+
+
 def test_one_lost_and_one_behind_it_are_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ship, port = open_log(tmp_path / "ship", "ship-a"), open_log(tmp_path / "port", "port-b")
     append_rows(ship, rows(3))
