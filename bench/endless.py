@@ -1,10 +1,11 @@
-"""An honest client beside a hostile one of the same endpoint, whose every message is on a topic of its own: how long it waits.
+"""An honest client beside a hostile one of the same endpoint: how long it waits.
 
-`python -m bench.endless [way] [seconds]` starts a receiving side of `bench.mqtt` (`endpoint`, unless another is named) on one core, three
-times. A process of its own publishes readings at QoS 1 as quickly as they are acknowledged, WINDOW at most on their way: on CONTAINERS
-topics, or each on another; or nobody does. Beside it one client of another address publishes a reading, waits for its PUBACK, rests
-REST_S, and begins anew. Prints one JSON object: how many milliseconds it waited, how many of the node's processor time went by meanwhile
-(`cpu`), which another load on the machine changes least, and how many readings a second of the other were acknowledged.
+`python -m bench.endless [way] [seconds] [side …]` starts a receiving side of `bench.mqtt` (`endpoint`, unless another is named) on one
+core, once for each side. A process of its own publishes at QoS 1 as quickly as it is acknowledged, WINDOW at most on their way: readings on
+CONTAINERS topics, or each on another; messages on a topic that it may not publish to, or that are no JSON; or the shortest there are at
+QoS 0, as quickly as the socket takes them; or nobody does. Beside it one client of another address publishes a reading, waits for its
+PUBACK, rests REST_S, and begins anew. Prints one JSON object: how many milliseconds it waited, how many of the node's processor time went
+by meanwhile (`cpu`), which another load on the machine changes least, and how many messages a second of the other were taken.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.machine import machine
@@ -29,7 +31,8 @@ REST_S = 0.02
 STARTS_WITHIN_S = 2.0
 TOPICS_MAX = 10_000_000
 TEN_DAYS_MS = 10 * 86_400_000
-SIDES = {"nobody": 0, "few_topics": CONTAINERS, "endless_topics": TOPICS_MAX}
+NOBODY = "nobody"
+SHORTEST = packet(0x30, b"\0\1a")
 
 
 def reading(number: int, topics: int, since_ms: int) -> bytes:
@@ -39,15 +42,33 @@ def reading(number: int, topics: int, since_ms: int) -> bytes:
     return packet(0x32, len(topic).to_bytes(2, "big") + topic + (number % 65_535 + 1).to_bytes(2, "big") + payload)
 
 
-def flood(port: int, topics: int, seconds: float) -> int:
-    """Publish for so long; how many were acknowledged."""
-    since_ms, until = time.time_ns() // 1_000_000 - TEN_DAYS_MS, time.perf_counter() + seconds
+def refused(number: int, topic: bytes, payload: bytes) -> bytes:
+    """A PUBLISH that the node does not take."""
+    return packet(0x32, len(topic).to_bytes(2) + topic + (number % 65_535 + 1).to_bytes(2) + payload)
+
+
+SIDES: dict[str, Callable[[int, int], bytes]] = {
+    "few_topics": lambda number, since_ms: reading(number, CONTAINERS, since_ms),
+    "endless_topics": lambda number, since_ms: reading(number, TOPICS_MAX, since_ms),
+    "foreign": lambda number, _: refused(number, b"elsewhere", b'{"device":"TRK-1","return_c":4.%d}' % number),
+    "malformed": lambda number, _: refused(number, b"landfall/containers/LFLU0000000/reading", b"%d is no object" % number),
+    "shortest": lambda *_: SHORTEST,
+}
+"""What the other publishes: its message of this number, readings since then (UTC ms)."""
+
+
+def flood(port: int, side: str, seconds: float) -> int:
+    """Publish for so long; how many were acknowledged, or at QoS 0 sent."""
+    since_ms, until, message = time.time_ns() // 1_000_000 - TEN_DAYS_MS, time.perf_counter() + seconds, SIDES[side]
     sent = answered_bytes = 0
     with socket.create_connection(("127.0.0.1", port), source_address=(HOSTILE, 0)) as client:
         connect(client, "flood", KEEP_ALIVE_S)
         while time.perf_counter() < until:
-            if sent - answered_bytes // 4 + CHUNK <= WINDOW:
-                client.sendall(b"".join(reading(number, topics, since_ms) for number in range(sent, sent + CHUNK)))
+            if side == "shortest":
+                client.sendall(SHORTEST * WINDOW)
+                answered_bytes += 4 * WINDOW
+            elif sent - answered_bytes // 4 + CHUNK <= WINDOW:
+                client.sendall(b"".join(message(number, since_ms) for number in range(sent, sent + CHUNK)))
                 sent += CHUNK
             else:
                 answered_bytes += len(client.recv(65_536))
@@ -73,11 +94,11 @@ def honest(port: int, process: int, seconds: float) -> tuple[list[float], list[f
     return waited, worked
 
 
-def beside(way: str, folder: Path, topics: int, seconds: float) -> dict[str, object]:
-    """What the honest one waits, beside a flood on so many topics; 0: beside nobody."""
+def beside(way: str, folder: Path, side: str, seconds: float) -> dict[str, object]:
+    """What the honest one waits, beside such a flood; or beside nobody."""
     with way_in(way, folder / "node") as one:
-        words = [sys.executable, "-m", "bench.endless", "flood", str(one.port), str(topics), str(seconds + STARTS_WITHIN_S)]
-        with subprocess.Popen(words if topics else ["echo", "0"], stdout=subprocess.PIPE, text=True) as other:
+        words = [sys.executable, "-m", "bench.endless", "flood", str(one.port), side, str(seconds + STARTS_WITHIN_S)]
+        with subprocess.Popen(words if side != NOBODY else ["echo", "0"], stdout=subprocess.PIPE, text=True) as other:
             time.sleep(STARTS_WITHIN_S)
             waited, worked = honest(one.port, one.processes[0], seconds)
             others = int(other.communicate()[0])
@@ -85,19 +106,19 @@ def beside(way: str, folder: Path, topics: int, seconds: float) -> dict[str, obj
     return figures | {"asked": len(waited), "others_s": round(others / (seconds + STARTS_WITHIN_S))}
 
 
-def main(way: str = "endpoint", seconds: str = "20") -> None:
+def main(way: str = "endpoint", seconds: str = "20", *sides: str) -> None:
     """Measures and prints."""
     os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})
     results: dict[str, object] = {"bench": "endless", "way": way, **machine()}
-    for side, topics in SIDES.items():
+    for side in sides or (NOBODY, *SIDES):
         with tempfile.TemporaryDirectory() as name:
-            results[side] = beside(way, Path(name), topics, float(seconds))
+            results[side] = beside(way, Path(name), side, float(seconds))
     print(json.dumps({**results, "load_at_end": machine()["load_1_min"]}, indent=1))
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["flood", port, topics, seconds]:
-            print(flood(int(port), int(topics), float(seconds)))
+        case ["flood", port, side, seconds]:
+            print(flood(int(port), side, float(seconds)))
         case arguments:
             main(*arguments)

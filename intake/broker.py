@@ -142,6 +142,16 @@ class BrokerIntake:
             self._hear_of_others([publish for publish in heard if publish.topic.startswith(_PRESENCE)])
         if brought and acknowledger is not None:
             self._pipeline.offer(acknowledger, brought)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """What has come and was not read yet in its turn: nobody hears of it from the socket."""
+        if self._client.more and not self._waits:
+            self._loop.call_soon(self._read_more, self._acknowledger)
+
+    def _read_more(self, acknowledger: _Acknowledger | None) -> None:
+        if self._acknowledger is acknowledger is not None and self._client.more and not self._waits:
+            self._read()
 
     def _want_write(self) -> None:
         if (sock := self._client.socket()) is not None:
@@ -169,6 +179,7 @@ class BrokerIntake:
                 self._loop.remove_reader(sock)
             else:
                 self._loop.add_reader(sock, self._read)
+                self._read_on()
 
     def _on_connect(self, client: mqtt.Client, _: Any, flags: mqtt.ConnectFlags, reason: ReasonCode, __: Any) -> None:
         if reason.is_failure:

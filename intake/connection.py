@@ -34,7 +34,7 @@ _LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
 _DEAF, _TURN = "client does not read", "what others bring comes in between"
 DEAF_S_MAX = 60.0
 """So long one without a keep-alive may have more unread than it may."""
-RESTS, LOOKS_AGAIN_S = 4, 0.05
+RESTS = 4
 """What publishes nothing is read on after so many times the time that a turn of it took: it has a fifth of a core at most."""
 CLOSE_WITHIN_S = 5.0
 """So long what was said last may take to be read."""
@@ -63,6 +63,8 @@ class Connection(asyncio.Protocol):
         self.gateway: Gateway | None = None
         self._deaf_since_s: float | None = None
         self._closed_at_s: float | None = None
+        self._rests: asyncio.TimerHandle | None = None
+        """Until what has come and was not read in its turn is read on."""
 
     @property
     def account(self) -> str:
@@ -105,14 +107,13 @@ class Connection(asyncio.Protocol):
             self._take(packets)
         if self._reader.more:
             self.pause(_TURN)
-            asyncio.get_running_loop().call_later(RESTS * (self._door.now_s() - began_s), self._read_on)
+            rests_s = RESTS * (self._door.now_s() - began_s) if self._reader.pinged else 0.0
+            self._rests = asyncio.get_running_loop().call_later(rests_s, self._read_on)
 
     def _read_on(self) -> None:
-        """Once nothing else keeps it from being read from."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        if len(self._reasons_not_to_read) > 1:
-            asyncio.get_running_loop().call_later(LOOKS_AGAIN_S, self._read_on)
+        """Once nothing else keeps it from being read from: `resume` calls it then."""
+        self._rests = None
+        if self._transport is None or self._transport.is_closing() or len(self._reasons_not_to_read) > 1:
             return
         self._read(b"")
         if not self._reader.more:
@@ -148,6 +149,8 @@ class Connection(asyncio.Protocol):
             if not self._reasons_not_to_read and self._transport is not None and not self._transport.is_closing():
                 self._heard_at_s = self._door.now_s()
                 self._transport.resume_reading()
+            elif self._reasons_not_to_read == {_TURN} and self._rests is None:
+                self._rests = asyncio.get_running_loop().call_later(0, self._read_on)
 
     def tend(self, now_s: float) -> None:
         """End this connection when its client has been silent, or has not read, for too long; at once when it was ended a while ago and is

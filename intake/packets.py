@@ -40,6 +40,8 @@ _OF_PUBLISH = PropertySet(
 
 CONTROLS_A_TURN = 1_024
 """So many packets that are no PUBLISH are read at once: they cost their sender two bytes each."""
+PUBLISHES_A_TURN = 256
+"""So many messages: the shortest have five bytes, and 50,000 of them may come at once, which nobody else should wait for."""
 CONNECT_BYTES_MAX = 16_384
 """Of who has not logged in nothing longer is held: a name, a password and a will fit."""
 
@@ -82,14 +84,15 @@ class PacketReader:
     Such are no violations: a client that repeats what was not acknowledged would come back with the same one for ever.
 
     After the first violation nothing more is read: `violation` says what it was, the packets before it are good. Of more than
-    CONTROLS_A_TURN packets that are no PUBLISH the rest waits, and `more` is true: feed it again, with nothing or with what comes.
+    PUBLISHES_A_TURN messages, or CONTROLS_A_TURN packets that are none, the rest waits, and `more` is true, or for the latter `pinged` too:
+    feed it again, with nothing or with what comes.
     """
 
     def __init__(self, packet_bytes_max: int) -> None:
         self._packet_bytes_max = packet_bytes_max
         self._tail = b""
         self._oversized: _Oversized | None = None
-        self.v5, self.more = False, False
+        self.v5, self.more, self.pinged = False, False, False
         self.violation: Violation | None = None
 
     def feed(self, data: bytes) -> list[Publish | Control]:
@@ -104,7 +107,7 @@ class PacketReader:
         return packets
 
     def _read(self, buffer: bytes, packets: list[Publish | Control]) -> None:
-        at, end, controls, self.more = 0, len(buffer), 0, False
+        at, end, publishes, controls, self.more, self.pinged = 0, len(buffer), 0, 0, False, False
         if self._oversized is not None:
             at = self._skip(self._oversized, buffer, packets)
         while end - at >= 2:
@@ -124,9 +127,13 @@ class PacketReader:
                 _check_connect(head, length)
                 break
             if head >> 4 == Kind.PUBLISH:
+                if publishes == PUBLISHES_A_TURN:
+                    self.more = True
+                    break
                 packets.append(_publish(head, buffer, body, stop, self.v5))
+                publishes += 1
             elif controls == CONTROLS_A_TURN:
-                self.more = True
+                self.more = self.pinged = True
                 break
             else:
                 packets.append(self._control(head, buffer[body:stop]))

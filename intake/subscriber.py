@@ -41,19 +41,22 @@ class Subscriber(mqtt.Client):
         """A connection has begun: nothing is left of the one before."""
         self._packets, self._ahead, self._end = PacketReader(self._packet_bytes_max), b"", None
 
+    @property
+    def more(self) -> bool:
+        """Whether `read` gives more at once, though nothing more comes."""
+        return self._packets.more
+
     def read(self) -> list[Publish]:
-        """The messages that have come, READ_BYTES at most and what is begun; of all else the callbacks hear. When the connection has ended,
-        or can not be read, they hear of that, after what came before."""
-        data = self._received()
+        """The messages that have come, as many as are read at once; of all else the callbacks hear. When the connection has ended, or can
+        not be read, they hear of that, after what came before."""
+        data = b"" if self._packets.more else self._received()
         brought: list[Publish] = []
-        while data is not None:
-            for one in self._packets.feed(data):
-                if type(one) is Publish:
-                    brought.append(one)
-                elif self.socket() is not None:
-                    self._ahead = packet(one.head, one.body)  # type: ignore[union-attr]
-                    self.loop_read()
-            data = b"" if self._packets.more else None
+        for one in self._packets.feed(data) if data is not None else ():
+            if type(one) is Publish:
+                brought.append(one)
+            elif self.socket() is not None:
+                self._ahead = packet(one.head, one.body)  # type: ignore[union-attr]
+                self.loop_read()
         if self._packets.violation is not None:
             self._end = ConnectionError(str(self._packets.violation))
         if self._end is not None and self.socket() is not None:
