@@ -31,7 +31,7 @@ FIRST = ("tests/e2e", "kafka")
 """What takes longest, first: what is begun last should be short."""
 LAST = "test_all_holds_until_it_is_stopped"
 """What ends only when it is stopped, or finds something (`make torture`)."""
-ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract")
+ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract", "streams/test_consumers", "node/test_originating")
 """Parts of the names of files whose tests share the one Kafka."""
 MEMORY = Path("/dev/shm")
 MEMORY_FREE_MIN = 12_000_000_000

@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from streams.clock import StillClock
 from streams.consumers import CONSUMERS, Consumer
 from streams.errors import Misuse, RetryLater, Trimmed
 from streams.log import Append
 from streams.logs.files import FileLogOptions
+from streams.patience import Patience
+from streams.ranges import RangeSet
 from streams.words import Position
-from tests.streams.logkit import FullDisk, append_rows, copy_all, numbers, open_log, rows
+from tests.streams.logkit import NOW_MS, FullDisk, append_rows, copy_all, numbers, open_log, rows
+from tests.streams.test_log_contract import Maker, files, in_kafka, make
+
+__all__ = ["files", "in_kafka", "make"]
 
 
 def test_it_goes_on_where_it_committed(tmp_path: Path) -> None:
@@ -63,8 +69,8 @@ def test_it_never_goes_back(tmp_path: Path) -> None:
     log.close()
 
 
-def test_ahead_of_the_copy_it_waits_and_below_the_floor_it_is_told(tmp_path: Path) -> None:
-    ship, port = open_log(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
+def test_ahead_of_the_copy_it_waits_and_below_the_floor_it_is_told(make: Maker) -> None:
+    ship, port = make("ship-a"), make("port-b")
     append_rows(ship, rows(20))
     port.admit(list(ship.blocks("containers", ship.origin, 0, 10)))
     consumer = Consumer(port, "rules", "containers")
@@ -75,18 +81,43 @@ def test_ahead_of_the_copy_it_waits_and_below_the_floor_it_is_told(tmp_path: Pat
     port.trim("containers", ship.origin, 18)
     with pytest.raises(Trimmed):
         consumer.poll()
-    ship.close()
-    port.close()
+    assert (consumer.poll_from_floor().rows, consumer.poll_from_floor().position) == (2, Position({ship.origin: 20}))
 
 
-def test_what_will_never_come_is_passed_over(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
+def test_a_hole_is_waited_for_then_skipped_then_delivered_late_once(make: Maker) -> None:
+    """Also by who takes its place after it, where nothing but the log tells of it."""
+    ship, port, clock = make("ship-a"), make("port-b"), StillClock(NOW_MS)
+    append_rows(ship, rows(20))
+    port.admit([*ship.blocks("containers", ship.origin, 0, 5), *ship.blocks("containers", ship.origin, 8, 20)])
+    patience = Patience(lambda: 60.0, clock)
+    consumer = Consumer(port, "rules", "containers", patience=patience)
+    polled = consumer.poll()
+    assert (polled.rows, polled.position) == (5, Position({ship.origin: 5}))
+    consumer.commit(polled.position)
+    clock.advance(59)
+    assert consumer.poll().rows == 0
+    clock.advance(2)
+    polled = consumer.poll()
+    assert (polled.rows, polled.position) == (12, Position({ship.origin: 20}))
+    consumer.commit(polled.position)
+    assert consumer.skipped() == {ship.origin: RangeSet([(5, 8)])}
+    [told] = [text for batch in port.read("exceptions", Position()) for text in batch.records.column("body").to_pylist()]
+    assert f"containers:{ship.origin} 5..7 did not come in time" in told
+    consumer = Consumer(port, "rules", "containers", patience=patience)
+    copy_all(ship, port, ["containers"])
+    late = consumer.poll()
+    assert [row.coordinates.offset for batch in late.late for row in batch.rows()] == [5, 6, 7]
+    consumer.commit(late.position)
+    assert (consumer.skipped(), consumer.poll().rows) == ({}, 0)
+
+
+def test_what_will_never_come_is_passed_over(make: Maker) -> None:
+    log = make("ship-a")
     append_rows(log, rows(10))
     log.declare_gone("containers", log.origin, 6, 10, "thinned")
     consumer = Consumer(log, "rules", "containers")
     polled = consumer.poll()
     assert (polled.rows, polled.position) == (6, Position({log.origin: 10}))
-    log.close()
 
 
 def test_a_successor_takes_its_place_at_another_node(tmp_path: Path) -> None:
