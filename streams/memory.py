@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from types import ModuleType
@@ -67,11 +67,11 @@ _LARGE = threading.Lock()
 
 
 @contextmanager
-def large_work() -> Iterator[None]:
+def large_work(give_back: Callable[[], None] | None = None) -> Iterator[None]:
     """For work of seconds that takes much memory for a while, in a thread of its own: one in this process at a time, and what it took is
-    given back before the next. Not for what others wait long for."""
+    given back before the next (`give_back`: by this, else by `release`). Not for what others wait long for."""
     with _LARGE:
         try:
             yield
         finally:
-            release()
+            (give_back or release)()

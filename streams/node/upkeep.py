@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from streams.errors import RetryLater
 from streams.log import Upkeep
-from streams.memory import release_arrow
+from streams.memory import large_work, release_arrow
 from streams.metrics import Metrics
 
 REST_SHARE = 8.0
@@ -40,7 +40,5 @@ async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None])
 
 def _step(upkeep: Upkeep) -> bool:
     """What it read and wrote is given back at once: each thread would keep its own tens of MiB of it."""
-    try:
+    with large_work(release_arrow):
         return upkeep.step()
-    finally:
-        release_arrow()
