@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from aiohttp import web_app
 
 from intake.connection import Connection
 from intake.serving import Intake
@@ -117,6 +118,7 @@ class Pair:
         for disk in disks:
             disk.close()
         self.disks = {}
+        web_app._cached_build_middleware.cache_clear()  # aiohttp keeps the doors of 1,024 nodes, and what is behind them
         for at in struck:
             self.folders[at] = images[at]
             if at == robbed and self.filled[1 - at]:
