@@ -25,7 +25,7 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-WAIT_MS_MAX = 30_000
+WAIT_MS_MAX = 60_000
 PICTURES_TO = "PICTURES_TO"
 """The environment variable that names the folder for a test's pictures; without it they go to a folder of the test's own."""
 LAND = (0x1D, 0x34, 0x47)
