@@ -25,22 +25,15 @@ LIFE_S = 60.0
 Row = tuple[str, int, str]
 
 
-def live(all_: Fleet, doomed: dict[str, str], round_: int) -> None:
-    """Each process of `doomed` (name → point) lives until it passes its point, and is started again at once: the others go on."""
-    for name, point in doomed.items():
-        all_.processes[name].kill()
-        all_.processes[name].start(f"{point}:1")
+def live(all_: Fleet, name: str, point: str, round_: int) -> None:
+    """One process lives until it passes this point, all the others going on; then it is started again."""
+    process = all_.processes[name]
+    process.kill()
+    process.start(f"{point}:1")
     all_.feed(round_)
-    dying = set(doomed)
-
-    def started_again() -> bool:
-        all_.write()
-        for name in [name for name in dying if all_.processes[name].dead()]:
-            all_.processes[name].start()
-            dying.discard(name)
-        return not dying
-
-    wait(started_again, lambda: f"not dead: {dying}\n{all_.tails()}", LIFE_S)
+    wait(lambda: process.dead() or all_.write(), all_.tails, LIFE_S)
+    wait(process.dead, all_.tails, LIFE_S)
+    process.start()
 
 
 def published(all_: Fleet, where: str) -> list[Row]:
@@ -116,11 +109,11 @@ async def test_each_process_killed_at_every_commit_point(tmp_path: Path) -> None
     proxy = Proxy(port)
     cable = await proxy.start()
     with fleet(tmp_path, port, cable) as all_:
-        rounds = max(map(len, LIVES.values()))
-        for round_ in range(rounds):
+        lives = [(name, point) for name, points in LIVES.items() for point in points]
+        for round_, (name, point) in enumerate(lives):
             proxy.cut_after_bytes = proxy.carried_bytes + CUT_AFTER_BYTES
-            await asyncio.to_thread(live, all_, {name: points[round_] for name, points in LIVES.items() if round_ < len(points)}, round_)
-        await asyncio.to_thread(all_.feed, rounds)
+            await asyncio.to_thread(live, all_, name, point, round_)
+        await asyncio.to_thread(all_.feed, len(lives))
         await asyncio.to_thread(wait, lambda: not lacking(all_), lambda: lacking(all_) + all_.tails(), LIFE_S)
         await asyncio.to_thread(check, all_)
         assert proxy.cuts >= 3, "the ship's link was not cut in the middle of a transfer"
