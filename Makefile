@@ -34,9 +34,8 @@ lint: | $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-# Three at a time keep two cores at work: each waits for its processes now and then.
 pytest: | $(BIN)/python
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 format: | $(BIN)/python ## put imports and layout right
 	$(BIN)/ruff check --fix .

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -34,6 +34,7 @@ LAST = "test_all_holds_until_it_is_stopped"
 """What ends only when it is stopped, or finds something (`make torture`)."""
 ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract", "streams/test_consumers", "node/test_originating")
 """Parts of the names of files whose tests share the one Kafka."""
+HELD_FREE, FILES_MIN = 256, 4_096
 MEMORY = Path("/dev/shm")
 MEMORY_FREE_MIN = 12_000_000_000
 """On the machine too: what the tests start takes half of it, their files some hundred megabytes."""
@@ -96,18 +97,26 @@ class OneKafka:
 
     def __init__(self) -> None:
         self.broker: Kafka | None = None
+        self._held_free: list[int] = []
+        """Files with low numbers for the tests that follow: librdkafka keeps pipes of clients that were given up, some of each test, and
+        paho, which uses select, takes no file beyond the 1,024th."""
 
     def started(self, folder: Path) -> Kafka:
         if self.broker is None:
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if soft != resource.RLIM_INFINITY and soft < FILES_MIN:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MIN if hard == resource.RLIM_INFINITY else min(FILES_MIN, hard), hard))
+            self._held_free = [os.open(os.devnull, os.O_RDONLY) for _ in range(HELD_FREE)]
             self.broker = Kafka(folder)
             self.broker.start()
         return self.broker
 
     def end(self) -> None:
         broker, self.broker = self.broker, None
-        if broker is not None:
-            gc.collect()  # clients of librdkafka in cycles have files open until then, and paho takes none beyond the 1,024th
-            assert broker.stop() == 0
+        for file in self._held_free:
+            os.close(file)
+        self._held_free = []
+        assert broker is None or broker.stop() == 0
 
 
 _kafka = OneKafka()
