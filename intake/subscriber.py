@@ -52,10 +52,10 @@ class Subscriber(mqtt.Client):
         data = b"" if self._packets.more else self._received()
         brought: list[Publish] = []
         for one in self._packets.feed(data) if data is not None else ():
-            if type(one) is Publish:
+            if isinstance(one, Publish):
                 brought.append(one)
             elif self.socket() is not None:
-                self._ahead = packet(one.head, one.body)  # type: ignore[union-attr]
+                self._ahead = packet(one.head, one.body)
                 self.loop_read()
         if self._packets.violation is not None:
             self._end = ConnectionError(str(self._packets.violation))
