@@ -61,7 +61,7 @@ class Transactions:
 
     def commit(self) -> None:
         """What was written is there for all who read, each message having an offset; when this raises, it may or may not be."""
-        asked(lambda: self._deliveries.offsets(self._producer.poll, ANSWER_S_MAX), WHO)
+        asked(lambda: self._deliveries.offsets(lambda wait_s: self._producer.poll(wait_s), ANSWER_S_MAX), WHO)
         self._commit()
 
     def close(self) -> None:

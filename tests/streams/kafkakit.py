@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
+
+from confluent_kafka import Producer
 
 from hq.java import java_home
 from streams.clock import Clock, StillClock
@@ -36,6 +39,12 @@ def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> 
 def open_kafka_log(where: Place, clock: Clock | None = None, options: KafkaLogOptions | None = None) -> KafkaLog:
     """The log there."""
     return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or KafkaLogOptions())
+
+
+def producers() -> int:
+    """How many producers this process has, garbage aside: each has threads and files of its own."""
+    gc.collect()
+    return sum(isinstance(one, Producer) for one in gc.get_objects())
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from streams.log import Append
 from streams.metrics import Metrics
 from streams.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka, free_ports
-from tests.streams.kafkakit import open_kafka_log, place
+from tests.streams.kafkakit import open_kafka_log, place, producers
 from tests.streams.logkit import append_rows, numbers, open_log, rows
 
 
@@ -99,12 +99,17 @@ def test_who_is_not_let_in_is_told_what_to_do(
 
 
 def test_a_broker_that_is_away_is_named(over_tls: Kafka, tmp_path: Path) -> None:
-    """An append says who does not answer and what to do; once that is done, the same log goes on, without what was refused."""
-    log = open_kafka_log(place(over_tls, tmp_path, tls_ca=over_tls.access.tls_ca, answer_s=2))
+    """An append says who does not answer and what to do; once that is done, the same log goes on, without what was refused. The producer
+    that was refused is gone: one that stays would go on asking for its turn, and take it from the one that has it by then.
+    """
+    others = producers()
+    log = open_kafka_log(place(over_tls, tmp_path, tls_ca=over_tls.access.tls_ca, answer_s=6))
     append_rows(log, rows(3))
+    assert producers() == others + 1
     assert over_tls.stop() == 0
     with pytest.raises(RetryLater, match=r"no broker of 127\.0\.0\.1:\d+ answers: .*start them.*nothing was changed"):
         append_rows(log, rows(3, start=100))
+    assert producers() == others
     over_tls.start()
     assert append_rows(log, rows(3, start=3)) == 3
     assert numbers(log) == list(range(6))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -72,7 +74,7 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
     deadline_s = time.monotonic() + within_s
     while True:
         try:
-            admin.list_topics(timeout=LOOK_S)
+            apart(lambda: admin.list_topics(timeout=LOOK_S))
         except KafkaException as problem:
             admin.poll(0)
             if refused := next((_refusal(access, error) for error in heard if error.code() in _REFUSALS), None):
@@ -104,10 +106,22 @@ def unanswered(access: KafkaAccess, what: str) -> RetryLater:
     return RetryLater(what, hint="its brokers answer: are they well, or overloaded?")
 
 
+def apart(call: Callable[[], Answer]) -> Answer:
+    """What `call` answers or raises, which asks Kafka's client; made where no error is being handled.
+
+    When a call fails while an error is handled, the client (confluent-kafka 2.10.1) never lets go of that error: all that stands in its
+    traceback's frames stays for good, such as rows, and producers that go on asking Kafka for their turn with their threads and files.
+    """
+    if sys.exc_info()[1] is None:
+        return call()
+    with ThreadPoolExecutor(1, "kafka-apart") as thread:
+        return thread.submit(call).result()
+
+
 def asked(call: Callable[[], Answer], who: str) -> Answer:
     """What `call` answers. Raises Fenced, NotAllowed and RetryLater for what Kafka has against it; `who` asks."""
     try:
-        return call()
+        return apart(call)
     except KafkaException as problem:
         raise told(problem, who) from problem
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, MemberDescription
 
-from streams.logs.kafka.client import LOOK_S, Fenced, client_settings, unanswered
+from streams.logs.kafka.client import LOOK_S, Fenced, apart, client_settings, unanswered
 from streams.logs.kafka.settings import KafkaLogSettings
 
 SESSION_MS = 6_000
@@ -81,7 +81,7 @@ class Lease:
     def _whose(self) -> MemberDescription | None:
         """The member of the group that has the control topic by what the group's broker says; None when nobody has, or none answers."""
         with suppress(KafkaException):
-            group = self._admin.describe_consumer_groups([self._group], request_timeout=LOOK_S)[self._group].result()
+            group = apart(lambda: self._admin.describe_consumer_groups([self._group], request_timeout=LOOK_S)[self._group].result())
             members: list[MemberDescription] = group.members
             return next((one for one in members if any(part.topic == self._topic for part in one.assignment.topic_partitions)), None)
         return None

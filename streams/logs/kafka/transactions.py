@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streams.crash import commit_point
 from streams.errors import LandfallError, RetryLater, Unclear
-from streams.logs.kafka.client import Fenced, asked, producer_settings, told
+from streams.logs.kafka.client import Fenced, apart, asked, producer_settings, told
 from streams.logs.kafka.deliveries import Deliveries
 from streams.logs.kafka.records import HEADERS_BYTES_MAX, Headers
 from streams.logs.kafka.settings import KafkaLogSettings
@@ -78,15 +78,8 @@ class Transactions:
 
         Raises RetryLater, Fenced: then none was written.
         """
-        deliveries = Deliveries()
         try:
-            self._connected().begin_transaction()
-            commit_point("log.kafka.begun")
-            for one in records:
-                self._connected().produce(
-                    one.topic, one.value, one.key, partition=0, headers=one.headers, on_delivery=deliveries.expected()
-                )
-            offsets = deliveries.offsets(self._connected().poll, self._settings.answer_s + 1)
+            offsets = apart(lambda: self._delivered(records))
         except KafkaException as problem:
             self._abandon(problem)
         except BufferError as problem:
@@ -94,12 +87,20 @@ class Transactions:
         commit_point("log.kafka.written")
         return offsets
 
+    def _delivered(self, records: Sequence[Outgoing]) -> list[int]:
+        deliveries = Deliveries()
+        self._connected().begin_transaction()
+        commit_point("log.kafka.begun")
+        for one in records:
+            self._connected().produce(one.topic, one.value, one.key, partition=0, headers=one.headers, on_delivery=deliveries.expected())
+        return deliveries.offsets(lambda wait_s: self._connected().poll(wait_s), self._settings.answer_s + 1)
+
     def commit(self) -> None:
         """What was written is there for all who read. Raises Unclear, Fenced, and RetryLater when it is not."""
         deadline_s = time.monotonic() + self._settings.answer_s
         while True:
             try:
-                self._connected().commit_transaction(max(0.1, deadline_s - time.monotonic()))
+                apart(lambda: self._connected().commit_transaction(max(0.1, deadline_s - time.monotonic())))
             except KafkaException as problem:
                 error = problem.args[0]
                 if error.txn_requires_abort():
@@ -128,7 +129,7 @@ class Transactions:
         The producer goes with it: where messages of it were lost on the way, its next ones would be out of order for the broker.
         """
         try:
-            self._connected().abort_transaction(CLEANED_UP_S)
+            apart(lambda: self._connected().abort_transaction(CLEANED_UP_S))
         except KafkaException as worse:  # whoever connects next ends it
             if worse.args[0].fatal():
                 problem = worse  # what a fatal error was is told here, not where it happened
