@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import searoute
@@ -26,7 +26,7 @@ class Fix:
     course_deg: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Route:
     """A line of vertices; `along_nm` are their distances from its start, strictly growing; longitudes run on past ±180 without a leap."""
 
@@ -49,10 +49,11 @@ class Route:
         return Fix(
             np.interp(nm, self.along_nm, self.latitude_deg),
             normalised(np.interp(nm, self.along_nm, self.longitude_deg)),
-            self._courses()[vertex],
+            self._courses_deg[vertex],
         )
 
-    def _courses(self) -> Floats:
+    @cached_property
+    def _courses_deg(self) -> Floats:
         """The bearing at the start of each leg from vertex to vertex, in degrees."""
         lat, lon = np.radians(self.latitude_deg), np.radians(self.longitude_deg)
         east = np.sin(np.diff(lon)) * np.cos(lat[1:])

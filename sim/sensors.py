@@ -74,12 +74,15 @@ class Sensors:
         parts = [self._reports(since, until_at_ms), self._happened(since, until_at_ms)]
         for voyage in range(len(self.world.timeline.voyages)):
             parts += [of_ship(voyage, since, until_at_ms) for of_ship in (self._locations, self._environments, self._noons)]
-        parts = [self._delayed(part) for part in parts]
-        made = concatenated([*parts, *(self._repeats(part) for part in parts)])
+        made = self._delayed(concatenated(parts))
+        again, again_at_ms = self._repeats(made)
+        row = np.concatenate([np.arange(len(made)), again])
+        heard_at_ms, repeat = np.concatenate([made.heard_at_ms, again_at_ms]), np.arange(len(row)) >= len(made)
         end = min(until_at_ms, self.world.timeline.ends_at_ms)
-        within = np.flatnonzero((from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < end))
-        keys = (made.repeat, made.at_ms, made.thing, made.heard_at_ms)
-        return made.taken(within[np.lexsort([key[within] for key in keys])])
+        within = np.flatnonzero((from_at_ms <= heard_at_ms) & (heard_at_ms < end))
+        row, heard_at_ms, repeat = row[within], heard_at_ms[within], repeat[within]
+        order = np.lexsort([repeat, made.at_ms[row], made.thing[row], heard_at_ms])
+        return replace(made.taken(row[order]), heard_at_ms=heard_at_ms[order], repeat=repeat[order])
 
     def payloads(self, readings: Readings) -> list[bytes]:
         """The MQTT payload of each reading."""
@@ -131,25 +134,26 @@ class Sensors:
         heard_at_ms = made.heard_at_ms.copy()
         heard_at_ms[out] = later.astype(np.int64)
         kept = ~out
-        kept[out] = self._sends(late, heard_at_ms[out])
+        kept[out] = self._sends(late.thing, late.intake, heard_at_ms[out])
         return replace(made, heard_at_ms=heard_at_ms).taken(kept)
 
-    def _repeats(self, made: Readings) -> Readings:
-        """Those that their device sends twice, the second time some seconds later, if it then still can and to the same intake."""
+    def _repeats(self, made: Readings) -> tuple[Ints, Ints]:
+        """Which of them their device sends twice, and when (UTC ms) it is heard again: some seconds later, if it then still can and to the
+        same intake."""
         chance = self.world.chance
-        again = made.taken(chance.uniform("repeat", made.thing, made.at_ms) < REPEAT_SHARE)
-        later = chance.between("repeat after", SECOND_MS, REPEAT_WITHIN_MS, again.thing, again.at_ms).astype(np.int64)
-        heard_at_ms = again.heard_at_ms + later
-        again = replace(again, heard_at_ms=heard_at_ms, repeat=np.ones(len(again), dtype=np.bool_))
-        return again.taken(self._sends(again, heard_at_ms))
+        again = np.flatnonzero(chance.uniform("repeat", made.thing, made.at_ms) < REPEAT_SHARE)
+        later = chance.between("repeat after", SECOND_MS, REPEAT_WITHIN_MS, made.thing[again], made.at_ms[again]).astype(np.int64)
+        heard_at_ms = made.heard_at_ms[again] + later
+        sends = self._sends(made.thing[again], made.intake[again], heard_at_ms)
+        return again[sends], heard_at_ms[sends]
 
-    def _sends(self, made: Readings, at_ms: Ints) -> Flags:
-        """Whether the device of each reading is alive at that time and within hearing of the reading's intake; ships' always are."""
+    def _sends(self, thing: Ints, intake: Ints, at_ms: Ints) -> Flags:
+        """Whether the device of each thing is alive at that time and within hearing of the intake; ships' always are."""
         boxes = len(self.world.boxes)
-        box = np.minimum(made.thing, boxes - 1)
+        box = np.minimum(thing, boxes - 1)
         column = self.world.stages.column_at(box, at_ms)
-        sends: Flags = self._hears(box, column, at_ms) & (self.world.stages.place[box, column] == made.intake)
-        sends |= made.thing >= boxes
+        sends: Flags = self._hears(box, column, at_ms) & (self.world.stages.place[box, column] == intake)
+        sends |= thing >= boxes
         return sends
 
     def _reports(self, since: int, until: int) -> Readings:
@@ -291,7 +295,7 @@ class Sensors:
     def _noons(self, voyage: int, since: int, until: int) -> Readings:
         ship = self.world.timeline.voyages[voyage]
         at_ms = noons(ship, since, until)
-        return self._of_ship(voyage, 2, at_ms, noon_report(self.world.chance, ship, voyage, at_ms))
+        return self._of_ship(voyage, 2, at_ms, noon_report(self.world.chance, ship, voyage, at_ms) if len(at_ms) else {})
 
     def _of_ship(self, voyage: int, which: int, at_ms: Ints, signals: Mapping[str, Floats]) -> Readings:
         """Ships' own clocks are right."""
