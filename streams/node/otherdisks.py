@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
+from streams.errors import RetryLater
 from streams.ledger import OriginLedger
 from streams.log import Appended
 from streams.node.node import Node
@@ -29,7 +31,8 @@ class OtherDisks:
     counts until it is dropped by rule: where damage took it from here before another had it, who waits for it does so in vain, and
     `exceptions` says so.
     `alone_after_s`: when no other has taken what is waited for in so long, this node is alone, and says so in `exceptions`, `metrics` and
-    on its standard error: then it waits on, or with `goes_on` lets those who wait go on, until another has all that it lacked.
+    on its standard error: then it waits on, or with `goes_on` lets those who wait go on, as long as its own disk gives what they wait for,
+    until another has all that it lacked.
     """
 
     def __init__(self, node: Node, alone_after_s: float, goes_on: bool) -> None:
@@ -38,6 +41,7 @@ class OtherDisks:
         self._streams: tuple[str, ...] = ()
         self._newest = 0
         self._known: Offsets = {}
+        self._refused = False
         self.alone = False
 
     def watch_over(self, streams: Sequence[str], newest: int) -> None:
@@ -48,7 +52,8 @@ class OtherDisks:
 
     def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[bool]]:
         """This was appended here, or something was here before. What is given returns True once another disk has all that has been here
-        until now; or, with `goes_on`, once this node is alone. It returns False when some of it is on no disk that is known of."""
+        until now; or, with `goes_on`, once this node is alone and its own disk gives it. It returns False when some of it is on no disk
+        that is known of."""
         known = self._held()
         for (stream, origin), ranges in [*self._known.items(), *(((one.stream, one.origin), _given(one)) for one in answers)]:
             known.setdefault((stream, origin), RangeSet()).update(ranges)
@@ -80,7 +85,7 @@ class OtherDisks:
             if nowhere:
                 self._tell_lost()
                 return False
-            if not here or (self.alone and self._goes_on):
+            if not here or (self.alone and self._goes_on and await asyncio.to_thread(self._gives, here)):
                 return True
             left_s = began_s + self._alone_after_s - self._node.clock.monotonic_s()
             if left_s <= 0 and not self.alone:
@@ -106,6 +111,21 @@ class OtherDisks:
                 one = ledgers[key[0]].get(key[1], OriginLedger())
                 here[key], nowhere[key] = lacked.common(one.held), lacked.without(one.settled())
         return {key: ranges for key, ranges in here.items() if ranges}, {key: ranges for key, ranges in nowhere.items() if ranges}
+
+    def _gives(self, here: Offsets) -> bool:
+        """Whether this disk gives the newest of these: it took them, and its folder may have been deleted since. Where one disk is to be
+        enough, none is not. Work for a thread."""
+        try:
+            for (stream, origin), ranges in here.items():
+                if not any(True for _ in self._node.log.blocks(stream, origin, ranges.end() - 1, ranges.end())):
+                    return False
+        except RetryLater as problem:
+            if not self._refused:
+                told.error("this disk does not give what it alone has: no sensor is answered until it does: %s", problem)
+            self._refused = True
+            return False
+        self._refused = False
+        return True
 
     def _tell_lost(self) -> None:
         """Nobody rests from now on upon what is on no disk: who brings it again brings something new."""

@@ -13,6 +13,7 @@ import pytest
 from intake.arrivals import STORED
 from intake.settings import BrokerSettings
 from streams.node.node import Node
+from streams.node.otherdisks import OtherDisks
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import TOPIC, Publisher, eventually, payload, stored
 from tests.intake.test_outcomes import break_off
@@ -126,6 +127,23 @@ async def test_alone_nobody_hears_of_what_is_on_no_disk(tmp_path: Path) -> None:
             await eventually(lambda: bool(gateway.disconnects))
             assert not gateway.acknowledged
             await eventually(lambda: held(bridge.node) == COUNT)
+
+
+async def test_alone_nobody_hears_of_what_this_disk_does_not_give(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It took it, and its folder was deleted before the node knew that it was alone."""
+    async with sensing(tmp_path, "degrade", alone_after_s=3_600) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, COUNT)
+            await eventually(holds(bridge.node, COUNT))
+            segments = tmp_path / "bridge" / "log" / "segments"
+            gone = segments.rename(tmp_path / "gone")
+            others = bridge.intake._others
+            assert isinstance(others, OtherDisks)
+            others._alone_after_s = 0.0
+            await eventually(lambda: "no sensor is answered until it does" in caplog.text)
+            assert not gateway.acknowledged
+            gone.rename(segments)
+            await eventually(answered(gateway, COUNT))
 
 
 async def test_the_will_of_who_is_gone_is_brought_again_by_the_node(tmp_path: Path, engine: Node) -> None:
