@@ -165,9 +165,11 @@ class Behind:
         disk.arm(image, self.chance.randrange(12 if starting else 80) + (0 if starting else 12))
         async with self.living():
             while not disk.cut_at:
-                await self.sensors.publish(self.chance.randint(1, 60))
+                publishing = asyncio.create_task(self.sensors.publish(self.chance.randint(1, 60)))
                 if kills and self.chance.random() < 0.2:
+                    await asyncio.sleep(self.chance.choice((0, 0.001, 0.002, 0.004, 0.008)))  # some are with it, some on their way
                     await asyncio.to_thread(self._kill_broker)
+                await publishing
                 await asyncio.sleep(self.chance.choice((0, 0, 0.005)))
         self.told |= disk.told
         disk.close()
