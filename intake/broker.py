@@ -136,10 +136,12 @@ class BrokerIntake:
 
     def _read(self) -> None:
         acknowledger = self._acknowledger
-        heard = [self._checked(publish) for publish in self._client.read()]
-        brought = [publish for publish in heard if not publish.topic.startswith(_PRESENCE)]
-        if len(brought) < len(heard):
-            self._hear_of_others([publish for publish in heard if publish.topic.startswith(_PRESENCE)])
+        brought, told = list[Publish](), list[Publish]()
+        for publish in self._client.read():
+            if len(publish.payload) > self._settings.payload_bytes_max or not publish.topic.isascii():
+                self._check(publish)
+            (told if publish.topic.startswith(_PRESENCE) else brought).append(publish)
+        self._hear_of_others(told)
         if brought and acknowledger is not None:
             self._pipeline.offer(acknowledger, brought)
         self._read_on()
@@ -200,7 +202,7 @@ class BrokerIntake:
                 self._want_write()
             self._say_asked()
 
-    def _checked(self, publish: Publish) -> Publish:
+    def _check(self, publish: Publish) -> None:
         if not publish.topic.isascii():
             try:
                 publish.topic.decode()
@@ -211,7 +213,6 @@ class BrokerIntake:
             publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {most} bytes"
             publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()
             publish.payload = payload[:KEPT_BYTES_MAX]
-        return publish
 
     def _hear_of_others(self, told: Sequence[Publish]) -> None:
         for publish in told:

@@ -113,9 +113,12 @@ class PacketReader:
         while end - at >= 2:
             length, body = buffer[at + 1], at + 2
             if length & 0x80:
-                length, body = long_length(buffer, at + 1)
-                if not body:
-                    break
+                if body < end and buffer[body] < 0x80:  # as nearly every reading's is
+                    length, body = length & 0x7F | buffer[body] << 7, body + 1
+                else:
+                    length, body = long_length(buffer, at + 1)
+                    if not body:
+                        break
             stop, head = body + length, buffer[at]
             if length > self._packet_bytes_max:
                 self._oversized = self._begin_oversized(head, buffer, body, stop)
