@@ -48,6 +48,15 @@ def test_a_felt_loss_is_on_the_bridge_in_time_and_a_hundred_boxes_beside_it_are_
     assert max(felt.told[box] - felt.lost[box] for box in found) <= 120_000
 
 
+def test_of_a_loss_felt_as_a_blow_alone_all_who_listen_are_told_within_the_minute() -> None:
+    """The drill is long enough for the watch to learn who listens, though it begins when the storm's first roll has had its turn."""
+    trial = lossy(7, "severe", "shock", boxes=16)
+    seen = watched(trial)
+    listening = {trial.ship.numbers[box] for box in trial.lost if trial.ship.tracker[box] and trial.ship.storm_mode[box]}
+    assert len(listening) >= 10
+    assert [box for box in listening if seen.told.get(box, 1 << 62) - seen.lost[box] > 60_000] == []
+
+
 @pytest.mark.parametrize("seed", [1_000_000, 1_000_001, 74, 140, 265, 186])
 def test_no_fault_of_devices_cries_wolf(seed: int) -> None:
     """The last four once did: a gateway that brings what it kept and is out again; a tracker that is dead, and one in an outage, of a

@@ -63,7 +63,7 @@ def test_what_is_said_when() -> None:
             calls.append(request.roll_call)
         assert asking.due(rolls, minute * MINUTE_MS) is None, "once"
     assert said == [(0, None, 0), *((minute, 60, 1_800) for minute in (1, 2, 12, 22, 32, 42)), (51, None, 0)]
-    assert calls == [None, RollCall(10, 40), *[None] * 6]
+    assert calls == [None, RollCall(10, 60), *[None] * 6]
 
 
 def test_after_a_restart_it_asks_for_what_it_asked_before() -> None:
@@ -81,7 +81,7 @@ def test_a_drill_is_said_again_till_it_is_over_and_each_sixth_hour() -> None:
     for now_ms in [*range(5 * 60 * MINUTE_MS, 5 * 60 * MINUTE_MS + 60_000, 500), *range(hours_ms - 1_000, hours_ms + 60_000, 500)]:
         if (request := asking.due(rolls, now_ms)) is not None and request.roll_call:
             told.append((now_ms % MINUTE_MS, request.roll_call.holds_s, request.roll_call.containers))
-    assert told == [(at_ms, 40 - at_ms // 1_000, None) for at_ms in (0, 10_000, 20_000, 30_000)] * 2
+    assert told == [(at_ms, 60 - at_ms // 1_000, None) for at_ms in range(0, 60_000, 10_000)] * 2
 
 
 def test_who_is_called_is_said_at_once_and_again_beside_the_storms_request() -> None:

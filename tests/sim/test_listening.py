@@ -184,7 +184,7 @@ async def test_the_simulators_storm_makes_a_ships_node_ask_and_its_devices_obey(
         playing.publisher.close()
         per_box = Counter(asked_for(tmp_path / "truth", storm_ms + 20 * MINUTE_MS)["device"].to_pylist())
         assert len(per_box) >= 10
-        assert set(per_box.values()) <= {18, 19, 20, 21, 22, 23, 24}, "a drill among them, if she was asked in time"
+        assert set(per_box.values()) <= set(range(18, 27)), "a drill among them, if she was asked in time"
         stored = Counter(row["device"] for row in process.rows("containers"))
         assert all(stored[device] >= count for device, count in per_box.items())
         assert process.stop() == 0
