@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from cargo.registry import BookedContainer, Booking, Custody, Customer, Entry, LoadList, Port, Ship, Story
+from cargo.registry import OWNERS, BookedContainer, Booking, Custody, Customer, Entry, LoadList, Policy, Port, Ship, Story, ToldFrom
 
-T = TypeVar("T", Customer, Booking, LoadList, Custody, Ship, Port, Story)
+T = TypeVar("T", Customer, Booking, LoadList, Custody, Ship, Port, Policy, Story)
 
 
 class Registry:
@@ -72,6 +72,12 @@ class Registry:
         """Every box and span the customer may see, by container and begin: `may_see` as a table, for joins."""
         spans = [box for booking in self.all(Booking).values() if booking.shipper == customer for box in booking.containers]
         return sorted(spans, key=lambda box: (box.container, box.from_at_ms))
+
+    @property
+    def owners_told_from(self) -> ToldFrom:
+        """The carrier's policy; `drafted` where it wrote down none."""
+        policy = self.get(Policy, OWNERS)
+        return policy.told_from if policy is not None else "drafted"
 
     def load_lists(self, ship: str) -> list[LoadList]:
         """The ship's load lists, in order of its calls."""

@@ -15,15 +15,14 @@ from cargo.bookings import Registry
 from cargo.lossform import position_text, time_text
 from cargo.lossreport import Box, Report
 from cargo.outcome import digest
-from cargo.registry import Ship
+from cargo.registry import Ship, ToldFrom
 
-ToldFrom = Literal["drafted", "approved", "sent"]
-"""A carrier's policy: from when on an owner is told that its container is probably lost."""
 TOLD_FROM: Mapping[ToldFrom, frozenset[str]] = {
     "drafted": frozenset({"draft", "edited", "approved", "sent"}),
     "approved": frozenset({"approved", "sent"}),
     "sent": frozenset({"sent"}),
 }
+"""In which states of a report owners are told, by the carrier's policy."""
 Becoming = Literal["LOST", "PROBABLY_LOST", "AT_RISK", "HEARD_AGAIN"]
 _WORDS: Mapping[Becoming, str] = {
     "LOST": "lost overboard: a person aboard confirms it",

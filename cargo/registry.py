@@ -1,12 +1,12 @@
-"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports, sizes and types of containers, streams, nodes and
-the story, as values that check themselves.
+"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports, sizes and types of containers, the carrier's
+policy, streams, nodes and the story, as values that check themselves.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +27,10 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _KEY = re.compile("ed25519:[A-Za-z0-9_-]{43}")
 """A public key as `landfall proof key` tells it."""
 
+OWNERS = "owners"
+"""The id of the one policy there is."""
+ToldFrom = Literal["drafted", "approved", "sent"]
+"""A carrier's policy: from when on an owner is told that its container is probably lost."""
 AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 
@@ -87,6 +91,13 @@ class SizeType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks nothing else."""
 
     limits: Climate
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the carrier has decided for all of its fleet (its id is OWNERS): from when on an owner is told of a probable loss, by notice
+    and by its own stream."""
+
+    told_from: ToldFrom
 
 
 class Dangerous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -235,7 +246,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
             _need(_KEY.fullmatch(key) is not None, f"a key is ed25519: and 43 characters, not {key!r}")
 
 
-RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | SizeType | Story | Stream | Node
+RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | SizeType | Policy | Story | Stream | Node
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -249,6 +260,7 @@ class Entry(msgspec.Struct, frozen=True):
         "ship": Ship,
         "port": Port,
         "size_type": SizeType,
+        "policy": Policy,
         "story": Story,
         "stream": Stream,
         "node": Node,

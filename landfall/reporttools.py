@@ -14,10 +14,10 @@ from rich.table import Table
 from cargo.bookings import Registry
 from cargo.errors import Unreadable
 from cargo.lossform import LINES
-from cargo.lossnotice import TOLD_FROM, ToldFrom, notices
+from cargo.lossnotice import TOLD_FROM, notices
 from cargo.lossreport import RECIPIENTS, Report, ReportBook
 from cargo.losstext import report_text
-from cargo.registry import parse_entry
+from cargo.registry import ToldFrom, parse_entry
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import opened
 from landfall.shiptools import ship_of
@@ -91,16 +91,19 @@ def export(
 @report_app.command("notices")
 def show_notices(
     folder: Folder,
-    told_from: Annotated[str, typer.Option("--told-from", help=f"The carrier's policy: {', '.join(TOLD_FROM)}.")] = "drafted",
+    told_from: Annotated[
+        str | None, typer.Option("--told-from", help=f"The carrier's policy ({', '.join(TOLD_FROM)}) instead of the one this node knows.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The notice to each owner concerned, its own boxes alone; by the bookings this node knows."""
     policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
-    if policy is None:
+    if told_from is not None and policy is None:
         raise Misuse(f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}", hint="`landfall report notices --help`")
     log = opened(folder)
     try:
-        made = notices(_read(log).reports(), _registry(log), policy)
+        registry = _registry(log)
+        made = notices(_read(log).reports(), registry, policy or registry.owners_told_from)
     finally:
         log.close()
     for notice in made:

@@ -1,11 +1,12 @@
-"""Bookings as customers' rights over time: which spans of which boxes each customer could see at each micro-batch."""
+"""Bookings as customers' rights over time: which spans of which boxes each customer could see at each micro-batch; and from when on owners
+are told of a probable loss."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cargo.registry import Booking, Entry
+from cargo.registry import Booking, Entry, Policy, ToldFrom
 
 OPEN_MS = (1 << 63) - 1
 """The end of a span that has none yet."""
@@ -27,18 +28,21 @@ class Right:
 class Rights:
     """Every right there is or ever was, so that what a customer has already been given can be told from what a new version adds.
 
-    Entries are learned micro-batch by micro-batch; the highest version of a booking counts, then the latest.
+    Entries are learned micro-batch by micro-batch; the highest version of a booking, or of the carrier's policy, counts, then the latest.
     """
 
     def __init__(self) -> None:
         self._current: dict[str, list[Right]] = {}
         self._versions: dict[str, tuple[int, int]] = {}
         self._past: list[Right] = []
+        self._policy: Entry | None = None
 
     def learn(self, entries: Iterable[Entry], batch: int) -> list[Right]:
         """The rights that `entries` of micro-batch `batch` add; what a newer version no longer has ends with it."""
         latest: dict[str, Entry] = {}
         for entry in entries:
+            if isinstance(entry.value, Policy) and _version(entry) > _version(self._policy):
+                self._policy = entry
             if isinstance(entry.value, Booking) and _version(entry) > max(
                 self._versions.get(entry.id, (-1, -1)), _version(latest.get(entry.id))
             ):
@@ -47,6 +51,12 @@ class Rights:
         for booking, entry in sorted(latest.items()):
             added += self._replace(booking, entry, batch)
         return added
+
+    @property
+    def told_from(self) -> ToldFrom:
+        """From when on owners are told of a probable loss, by the policy learned last; `drafted` where the carrier has none."""
+        value = self._policy.value if self._policy is not None else None
+        return value.told_from if isinstance(value, Policy) else "drafted"
 
     def current(self) -> list[Right]:
         """The rights as they stand, by customer and box."""

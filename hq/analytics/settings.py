@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cargo.lossnotice import ToldFrom
 from hq.analytics.appending import REQUEST_RECORDS_MAX
 from hq.places import SensorPlaces
 from hq.running import WorkSettings
@@ -23,8 +22,7 @@ class AnalyticsSettings(WorkSettings):
     name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch; `request_records_max`: of one
     request at the door. `trigger_ms`: micro-batches begin at most so often; `settle_interval_s`: how often hourly aggregates and the table
     of states are brought up to date; `compact_interval_s`: how often small files are joined. Intervals are of the wall's clock.
-    `owners_told_from`: the carrier's policy, as in the API's settings: unless it is `drafted`, what says that a box is probably lost is not
-    in its owner's stream, but what a person confirms. `health_port` 0: any free one.
+    `health_port` 0: any free one.
     """
 
     log_dir: GivenPath
@@ -38,7 +36,6 @@ class AnalyticsSettings(WorkSettings):
     spark: SparkSettings = SparkSettings()
     records_max: int = Field(default=100_000, ge=1)
     request_records_max: int = Field(default=REQUEST_RECORDS_MAX, ge=1)
-    owners_told_from: ToldFrom = "drafted"
     trigger_ms: int = Field(default=1_000, ge=0)
     settle_interval_s: float = Field(default=30.0, gt=0)
     compact_interval_s: float = Field(default=900.0, gt=0)

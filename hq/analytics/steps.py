@@ -162,7 +162,7 @@ class Steps:
 
     def _give(self, rows: pa.Table, rights: Rights, seen: Overview, batch: int, first_time: bool) -> None:
         added = rights.learn(seen.entries, batch)
-        given = without_probable(self._root, owed(self._root, rows, rights, added, batch), self._settings.owners_told_from)
+        given = without_probable(self._root, owed(self._root, rows, rights, added, batch), rights.told_from)
         appends = (
             append_piece(stream_of(customer), "analytics.customers", batch, piece, records)
             for customer, piece, records in customers_appends(given, PIECE_RECORDS_MAX)

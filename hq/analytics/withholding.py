@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from cargo.lossnotice import ToldFrom
 from cargo.lost import CONFIRMED_STATES
+from cargo.registry import ToldFrom
 from hq.tables import HISTORY
 from streams.records import BODY, TOPIC
 

@@ -53,7 +53,7 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
         with teller, closing(ServingReader(settings.database_url)) as reader:
             log = opened_log(settings.log)
             registrar = Registrar(log, door, clock)
-            desk = ReportDesk(log, registrar, settings.owners_told_from)
+            desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
             app.state.services = Services(settings, reader, accounts, clock, registrar, desk, asks_, signed)

@@ -16,7 +16,7 @@ from cargo.bookings import Registry
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_size_type
 from cargo.outcome import Made
-from cargo.registry import Booking, Entry, LoadList, RegistryValue, Ship, entry_body, parse_entry, parse_value
+from cargo.registry import OWNERS, Booking, Entry, LoadList, Policy, RegistryValue, Ship, entry_body, parse_entry, parse_value
 from streams.clock import Clock
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions, stream_of
@@ -168,8 +168,8 @@ class Registrar:
         return entry.value if entry is not None and isinstance(entry.value, Ship) else None
 
     def papers_of(self, numbers: Collection[str], aboard: str = "") -> Registry:
-        """The bookings of these containers, every ship, and the load lists of the ship `aboard` (IMO number), as the registry stands now.
-        Raises RetryLater when the log can not be read."""
+        """The bookings of these containers, every ship, the carrier's policy, and the load lists of the ship `aboard` (IMO number), as the
+        registry stands now. Raises RetryLater when the log can not be read."""
         with self._lock:
             self._catch_up()
             return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers, aboard))
@@ -213,7 +213,7 @@ def _concerns(entry: Entry, numbers: Collection[str], aboard: str) -> bool:
     value = entry.value
     if isinstance(value, LoadList):
         return value.ship == aboard
-    return isinstance(value, Ship) or (isinstance(value, Booking) and any(box.container in numbers for box in value.containers))
+    return isinstance(value, Ship | Policy) or (isinstance(value, Booking) and any(box.container in numbers for box in value.containers))
 
 
 def _record(entry: Entry) -> Record:
@@ -251,6 +251,8 @@ def _check_id(one: Wanted, value: RegistryValue) -> None:
         raise ValueError(f"its id is a container number, not {one.id!r}")
     if one.type == "size_type" and not is_size_type(one.id):
         raise ValueError(f"its id is a size and type code of ISO 6346 such as 45R1, not {one.id!r}")
+    if one.type == "policy" and one.id != OWNERS:
+        raise ValueError(f"its id is {OWNERS}, not {one.id!r}")
     if one.type == "customer":
         check_stream(stream_of(one.id))
     if not one.id:

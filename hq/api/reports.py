@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from cargo.lossdraft import Facts
-from cargo.lossnotice import Notice, ToldFrom, notices
+from cargo.lossnotice import Notice, notices
 from cargo.lossreport import Report, ReportBook
 from cargo.lossreporting import Change, by_company, drafted_by_company
 from cargo.outcome import Made
@@ -31,7 +31,6 @@ class ReportDesk:
 
     reader: LogReader
     registrar: Registrar
-    told_from: ToldFrom
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _book: ReportBook = field(default_factory=ReportBook)
     _news: Bodies = field(init=False)
@@ -98,7 +97,8 @@ class ReportDesk:
         """The notice to each owner concerned, as the carrier's policy lets owners know. Raises as `reports`."""
         reports = self.reports()
         numbers = {box.container for one in reports for box in (*one.content.lost, *one.content.at_risk, *one.content.found)}
-        return notices(reports, self.registrar.papers_of(numbers), self.told_from) if reports else []
+        papers = self.registrar.papers_of(numbers)
+        return notices(reports, papers, papers.owners_told_from)
 
 
 class _Muster(msgspec.Struct):

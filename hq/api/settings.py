@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import Field, HttpUrl, SecretStr
 
-from cargo.lossnotice import ToldFrom
 from hq.running import TellingSettings
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
 from streams.tables import DoorUrl, GivenPath, Host, Token
@@ -20,8 +19,6 @@ class ApiSettings(TellingSettings):
     `log`, `door`, `token`: headquarters' log, its node's URL (`http://host:port`) and what local processes show there; the registry and
     acknowledgements are written through it. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON; `control`: the URL
     at which it is moved (none: it can not be). `token_lifetime_s` is of the wall's clock. `track_points_max`: of a ship's tail on the map.
-    `owners_told_from`: the carrier's policy, from when a loss report's notice reaches the owners: as soon as it is drafted, once the master
-    has approved it, or once it is sent. Give `landfall analytics` the same, for the owners' streams.
     """
 
     database_url: DatabaseUrl = SERVING_URL_DEFAULT
@@ -35,4 +32,3 @@ class ApiSettings(TellingSettings):
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None
     track_points_max: int = Field(120, ge=0, le=5_000)
-    owners_told_from: ToldFrom = "drafted"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from cargo.bookings import Registry
 from cargo.identifiers import make_container
 from cargo.lossform import Filled
-from cargo.lossnotice import Notice, ToldFrom, notice_text, notices
+from cargo.lossnotice import Notice, notice_text, notices
 from cargo.lossreport import Box, Content, Head, Report, State
-from cargo.registry import BookedContainer, Booking, Entry, Ship
+from cargo.registry import BookedContainer, Booking, Entry, Ship, ToldFrom
 from tests.cargo.sea import SHIP, START_MS
 
 LOST_AT_MS = START_MS + 3_600_000

@@ -37,6 +37,7 @@ def test_values_come_back_as_they_were_written() -> None:
         ("port", {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 35.6, "longitude_deg": 139.8, "radius_nm": 5.0}),
         ("story", {"title": "A", "text": "Tokyo", "look": "the map", "at_ms": 1}),
         ("size_type", {"limits": {"above_c": 2.0, "late_intervals": 3}}),
+        ("policy", {"told_from": "approved"}),
         ("booking", msgspec.to_builtins(booking().value)),
         ("load_list", msgspec.to_builtins(Sea(boxes=9).load_list())),
         (
@@ -64,6 +65,7 @@ def test_values_come_back_as_they_were_written() -> None:
         ("customer", {"name": "X", "colour": [1, 2, 3], "role": "shipper", "nose": 1}, "nose"),
         ("custody", {"at": "ship/123", "since_at_ms": 1}, "custody"),
         ("load_list", {"ship": "123"}, "port"),
+        ("policy", {"told_from": "never"}, "told_from"),
         ("node", {"keys": []}, "at least one key"),
         ("node", {"keys": ["ed25519:short"]}, "43 characters"),
         ("node", {"keys": ["ed25519:" + "a" * 42 + "="]}, "43 characters"),

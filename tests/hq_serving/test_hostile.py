@@ -340,7 +340,7 @@ def test_odd_bodies_of_every_stream_stop_no_answer(tmp_path: Path) -> None:
     project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
     rejected = table_rows(sqlite_url(tmp_path))["rejected"]
     assert [sum(f"'{stream}'" in row for row in rejected) for stream in ("alerts", "events", "containers")] == [9, 12, 8]
-    with api_of(settings_for(fleet.hq_dir, tmp_path).model_copy(update={"owners_told_from": "drafted"})) as client:
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
         headers = log_in(client, "mira")
         for path in ("alerts", "incidents", "containers", "incidents/i-1/reports", "incidents/i-odd/reports", "notices"):
             answer = client.get(f"/api/{path}", headers=headers)

@@ -100,6 +100,11 @@ def booking(reference: str, version: int, shipper: str, *spans: tuple[str, int, 
     return registry("booking", reference, version, {**value, "setpoint_c": None, "un_number": None, "containers": containers})
 
 
+def policy(told_from: str) -> Record:
+    """From when on owners are told of a probable loss."""
+    return registry("policy", "owners", 1, {"told_from": told_from})
+
+
 def rows(log: LogReader, stream: str) -> list[StoredRecord]:
     """Every row of a stream, as it is held."""
     return [row for batch in log.read(stream, Position()) for row in batch.rows()]

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from cargo.lossnotice import ToldFrom
-from cargo.registry import Entry, parse_entry
+from cargo.registry import Entry, ToldFrom, parse_entry
 from hq.analytics.bookings import OPEN_MS, Rights
 from hq.analytics.customers import covered, customers_appends, newly_covered
 from hq.analytics.disclosure import disclosed
@@ -22,7 +21,7 @@ from hq.tables import HISTORY
 from hq.wide import widen
 from streams.records import Batch, Record, to_batch
 from streams.words import Origin
-from tests.hq_spark.fleet import BEARS, BOXES, DUCKS, NOON_MS, booking, reading
+from tests.hq_spark.fleet import BEARS, BOXES, DUCKS, NOON_MS, booking, reading, registry
 
 SHIP = Origin("albatross", 7)
 A, B = BOXES[:2]
@@ -160,6 +159,14 @@ def test_from_when_an_owner_sees_a_probable_loss_is_the_carriers_policy() -> Non
         text = pa.chunked_array([pa.array([json.dumps(change("raised", "PROBABLE_OVERBOARD").body).replace("PROBABLE", r"PROB\u0041BLE")])])
         hidden = escaped.set_column(escaped.schema.get_field_index("body"), "body", text)
         assert without_probable("/nowhere", hidden, policy).num_rows == 0
+
+
+def test_the_policy_is_the_registrys_last_and_without_one_owners_are_told_at_once() -> None:
+    rights = Rights()
+    assert rights.told_from == "drafted"
+    for version, told_from, stands in ((2, "sent", "sent"), (1, "approved", "sent"), (3, "approved", "approved")):
+        rights.learn([entry(registry("policy", "owners", version, {"told_from": told_from}))], version)
+        assert rights.told_from == stands
 
 
 def test_what_a_person_confirms_is_told_and_what_takes_that_back_too(tmp_path: Path) -> None:

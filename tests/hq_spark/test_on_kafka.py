@@ -8,7 +8,7 @@ import pytest
 
 from tests.fanout.kafka import Kafka
 from tests.hq_spark import truth
-from tests.hq_spark.fleet import BOXES, DUCKS, HOUR_MS, NOON_MS, Place, append, booking, headquarters
+from tests.hq_spark.fleet import BOXES, DUCKS, HOUR_MS, NOON_MS, Place, append, booking, headquarters, policy
 from tests.hq_spark.test_kills import Driver, live_on, voyage, write_settings
 from tests.streams.kafkakit import place
 
@@ -21,7 +21,8 @@ def test_spark_reads_and_appends_to_a_log_in_a_kafka(kafka: Kafka, tmp_path: Pat
     with headquarters(tmp_path / "hq", log) as node:
         write_settings(tmp_path / "settings.json", node.url)
         end = NOON_MS + 2 * HOUR_MS
-        append(node, "registry", [booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))])
+        ducks = booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))
+        append(node, "registry", [policy("sent"), ducks])
         analytics = Driver(tmp_path / "settings.json", None)
         try:
             for phase in range(2):
