@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ AUTHORITY_DAYS, NODE_DAYS = 3_650, 365
 
 certs_app = typer.Typer(help="Certificates for the links between nodes.", no_args_is_help=True)
 
-Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="How many days it counts.")]
+Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="How many days it counts; a node's no longer than its authority.")]
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The authority's folder; certificates of nodes are written there too.")]
 
 
@@ -30,7 +31,7 @@ def authority(
 ) -> None:
     """Make an authority that signs nodes' certificates. For development: whoever reads its key can be any node."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder, AUTHORITY, make_authority(name, datetime.now(UTC), days))
+    _write(folder, {AUTHORITY: make_authority(name, datetime.now(UTC), days)})
 
 
 @certs_app.command("node")
@@ -45,10 +46,9 @@ def node(
         signer = Made((folder / f"{AUTHORITY}.pem").read_bytes(), (folder / f"{AUTHORITY}.key").read_bytes())
     except OSError as problem:
         raise Misuse(f"{problem.filename} can not be read: {problem.strerror}", hint="`landfall certs authority` makes one") from problem
-    for name in names:
-        if name == AUTHORITY:
-            raise Misuse(f"a node called {name!r} would take the authority's place", hint="give it another name")
-        _write(folder, name, make_node(signer, name, host or (), datetime.now(UTC), days))
+    if AUTHORITY in names:
+        raise Misuse(f"a node called {AUTHORITY!r} would take the authority's place", hint="give it another name")
+    _write(folder, {name: make_node(signer, name, host or (), datetime.now(UTC), days) for name in names})
 
 
 @certs_app.command("show")
@@ -67,15 +67,21 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificat
     console.print(f"counts from {said.since:%Y-%m-%d %H:%M}Z to {said.until:%Y-%m-%d %H:%M}Z: {state}", markup=False)
 
 
-def _write(folder: Path, name: str, made: Made) -> None:
-    """Both files, durable; the key for its owner's eyes. Raises Misuse when one is there already: nothing is written then."""
-    files = {folder / f"{name}.key": (made.key, 0o600), folder / f"{name}.pem": (made.certificate, 0o644)}
-    for path in files:
+def _write(folder: Path, made: Mapping[str, Made]) -> None:
+    """Both files of each, durable; keys for their owner's eyes. Raises Misuse when one is there already: nothing is written then."""
+    wanted = {name: (folder / f"{name}.key", folder / f"{name}.pem") for name in made}
+    for path in (path for paths in wanted.values() for path in paths):
         if path.exists():
             raise Misuse(f"{path} is there already", hint="move it away first: what it opens is lost with it")
-    for path, (data, mode) in files.items():
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    Console(highlight=False, soft_wrap=True).print(" ".join(map(str, files)), markup=False)
+    console = Console(highlight=False, soft_wrap=True)
+    for name, (key, certificate) in wanted.items():
+        _write_file(key, made[name].key, 0o600)
+        _write_file(certificate, made[name].certificate, 0o644)
+        console.print(f"{key} {certificate}", markup=False)
+
+
+def _write_file(path: Path, data: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

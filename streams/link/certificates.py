@@ -6,6 +6,7 @@ A node's name stands in its certificate as the host name `<node>.node.landfall`,
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from streams.words import NODE_PATTERN
 
 EARLY = timedelta(hours=1)
 """A new certificate counts from this long ago: clocks of nodes differ."""
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,21 @@ def make_authority(name: str, now: datetime, days: float) -> Made:
 def make_node(authority: Made, node: str, hosts: Sequence[str], now: datetime, days: float) -> Made:
     """A certificate for `node`, signed by `authority`, for dialling and for being dialled, at `hosts` (names or addresses) too.
 
-    Raises Misuse for a name that no node can have, or an authority that does not read.
+    It counts `days`, and no longer than its authority. Raises Misuse for a name that no node or host can have, or an authority that does
+    not read or has expired.
     """
     if not NODE_PATTERN.fullmatch(node):
         raise Misuse(f"no node can be called {node!r}", hint="small letters, digits and dashes, at most 63, as in the node's settings")
     issuer, issuer_key = _loaded(authority)
+    if issuer.not_valid_after_utc <= now:
+        raise Misuse(
+            f"the authority '{_common_name(issuer.subject)}' has expired: it counted until {issuer.not_valid_after_utc:%Y-%m-%d %H:%M}Z",
+            hint="nobody believes what it signs: make another with `landfall certs authority`, and give every node that",
+        )
     key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [x509.DNSName(node_host(node)), *(_host(host) for host in hosts)]
     builder = (
-        _dated(now, days)
+        _dated(now, days, issuer.not_valid_after_utc)
         .subject_name(_named(node))
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
@@ -119,6 +127,8 @@ def doubt(files: TlsFiles, now: datetime) -> str | None:
 
     Raises Misuse when the files do not read.
     """
+    if reason := doubt_of_authority(files, now):
+        return reason
     said = describe(files.certificate.read_bytes())
     if said.until <= now:
         return f"this node's certificate, {files.certificate}, has expired: it counted until {said.until:%Y-%m-%d %H:%M}Z"
@@ -131,6 +141,18 @@ def doubt(files: TlsFiles, now: datetime) -> str | None:
     return None
 
 
+def doubt_of_authority(files: TlsFiles, now: datetime) -> str | None:
+    """Why no certificate at all can be believed now, this node's or a peer's, in words; None when some can. Raises Misuse as `doubt`."""
+    known = x509.load_pem_x509_certificates(files.authority.read_bytes())
+    if any(one.not_valid_before_utc <= now < one.not_valid_after_utc for one in known):
+        return None
+    until = max(one.not_valid_after_utc for one in known)
+    if until <= now:
+        return f"the authority in {files.authority} has expired, and with it all that it signed: it counted until {until:%Y-%m-%d %H:%M}Z"
+    since = min(one.not_valid_before_utc for one in known)
+    return f"the authority in {files.authority} counts only from {since:%Y-%m-%d %H:%M}Z on"
+
+
 def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
@@ -139,13 +161,13 @@ def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     return True
 
 
-def _dated(now: datetime, days: float) -> x509.CertificateBuilder:
-    since = now.astimezone(UTC) - EARLY
+def _dated(now: datetime, days: float, latest: datetime | None = None) -> x509.CertificateBuilder:
+    since, until = now.astimezone(UTC) - EARLY, now.astimezone(UTC) + timedelta(days=days)
     return (
         x509.CertificateBuilder()
         .serial_number(x509.random_serial_number())
         .not_valid_before(since)
-        .not_valid_after(now.astimezone(UTC) + timedelta(days=days))
+        .not_valid_after(until if latest is None else min(until, latest))
     )
 
 
@@ -171,10 +193,9 @@ def _host(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
-    try:
-        return x509.DNSName(host)
-    except ValueError as problem:
-        raise Misuse(f"{host!r} is no host: {problem}", hint="give a host's name in ASCII or its address") from problem
+    if not _HOST.fullmatch(host):
+        raise Misuse(f"{host!r} is no host", hint="give a host's name in ASCII, or its address, without a port")
+    return x509.DNSName(host)
 
 
 def _named(name: str) -> x509.Name:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import aiohttp
 
 from streams.errors import NotAllowed, RetryLater
-from streams.link.certificates import doubt
+from streams.link.certificates import doubt, doubt_of_authority
 from streams.link.metering import Meter
 from streams.link.strangers import no_node
 from streams.link.tls import MEND, TlsFiles, dialling, node_host, why
@@ -59,7 +59,7 @@ class Dialler:
                 raise NotAllowed(f"{url} refuses the link: {reason}", hint="mend the token or the node's name") from None
             raise no_node(url, problem.status) from None
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
-            if shown and (reason := why(problem, peer) or self._doubt(problem)):
+            if shown and (reason := self._wrong(problem, peer) or self._doubt(problem)):
                 raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND) from None
             raise RetryLater(f"{url} can not be reached: {str(problem) or type(problem).__name__}") from None
         connection = opened._response.connection
@@ -75,6 +75,12 @@ class Dialler:
             connector = None if meter is None else aiohttp.TCPConnector(socket_factory=meter.socket, force_close=True)
             self._https[meter] = aiohttp.ClientSession(trust_env=False, connector=connector, middlewares=(_sent_nowhere,))
         return self._https[meter]
+
+    def _wrong(self, problem: Exception, peer: str) -> str | None:
+        """What is wrong with the certificates, as far as this end can tell: OpenSSL does not say whether the peer's own has expired or its
+        authority's."""
+        said = why(problem, peer)
+        return said and ((self._tls and doubt_of_authority(self._tls, datetime.now(UTC))) or said)
 
     def _doubt(self, problem: Exception) -> str | None:
         """Who does not like our certificate hangs up without a word: whether it may be that."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from landfall.cli import main
 from streams.clock import WallClock
 from streams.errors import Misuse, NotAllowed
-from streams.link.certificates import Made, make_node
+from streams.link.certificates import Made, describe, make_authority, make_node
 from streams.link.dialling import Dialler
 from streams.link.tls import TlsFiles, trusting
 from streams.log import Append
@@ -129,6 +129,24 @@ async def test_who_dials_with_a_wrong_certificate_is_told_and_so_is_who_was_dial
         await dialler.dial(hq.tls_url, "hq", None, "lan")
     assert f"a peer was turned away: it shows a certificate that {there}" in caplog.text
     assert not hq.links.status()
+    await dialler.close()
+    await hq.stop()
+
+
+@pytest.mark.parametrize(("days", "why"), [(-10, "has expired, and with it all that it signed: it"), (3, "counts only from")])
+async def test_an_authority_that_does_not_count_is_named_and_not_the_peer_s_good_certificate(
+    tmp_path: Path, certs: Path, caplog: pytest.LogCaptureFixture, days: int, why: str
+) -> None:
+    """Headquarters says it when it starts, and who dials it in place of what is not so."""
+    began = datetime.now(UTC) + timedelta(days=days)
+    for name, made in (("authority", old := make_authority("Old", began, 5)), ("hq", make_node(old, "hq", (), began, 5))):
+        (certs / f"{name}.pem").write_bytes(made.certificate)
+        (certs / f"{name}.key").write_bytes(made.key)
+    hq = await node_of(secured("hq", tmp_path, certs))
+    assert f"nobody will believe who 'hq' is: the authority in {certs / 'authority.pem'} {why}" in caplog.text
+    dialler = Dialler("tokyo", files(certs, "tokyo"))
+    with pytest.raises(NotAllowed, match=rf"is not linked to: the authority in .*authority\.pem {why}"):
+        await dialler.dial(hq.tls_url, "hq", None, "lan")
     await dialler.close()
     await hq.stop()
 
@@ -253,9 +271,29 @@ def test_the_commands_say_what_they_wrote_and_overwrite_nothing(certs: Path, cap
         (("certs", "node", "tokyo", "-f", str(certs)), "is there already"),
         (("certs", "node", "Tokyo!", "-f", str(certs)), "no node can be called 'Tokyo!'"),
         (("certs", "node", "kobe", "-f", str(certs / "none")), "can not be read"),
+        (("certs", "node", "kobe", "osaka", "tokyo", "-f", str(certs)), "is there already"),
+        (("certs", "node", "kobe", "osaka", "Tokyo!", "-f", str(certs)), "no node can be called 'Tokyo!'"),
+        (("certs", "node", "kobe", "-f", str(certs), "--host", "hq.example:8871"), "'hq.example:8871' is no host"),
+        (("certs", "node", "kobe", "-f", str(certs), "--host", "my host"), "'my host' is no host"),
         (("certs", "show", str(certs / "tokyo.key")), "this is no certificate"),
     ):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2
         assert why in " ".join(capsys.readouterr().err.split())
+    assert not list(certs.glob("kobe*")), "of several nodes all are made, or none"
+
+
+def test_a_certificate_counts_no_longer_than_its_authority(certs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("certs", "authority", str(certs / "short"), "--days", "2")
+    run("certs", "node", "kobe", "-f", str(certs / "short"), "--days", "300")
+    until = [describe((certs / "short" / f"{name}.pem").read_bytes()).until for name in ("authority", "kobe")]
+    assert until[0] == until[1] < datetime.now(UTC) + timedelta(days=3)
+    old = make_authority("Old", datetime.now(UTC) - timedelta(days=9), 5)
+    (certs / "authority.pem").write_bytes(old.certificate)
+    (certs / "authority.key").write_bytes(old.key)
+    with pytest.raises(SystemExit) as ended:
+        main(("certs", "node", "kobe", "-f", str(certs)))
+    assert ended.value.code == 2
+    assert "the authority 'Old' has expired: it counted until" in " ".join(capsys.readouterr().err.split())
+    assert not (certs / "kobe.key").exists()
