@@ -15,6 +15,8 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -26,6 +28,7 @@ from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
 from streams.errors import LandfallError
+from streams.link.certificates import doubt
 from streams.link.tls import serving
 from streams.listening import listening
 from streams.log import Append, Appended, Log, PeerKnowsMore
@@ -187,7 +190,15 @@ class Node:
             return await self._store.take(blocks)
 
     async def start(self) -> None:
-        """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not."""
+        """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not;
+        nothing is left open then: an index that nobody closed would be taken for a damaged one by the next start.
+        """
+        async with AsyncExitStack() as undone:
+            undone.push_async_callback(self.stop)
+            await self._start()
+            undone.pop_all()
+
+    async def _start(self) -> None:
         settings = self.settings
         settings.folder.mkdir(parents=True, exist_ok=True)
         self._log = await self._opened_log()
@@ -209,6 +220,8 @@ class Node:
                 await web.SockSite(self._runner, gate).start()
         if tls := settings.tls:
             context = serving(tls.files())
+            if reason := doubt(tls.files(), datetime.now(UTC)):
+                told.warning("nobody will believe who '%s' is: %s", settings.node, reason)
             with listening(f"the TLS door of '{settings.node}'", tls.host, tls.port):
                 for gate in await self._doorkeeper.gates(tls.host, tls.port):
                     await web.SockSite(self._runner, gate, ssl_context=context).start()

@@ -12,6 +12,8 @@ import pytest
 from landfall.demo.fleet import places
 from streams.errors import Misuse
 from streams.listening import listening
+from streams.node.node import Node
+from tests.node.fleet import settings, started
 from tests.node.forked import landfall
 
 NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\ntoken = "door"\n'
@@ -59,6 +61,15 @@ def test_a_port_in_use_is_told_by_every_process(name: str, taken: int, tmp_path:
     assert f"landfall: {WHAT[name]} can not listen on 127.0.0.1:{taken}: something listens there already" in told
     assert "→ stop it, or write another port" in told
     assert (code, "Traceback" in told) == (2, False)
+
+
+async def test_a_node_that_can_not_listen_closes_its_log_and_the_next_start_finds_no_damage(taken: int, tmp_path: Path) -> None:
+    node = Node(settings("hq", tmp_path, taken))
+    with pytest.raises(Misuse, match="something listens there already"):
+        await node.start()
+    again = await started("hq", tmp_path)
+    assert "exceptions" not in again.metrics.body(0, 0)["counts"]
+    await again.stop()
 
 
 @pytest.mark.parametrize("name", SETTINGS)
