@@ -9,6 +9,8 @@ from typing import Literal
 
 LEASE_BYTES = 64 << 10
 """What is leased at a time: what a crash may cost of the day's budget."""
+FAREWELL_BYTES = 4 << 10
+"""What a clean end keeps of a lease: the other side's last words, which reach a link that is closed already, pass all the same."""
 DAYS_MAX = 400
 """Days that are remembered, of those on which something was spent: a clock that goes back finds the day it comes to as it left it, however
 far ahead it ran, unless it did so for longer than this."""
@@ -67,7 +69,7 @@ class Purse:
     """What is left of a budget. Every byte passes only after `ahead` or `hold` has allowed it, and is then told to `passed`.
 
     At any moment what has passed in a day is at most what is kept as leased for it, and that at most the budget, alerts' overdraft apart.
-    After a restart all that was leased counts as passed. Call it from one thread.
+    After a restart all that was leased counts as passed, unless `settle` was called before. Call it from one thread.
     """
 
     def __init__(self, budget: Budget, leased: Leased, keep: Callable[[Leased], bool], now_ms: Callable[[], int]) -> None:
@@ -136,6 +138,15 @@ class Purse:
     def passed(self, bytes_: int) -> None:
         """So many bytes have passed the socket."""
         self._used[self._day] = self._used.get(self._day, 0) + self.budget.charge(bytes_)
+
+    def settle(self) -> None:
+        """What was leased, did not pass, and is not held for an open link or last words is given back, where that can be kept. Bytes that
+        pass later are leased anew, so it may be called at any time.
+        """
+        kept = self.budget.charge(self._held_bytes + FAREWELL_BYTES)
+        settled = {day: min(lease, self._used.get(day, 0) + kept) for day, lease in self._leased.items()}
+        if settled != self._leased and self._keep(settled):
+            self._leased = settled
 
     def spent_bytes(self) -> int:
         """What counts as passed today, here and elsewhere."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
+import struct
+import termios
 from typing import Any
 
 from streams.budget import Purse
@@ -67,8 +70,13 @@ class _MeteredSocket(socket.socket):
     def close(self) -> None:
         window, self._window = getattr(self, "_window", 0), 0
         if window:
+            self._meter.purse.passed(self._unread())
             self._meter.purse.release(window, self._meter.alerts)
         super().close()
+
+    def _unread(self) -> int:
+        """Bytes that have come and that nobody will read any more."""
+        return int(struct.unpack("i", fcntl.ioctl(self, termios.FIONREAD, bytes(4)))[0])
 
     def _came(self, bytes_: int) -> None:
         self._meter.purse.passed(bytes_)

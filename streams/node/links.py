@@ -252,6 +252,7 @@ class Links:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._dialler.close()
+        self._purses.settle()
 
     async def _keep(self, address: PeerAddress) -> None:
         backoff_s, problem_told, good_ended_s = BACKOFF_FIRST_S, "", -math.inf

@@ -56,6 +56,11 @@ class Purses:
         for purse in (purse for name, purse in self._purses.items() if name == link):
             purse.elsewhere(day, who, bytes_)
 
+    def settle(self) -> None:
+        """Give back what no link that is open needs: a node that ends cleanly has spent what passed, and no more."""
+        for purse in self._purses.values():
+            purse.settle()
+
     def meter(self, policy: LinkPolicy) -> Meter | None:
         """What allows and counts the bytes of a link with this policy; None where nothing has to."""
         return self._meters.get((policy.link_class, policy.streams == (ALERTS,)))

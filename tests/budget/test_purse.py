@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.budget import LEASE_BYTES, Budget, Leased, Purse
+from streams.budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Leased, Purse
 
 NOON_MS = 1_777_636_800_000
 DAY_MS = 86_400_000
@@ -61,6 +61,7 @@ STEPS = st.one_of(
     st.tuples(st.just("killed while sending"), st.integers(1, 40_000)),
     st.tuples(st.just("holds"), st.integers(1, 40_000)),
     st.tuples(st.just("restarts"), st.just(0)),
+    st.tuples(st.just("settles"), st.just(0)),
     st.tuples(st.just("clock"), st.integers(-3 * DAY_MS, 3 * DAY_MS)),
     st.tuples(st.just("time passes"), st.integers(0, DAY_MS // 4)),
     st.tuples(st.just("disk full"), st.integers(0, 1)),
@@ -81,6 +82,8 @@ def test_no_day_has_more_than_its_budget(steps: list[tuple[str, int]], reserve_b
                 ship.holds(amount)
             case "restarts":
                 ship.purse = ship.started()
+            case "settles":
+                ship.purse.settle()
             case "clock" | "time passes":
                 ship.now_ms += amount
             case "disk full":
@@ -106,6 +109,28 @@ def test_a_crash_costs_no_more_than_a_lease_and_a_night_brings_it_all_back() -> 
     assert 1_000 < ship.purse.spent_bytes() <= 1_000 + LEASE_BYTES
     ship.now_ms -= DAY_MS
     assert not ship.sends(1), "a clock that goes back brings nothing back"
+
+
+def test_who_ends_cleanly_has_spent_what_passed_and_no_lease() -> None:
+    ship = Ship(Budget(1_000_000, overhead_percent=10.0))
+    settled = ship.budget.charge(FAREWELL_BYTES) + 1_100
+    assert ship.sends(1_000)
+    assert ship.purse.hold(50_000)
+    ship.purse.settle()
+    assert ship.kept["2026-05-01"] == settled + 55_000, "what can still come in over an open link is not given back"
+    ship.purse.release(50_000)
+    ship.full = True
+    ship.purse.settle()
+    assert ship.kept["2026-05-01"] == settled + 55_000, "what can not be written down stays leased"
+    ship.full = False
+    ship.purse.settle()
+    written = ship.writes
+    ship.purse.settle()
+    assert (ship.kept["2026-05-01"], ship.writes) == (settled, written)
+    ship.purse = ship.started()
+    assert ship.purse.spent_bytes() == settled
+    assert ship.sends(1_000)
+    assert ship.kept["2026-05-01"] >= settled + 1_100, "what passes later is leased anew"
 
 
 def test_what_a_clock_spends_that_runs_weeks_ahead_makes_no_day_forgotten_once_it_is_put_right() -> None:

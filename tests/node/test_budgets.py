@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,8 +15,10 @@ import tomli_w
 from pydantic import ValidationError
 
 from bench.proxy import Proxy
+from streams.budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Purse
 from streams.clock import StillClock, WallClock
 from streams.errors import Misuse
+from streams.link.metering import OPENING_BYTES, Meter
 from streams.log import Append
 from streams.node.node import Node
 from streams.node.purses import FILE_NAME
@@ -132,23 +135,43 @@ async def test_an_alert_goes_though_a_port_says_it_has_it(tmp_path: Path) -> Non
         await until(lambda: hq.log.position("alerts") == ship.log.position("alerts"))
 
 
-async def test_a_restart_gives_nothing_back(tmp_path: Path) -> None:
-    """The node is started anew while it sends, again and again: what passed is never more than the day allows."""
+async def test_a_restart_costs_what_passed_and_gives_nothing_of_it_back(tmp_path: Path) -> None:
+    """The node is started anew while it sends, again and again: what passed is never more than the day allows, and no lease is lost."""
+    starts, book = 0, 0
     async with ashore(tmp_path) as (_, proxy, url):
-        for turn in range(8):
+        while book <= BUDGET - RESERVE - 2 * OPENING_BYTES:
             async with up(Node(frugal(tmp_path), wall=StillClock())) as ship:
-                await ship.append([readings(20_000 * turn, 20_000)])
+                assert spent(ship) == book
+                await ship.append([readings(20_000 * starts, 20_000)])
                 before = proxy.carried_bytes
                 ship.link([address("ship-a", "hq", url, "satellite")])
-                await until(lambda: proxy.carried_bytes > before + 20_000 or state(ship) == "alerts")  # noqa: B023
-                proxy.cut()
-        assert proxy.carried_bytes <= BUDGET - RESERVE
+                await until(lambda: proxy.carried_bytes > before + 5_000)  # noqa: B023
+                if starts == 2:
+                    proxy.cut()
+            book = sum(leased(tmp_path).values())
+            starts += 1
+            assert proxy.carried_bytes <= book <= proxy.carried_bytes + starts * FAREWELL_BYTES + (starts > 2) * LEASE_BYTES
         async with up(Node(frugal(tmp_path), wall=StillClock())) as ship:
-            assert state(ship) == "alerts"
+            await ship.append([readings(20_000 * starts, 60_000)])
             ship.link([address("ship-a", "hq", url, "satellite")])
-            await asyncio.sleep(0)
-            assert spent(ship) <= BUDGET - RESERVE
-        assert json.loads((tmp_path / "ship-a" / FILE_NAME).read_text())["satellite"]
+            await until(lambda: state(ship) == "alerts" and not ship.links.status(), deadline_s=90)
+        assert proxy.carried_bytes <= sum(leased(tmp_path).values()) <= BUDGET - RESERVE
+
+
+async def test_what_came_and_was_not_read_when_a_link_is_closed_has_passed(tmp_path: Path) -> None:
+    """Asked of the socket itself: a link that is closed in the midst of what the other side sends."""
+    purse = Purse(Budget(BUDGET), {}, lambda leased: True, WallClock().now_ms)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        own = Meter(purse, False).socket((socket.AF_INET, socket.SOCK_STREAM, 0))
+        own.connect(server.getsockname())
+        other, _ = server.accept()
+        with other:
+            other.sendall(bytes(9_000))
+            assert len(own.recv(2_000)) == 2_000
+            await until(lambda: len(socket.socket.recv(own, 9_000, socket.MSG_PEEK)) == 7_000)
+            before = purse.spent_bytes()
+            own.close()
+    assert purse.spent_bytes() == before + 7_000
 
 
 def ship_process(folder: Path, url: str) -> NodeProcess:
