@@ -64,7 +64,7 @@ class LastWords:
         self._waiting: list[asyncio.Future[None]] = []
         self._writing: asyncio.Task[None] | None = None
         self._wrote_at_s = float("-inf")
-        self._refused = False
+        self._refused = self._closing = False
         self._stale = False
         """Whether the file must be written anew: what is in it is not surely what is here."""
         self._read()
@@ -108,12 +108,16 @@ class LastWords:
             self._begin()
 
     async def close(self) -> None:
-        """The file holds what is still to be published, if the disk lets it."""
+        """The file holds what is still to be published, if the disk lets it: what is done with meanwhile too is not in it."""
         while self._writing is not None:
             await asyncio.wait([self._writing])
+        self._closing = True
+        written: dict[int, LastWill] | None = None
         if self._path is not None and (self._stale or self._file_bytes):
             with suppress(OSError):
-                await asyncio.to_thread(self._write, b"", dict(self._live))
+                while written != self._live:
+                    written = dict(self._live)
+                    await asyncio.to_thread(self._write, b"", written)
         self._close_file()
 
     def _put(self, line: _Line) -> None:
@@ -121,7 +125,7 @@ class LastWords:
         self._begin()
 
     def _begin(self) -> None:
-        if self._writing is None:
+        if self._writing is None and not self._closing:  # one thread at a time has the file
             self._writing = asyncio.get_running_loop().create_task(self._write_all())
             self._writing.add_done_callback(self._ended)
 

@@ -255,3 +255,38 @@ async def test_a_refused_write_says_so_to_who_waits(tmp_path: Path) -> None:
     with pytest.raises(RetryLater):
         await last.keep(will(1))
     await last.close()
+
+
+class SlowlyReplaced(Disk):
+    """A file is written anew only once it is told to go on; counts how often one is opened to be written on."""
+
+    def __init__(self) -> None:
+        self.opened, self.replacing, self.goes_on = 0, threading.Event(), threading.Event()
+
+    def open_to_append(self, path: Path) -> int:
+        self.opened += 1
+        return super().open_to_append(path)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        self.replacing.set()
+        assert self.goes_on.wait(30)
+        super().replace(path, data)
+
+
+async def test_what_is_published_while_the_file_is_written_for_the_last_time_is_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a clean stop the disk may take longer than is waited for. One thread has the file then: a second one would be left writing to
+    it, or close what by then is another's."""
+    monkeypatch.setattr(intake.lastwords, "GATHER_S", 0.0)
+    disk = SlowlyReplaced()
+    last = words(tmp_path / WILLS_FILE, disk)
+    number = await last.keep(will(1))
+    closing = asyncio.create_task(last.close())
+    await eventually(disk.replacing.is_set)
+    last.done(number)
+    await eventually(lambda: last._writing is None or disk.opened > 1)
+    disk.goes_on.set()
+    await closing
+    assert disk.opened == 1
+    assert words(tmp_path / WILLS_FILE).left == ()
