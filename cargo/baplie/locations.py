@@ -151,6 +151,9 @@ def _weight_kg(location: Location) -> int | None:
 
 def _celsius(location: Location, segment: Segment, text: str, unit: str) -> float | None:
     number, allowed = _number(text), SIGNALS["setpoint_c"]
+    if not unit and (number is not None or not text):
+        location.note(segment, "a temperature without a unit may be of either scale", "it is left out; write it like -18.0:CEL (or FAH)")
+        return None
     if number is not None and unit == "FAH":
         number = round((number - 32) / 1.8, 2)
     right = number is not None and unit in ("CEL", "C", "FAH") and allowed.low is not None and allowed.high is not None
@@ -161,7 +164,8 @@ def _celsius(location: Location, segment: Segment, text: str, unit: str) -> floa
 
 
 def _range_c(location: Location, segment: Segment) -> tuple[float, float] | None:
-    low, high = (_celsius(location, segment, segment.at(1, part), segment.at(1)) for part in (1, 2))
+    low = _celsius(location, segment, segment.at(1, 1), segment.at(1))
+    high = _celsius(location, segment, segment.at(1, 2), segment.at(1)) if low is not None else None
     return None if low is None or high is None else (min(low, high), max(low, high))
 
 

@@ -190,6 +190,23 @@ def test_what_a_file_does_not_say_is_not_known_and_costs_no_box() -> None:
     assert (box.weight_kg, box.setpoint_c, box.dangerous) == (msgspec.UNSET, 1.5, (Dangerous("1954", "2.1"),))
 
 
+@pytest.mark.parametrize(
+    ("right", "bare", "lost"),
+    [
+        ("TMP+2+-1.5:CEL", "TMP+2+-1.5", "setpoint_c"),
+        ("TMP+2+-1.5:CEL", "TMP+2", "setpoint_c"),
+        ("RNG+5+CEL:-24:-21", "RNG+5+:-24:-21", "range_c"),
+    ],
+)
+def test_a_temperature_without_a_unit_is_left_out_and_said_and_costs_no_box(right: str, bare: str, lost: str) -> None:
+    text = file_of(PLAN_31)
+    assert right.encode() in text
+    whole, read = read_bayplan(text), read_bayplan(text.replace(right.encode(), bare.encode()))
+    assert read.problems == ()
+    assert [note.text for note in read.notes if note not in whole.notes] == [bare]
+    assert read.plan.boxes[0] == msgspec.structs.replace(whole.plan.boxes[0], **{lost: msgspec.UNSET})
+
+
 @pytest.mark.parametrize("time", ["260501180000:204", "2605012400:201", "26050118:201", "202605011800JST:303", ":201", "202605011800:999"])
 def test_a_time_that_may_be_another_is_none(time: str) -> None:
     """A list in force from the year 2605 on would never be."""
