@@ -49,9 +49,12 @@ export function moment(atMs) {
   return (text.slice(0, 10) === today ? "" : `${text.slice(0, 10)} `) + `${text.slice(11, 19)} UTC`;
 }
 
+/** The fleet's time: as the node told it last, and on from there by this browser's clock, also while the node can not be reached. */
+const now = () => seen.board.now_at_ms + Math.max(0, Date.now() - answeredAt);
+
 /** How long ago by the fleet's clock. */
 export function ago(atMs) {
-  const seconds = (seen.board.now_at_ms - atMs) / 1000;
+  const seconds = (now() - atMs) / 1000;
   if (seconds < -5) return "ahead of the clock";
   if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s ago`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
@@ -147,7 +150,7 @@ function draw(always) {
   const { now_at_ms: _, ...standing } = seen.board || {};
   const news = JSON.stringify([seen.page, seen.bay, seen.box, seen.report, standing, seen.page === "muster" ? seen.bayBoxes?.boxes : null, seen.page === "link" ? seen.ship : null, seen.whole?.digest, seen.wrong, seen.said]);
   if (always || news !== shown) {
-    if (!always && writing()) return banner();
+    if (!always && writing()) return tick();
     shown = news;
     const key = document.activeElement?.dataset?.key;
     const unfolded = [...app.querySelectorAll("details[open] > summary")].map((one) => one.dataset.key);
@@ -155,9 +158,14 @@ function draw(always) {
     for (const one of unfolded) app.querySelector(`summary[data-key="${CSS.escape(one || "")}"]`)?.parentElement.setAttribute("open", "");
     if (key) app.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
   }
-  if (seen.board) for (const one of app.querySelectorAll("[data-at]")) one.textContent = ago(Number(one.dataset.at));
+  tick();
+}
+
+/** Clock and ages go on, whether the node answers or not. */
+function tick() {
+  if (seen.board) for (const one of document.querySelectorAll("#app [data-at]")) one.textContent = ago(Number(one.dataset.at));
   const clock = document.getElementById("clock");
-  if (clock && seen.board) clock.textContent = `${new Date(seen.board.now_at_ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  if (clock && seen.board) clock.textContent = `${new Date(now()).toISOString().slice(0, 19).replace("T", " ")} UTC`;
   banner();
 }
 
@@ -170,7 +178,7 @@ function banner() {
   const place = document.getElementById("old");
   if (!place) return;
   const age = Math.round((Date.now() - answeredAt) / 1000);
-  place.textContent = trouble ? `The node ${trouble}. ${answeredAt ? `What you see is ${age} s old.` : ""} It is asked again every ${POLL_MS / 1000} s.` : "";
+  place.textContent = trouble ? `The node ${trouble}. ${answeredAt ? `What you see is ${age} s old; its clock and ages go on by this browser's.` : ""} It is asked again every ${POLL_MS / 1000} s.` : "";
   place.hidden = !trouble;
 }
 
@@ -212,4 +220,4 @@ if (PAGES[location.hash.slice(1)]) seen.page = location.hash.slice(1);
 draw(true);
 poll();
 setInterval(poll, POLL_MS);
-setInterval(banner, 1000);
+setInterval(tick, 1000);

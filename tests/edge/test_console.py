@@ -221,6 +221,8 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     (bridge.folder / "ship" / "watch.snapshot").unlink(missing_ok=True)
     bridge.process.kill()
     expect(page.get_by_role("alert").get_by_text(re.compile(r"The node can not be reached\. What you see is \d+ s old"))).to_be_visible()
+    age = page.get_by_text(re.compile(r"as of \d\d:\d\d:\d\d UTC · ")).first
+    expect(age, "ages stand still").not_to_have_text(age.inner_text())
     bridge.process.start()
     bridge.process.wait_ready()
     expect(page.get_by_role("alert")).to_be_hidden()
