@@ -57,7 +57,7 @@ ACCOUNTS = (
     Account("crew", "crew", "Crew of Albatross", ship=SHIPS[0].imo),
 )
 POLL_S = 0.2
-STARTED_S_MAX = 60.0
+STARTED_S_MAX = 150.0
 
 
 @dataclass

@@ -33,6 +33,8 @@ MOVED_PX = 10_000
 LOOKS = 4
 Pixels = NDArray[np.bool_]
 
+pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
@@ -346,7 +348,7 @@ def test_every_role_is_told_since_when_spark_stands_still(stage: Stage, new_tab:
     for username, tab in tabs.items():
         tab.enter(stage.url, username, pages[username])
         still = tab.page.locator(".lf-banner", has_text="stand still since")
-        expect(still).to_be_visible(timeout=60_000)
+        expect(still).to_be_visible()
         expect(still).to_contain_text(re.compile(r"since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock"))
         expect(still).to_contain_text("alerts too, is as old" if username == "ducks" else "alerts still come")
     with stage.spark_speaking():

@@ -14,6 +14,8 @@ from tests.dashboards.stage import Stage, on_stage, until
 from tests.dashboards.tab import Tab, Windows, browser
 from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
+pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:

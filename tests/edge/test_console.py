@@ -29,6 +29,8 @@ UNTIL_MS = LOST_AT_MS + HOUR_MS
 MASTER = "Master Moe"
 BOXES, UNTRACKED = 160, frozenset({3, 7, 30, 31, 101})
 
+pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tests/dashboards/tab.py
+
 
 @dataclass
 class Bridge:
