@@ -85,6 +85,15 @@ class Span:
     readable: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBlock:
+    """A block as it is stored, of which a copy holds offsets `first .. end - 1` there."""
+
+    first: int
+    end: int
+    block: Block
+
+
 class LogReader(Protocol):
     """Reading a node's log: by the node itself, by sessions, the API, Spark, tools. Safe from any thread; a reader in another process sees
     a consistent view and never blocks the writer.
@@ -130,6 +139,13 @@ class LogReader(Protocol):
         Called to send records on as they are stored. A block of an unknown codec version can not be cut and comes whole. A damaged frame is
         left out, set aside and reported: the ledger then wants its offsets again. Nothing is promised about where blocks begin, nor that
         all of them are of one commit: what is trimmed while they are read may be missing.
+        """
+        ...
+
+    def whole_blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[HeldBlock]:
+        """As `blocks`, but none is cut, read when it is asked for: of each, which of its offsets to take.
+
+        Called by who decodes them, for whom cutting, which decodes and encodes, would be in vain.
         """
         ...
 

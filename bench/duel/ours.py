@@ -70,10 +70,12 @@ class Ours:
         return {"python": platform.python_version(), "settings": settings, "compression": "the log's own blocks"}
 
     def load(self, given: Given) -> None:
-        """Appended in large commits through the ship's door, merged as upkeep leaves it at sea, judged by her watch."""
+        """Appended in large commits through the sender's door, merged as upkeep leaves it at sea; a ship's, judged by her watch."""
         ship = self._ship()
         for part in given.parts():
             ship.append("containers", part)
+        if ship.role != "ship":
+            ship.merge()
         wait_until(ship.rests, "the ship's upkeep rests", LOADED_S_MAX)
 
     def arrived(self) -> int:

@@ -63,4 +63,4 @@ def _sample(values: Ints) -> Ints:
         return values
     run = _JUDGED_ROWS // _JUDGED_PLACES
     step = (len(values) - run) // (_JUDGED_PLACES - 1)
-    return np.concatenate([values[at : at + run] for at in range(0, step * _JUDGED_PLACES, step)])
+    return np.concatenate([values[at : at + run] for at in range(0, step * _JUDGED_PLACES, step)], dtype=np.int64)

@@ -109,7 +109,7 @@ class Unpacked:
         listed = Packed(_meta(_LIST, self.neighbour), [_few_bits(bits)]) if self._few and bits is not None else None
         if listed is not None and listed.bytes <= _TABLES_BYTES_MIN:
             return listed
-        paged = _paged(self.values if bits is None else bits.astype(np.uint16), self.counts, self.neighbour)
+        paged = _paged(self.values.astype(_DTYPES[self.kind], copy=False), self.counts, self.neighbour)
         return listed if listed is not None and listed.bytes <= paged.bytes else paged
 
 

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-PART_BYTES = 16 << 20
+PART_BYTES_MAX = 16 << 20
 """Also what a single column that is kept may keep with it of its block."""
+_ARRAYS_A_PART = 4
+"""So many arrays of one length share a part, about: what stays keeps little of what was only on the way."""
 _HUGE_BYTES = 2 << 20
 _ALONE_BYTES_MAX = 96 << 10
 """What takes no more comes from the heap, where it costs nothing."""
@@ -33,11 +35,11 @@ class Room:
         """An array of `count` values that are not set yet."""
         kind = np.dtype(dtype)
         length = count * kind.itemsize
-        if length <= _ALONE_BYTES_MAX or length > PART_BYTES:
+        if length <= _ALONE_BYTES_MAX or length > PART_BYTES_MAX:
             return np.empty(count, kind)
         with self._lock:
             if self._at + length > len(self._part):
-                self._part, self._at = _new_part(), 0
+                self._part, self._at = _new_part(_ARRAYS_A_PART * length), 0
             found = self._part[self._at : self._at + length]
             self._at += -(-length // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         return found.view(kind)
@@ -60,13 +62,15 @@ class Room:
         return np.take(values, at, out=self.empty(len(at), values.dtype), mode="clip")
 
 
-def _new_part() -> npt.NDArray[np.uint8]:
-    """Begins where a huge page does; what lies before is never touched, and takes no memory.
+def _new_part(bytes_: int) -> npt.NDArray[np.uint8]:
+    """Whole huge pages, of at least so many bytes where PART_BYTES_MAX are not less. It begins where a huge page does; what lies before is
+    never touched, and takes no memory.
 
     Not from the heap, which would keep its room, and that of all arrays that are no longer, for the process once it is free.
     """
-    pages = mmap.mmap(-1, PART_BYTES + _HUGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    part_bytes = min(-(-bytes_ // _HUGE_BYTES) * _HUGE_BYTES, PART_BYTES_MAX)
+    pages = mmap.mmap(-1, part_bytes + _HUGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         pages.madvise(mmap.MADV_HUGEPAGE)
     whole = np.frombuffer(pages, np.uint8)
-    return whole[-whole.__array_interface__["data"][0] % _HUGE_BYTES :][:PART_BYTES]
+    return whole[-whole.__array_interface__["data"][0] % _HUGE_BYTES :][:part_bytes]

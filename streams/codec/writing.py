@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, TEXT, known_rows, type_number
+from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, INT, TEXT, known_rows, narrowed, type_number
 from streams.codec.decimals import RAW, as_decimals
 from streams.codec.groups import GROUP_ROWS_MIN, Groups, assembled, known_sizes
 from streams.codec.names import write_name
@@ -88,7 +88,8 @@ class _Numbers:
         for column, neighbour in zip(self.measured, neighbours_of(self.measured), strict=True):
             if neighbour is not None:
                 sizes = self.columns[column.number - 1].counts
-                self.columns[column.number - 1] = Unpacked("int", column.values - neighbour.values, sizes, neighbour.number)
+                differing = np.subtract(column.values, neighbour.values, dtype=np.int64)
+                self.columns[column.number - 1] = Unpacked("int", narrowed(differing), sizes, neighbour.number)
         return pack_columns(self.columns, rows)
 
 
@@ -138,7 +139,7 @@ def _column(name: str, column: pa.Array, order: Ints | None) -> _Column:
     known = known_rows(column) if column.null_count else None
     if pa.types.is_string(column.type):
         encoded = dictionary_of(column)
-        codes = encoded.indices.fill_null(0).to_numpy().astype(np.int64)
+        codes = encoded.indices.fill_null(0).to_numpy()
         if order is not None:
             codes, known = codes.take(order), None if known is None else known.take(order)
         return _Column(name, kind, known, codes, dictionary=encoded.dictionary)
@@ -148,8 +149,8 @@ def _column(name: str, column: pa.Array, order: Ints | None) -> _Column:
     values = values if known is None else values[known]
     if kind == FLOAT:
         decimals, whole = as_decimals(values)
-        return _Column(name, kind, known, values if whole is None else whole, decimals)
-    return _Column(name, kind, known, values)
+        return _Column(name, kind, known, values if whole is None else narrowed(whole), decimals)
+    return _Column(name, kind, known, narrowed(values) if kind == INT else values)
 
 
 def _write_columns(directory: Writer, bodies: list[Writer], stored: _Stored, columns: list[_Column]) -> None:
@@ -220,7 +221,7 @@ def _text_pages(column: _Column, groups: Groups, codes: Ints) -> list[bytes]:
     pages, texts_of = [], TextWriter(column.dictionary)
     for first, end in groups.bounds(range(len(groups))):
         page = Writer()
-        texts, of = column.values[first:end], codes[first:end]
+        texts, of = column.values[first:end].astype(np.int64), codes[first:end]
         if column.known is not None:
             texts, of = texts[column.known[first:end]], of[column.known[first:end]]
         if len(texts):

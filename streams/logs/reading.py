@@ -21,7 +21,7 @@ from streams.block import Block, BlockHead, Codec, ReadBytes, TopicRows
 from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
 from streams.ledger import OriginLedger
-from streams.log import READ_RECORDS_MAX, History, Span
+from streams.log import READ_RECORDS_MAX, HeldBlock, History, Span
 from streams.logs.book import Line, LineKey, Lines, Piece, Positions
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.openblocks import OpenBlocks
@@ -88,15 +88,22 @@ class IndexedReader(ABC):
 
         Raises IndexDamaged when offsets that are held are not found, or RetryLater where the index is built anew then.
         """
-        key, builds, last = (stream, origin), self._builds, None
+        last = None
+        for held in self.whole_blocks(stream, origin, first, end):
+            if self._codec.knows(held.block.codec):
+                yield self._codec.cut(held.block, held.first, held.end)
+            elif held.block != last:
+                yield held.block
+            last = held.block
+
+    def whole_blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[HeldBlock]:
+        """As `blocks`, uncut. Raises as that."""
+        key, builds = (stream, origin), self._builds
         left = self._line(key).ledger.held.within(first, end)
         for piece, block in self._stored(key, first, end):
-            left.remove(max(first, piece.first), min(end, piece.end))
-            if self._codec.knows(block.codec):
-                yield self._codec.cut(block, max(first, piece.first), min(end, piece.end))
-            elif piece.location != last:
-                yield block
-            last = piece.location
+            low, high = max(first, piece.first), min(end, piece.end)
+            left.remove(low, high)
+            yield HeldBlock(low, high, block)
         self._check_none_missing(key, left, builds)
 
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:

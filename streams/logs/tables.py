@@ -8,7 +8,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.records import GIVEN, OFFSET, ORDER_AT, STAMPED, Batch, concat
+from streams.records import GIVEN, OFFSET, ORDER_AT, STAMPED, Batch
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 STREAM, ORIGIN = "stream", "origin"
@@ -33,10 +33,20 @@ def _parts(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.Reco
 
 
 def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """All that waits as one batch; none of it is kept in memory besides."""
-    joined = waiting[0] if len(waiting) == 1 else concat(waiting)
+    """All that waits as one batch, a column at a time: what has been joined of the parts is let go before the next."""
+    if len(waiting) == 1:
+        return waiting.pop()
+    schema = pa.unify_schemas([part.schema for part in waiting])
+    columns = [[_column(part, field) for part in waiting] for field in reversed(list(schema))]
     waiting.clear()
-    return joined
+    joined = []
+    while columns:
+        joined.append(pa.concat_arrays(columns.pop()))
+    return pa.RecordBatch.from_arrays(joined, schema=schema)
+
+
+def _column(part: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    return part.column(field.name) if field.name in part.schema.names else pa.nulls(part.num_rows, field.type)
 
 
 def agree(batches: Sequence[pa.RecordBatch], other: pa.RecordBatch) -> bool:

@@ -211,7 +211,8 @@ class FileUpkeep:
         blocks = [block for piece in group if (block := self._block(key, piece)) is not None]
         if not blocks or len(blocks) < len(group):
             return
-        rows = (_rows(self._parts.codec, block, piece) for block, piece in zip(blocks, group, strict=True))
+        blocks.reverse()
+        rows = (_rows(self._parts.codec, blocks.pop(), piece) for piece in group)  # of what is decoded the block is let go
         rows_max = max(level.rows for level in self._levels)
         merged = [
             Rewritten(block, topics)

@@ -8,10 +8,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from streams.derived import HEADS
 from streams.errors import LandfallError
 from streams.log import Log
+from streams.memory import large_work, release_arrow
+from streams.node.bulk import Bulk
 from streams.proof.chain import RUN
 from streams.proof.forks import append_again
 from streams.proof.reading import Copy
@@ -32,7 +35,8 @@ ASKED_AGAIN = "not believed; set aside, and asked for again from another peer"
 class Checking:
     """What checking works on: the log, it as a copy, and the watch over it.
 
-    `distrust`: see `streams.session.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by who can not wait.
+    `distrust`: see `streams.session.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by who can not wait. `bulk`:
+    who tells of a backlog that comes in, which is left the machine.
     """
 
     log: Log
@@ -41,6 +45,7 @@ class Checking:
     distrust: Callable[[Key, int, int], list[str]]
     report: Callable[..., None]
     sooner: asyncio.Event
+    bulk: Bulk
 
 
 async def keep_checking(checking: Checking) -> None:
@@ -52,11 +57,11 @@ async def keep_checking(checking: Checking) -> None:
     under a new generation.
     """
     report = checking.report
-    told = ""
+    told, hurried = "", False
     while True:
         began_s = time.monotonic()
         try:
-            for verdict in await asyncio.to_thread(checking.watch.step):
+            for verdict in await asyncio.to_thread(checking.watch.step if hurried else partial(_step, checking.watch)):
                 _report(verdict, checking)
                 for doubt in verdict.broken:
                     if verdict.origin.node == checking.log.node and doubt.why != UNHEARD:
@@ -71,10 +76,24 @@ async def keep_checking(checking: Checking) -> None:
                 report("records could not be held against what their origins signed", "tried again", problem=str(problem))
             told = str(problem)
         await asyncio.sleep(RESTS * (time.monotonic() - began_s))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, began_s + CHECKED_EVERY_S - time.monotonic())):
-                await checking.sooner.wait()
+        hurried = await _hurried(checking, began_s + CHECKED_EVERY_S)
         checking.sooner.clear()
+
+
+async def _hurried(checking: Checking, at_s: float) -> bool:
+    """Waits until `at_s` (time.monotonic) and the end of a backlog that comes in; True as soon as somebody can not wait."""
+    loop = asyncio.get_running_loop()
+    while not checking.sooner.is_set() and (wait_s := max(at_s - time.monotonic(), checking.bulk.wait_s(loop.time()))) > 0:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await checking.sooner.wait()
+    return checking.sooner.is_set()
+
+
+def _step(watch: Watch) -> list[Verdict]:
+    """With no other large work beside it; what it read is given back."""
+    with large_work(release_arrow):
+        return watch.step()
 
 
 def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:

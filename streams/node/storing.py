@@ -13,6 +13,7 @@ from streams.derived import HEADS
 from streams.errors import LandfallError, RetryLater
 from streams.log import Log, NotProven
 from streams.metrics import Metrics
+from streams.node.bulk import Bulk
 from streams.node.loading import Loader
 from streams.proof.believing import Belief, Believing, Doubted, Refused
 from streams.ranges import RangeSet
@@ -49,6 +50,7 @@ class Store:
         """`believing`: who judges what is not to be taken before it is proven; None: all is taken."""
         self._log, self._believing = log, believing
         self.withheld = Withheld(log, lambda: asyncio.get_running_loop().time(), report)
+        self.bulk = Bulk()
         self.loader = Loader(log, codec, self.withheld, metrics)
         self._metrics = metrics
         self._report = report
@@ -206,6 +208,8 @@ class Store:
     async def _commit(self, batch: list[_Waiting]) -> None:
         started_s = asyncio.get_running_loop().time()
         blocks = [waiting.block for waiting in batch]
+        bytes_ = sum(len(block.payload) for block in blocks)
+        self.bulk.came(bytes_, started_s)
         unread = self._unread(blocks)
         problem = await asyncio.to_thread(self._admitted, blocks, unread)
         if isinstance(problem, LandfallError) and len(batch) > 1:
@@ -215,7 +219,9 @@ class Store:
         if isinstance(problem, RetryLater):
             for doubted in self._doubted:  # what was signed of it can not be written now either
                 doubted.until_s = asyncio.get_running_loop().time() + GRACE_S
-        self._metrics.observe("admit", (asyncio.get_running_loop().time() - started_s) * 1000)
+        ended_s = asyncio.get_running_loop().time()
+        self.bulk.came(bytes_, ended_s)
+        self._metrics.observe("admit", (ended_s - started_s) * 1000)
         commit_point("sync.admitted")
         if problem is None:
             self._replaced(unread)

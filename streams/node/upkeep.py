@@ -9,6 +9,7 @@ from streams.errors import RetryLater
 from streams.log import Upkeep
 from streams.memory import large_work, release_arrow
 from streams.metrics import Metrics
+from streams.node.bulk import Bulk
 
 REST_SHARE = 8.0
 REST_S_MIN = 0.02
@@ -16,13 +17,16 @@ IDLE_S = 5.0
 """How long to wait where there was nothing to do, or the disk did not let it."""
 
 
-async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None]) -> None:
-    """Runs as long as the node. A disk that is full or fails is counted (`upkeep_refused`), reported once until nothing is left to do, and
-    tried again.
+async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None], bulk: Bulk) -> None:
+    """Runs as long as the node, but while a backlog comes in. A disk that is full or fails is counted (`upkeep_refused`), reported once
+    until nothing is left to do, and tried again.
     """
     loop = asyncio.get_running_loop()
     refused = False
     while True:
+        if (wait_s := bulk.wait_s(loop.time())) > 0:
+            await asyncio.sleep(wait_s)
+            continue
         started_s = loop.time()
         try:
             more = await asyncio.to_thread(_step, upkeep)

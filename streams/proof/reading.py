@@ -45,15 +45,13 @@ class Copy:
         at = first
         while at < end:
             try:
-                for block in self.log.blocks(stream, origin, at, end):
-                    low, high = max(at, block.first), min(block.end, end)
+                for held in self.log.whole_blocks(stream, origin, at, end):
+                    block, low, high = held.block, held.first, held.end
                     if at < low:
                         yield Unread(at, low, NOT_HELD)
-                    if low < high:
-                        readable = self.codec.knows(block.codec)
-                        rows = self.codec.decode(block).slice(low - block.first, high - low) if readable else None
-                        yield Unread(low, high, UNKNOWN_CODEC) if rows is None else rows
-                        at = high
+                    readable = self.codec.knows(block.codec)
+                    yield self.codec.decode(block).slice(low - block.first, high - low) if readable else Unread(low, high, UNKNOWN_CODEC)
+                    at = high
                 if at < end:
                     yield Unread(at, end, NOT_HELD)
                 return

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
+import weakref
+from collections.abc import Iterator
 from contextlib import suppress
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import streams.memory
+from streams.codec.columns import NARROWED_MIN, narrowed
+from streams.codec.room import Room
+from streams.logs.tables import coalesced
 from streams.memory import large_work
+from streams.records import concat
 
 ROUNDS = """
 import sys
@@ -69,3 +78,54 @@ def test_what_takes_much_memory_for_a_while_is_done_one_after_the_other(monkeypa
     one.join(10)
     second.join(10)
     assert happened == ["first", "given back", "second", "given back"]
+
+
+def test_of_batches_that_are_joined_a_column_is_let_go_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a merge never holds its rows twice over."""
+    happened: list[str] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for part in range(2):
+            columns = {}
+            for name in ("supply_c", "return_c"):
+                values = np.full(1_000, float(part))
+                weakref.finalize(values, happened.append, f"{name} let go")
+                columns[name] = pa.array(values)
+            yield pa.RecordBatch.from_pydict(columns)
+
+    joining = pa.concat_arrays
+
+    def joined(arrays: list[pa.Array]) -> pa.Array:
+        happened.append("joined")
+        return joining(arrays)
+
+    monkeypatch.setattr("streams.logs.tables.pa.concat_arrays", joined)
+    [whole] = coalesced(batches(), 2_000)
+    assert happened == ["joined", *["supply_c let go"] * 2, "joined", *["return_c let go"] * 2]
+    assert whole.num_rows == 2_000
+
+
+def test_joined_batches_are_those_rows_whatever_columns_each_has() -> None:
+    one = pa.RecordBatch.from_pydict({"topic": ["a", "b"], "supply_c": [1.5, None]})
+    other = pa.RecordBatch.from_pydict({"topic": ["c"], "door_open": [True]})
+    [whole] = coalesced([one, other], 100)
+    assert whole.equals(concat([one, other]))
+
+
+def test_what_stays_of_a_block_keeps_little_of_what_was_only_on_the_way() -> None:
+    """Goal: four arrays of a length share a part of memory, so that those which stay hold few others."""
+    room, length = Room(), 1 << 17
+    kept = [room.empty(length, np.int64) for _ in range(5)]
+    begin = sorted(array.ctypes.data for array in kept)
+    apart = [after - before != length * 8 for before, after in itertools.pairwise(begin)]
+    assert apart.count(True) == 1, "the fifth is in a part of its own"
+
+
+def test_numbers_that_wait_take_half_the_memory_where_that_holds_them() -> None:
+    low = np.arange(NARROWED_MIN) - 5
+    assert narrowed(low).nbytes * 2 == low.nbytes
+    assert (narrowed(low) == low).all()
+    for edge in (1 << 31, -(1 << 31) - 1):
+        wide = np.append(low, edge)
+        assert narrowed(wide) is wide
+    assert narrowed(low[:100]).dtype == np.int64, "of few numbers there is nothing to gain"

@@ -17,7 +17,7 @@ from streams.block import Block, Codec
 from streams.clock import StillClock
 from streams.derived import HEADS
 from streams.ledger import Ledger
-from streams.log import Log, LogReader
+from streams.log import HeldBlock, Log, LogReader
 from streams.proof import chain, reading, statements, verifying, watching
 from streams.proof.keys import SigningKey
 from streams.proof.reading import Copy
@@ -73,8 +73,9 @@ class _Reading:
     def positions(self) -> dict[str, Position]:
         return dict(self._log.book.view[1])
 
-    def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
-        return self._log.blocks((stream, origin), first, end)
+    def whole_blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[HeldBlock]:
+        for block in self._log.blocks((stream, origin), first, end):
+            yield HeldBlock(block.first, block.end, block)
 
     def latest(self, stream: str, topic: str) -> Iterator[Batch]:
         """Of statements alone: no key is in the registry here."""
