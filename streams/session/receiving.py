@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
+from streams.derived import HEADS
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
 from streams.log import NotProven, PeerKnowsMore
 from streams.policy import Lane
@@ -31,6 +32,9 @@ CORRUPT_MAX = 8
 PUT_OFF_MAX = 300
 """After so many in a session it is told who brings what may not come from it by what is set here: an honest one tries again every 2 s until
 both have heard the same."""
+FORGED = "records from a peer are not what their origin signed"
+UNCOVERED = "what a peer brought is covered by nothing that is known here to be signed by its origin"
+"""Which accuses nobody: what was signed may lie on a disk that does not give it."""
 
 
 @dataclass(slots=True)
@@ -191,9 +195,9 @@ class Receiver:
         self._exchange.doubt(self._member, incoming.key, begin.first, begin.end, problem.forged)
         if (incoming.key, problem.forged) not in self._doubts_told:
             self._doubts_told.add((incoming.key, problem.forged))
-            self._effect(
-                Report("records from a peer are not what their origin signed", "not believed", self._details(incoming, str(problem)))
-            )
+            by_another = problem.forged or incoming.key[0].endswith(HEADS)
+            told = (FORGED, "not believed") if by_another else (UNCOVERED, "not believed until it is")
+            self._effect(Report(*told, self._details(incoming, str(problem))))
         self._reject(begin.transfer, "elsewhere")
 
     def _details(self, incoming: _Incoming, problem: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from streams.ranges import RangeSet
 from streams.records import Record, body_text, to_batch
 from streams.retention.known import AtHome
 from streams.session import messages as m
+from streams.session.receiving import FORGED, UNCOVERED
 from streams.words import Position
 from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.test_definitions import bodies
@@ -35,7 +36,6 @@ from tests.node.test_proving import alert
 from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged
 from tests.streams.logkit import content, open_log
 
-REASON = "records from a peer are not what their origin signed"
 OPENED = {"type": "stream", "id": "customers/*", "version": 10**6, "at_ms": 0, "by": "hq", "value": {"replicate": ["customer/{}", "port"]}}
 
 
@@ -72,7 +72,7 @@ def key_of(one: Node) -> SigningKey:
 
 def named(one: Node) -> list[dict[str, Any]]:
     """The forgeries it told of in `exceptions`."""
-    return [body for body in map(json.loads, bodies(one, "exceptions")) if body["reason"] == REASON]
+    return [body for body in map(json.loads, bodies(one, "exceptions")) if body["reason"] in (FORGED, UNCOVERED)]
 
 
 def waiting(one: Node) -> int:
@@ -110,6 +110,8 @@ async def test_headquarters_obeys_no_registry_that_it_did_not_sign(tmp_path: Pat
     streams = {"registry", "registry.heads"} if key else {"registry"}
     await until(lambda: {told["stream"] for told in named(hq)} == streams)
     assert {(told["peer"], told["origin"]) for told in named(hq)} == {("tokyo", str(forger.log.origin))}
+    assert {told["reason"] for told in named(hq) if told["stream"] == "registry"} == {UNCOVERED}, "its statement might lie on a bad sector"
+    assert {told["reason"] for told in named(hq) if told["stream"] != "registry"} <= {FORGED}
     assert hq.definitions.of("customers/duckworks").replicate == ("customer/duckworks",)
     assert (hq.log.position("registry"), hq.log.position("registry.heads")) == (Position(), Position())
     assert not tokyo.log.position("customers/duckworks")
@@ -167,7 +169,7 @@ async def test_an_alert_that_its_ship_did_not_sign_is_not_there(tmp_path: Path, 
     ship.log.close()
     tokyo.link([address("tokyo", "hq", hq.url)])
     await until(lambda: named(hq) != [])
-    assert named(hq)[0]["peer"] == "tokyo"
+    assert (named(hq)[0]["peer"], named(hq)[0]["reason"]) == ("tokyo", FORGED)
     assert '{"alert_id":"7"}' not in bodies(hq, "alerts")
     sydney.link([address("sydney", "hq", hq.url)])
     await until(lambda: hq.log.position("alerts")[origin] == 3)

@@ -19,6 +19,7 @@ from streams.ranges import RangeSet
 from streams.session import Key, Report
 from streams.session import messages as m
 from streams.session.promises import HAS_NOT
+from streams.session.receiving import FORGED, UNCOVERED
 from streams.words import Origin
 from tests.sync.framelog import rows_of
 from tests.sync.radio import Radio
@@ -31,7 +32,6 @@ ASHORE_EVERYWHERE = ("containers", "events", "alerts", "ships", "metrics", "regi
 OVER_SATELLITE = ("alerts", "ships", "aboard")
 SETTABLE = "quays"
 """The stream whose rights headquarters sets otherwise while the fleet is under way."""
-UNPROVEN = "records from a peer are not what their origin signed"
 REFUTED = "a peer said that records are gone, and their origin has brought them"
 SAID_WITHIN_S = 3.0
 """After so long a node has told its peers what it has got: nothing but a fragment is ever before that on the line."""
@@ -171,7 +171,7 @@ class Oracle:
     def reported(self, node: Node, report: Report) -> None:
         """A node accuses a peer: it must be one that is at fault."""
         peer = report.details.get("peer")
-        if report.reason == UNPROVEN and self._excused(report):
+        if report.reason in (FORGED, UNCOVERED) and self._excused(report):
             return
         if report.reason == HAS_NOT and peer not in self.suspects:
             had = self._ever.get((str(peer), _key_of(report)), RangeSet()).within(report.details["first"], report.details["end"])
@@ -183,9 +183,12 @@ class Oracle:
         assert not honest, f"{node.me.node} reports '{report.reason}' without cause: {report.details}"
 
     def _excused(self, report: Report) -> bool:
-        """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more."""
+        """Whether what was signed of these records can not have come in time: all were held up, or no disk has it any more, or, where
+        nobody is accused, who brought them can not read it."""
         key = _key_of(report)
-        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key)
+        brought = self._fleet.nodes.get(str(report.details.get("peer")))
+        unread = report.reason == UNCOVERED and brought is not None and brought.log.bad((key[0] + HEADS, key[1]))
+        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key) or bool(unread)
 
     def said(self, end: Wired, data: bytes) -> None:
         """A node says something: no name that the other may not know, no data that it may not have, no acknowledgement too early."""
@@ -308,8 +311,17 @@ class Oracle:
         return not any(self._unprovable(key) for key in self.truth)
 
     def _unprovable(self, key: Key) -> bool:
-        """Whether disks have lost what was signed of some of these, or some of what was signed together."""
-        return signed_at_once(key[0]) and not {key, (key[0] + HEADS, key[1])}.isdisjoint(self.disaster)
+        """Whether disks have lost what was signed of some of these, or some of what was signed together, or give it nobody."""
+        signed = (key, (key[0] + HEADS, key[1]))
+        return signed_at_once(key[0]) and any(one in self.disaster or self._withheld(one) for one in signed)
+
+    def _withheld(self, key: Key) -> RangeSet:
+        """What disks hold of it and none gives."""
+        logs = [node.log for node in self._honest()]
+        withheld = RangeSet(part for log in logs for part in log.bad(key))
+        for log in logs if withheld else ():
+            withheld = withheld.without(log.of(key).held.without(log.bad(key)))
+        return withheld
 
     def _truly_settled(self, node: Node, key: Key) -> RangeSet:
         """What it holds, or has dropped, or was told is gone by who may say so."""

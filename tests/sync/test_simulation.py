@@ -38,6 +38,12 @@ def test_all_holds_until_it_is_stopped() -> None:
     until_stopped(random.randrange(1 << 48))
 
 
+@pytest.mark.parametrize("seed", [5_000_041, 5_000_153])
+def test_who_brings_what_a_disk_keeps_the_statement_of_is_no_forger(seed: int) -> None:
+    """Goal: what is signed may lie on a disk that does not give it; nobody is accused for what he brought of it."""
+    assert failure(plan_of(seed)) is None
+
+
 def test_the_seeds_bring_every_shape_and_every_fault() -> None:
     plans = [plan_of(seed) for seed in range(SEEDS)]
     assert {plan.shape for plan in plans} == set(SHAPES)

@@ -15,11 +15,12 @@ from streams.derived import HEADS
 from streams.proof.signing import signed_at_once
 from streams.session import Key, sending
 from streams.session.bringers import DISTRUSTED_S
+from streams.session.receiving import FORGED, UNCOVERED
 from streams.session.session import MORE_THAN_THERE_IS
 from tests.sync.afloat import Fleet
 from tests.sync.liars import forge
 from tests.sync.nodes import Node, Way
-from tests.sync.oracle import SETTABLE, UNPROVEN, may_hold
+from tests.sync.oracle import SETTABLE, may_hold
 from tests.sync.plans import Plan, Step
 from tests.sync.signing import RUN, short_runs
 
@@ -226,7 +227,7 @@ def _weeks(voyage: Voyage, chance: random.Random) -> None:
 def _spoil(voyage: Voyage, chance: random.Random) -> None:
     """From now on what connects spoils some of what it carries; or no more."""
     voyage.fleet.spoils = chance.choice([0.0, 0.05, 0.5])
-    spoilt = {"a block from a peer does not verify", "a peer broke the rules of the sync session", UNPROVEN}
+    spoilt = {"a block from a peer does not verify", "a peer broke the rules of the sync session", FORGED, UNCOVERED}
     voyage.fleet.oracle.expected_reports |= spoilt
 
 
