@@ -35,7 +35,7 @@ lint: | $(BIN)/python
 	$(BIN)/mypy
 
 pytest: | $(BIN)/python
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 format: | $(BIN)/python ## put imports and layout right
 	$(BIN)/ruff check --fix .

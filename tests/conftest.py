@@ -28,12 +28,20 @@ settings.load_profile("unhurried")
 
 multiprocessing.set_forkserver_preload(list(LOADED))
 
-FIRST = ("tests/e2e", "kafka")
+FIRST = ("heavy", "kafka")
 """What takes longest, first: what is begun last should be short."""
 LAST = "test_all_holds_until_it_is_stopped"
 """What ends only when it is stopped, or finds something (`make torture`)."""
 ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract", "streams/test_consumers", "node/test_originating")
 """Parts of the names of files whose tests share the one Kafka."""
+HEAVY = (
+    "tests/e2e/",
+    "tests/dashboards/test_browser",
+    "tests/dashboards/test_story_pages",
+    "tests/edge/test_console",
+    "tests/hq_spark/test_kills",
+)
+"""The fleet's voyage, browsers, Spark's lives: each wants both cores for minutes. One worker has them all: no two are at work at once."""
 HELD_FREE, FILES_MIN = 256, 4_096
 MEMORY = Path("/dev/shm")
 MEMORY_FREE_MIN = 12_000_000_000
@@ -74,9 +82,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def together(file: str) -> str:
-    """What must be run by one worker, in one go: a file; those of the one voyage; those of the one Kafka."""
-    if file.startswith("tests/e2e/"):
-        return "tests/e2e"
+    """What must be run by one worker, in one go: a file; those that are heavy; those of the one Kafka."""
+    if file.startswith(HEAVY):
+        return "heavy"
     return "kafka" if any(part in file for part in ON_KAFKA) else file
 
 

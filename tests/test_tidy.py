@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import together
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("streams", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards", "landfall")
 UNBOUND = ("tests", "bench")  # they play every part, so they may use every library
@@ -206,3 +208,12 @@ def test_each_dependency_is_explained() -> None:
     told = set(re.findall(r"^\| `([\w.-]+)`", (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert names - told == set(), "in pyproject.toml, not in docs/dependencies.md"
     assert told - names == set(), "in docs/dependencies.md, no longer in pyproject.toml"
+
+
+def test_what_is_heavy_is_one_workers() -> None:
+    """Whoever opens a browser is in the one group, as the voyage and Spark's lives are: two at once would wait longer than they may."""
+    tests = [name for name in trees() if name.startswith("tests/") and "/test_" in name]
+    opens = re.compile(r"^from tests\.dashboards\.tab import", re.MULTILINE)
+    browsing = {name for name in tests if opens.search((ROOT / name).read_text(encoding="utf-8"))}
+    assert len(browsing) >= 4
+    assert {together(path) for path in browsing | {"tests/e2e/test_story.py", "tests/hq_spark/test_kills.py"}} == {"heavy"}
