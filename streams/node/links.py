@@ -31,7 +31,7 @@ from streams.node.unproven import Unproven
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
-from streams.session import BROKE_RULES, Exchange, Terms
+from streams.session import Exchange, Terms
 from streams.session.terms import Key
 
 told = logging.getLogger("landfall.node")
@@ -81,7 +81,7 @@ class Links:
         self._store = store
         self._clock = clock
         self._metrics = metrics
-        self._report, self._unproven, self._barred = report, Unproven(clock, report), Barred(clock.monotonic_s)
+        self._report, self._unproven, self._barred = report, Unproven(clock, report), Barred(clock.monotonic_s, report)
         self._jitter = jitter or random.Random()
         self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
         self._known = {peer.node: peer for peer in settings.known}
@@ -327,9 +327,7 @@ class Links:
             told.info("connected to %s over %s", name, policy.link_class)
 
         def report(reason: str, outcome: str, **details: Any) -> None:
-            if reason == BROKE_RULES:
-                self._barred.broke(name)
-            self._report(reason, outcome, **details)
+            self._barred.heard(name, reason, outcome, details)
 
         heard = self._heard_companion if companions(terms.me, terms.other) else _heard_another
         drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, report, heard))

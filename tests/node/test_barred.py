@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -16,7 +18,7 @@ from tests.node.test_hostile import lying, named, nodes, told
 
 def test_each_time_for_twice_as_long_until_it_has_behaved_for_a_while() -> None:
     now_s = 100.0
-    door = Barred(lambda: now_s)
+    door = Barred(lambda: now_s, lambda *_, **__: None)
     waits = []
     for _ in range(9):
         door.broke("tokyo")
@@ -31,6 +33,25 @@ def test_each_time_for_twice_as_long_until_it_has_behaved_for_a_while() -> None:
     door.broke("tokyo")
     now_s += 1
     assert door.why("tokyo") == ""
+
+
+def test_what_is_said_of_a_peer_again_and_again_is_counted_and_told_ever_more_seldom() -> None:
+    """Goal: one forged block in each of its sessions fills no disk, and no count of them is lost."""
+    now_s, told = 100.0, list[dict[str, Any]]()
+    door = Barred(lambda: now_s, lambda reason, outcome, **details: told.append({"at_s": now_s, **details}))
+    for _ in range(7_200):
+        door.heard("tokyo", "a block from a peer does not verify", "not taken", {"first": 1})
+        now_s += 1
+    assert len(told) == barred.TOLD_AT_ONCE + 6
+    later = [one["at_s"] for one in told[barred.TOLD_AT_ONCE - 1 :]]
+    assert [round(after - before) for before, after in itertools.pairwise(later)] == [60, 120, 240, 480, 960, 1920]
+    assert [one["not_told"] for one in told[barred.TOLD_AT_ONCE :]] == [59, 119, 239, 479, 959, 1919]
+    door.heard("sydney", "a block from a peer does not verify", "not taken", {})
+    door.heard("tokyo", "a peer holds up records", "taken from another peer", {})
+    assert len(told) == barred.TOLD_AT_ONCE + 8, "of another, or another reason, it is told at once"
+    now_s += barred.SELDOM_S + 1
+    door.heard("tokyo", "a block from a peer does not verify", "not taken", {})
+    assert told[-1]["not_told"] > 0, "and what was left untold is in the next word"
 
 
 async def test_who_broke_the_rules_is_told_to_come_later_and_named_once_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
