@@ -27,6 +27,10 @@ from streams.words import Origin, Position
 DOOR_TIMEOUT_S = 30.0
 APPEND_BYTES_MAX = 64 << 20
 REFUSAL_BYTES_MAX = 64 << 10
+ROWS_MAX = 100_000
+"""Rows one answer of /read or /history holds at most."""
+HISTORY_ROWS = 50_000
+"""Rows of a history that are asked for at a time."""
 _JSON, _LINES = "application/json", "application/x-ndjson"
 Answer = TypeVar("Answer")
 
@@ -187,9 +191,30 @@ class ReadDoor:
         yield from self._door.rows(f"/latest/{stream}?{urllib.parse.urlencode({'topic': topic})}")
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[dict[str, Any]]:
-        """Every row of one topic with since <= order time < until (UTC ms), in one order over all streams."""
-        query = {name: str(value) for name, value in (("since_at_ms", since_at_ms), ("until_at_ms", until_at_ms)) if value is not None}
-        yield from self._door.rows(f"/history/{urllib.parse.quote(topic, safe='')}?{urllib.parse.urlencode(query)}")
+        """Every row of one topic with since <= order time < until (UTC ms), in one order over all streams; asked for in parts.
+
+        What comes meanwhile may be left out. Raises Misuse where more rows are of one instant than an answer holds.
+        """
+        path = f"/history/{urllib.parse.quote(topic, safe='')}"
+        since, rows_max, given = since_at_ms, HISTORY_ROWS, set[_Place]()
+        while True:
+            times = {name: str(at) for name, at in (("since_at_ms", since), ("until_at_ms", until_at_ms)) if at is not None}
+            rows = list(self._door.rows(f"{path}?{urllib.parse.urlencode({**times, 'limit': str(rows_max)})}"))
+            yield from (row for row in rows if _place(row) not in given)
+            if len(rows) < rows_max:
+                return
+            given = {_place(row) for row in rows if row["order_at_ms"] == rows[-1]["order_at_ms"]}
+            if rows[-1]["order_at_ms"] != since:
+                since = rows[-1]["order_at_ms"]
+            elif (rows_max := 2 * rows_max) > ROWS_MAX:
+                raise Misuse(f"more than {ROWS_MAX} records of {topic} are of one instant, {since}", hint="read each stream by itself")
+
+
+_Place = tuple[str, str, int]
+
+
+def _place(row: dict[str, Any]) -> _Place:
+    return row["stream"], row["origin"], row["offset"]
 
 
 def wire_append(append: Append) -> WireAppend:

@@ -19,7 +19,7 @@ from streams.definitions import Definitions
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
 from streams.link.dialling import LINK_HEADER, NODE_HEADER
-from streams.link.door import APPEND_BYTES_MAX, WireAdmits, WireAppends, WireFollow
+from streams.link.door import APPEND_BYTES_MAX, ROWS_MAX, WireAdmits, WireAppends, WireFollow
 from streams.link.tls import node_of
 from streams.link.wire import Wire
 from streams.log import Append, Appended, Log
@@ -36,8 +36,6 @@ from streams.records import BODY, TOPIC, concat, read_body
 from streams.session.summaries import checked_ranges, checked_reason
 from streams.words import Origin, Position, check_stream, check_topic
 
-ROWS_MAX = 100_000
-"""Rows one answer of /read or /history holds at most."""
 ROWS = 10_000
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
 """What /healthz tells without the node's token."""
@@ -241,7 +239,8 @@ class Door:
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])
         since, until = (None if (at := request.query.get(name)) is None else int(at) for name in ("since_at_ms", "until_at_ms"))
-        return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until).rows, ROWS_MAX))))
+        limit = min(int(request.query.get("limit", ROWS_MAX)), ROWS_MAX)
+        return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until).rows, limit))))
 
 
 async def _body(request: web.Request) -> bytearray:

@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
+from streams.link import door as link_door
 from streams.link.door import APPEND_BYTES_MAX, AppendDoor, ReadDoor
 from streams.log import Append
 from streams.node.node import Node
@@ -243,4 +244,22 @@ async def test_background_work_that_fails_for_now_is_begun_anew_and_told_once(tm
     body = json.loads(row["body"])
     assert (body["reason"], body["outcome"], body["problem"]) == ("background work 'patient' failed", "begun anew", "the disk gives EIO")
     assert node.metrics.body(0, 0)["counts"]["background_retries"] == 3
+    await node.stop()
+
+
+async def test_a_history_longer_than_an_answer_comes_whole_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two streams with the same offsets at the same instants, so that every part ends in the midst of one."""
+    monkeypatch.setattr(link_door, "HISTORY_ROWS", 4)
+    monkeypatch.setattr(link_door, "ROWS_MAX", 8)
+    node = await started("hq", tmp_path)
+    rows = [Record("MSKU1234565", f"TRK-{at}", SINCE_AT_MS + at // 3 * 1_000, {"return_c": float(at)}) for at in range(30)]
+    await node.append([Append(stream, to_batch(rows)) for stream in ("containers", "events")])
+    reader = ReadDoor(node.url, "door-of-hq")
+    told = await asyncio.to_thread(lambda: list(reader.history("MSKU1234565", SINCE_AT_MS + 1_000)))
+    whole = node.log.history("MSKU1234565", SINCE_AT_MS + 1_000).rows
+    assert [(row["stream"], row["offset"]) for row in told] == [(row["stream"], row["offset"]) for row in whole.to_pylist()]
+    assert len(told) == 54
+    await node.append([Append("events", to_batch(rows[:3])), Append("states", to_batch(rows[:3]))])
+    with pytest.raises(Misuse, match="more than 8 records of MSKU1234565 are of one instant"):
+        await asyncio.to_thread(lambda: list(reader.history("MSKU1234565")))
     await node.stop()
