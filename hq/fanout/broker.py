@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
+from hq.child import started
 from hq.fanout.settings import KafkaBrokerSettings
 from hq.health import serve_health
 from hq.java import KAFKA_CACHE, java_home, kafka_jars
 from hq.keptclasses import kept_classes
 from hq.running import Running, running, stop_when_asked
 from streams.errors import Misuse, RetryLater
+from streams.listening import bound
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess, Mechanism
 from streams.metrics import Metrics
@@ -42,7 +44,12 @@ configuration:
 
 
 def run_broker(settings: KafkaBrokerSettings) -> None:
-    """Run the broker until SIGTERM or SIGINT; its word goes to stdout. Raises RetryLater when it ends by itself."""
+    """Run the broker until SIGTERM or SIGINT; its word goes to stdout.
+
+    Raises Misuse when a port is taken, RetryLater when the broker ends by itself. Killed, it takes the broker with it: the next start finds
+    ports and folder free.
+    """
+    _check_ports(settings)
     with running(Metrics("broker"), settings) as under_way:
         stop_when_asked(under_way.stop)
         format_folder(settings)
@@ -57,6 +64,15 @@ def run_broker(settings: KafkaBrokerSettings) -> None:
             finally:
                 under_way.stop.set()
                 looks.join()
+
+
+def _check_ports(settings: KafkaBrokerSettings) -> None:
+    """Java would tell of a port that is taken as well, in thirty lines, after some seconds."""
+    doors = [("Kafka's door", door.host, door.port) for door in settings.doors]
+    own = [("Kafka's broker", "127.0.0.1", settings.broker_port), ("Kafka's controller", "127.0.0.1", settings.controller_port)]
+    for what, host, port in (*doors, *own):
+        with bound(what, host, port):
+            pass
 
 
 def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
@@ -91,10 +107,10 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
 
 @contextmanager
 def serving(settings: KafkaBrokerSettings, *java_options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The broker under way, of a folder that is ready; ended after the block."""
+    """The broker under way, of a folder that is ready; ended after the block, and with this process. Call it from the main thread."""
     properties = _write(settings.folder / "server.properties", _properties(settings, settings.folder / "log"))
     command = java_command(settings, "serve", (*java_options, "kafka.Kafka", str(properties)))
-    process = subprocess.Popen(command, start_new_session=True)
+    process = started(command)
     try:
         yield process
     finally:

@@ -1,0 +1,25 @@
+"""A child process that does not outlive the one that started it, however that ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+_BECOME = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""What the child does first. A parent that has died before the first of it is noticed by the second."""
+
+
+def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """`command`, whose first word is a path, as a process in a session of its own, so that no Ctrl-C of a terminal reaches it.
+
+    The system (Linux alone) kills it as soon as the thread that called this has ended, however that was: call it from the main thread.
+    """
+    return subprocess.Popen([sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *command], start_new_session=True)

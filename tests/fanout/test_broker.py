@@ -1,0 +1,66 @@
+"""Goal: a broker whose process is killed is gone with it, so that the next start finds all free; a port that is taken is told at once."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hq.fanout import broker
+from hq.fanout.settings import KafkaBrokerSettings
+from streams.errors import Misuse
+from tests.fanout.kafka import PASSWORD, free_ports, until
+from tests.node.forked import FORKED
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    port, broker_port, controller_port = free_ports(3)
+    doors = [{"host": "127.0.0.1", "port": port, "advertised": f"127.0.0.1:{port}"}]
+    return {"folder": str(folder), "password": PASSWORD, "doors": doors, "broker_port": broker_port, "controller_port": controller_port}
+
+
+def serve(told: dict[str, Any], started: Path) -> None:
+    """As `landfall broker` does, with something that starts sooner in the place of Java."""
+    broker.java_command = lambda *_: ["/bin/sleep", "600"]
+    with broker.serving(KafkaBrokerSettings.model_validate(told)) as process:
+        started.write_text(str(process.pid))
+        threading.Event().wait()
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there, and no mere remnant that nobody has asked for yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_killed_it_takes_its_java_with_it(tmp_path: Path) -> None:
+    parent = FORKED.Process(target=serve, args=(settings(tmp_path / "broker"), tmp_path / "started"), daemon=True)
+    parent.start()
+    until(lambda: (tmp_path / "started").exists() and bool((tmp_path / "started").read_text()), "the broker")
+    java = int((tmp_path / "started").read_text())
+    until(lambda: Path(f"/proc/{java}/cmdline").read_bytes() == b"/bin/sleep\x00600\x00", "Java's place")
+    parent.kill()
+    parent.join()
+    assert parent.exitcode == -signal.SIGKILL
+    until(lambda: not runs(java), "its end")
+
+
+@pytest.mark.parametrize("which", ["door", "broker", "controller"])
+def test_a_port_that_is_taken_is_told_before_anything_is_made(which: str, tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port, told = other.getsockname()[1], settings(tmp_path / "broker")
+        if which == "door":
+            told["doors"] = [{**told["doors"][0], "port": port}]
+        else:
+            told[f"{which}_port"] = port
+        with pytest.raises(Misuse, match=rf"Kafka's {which} can not listen on 127\.0\.0\.1:{port}: something listens there already"):
+            broker.run_broker(KafkaBrokerSettings.model_validate(told))
+    assert not (tmp_path / "broker").exists()
