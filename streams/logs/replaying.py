@@ -113,9 +113,14 @@ class Replay:
         self._flush()
         self._tell()
         last = numbers[-1] if numbers else segment
-        if numbers and file_path(self._folder, last).stat().st_size >= HEAD_BYTES and secret_of(self._folder, last) is None:
+        if (end or self._whole) and self._has_lost_its_head(last):
             last, end = last + 1, 0  # no frame can be added that would be found again
         return Opened(self._book, self._index, last, end, self._doubt)
+
+    def _has_lost_its_head(self, number: int) -> bool:
+        """Of a segment in which no frame is known that does not matter: the power failed as its first was written, and it begins anew."""
+        path = file_path(self._folder, number)
+        return path.exists() and path.stat().st_size >= HEAD_BYTES and secret_of(self._folder, number) is None
 
     def _checked_mark(self) -> tuple[int, int]:
         """The segment and byte up to which the index is complete."""

@@ -64,6 +64,11 @@ class CutDisk(Disk):
         """The power is cut at the next event but `events`; the folder `image` is what is left."""
         self._image, self._left = image, events
 
+    def disarm(self) -> bool:
+        """No power is cut any more; whether it was."""
+        was_cut, self.cut_at, self._left = self.cut_at is not None, None, None
+        return was_cut
+
     def event(self, name: str) -> None:
         """One instant of the writer."""
         self._look()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -125,4 +126,27 @@ def test_a_tail_behind_what_the_index_has_seen_is_told_unless_it_is_unfinished(t
     assert segment(tmp_path).stat().st_size == end
     assert log.origin == origin
     assert append_rows(log, rows(1)) == 10
+    log.close()
+
+
+def test_a_segment_whose_very_beginning_a_power_cut_tore_begins_anew(tmp_path: Path) -> None:
+    """Left as it was, and gone on behind, it would look like damage to who opens the log with an index of an earlier commit."""
+    log = open_log(tmp_path)
+    append_rows(log, rows(10))
+    origin = log.origin
+    log.close()
+    index = (tmp_path / "log" / INDEX_NAME).read_bytes()
+    torn = tmp_path / "log" / "segments" / "0000000002.segment"
+    torn.write_bytes(random.Random(7).randbytes(209))
+    found: list[Damage] = []
+    for number in (1, 2):
+        log = reopened(tmp_path, found)
+        append_rows(log, rows(10, start=10 * number))
+        log.close()
+        remove_index(tmp_path / "log" / INDEX_NAME)
+        (tmp_path / "log" / INDEX_NAME).write_bytes(index)
+    log = reopened(tmp_path, found)
+    assert (log.origin, numbers(log)) == (origin, list(range(30)))
+    [damage] = found
+    assert (damage.segment, damage.at, damage.length, damage.offsets) == (2, 0, 209, ())
     log.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from tests.streams.logkit import content, open_log, rows
 
 STREAMS = ("containers", "events")
 LIVES = 4
+EVENTS_OF_A_WORK = 14
+"""An append has about as many events of the disk, a merge more."""
 TORN = re.compile("write-ahead log|or the power failed while it was written")
 """What may be told as damage after a cut alone: the index's last commit, and, found as it is made anew, the log's."""
 Coordinates = tuple[str, Origin, int]
@@ -40,8 +44,10 @@ class Truth:
 class Ship:
     """A node's log through its lives, each on the image that the power cut before left of it."""
 
-    def __init__(self, root: Path, chance: random.Random, lies: bool) -> None:
-        self.root, self.chance, self.lies = root, chance, lies
+    def __init__(self, root: Path, chance: random.Random, lies: bool, cuts_aside: float = 0.0) -> None:
+        """`cuts_aside`: in that share of the works of a life what a cut would leave is looked at too, and the life goes on without it."""
+        self.root, self.chance, self.lies, self.cuts_aside = root, chance, lies, cuts_aside
+        self.cuts = 0
         self.truth = Truth()
         self.life = self.appended = 0
         self.sent: list[Append] = []
@@ -124,28 +130,42 @@ class Ship:
             self.disk.arm(image, events)
         log = self.open()
         for number in range(1, dies_at + 1):
-            before = self.truth
+            before, aside = self.truth, None
             if number == dies_at:
                 self.disk.arm(image, events)
+            elif self.cuts_aside and self.chance.random() < self.cuts_aside:
+                aside = self.root / f"aside-{self.life}-{number}"
+                self.disk.arm(aside, self.chance.randrange(EVENTS_OF_A_WORK))
             works: list[Callable[[FileLog], None]] = [self.append, self.admit, self.drop, self.generation, self.tidy]
             [work] = self.chance.choices(works, weights=(10, 2, 2, 0.3, 12))
             work(log)
             in_flight, self.opening = work == self.append, work == self.generation
+            if aside is not None and self.disk.disarm():
+                self.look_aside(aside, before, in_flight=in_flight)
         if self.disk.cut_at is None:
             before, in_flight = self.truth, False
             self.disk.cut("at rest")
         log.close()
         self.disk.close()
-        self.folder, self.life = image, self.life + 1
+        self.folder, self.life, self.cuts = image, self.life + 1, self.cuts + 1
         self.disk = CutDisk(image, self.chance, lies=self.lies)
         self.check(before, self.truth, in_flight=in_flight)
+
+    def look_aside(self, image: Path, before: Truth, *, in_flight: bool) -> None:
+        """What a cut in the work that is just done has left is checked as what a life goes on with."""
+        other = copy(self)
+        other.folder, other.disk = image, CutDisk(image, self.chance, lies=self.lies)
+        other.check(before, self.truth, in_flight=in_flight)
+        other.disk.close()
+        shutil.rmtree(image)
+        self.cuts += 1
 
     def check(self, before: Truth, after: Truth, *, in_flight: bool) -> None:
         log = self.open()
         if not self.lies:
             whys = {opening.why for opening in log.generations()}
             if self.opening:
-                self.whys |= {why for why in whys if why.startswith("the marker names ")}
+                self.whys = self.whys | {why for why in whys if why.startswith("the marker names ")}
             assert whys <= self.whys, "the marker is whole, and true"
             assert all(TORN.search(damage.why) for damage in self.told), "nothing but what was being written is torn"
         found = content(log, STREAMS)
@@ -183,14 +203,27 @@ def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1_000)
 
 
-@pytest.mark.parametrize("lies", [False, True], ids=["sqlite-synced", "sqlite-lied-to"])
-@pytest.mark.cases("seed", range(12), range(12, 2_000))
-def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, lies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With SQLite's files as its syncs leave them, and with a disk that takes those syncs for nothing: the segments alone count."""
-    ship = Ship(tmp_path, random.Random(seed), lies)
+def live_and_die(ship: Ship, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("writing", "merging", "upkeep"):
         monkeypatch.setattr(f"streams.logs.{module}.commit_point", lambda name: ship.disk.event(name))
     for _ in range(LIVES):
         ship.live()
     ship.peer.close()
     ship.disk.close()
+
+
+@pytest.mark.parametrize("lies", [False, True], ids=["sqlite-synced", "sqlite-lied-to"])
+@pytest.mark.cases("seed", range(12), range(12, 2_000))
+def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, lies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SQLite's files as its syncs leave them, and with a disk that takes those syncs for nothing: the segments alone count."""
+    live_and_die(Ship(tmp_path, random.Random(seed), lies), monkeypatch)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("lies", [False, True], ids=["sqlite-synced", "sqlite-lied-to"])
+@pytest.mark.parametrize("seed", range(10_000, 10_200))
+def test_nor_at_any_instant_of_a_life(tmp_path: Path, seed: int, lies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, and what a cut in the midst of half of a life's works would leave is checked too: several times as many for the time."""
+    ship = Ship(tmp_path, random.Random(seed), lies, cuts_aside=0.5)
+    live_and_die(ship, monkeypatch)
+    print(f"seed {seed}, lied to: {lies}, cuts: {ship.cuts}")
