@@ -237,6 +237,14 @@ class Log(LogReader, Protocol):
         """
         ...
 
+    def repeats(self, append: Append) -> bool:
+        """Whether `append` would be answered `repeated`, as things stand: its producer has sent this sequence, or a later one, before.
+
+        Called by the door before it refuses what it took earlier: a retry is told what the first attempt was. Writes nothing. Does not know
+        of appends that other threads have under way. Raises RetryLater while a log in a Kafka can not say whether its last commit was kept.
+        """
+        ...
+
     def admit(self, blocks: Sequence[Block]) -> int:
         """Take blocks from elsewhere, any ranges, in any order; returns how many records were new. Durable when it returns. Idempotent.
 

@@ -18,7 +18,7 @@ from streams.logs.disowned import Disowned
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
 from streams.logs.reading import IndexedReader, clipped
-from streams.logs.stamping import NewBlock, Plan, new_blocks, plan_appends
+from streams.logs.stamping import NewBlock, Plan, given_before, new_blocks, plan_appends
 from streams.logs.tables import INT64_MAX
 from streams.logs.topics import topic_filter
 from streams.ranges import RangeSet
@@ -103,6 +103,12 @@ class KeptLog(IndexedReader):
             plan = self._with_index(lambda: self._append(appends))
         self._tell(plan.rows)
         return plan.answers
+
+    def repeats(self, append: Append) -> bool:
+        """Whether `append` is a retry of what is here. Raises RetryLater."""
+        with self._write_lock:
+            self._with_index(self._ready)
+            return given_before(append, self._keeper.book.produced) is not None
 
     def admit(self, blocks: Sequence[Block]) -> int:
         """Take blocks from elsewhere; returns how many records were new. Durable when it returns, idempotent.

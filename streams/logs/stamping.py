@@ -26,6 +26,8 @@ PART_ROWS_MIN = 8_192
 """Rows that are worth a thread: encoding them lets go of the interpreter's lock for most of its time."""
 SIGNALS_MAX = 900
 PRODUCER_BYTES_MAX = 200
+Produceds = Mapping[tuple[str, str], Produced]
+"""By stream and producer, what it was given last."""
 _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
 
 
@@ -47,9 +49,7 @@ class Plan:
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
 
-def plan_appends(
-    appends: Sequence[Append], origin: Origin, end: Callable[[str], int], produced: Mapping[tuple[str, str], Produced]
-) -> Plan:
+def plan_appends(appends: Sequence[Append], origin: Origin, end: Callable[[str], int], produced: Produceds) -> Plan:
     """Offsets for all rows that are no repeats, from `end(stream)` on. Raises Misuse for records no log takes."""
     plan = Plan()
     ends: dict[str, int] = {}
@@ -59,11 +59,10 @@ def plan_appends(
         count = append.records.num_rows
         first = ends.get(append.stream, end(append.stream))
         if append.producer is not None and append.sequence is not None:
-            key = (append.stream, append.producer)
-            before = last.get(key) or produced.get(key)
-            if before is not None and append.sequence <= before.sequence:
+            if (before := given_before(append, last) or given_before(append, produced)) is not None:
                 plan.answers.append(Appended(append.stream, Origin(origin.node, before.generation), before.first, 0, repeated=True))
                 continue
+            key = (append.stream, append.producer)
             last[key] = Produced(append.stream, append.producer, append.sequence, first, count, origin.generation)
         ends[append.stream] = first + count
         plan.answers.append(Appended(append.stream, origin, first, count))
@@ -71,6 +70,14 @@ def plan_appends(
             plan.rows.setdefault(append.stream, []).append(append.records)
     plan.produced = list(last.values())
     return plan
+
+
+def given_before(append: Append, produced: Produceds) -> Produced | None:
+    """What its producer was given last, if that is for the sequence of `append` or a later one: then this is a retry, and adds nothing."""
+    if append.producer is None or append.sequence is None:
+        return None
+    before = produced.get((append.stream, append.producer))
+    return before if before is not None and append.sequence <= before.sequence else None
 
 
 def new_blocks(

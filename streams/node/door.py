@@ -165,10 +165,19 @@ class Door:
             lambda: [Append(check_stream(a.stream), _records(a.records), a.producer, a.sequence) for a in wanted.appends]
         )
         for append in appends:
-            self._node.originating.check(append.stream)
+            await self._check_writes(append)
             if append.stream == CONSUMERS:
                 await asyncio.to_thread(self._check_consumers, append.records)
         return web.json_response([_appended(answer) for answer in await self._node.append(appends)])
+
+    async def _check_writes(self, append: Append) -> None:
+        """Raises NotAllowed for what this node may not write, unless it is here already: a retry is told so, whoever may write by now."""
+        try:
+            self._node.originating.check(append.stream)
+        except NotAllowed:
+            await self._node.append([])  # a first attempt that is still on its way is done then
+            if not await asyncio.to_thread(self._node.log.repeats, append):
+                raise
 
     def _check_consumers(self, records: pa.RecordBatch) -> None:
         """What is no program's own consumer is not kept: the nodes' own tell where they stand in the log itself, not through a door."""

@@ -207,6 +207,7 @@ class Node:
         self._log.witnessed_by(signer.witness)
         self._committer = GroupCommitter(self._log)
         await asyncio.to_thread(self._defining.take_up, self._log)
+        await asyncio.to_thread(self.originating.take_up, self._log)
         copy, given = Copy(self._log, BlockCodec()), settings.trust()
         keyring = Keyring(self._log, settings.node, await asyncio.to_thread(own_keys, self._log, key.public), given)
         await asyncio.to_thread(self._tell_unknown_keys, keyring)
@@ -239,7 +240,7 @@ class Node:
         checking = Checking(self._log, copy, self._watch, self.links.distrust, self.report, store.still_doubted, store.bulk)
         self._begin("checking", partial(keep_checking, checking))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self._redefined))
-        self._begin("who may write", partial(self.originating.run, self._log))
+        self._begin("who may write", partial(self.originating.run, self._log, self._noted))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
@@ -330,6 +331,11 @@ class Node:
 
         self._unsubscribe = log.subscribe(changed)
         return store
+
+    async def _noted(self, appends: list[Append]) -> None:
+        """Appended behind what was reported before."""
+        await self._teller.flush()
+        await self.append(appends)
 
     def _redefined(self) -> None:
         self.retaining.hurry()

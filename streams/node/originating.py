@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
+from streams.consumers import CONSUMERS
 from streams.definitions import Definitions, may_originate
 from streams.derived import parent_of
 from streams.errors import NotAllowed
 from streams.log import Append, LogReader
 from streams.metrics import Metrics
 from streams.policy import Peer
+from streams.records import BODY, Record, to_batch
 
 told = logging.getLogger("landfall.node")
 
 OF_ITSELF = ("metrics", "exceptions", "consumers")
 """In these the processes of a node's machine tell of themselves: refused to none of them, whoever else hears of it."""
+KEPT_HERE = "kept_here"
+"""The topic in `consumers` of which streams a node has told that they are kept here: a later process tells what is new."""
+Noting = Callable[[list[Append]], Awaitable[object]]
+"""Appends what a node notes for itself, durable when it returns, behind all that was reported before."""
 
 
 class Originating:
@@ -28,7 +35,16 @@ class Originating:
     def __init__(self, me: Peer, definitions: Definitions, metrics: Metrics, report: Callable[..., None]) -> None:
         self._me, self._definitions, self._metrics, self._report = me, definitions, metrics, report
         self._kept: set[str] = set()
+        self._noted: set[str] = set()
         self._redefined = asyncio.Event()
+
+    def take_up(self, log: LogReader) -> None:
+        """What an earlier process has told of is not told again. Before `appended` and `run`."""
+        own = [batch for batch in log.latest(CONSUMERS, KEPT_HERE) if batch.origin.node == self._me.node]
+        if own:
+            last = max(own, key=lambda batch: batch.origin)
+            self._kept.update(json.loads(last.records.column(BODY)[0].as_py())["streams"])
+        self._noted = set(self._kept)
 
     def check(self, stream: str) -> None:
         """Raises NotAllowed where headquarters lets this node write nothing of its own into `stream`: for who can be told so."""
@@ -53,8 +69,8 @@ class Originating:
         """The streams' settings have changed: see what is kept here now."""
         self._redefined.set()
 
-    async def run(self, log: LogReader) -> None:
-        """At the start and after each change of settings, until cancelled."""
+    async def run(self, log: LogReader, noting: Noting) -> None:
+        """At the start and after each change of settings, until cancelled. Raises RetryLater where what is told can not be noted."""
         self._redefined.set()
         while True:
             await self._redefined.wait()
@@ -67,6 +83,13 @@ class Originating:
                     self._kept.discard(stream)
                     self._report(f"this node may write into {stream} again", "what was kept here alone goes out", stream=stream)
             self._metrics.gauge("streams_kept_here", len(self._kept))
+            await self._note(noting)
+
+    async def _note(self, noting: Noting) -> None:
+        """After what it says was told: killed between the two, a node tells it twice, and never not at all."""
+        if (kept := set(self._kept)) != self._noted:
+            await noting([Append(CONSUMERS, to_batch([Record(KEPT_HERE, body={"streams": sorted(kept)})]))])
+            self._noted = kept
 
     def _own(self, log: LogReader) -> set[str]:
         """The streams into which this node has written, in any generation."""
@@ -83,6 +106,7 @@ class Originating:
             reason = f"this node may not write into {stream}: it is written by {self._writers(stream)}"
             outcome = "what it writes all the same is kept here, and goes out once headquarters lets it write again"
             self._report(reason, outcome, stream=stream)
+            self.redefined()
 
     def _alone(self, stream: str) -> bool:
         return self._me.role != "customer" and not self._may(stream)

@@ -4,17 +4,24 @@ goes out once headquarters lets the node write again: over a log in files and in
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from streams.consumers import CONSUMERS
 from streams.definitionforms import read_fields
 from streams.errors import NotAllowed
 from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
 from streams.node.node import Node
+from streams.node.originating import KEPT_HERE
 from streams.records import Record, to_batch
+from streams.words import Origin
 from tests.node.fleet import address, readings, settings, started, until
 from tests.node.test_definitions import bodies, define
 from tests.node.test_kafka_node import in_kafka
@@ -68,16 +75,25 @@ async def test_a_stream_set_narrower_and_wider_again(request: pytest.FixtureRequ
         await node.stop()
 
 
-async def test_what_an_earlier_process_kept_here_is_told_again(tmp_path: Path) -> None:
+async def test_what_an_earlier_process_kept_here_is_known_and_not_told_again(tmp_path: Path) -> None:
+    """Nor after the next start, under a new generation; that it may write again is told by whichever process hears so."""
     hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
     tokyo.link([address("tokyo", "hq", hq.url)])
     await tokyo.append([quay_readings(0, 3)])
     await define(hq, QUAYS, 1, originate=("node/singapore",))
     await until(lambda: tokyo.originating.kept_here() == [QUAYS])
-    await tokyo.stop()
-    tokyo = await started("tokyo", tmp_path)
-    await until(lambda: tokyo.originating.kept_here() == [QUAYS])
-    await until(lambda: sum("written by node/singapore" in body for body in told(tokyo)) == 2)
+    await until(lambda: len(tokyo.log.latest(CONSUMERS, KEPT_HERE)) == 1)
+    for _ in range(2):
+        await tokyo.stop()
+        (tmp_path / "tokyo" / "marker").unlink()
+        tokyo = await started("tokyo", tmp_path)
+        assert tokyo.originating.kept_here() == [QUAYS]
+        await tokyo.append([quay_readings(0, 1)])
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await define(hq, QUAYS, 2, originate=("port",))
+    await until(lambda: len(told(tokyo)) >= 2)
+    assert ["may not write" in body for body in told(tokyo)] == [True, False]
+    assert tokyo.originating.kept_here() == []
     for node in (tokyo, hq):
         await node.stop()
 
@@ -106,3 +122,40 @@ def test_what_headquarters_own_programs_write_it_takes_from_no_program() -> None
             read_fields(name, {"originate": taken})
     fields: dict[str, Any] = read_fields("events", {"originate": ["ship"]})
     assert fields["originate"] == ("ship",)
+
+
+async def test_a_retry_of_what_is_committed_is_told_so_whoever_may_write_by_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of what was waiting for its commit when the node heard that it may not write any more."""
+    tokyo = await started("tokyo", tmp_path)
+    door = AppendDoor(tokyo.url, "door-of-tokyo")
+    sent = [replace(quay_readings(4 * number, 4), producer="gateway", sequence=number) for number in range(4)]
+    slow, go_on, checked, check = threading.Event(), threading.Event(), list[str](), tokyo.originating.check
+
+    def watched_check(stream: str) -> None:
+        checked.append(stream)
+        check(stream)
+
+    def slow_disk(stream: str, origin: Origin, rows: Sequence[pa.RecordBatch], end: object) -> None:
+        slow.set()
+        go_on.wait()
+
+    monkeypatch.setattr(tokyo.originating, "check", watched_check)
+    first = await asyncio.to_thread(door.append, sent[:1])
+    tokyo.log.witnessed_by(slow_disk)
+    under_way = asyncio.create_task(asyncio.to_thread(door.append, sent[1:2]))
+    await until(slow.is_set)
+    waiting = asyncio.create_task(asyncio.to_thread(door.append, sent[2:3]))
+    await until(lambda: len(checked) == 3)
+    tokyo.definitions.take(QUAYS, 1, read_fields(QUAYS, {"originate": ["hq"]}))
+    again = asyncio.create_task(asyncio.to_thread(door.append, sent[2:3]))
+    await until(lambda: len(checked) == 4)
+    go_on.set()
+    [second], [third], [repeated] = await under_way, await waiting, await again
+    assert (first[0].first, second.first, third.first) == (0, 4, 8)
+    assert repeated == replace(third, count=0, repeated=True)
+    assert await asyncio.to_thread(door.append, sent[:2]) == [replace(third, count=0, repeated=True)] * 2
+    for new in (sent[3:], [sent[2], sent[3]], [quay_readings(0, 1)]):
+        with pytest.raises(NotAllowed, match="'tokyo' may not write into quays"):
+            await asyncio.to_thread(door.append, new)
+    assert tokyo.log.position(QUAYS)[tokyo.log.origin] == 12
+    await tokyo.stop()

@@ -48,6 +48,7 @@ class LivedLogs(TwoLogs):
         """A producer with an outbox: its sequences go up."""
         log, sent = self.logs[node], self.memories[node].sent
         append = self.next_of(node, stream, producer, count)
+        assert not log.repeats(append)
         [answer] = log.append([append])
         assert (answer.origin, answer.count, answer.repeated) == (log.origin, count, False)
         self.note(append, answer.origin, answer.first)
@@ -124,6 +125,7 @@ class LivedLogs(TwoLogs):
         for node, log in self.logs.items():
             before = {stream: log.ledger(stream) for stream in STREAMS}
             for append, answer in self.memories[node].sent.values():
+                assert log.repeats(append)
                 assert log.append([append]) == [replace(answer, count=0, repeated=True)]
             assert {stream: log.ledger(stream) for stream in STREAMS} == before
 

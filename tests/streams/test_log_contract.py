@@ -95,9 +95,9 @@ def test_a_device_clock_that_is_wrong_does_not_order_records(make: Maker) -> Non
 def test_a_retry_of_a_producer_changes_nothing(make: Maker) -> None:
     log = make("ship-a")
     first = log.append([Append("alerts", rows(3), "spark", 7)])[0]
-    again = log.append(
-        [Append("alerts", rows(3), "spark", 7), Append("alerts", rows(3), "spark", 6), Append("alerts", rows(2, start=3), "spark", 8)]
-    )
+    sent = [Append("alerts", rows(3), "spark", 7), Append("alerts", rows(3), "spark", 6), Append("alerts", rows(2, start=3), "spark", 8)]
+    assert [log.repeats(append) for append in (*sent, Append("alerts", rows(3)))] == [True, True, False, False]
+    again = log.append(sent)
     assert [(a.repeated, a.count) for a in again] == [(True, 0), (True, 0), (False, 2)]
     assert again[0].first == first.first
     assert numbers(log, "alerts") == [0, 1, 2, 3, 4]
