@@ -106,8 +106,8 @@ class OneKafka:
     def __init__(self) -> None:
         self.broker: Kafka | None = None
         self._held_free: list[int] = []
-        """Files with low numbers for the tests that follow: librdkafka keeps pipes of clients that were given up, some of each test, and
-        paho, which uses select, takes no file beyond the 1,024th."""
+        """Files with low numbers for the tests that follow: clients of Kafka stay, with their pipes, until garbage
+        is collected, and paho, which uses select, takes no file beyond the 1,024th."""
 
     def started(self, folder: Path) -> Kafka:
         if self.broker is None:
