@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cargo.identifiers import check_container
 from landfall.headquarters import Api, Password, Username, answer_of, headquarters
 from landfall.lognumbers import printable, read_at_ms, utc
+from landfall.writingout import tell
 from streams.errors import Misuse
 
 LOOK_S = 0.5
@@ -55,6 +57,7 @@ def ask_ship(
             raise Misuse(
                 "SHIP, CONTAINER and --since say what to ask, --price or --at-any-price how", hint="or --list: what was asked before"
             )
+        tell([f"{container}: {problem}"] if (problem := check_container(container).problem) else [])
         span = {"since_at_ms": read_at_ms(since), "until_at_ms": read_at_ms(until) if until else _now_ms(client)}
         spend = "nothing" if price else "any" if at_any_price else "budget"
         body = {"ship": ship, "container": container, **span, "spend": spend}

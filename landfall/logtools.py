@@ -149,15 +149,16 @@ def history(
     What its origin has not signed yet is said to be not proven yet; `landfall log ls` says since when. Ends with 1 when there is anything
     of that time that this version does not read, and says which: it may hold more of the topic.
     """
+    span = span_ms(since, until)
     log = opened(folder)
-    found = log.history(topic, at_ms(since), at_ms(until))
+    found = log.history(topic, *span)
     shown = with_proven(found.rows.slice(0, limit), _signed(log))
     write(lambda: iter([shown]), RECORDS, format_, output)
     _tell_more(limit, found.rows.num_rows)
     if not found.rows.num_rows:
         then = "" if since is None and until is None else " in that time"
         tell([f"nothing is known of {topic!r} in this log{then}"])
-    end_of_unread(unread_of_topic(log, log.streams(), at_ms(since), at_ms(until)))
+    end_of_unread(unread_of_topic(log, log.streams(), *span))
 
 
 @log_app.command("export")
@@ -177,19 +178,23 @@ def export(
 
     Ends with 1 when records were left out, behind a hole or of a version that this one does not read; it says which.
     """
+    span = span_ms(since, until)
     log = opened(folder)
     held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
     chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
     if chosen is None:
         raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
-    rows = write(lambda: (_within(table, at_ms(since), at_ms(until)) for table in held.rows(topics)), RECORDS, chosen, output)
+    rows = write(lambda: (_within(table, *span) for table in held.rows(topics)), RECORDS, chosen, output)
     say(f"{output}: {many(rows, 'record')}")
     _tell_left_out(held, holes=True)
 
 
-def at_ms(text: str | None) -> int | None:
-    """A time as people write it, in UTC unless it says otherwise, as UTC ms. Raises Misuse for what is none."""
-    return None if text is None else read_at_ms(text)
+def span_ms(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """Two times as people write them, as UTC ms. Raises Misuse for what is none, and for a span that ends before it begins."""
+    begin, end = (None if text is None else read_at_ms(text) for text in (since, until))
+    if begin is not None and end is not None and end <= begin:
+        raise Misuse("a span of time ends after it begins", hint="give --since before --until")
+    return begin, end
 
 
 def _tell_more(limit: int, there_are: int) -> None:

@@ -96,6 +96,9 @@ def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_pat
         listed = run(capsys, "ask", "--list", "--json", *at)[1].splitlines()
         assert sorted(json.loads(line)["spend"] for line in listed) == ["budget", "nothing"]
 
+        slip = BOX[:-1] + str((int(BOX[-1]) + 1) % 10)
+        code, _, problem = run(capsys, "ask", IMO, slip, "--since", since, *at)
+        assert problem.startswith(f"{slip}: the check digit of {BOX[:-1]} is {BOX[-1]}, not {slip[-1]}")
         assert run(capsys, "ask", "9000000", BOX, "--since", since, *at)[0] == 2
         code, _, problem = run(capsys, "ask", IMO, *at)
         assert (code, "say what to ask" in problem) == (2, True)

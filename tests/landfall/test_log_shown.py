@@ -171,6 +171,12 @@ def test_a_topic_of_which_nothing_is_known(log: FileLog, tmp_path: Path, capsys:
     asked = ("log", "history", "MSCU1234566", "-f", tmp_path)
     assert run(capsys, *asked) == (0, "", "nothing is known of 'MSCU1234566' in this log")
     assert run(capsys, *asked, "--since", "2026-05-01") == (0, "", "nothing is known of 'MSCU1234566' in this log in that time")
+    turned = ("--since", "2026-05-02", "--until", "2026-05-01")
+    for command in (asked, ("log", "export", "containers", "-f", tmp_path, "-o", tmp_path / "out.csv")):
+        code, _, told = run(capsys, *command, *turned)
+        assert code != 0
+        assert "a span of time ends after it begins → give --since before --until" in told
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_one_lost_and_one_behind_it_are_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
