@@ -37,6 +37,11 @@ def live(all_: Fleet, name: str, point: str, round_: int) -> None:
     process.start()
 
 
+def wait_for_a_cut(all_: Fleet, proxy: Proxy, before: int) -> None:
+    """Until the link has been cut more often than `before`."""
+    wait(lambda: proxy.cuts > before, all_.tails, LIFE_S)
+
+
 def cut_often(all_: Fleet, proxy: Proxy, round_: int) -> None:
     """A last round, and more where a kill came before the link was cut in the middle of a transfer, until that has been so often enough."""
     all_.feed(round_)
@@ -44,7 +49,7 @@ def cut_often(all_: Fleet, proxy: Proxy, round_: int) -> None:
         proxy.cut_after_bytes = proxy.carried_bytes + SOON_BYTES
         round_ += 1
         all_.feed(round_)
-        wait(lambda cuts=cuts: proxy.cuts > cuts, all_.tails, LIFE_S)  # type: ignore[misc]
+        wait_for_a_cut(all_, proxy, cuts)
 
 
 def published(all_: Fleet, where: str) -> list[Row]:
