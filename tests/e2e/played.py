@@ -17,7 +17,7 @@ from tests.e2e.offsydney import FIRST, SECOND, SHORE, OffSydney, off_sydney
 from tests.e2e.voyage import DEADLINE_S, Voyage, killing, until
 
 NODES = (*SHORE, FIRST, SECOND)
-KILLED = ("albatross", "hq", "singapore", "cormorant", "projector", "sydney")
+KILLED = ("albatross", "hq", "singapore", "analytics", "cormorant", "projector", "sydney")
 ARMED = {
     "hq": "forwarding.told:1",
     "projector": "projector.step:2",

@@ -168,9 +168,9 @@ def test_each_owner_sees_its_boxes_and_no_other(played: Played) -> None:
         assert (answer.status_code, sorted(answer.json())) == (404, sorted(unknown.json()))
 
 
-def test_ship_port_and_headquarters_died_on_the_way(played: Played) -> None:
+def test_ship_port_headquarters_and_spark_died_on_the_way(played: Played) -> None:
     assert sorted(played.killed) == sorted(KILLED)
-    assert {"albatross", "singapore", "hq"} <= set(played.killed)
+    assert {"albatross", "singapore", "hq", "analytics"} <= set(played.killed)
 
 
 def test_some_of_them_died_between_two_commits(played: Played) -> None:
