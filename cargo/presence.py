@@ -24,8 +24,8 @@ GATE_OUT_MS_MIN = 2 * HOUR_MS
 def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
     """The ship heard a box: it is aboard, if it is on the list at once, else when it has been heard for a minute.
 
-    LOAD is told once per call: for a box the list loads, and for one on no list (`listed` false); not for what was aboard before the
-    watch began.
+    LOAD is told once per call: for a box the list loads, and for one on no list (`listed` false; null, and no `call`, where the list of
+    the port she lies in is not known yet); not for what was aboard before the watch began.
     """
     listed = state.current_list()
     if not box.aboard:
@@ -34,8 +34,8 @@ def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
             return
         box.aboard, box.aboard_at_ms = True, at_ms
         fresh = state.loads(box.number) or (not expected and (listed is not None or not state.memory.voyage.at_sea))
-        if fresh and _tell_once(box, f"LOAD {listed.id if listed else state.memory.voyage.berth}"):
-            _tell_load(state, box, listed, expected)
+        if fresh:
+            _tell_load(state, box, expected)
     sailed = state.memory.voyage.sailed_at_ms
     after = state.memory.voyage.at_sea and sailed and at_ms - sailed > OVERCARRIED_MS
     if listed is not None and after and state.discharges(box.number) and _tell_once(box, f"X_OVERCARRIED {listed.id}"):
@@ -146,8 +146,11 @@ def _call_of(state: WatchState, number: str, at_ms: int, *, off: bool) -> LoadLi
     return min(near, key=lambda listed: (abs(listed.departs_at_ms - at_ms), listed.id)) if near else None
 
 
-def _tell_load(state: WatchState, box: Box, listed: LoadList | None, expected: bool) -> None:
-    port = listed.port if listed is not None else state.memory.voyage.berth or None
+def _tell_load(state: WatchState, box: Box, expected: bool) -> None:
+    listed, voyage = state.list_here(), state.memory.voyage
+    if not _tell_once(box, f"LOAD {listed.id if listed is not None else (voyage.berth, voyage.berthed_at_ms)}"):
+        return
+    port = listed.port if listed is not None else voyage.berth or None
     more = {"place": port, "call": listed.call if listed else None, "listed": None if listed is None else expected}
     made = event(state.settings.place, box.number, "LOAD", box.first_at_ms or box.heard_at_ms, slot=state.slot_text(box.number), **more)
     state.outcome.events.append(made)

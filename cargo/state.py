@@ -239,6 +239,11 @@ class WatchState:
         """The load list of the call she is at, else of the last one."""
         return self.memory.lists.get(self.memory.call or self.memory.listed)
 
+    def list_here(self) -> LoadList | None:
+        """The list that what comes aboard now is told by: at sea the one in force, in port one of that port. None where none is known."""
+        listed, berth = self.current_list(), self.memory.voyage.berth
+        return listed if listed is not None and berth in ("", listed.port) else None
+
     def loads(self, number: str) -> bool:
         """Whether the current list loads this box."""
         return number in self._loads.get(self.memory.call or self.memory.listed, ())

@@ -85,6 +85,27 @@ def test_a_box_on_no_list_is_told_as_such() -> None:
     assert muster["total"] == 24
 
 
+def test_a_box_that_comes_aboard_before_the_list_of_its_call_is_told_of_that_port_by_no_list() -> None:
+    """Goal: a list on its way (of the second call) says nothing: not that the box is on none, and it came aboard there, not at the port
+    before. Once the list is known a stranger is on none."""
+    sea = Sea(boxes=24)
+    others = Sea(boxes=30).readings(CALL_MS + 8 * HOUR_MS)
+    early = [heard for heard in others if heard.topic == number(26) and heard.order_at_ms > CALL_MS + HOUR_MS]
+    stranger = [heard for heard in others if heard.topic == number(27) and heard.order_at_ms > CALL_MS + 6 * HOUR_MS]
+    listed = second_call(sea, off=range(0), on=(26,))
+    state = WatchState(settings())
+    made = learn(state, [*sea.entries(), entry("port", "JPHAK", NORTH)])
+    boxes = [heard for heard in sea.readings(CALL_MS + 8 * HOUR_MS) if not heard.topic.startswith(SHIP)]
+    rows = sorted([*calling(sea, CALL_MS + 8 * HOUR_MS), *boxes, *early, *stranger], key=lambda heard: heard.order_at_ms)
+    made.add(step(state, [row for row in rows if row.order_at_ms <= CALL_MS + 4 * HOUR_MS]))
+    made.add(learn(state, [entry("load_list", listed.id, listed)]))
+    made.add(step(state, [row for row in rows if row.order_at_ms > CALL_MS + 4 * HOUR_MS]))
+    made.add(advance(state, CALL_MS + 8 * HOUR_MS + state.settings.lateness_ms))
+    loads = {record.topic: record.body for record in told(made.events, event="LOAD")}
+    by = {box: tuple(loads[box][name] for name in ("place", "call", "listed")) for box in (number(26), number(27))}
+    assert by == {number(26): ("JPHAK", None, None), number(27): ("JPHAK", 2, False)}
+
+
 def test_a_box_expected_and_never_heard_is_named() -> None:
     """Goal: left behind, or without a working tracker: the list says aboard, the sensors do not."""
     sea = Sea(boxes=24)

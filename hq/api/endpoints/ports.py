@@ -61,15 +61,19 @@ def named(numbers: Iterable[str]) -> Fields:
 
 
 def _call(look: Look, row: Fields) -> Fields:
-    """One call's list, and what was heard: loaded, discharged, left behind, new aboard, and the ship's last muster of it."""
+    """One call's list, and what was heard: loaded, discharged, left behind, new aboard, and the ship's last muster of it.
+
+    What a ship loaded before she had the call's list is new aboard if it is not on it.
+    """
     value = row["value"]
-    told = [event for event in _events(look, row) if event["body"].get("call") in (None, row["call"])]
-    loaded = {event["topic"] for event in told if event["event"] == "LOAD"}
-    unlisted = {event["topic"] for event in told if event["event"] == "LOAD" and event["body"].get("listed") is False}
+    told = [event for event in _events(look, row) if _is_of_call(event, row)]
+    loads = [(event["topic"], event["body"].get("listed")) for event in told if event["event"] == "LOAD"]
+    on_list = {*value["load"], *(box["container"] for box in value["aboard"])}
+    unlisted = {box for box, listed in loads if listed is False or (listed is None and box not in on_list)}
     discharged = {event["topic"] for event in told if event["event"] == "DISC"}
     left = {event["topic"] for event in told if event["event"] == "X_LEFT_BEHIND"}
     musters = [event for event in told if event["event"] == "X_MUSTER" and event["body"].get("call") == row["call"]]
-    calls = {event["event"]: event["event_at_ms"] for event in told if abs(event["event_at_ms"] - row["departs_at_ms"]) <= CALL_SPAN_MS}
+    calls = {event["event"]: event["event_at_ms"] for event in told}
     return {
         "ship": row["ship"],
         "call": row["call"],
@@ -78,7 +82,7 @@ def _call(look: Look, row: Fields) -> Fields:
         "sailed_at_ms": calls.get("DEPA"),
         "to_load": named(value["load"]),
         "to_discharge": named(value["discharge"]),
-        "loaded": named(loaded & set(value["load"])),
+        "loaded": named({box for box, _ in loads} & set(value["load"])),
         "discharged": named(discharged & set(value["discharge"])),
         "left_behind": named(left),
         "new_aboard": named(unlisted),
@@ -91,6 +95,12 @@ def _events(look: Look, row: Fields) -> list[Fields]:
     events = look.sight.port_events(row["ship"], row["port"]).subquery()
     rows = look.rows(select(events).order_by(events.c.event_at_ms, events.c.origin, events.c.offset))
     return [{**one, "body": json.loads(one["body"])} for one in rows]
+
+
+def _is_of_call(event: Fields, row: Fields) -> bool:
+    """By its number, else by its time."""
+    call = event["body"].get("call")
+    return bool(call == row["call"] if call is not None else abs(event["event_at_ms"] - row["departs_at_ms"]) <= CALL_SPAN_MS)
 
 
 def _muster(event: Fields) -> Fields:
