@@ -2,7 +2,8 @@
 link.
 
 Time is what the records say: a box is judged silent, or missing on a quay, by the newest reading of the place that should have heard it. So
-nothing is said of a ship that headquarters has not heard from, and a micro-batch tried again finds the same.
+nothing is said of a ship that headquarters has not heard from, and a micro-batch tried again finds the same. Of a silence only the time
+counts in which that place heard any box: a node that was down for a day has missed a day of all of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from streams.words import Origin
 
 BERTH_MS_MAX = 72 * 3_600_000
 """A report from the quay counts for a discharge when it is at most so much older than the ship's departure."""
+HEARING_MS = 6 * 3_600_000
+"""In such a span of time, counted from the epoch, a place has heard some box or was deaf."""
 WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, DEVICE_AT, RECEIVED_AT, BODY, "latitude_deg", "longitude_deg")
 PART_ROWS = 262_144
 
@@ -63,6 +66,7 @@ class FleetWatch:
         self._heard: dict[str, dict[str, int]] = defaultdict(dict)
         self._fixes: dict[str, Report] = {}
         self._now: dict[str, int] = {}
+        self._hearing: dict[str, set[int]] = defaultdict(set)
         self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
         self._silent_since: dict[str, tuple[int, str | None]] = {}
 
@@ -92,11 +96,13 @@ class FleetWatch:
             self._registry.learn(entry)
 
     def _advance(self, rows: pa.Table) -> None:
-        """The time at each place: that of its newest reading of a box."""
+        """The time at each place: that of its newest reading of a box; and in which spans it heard any."""
         boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
-        for row in boxes.group_by("origin").aggregate([(RECEIVED_AT, "max")]).to_pylist():
+        spans = boxes.append_column("span", pc.divide(boxes.column(RECEIVED_AT), HEARING_MS))
+        for row in spans.group_by(["origin", "span"]).aggregate([(RECEIVED_AT, "max")]).to_pylist():
             if place := self._place(row["origin"]):
                 self._now[place] = max(self._now.get(place, 0), row[f"{RECEIVED_AT}_max"])
+                self._hearing[place].add(row["span"])
 
     def _reports(self, rows: pa.Table) -> dict[str, list[Report]]:
         boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
@@ -134,11 +140,20 @@ class FleetWatch:
             custody = self._registry.get(Custody, container)
             if custody is not None and (custody.at == "delivered" or custody.since_at_ms >= last_at_ms):
                 place = custody.at  # it went on since, and what hears it there may not have come here yet
-            if self._now.get(place, 0) >= last_at_ms + SILENT_MS and container not in self._silent_since:
+            if container not in self._silent_since and self._listened_ms(place, last_at_ms) >= SILENT_MS:
                 ship = place.removeprefix("ship/") if place.startswith("ship/") else None
                 self._silent_since[container] = (last_at_ms, ship)
                 found.append(silent(container, last_at_ms, ship))
         return found
+
+    def _listened_ms(self, place: str, since_ms: int) -> int:
+        """How long a place has heard boxes since then: whole spans in which it heard none are left out."""
+        lasted_ms = self._now.get(place, 0) - since_ms
+        if lasted_ms < SILENT_MS:
+            return lasted_ms
+        heard = self._hearing[place]
+        between = range(since_ms // HEARING_MS + 1, self._now[place] // HEARING_MS)
+        return lasted_ms - HEARING_MS * sum(span not in heard for span in between)
 
     def _sailed(self, rows: pa.Table) -> None:
         """A ship's departure makes the boxes of her discharge list due on the quay."""

@@ -36,6 +36,11 @@ def at(box: str, hours: float, **signals: Any) -> Record:
     return reading(box, NOON_MS + round(hours * HOUR_MS), **signals)
 
 
+def through(box: str, first: int, last: float) -> list[Record]:
+    """A reading every five hours, the last of them in hour `last`."""
+    return [at(box, hours) for hours in (*range(first, round(last), 5), last)]
+
+
 def load_list(*discharge: str) -> Entry:
     value = {"ship": "9321483", "port": "SGSIN", "call": 2, "aboard": [], "load": [], "discharge": discharge, "departs_at_ms": NOON_MS}
     return parse_entry(json.dumps(registry("load_list", "9321483/2", 1, value).body))
@@ -79,9 +84,21 @@ def test_a_silent_box_is_told_by_the_time_of_its_own_ship_alone() -> None:
     hours = SILENT_MS / HOUR_MS
     assert found(watch, rows(SHIP, at(A, 0), at(B, 0))) == []
     assert found(watch, rows(QUAY, at(BOXES[2], hours + 5))) == [], "headquarters has not heard from the ship: it knows nothing"
-    assert found(watch, rows(SHIP, at(B, hours + 1))) == [(A, "silent", "raised")]
+    assert found(watch, rows(SHIP, *through(B, 1, hours + 1))) == [(A, "silent", "raised")]
     assert found(watch, rows(SHIP, at(B, hours + 2))) == []
     assert found(watch, rows(SHIP, at(A, hours + 3))) == [(A, "silent", "cleared")]
+
+
+def test_what_a_place_that_was_down_did_not_hear_is_no_silence() -> None:
+    """Down for two days and up again it hears boxes one after the other: until it has heard others for the rest of 49 hours it says
+    nothing of those to come. In whatever order the rows are learned."""
+    hours, back = SILENT_MS / HOUR_MS, 53
+    parts = [rows(QUAY, at(A, 0), at(B, 0)), rows(QUAY, at(A, 5), at(B, 5)), rows(QUAY, at(B, back)), rows(QUAY, *through(B, back, 90))]
+    for order in ((0, 1, 2, 3), (2, 0, 1, 3), (0, 3, 2, 1)):
+        watch = FleetWatch(WHERE)
+        assert [alert for part in order for alert in found(watch, parts[part])] == []
+        assert found(watch, rows(QUAY, *through(B, 90, back + hours))) == [(A, "silent", "raised")]
+        assert found(watch, rows(QUAY, at(A, back + hours + 1))) == [(A, "silent", "cleared")]
 
 
 def custody(box: str, place: str, hours: float) -> Entry:
@@ -95,7 +112,7 @@ def test_a_box_that_left_the_quay_is_not_silent_there_but_where_it_went() -> Non
     aboard = WHERE[SHIP]
     assert found(watch, rows(QUAY, at(A, 0), at(B, 0)), entries=(custody(A, aboard, 1), custody(B, aboard, 1))) == []
     assert found(watch, rows(QUAY, at(BOXES[2], hours + 5))) == [], "what the ship hears waits for port"
-    assert found(watch, rows(SHIP, at(B, 8), at(B, hours + 8))) == [(A, "silent", "raised")]
+    assert found(watch, rows(SHIP, *through(B, 3, hours + 8))) == [(A, "silent", "raised")]
     assert found(watch, rows(SHIP, at(A, 9))) == [(A, "silent", "cleared")], "that it was heard is known late, and known"
 
 
