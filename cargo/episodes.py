@@ -26,6 +26,7 @@ class Limits:
     below_c: float = 3.0
     band_lasts_ms: int = HOUR_MS
     clear_after_ms: int = HOUR_MS
+    unmeasured_after_ms: int = 3 * HOUR_MS
     after_defrost_ms: int = HOUR_MS
     after_setpoint_ms: int = 6 * HOUR_MS
     supply_above_c: float = -10.0
@@ -53,14 +54,15 @@ class Episode(msgspec.Struct, omit_defaults=True):
     """One run of readings beyond a limit: since when, since when back within, the peak, and the alert raised for it (`raised_at_ms` 0:
     none).
 
-    `degree_minutes`: by how much times how long beyond the setpoint; `last_at_ms`, `last_beyond`: the reading before; `lasted`: for as
-    long as makes it one.
+    `degree_minutes`: by how much times how long beyond the setpoint, as far as it was measured; `unmeasured_ms`: how long it was not;
+    `last_at_ms`, `last_beyond`: the reading before; `lasted`: for as long as makes it one.
     """
 
     since_ms: int = 0
     back_ms: int = 0
     peak: float = 0.0
     degree_minutes: float = 0.0
+    unmeasured_ms: int = 0
     last_at_ms: int = 0
     last_beyond: float = 0.0
     raised_at_ms: int = 0
@@ -70,7 +72,7 @@ class Episode(msgspec.Struct, omit_defaults=True):
 
 class Excursion(msgspec.Struct, frozen=True, omit_defaults=True):
     """The record of an excursion of temperature that is over: from when until when (UTC ms), its peak (°C from the setpoint),
-    degree-minutes, and the alert that was raised of it ("": none).
+    degree-minutes, the alert that was raised of it ("": none), and how long of it nothing was measured (`unmeasured_ms`).
 
     `first_ms`: its beginning as it was first told, which names it for good; `retracted`: late readings show that it was none.
     """
@@ -82,6 +84,7 @@ class Excursion(msgspec.Struct, frozen=True, omit_defaults=True):
     degree_minutes: float
     alert_id: str = ""
     retracted: bool = False
+    unmeasured_ms: int = 0
 
 
 class RuleMemory(msgspec.Struct, omit_defaults=True):

@@ -3,7 +3,8 @@ excursion and alarms nobody.
 
 An excursion is a limit, a minimum duration, a clear delay and a suppression; it keeps its start, end, peak and degree-minutes. It follows
 from the samples in order of their time (`fold`), so the record is the same whenever they came. How far back a late one counts is
-limited: TRACK_MAX samples are kept of a box.
+limited: TRACK_MAX samples are kept of a box. A silence in it (`Limits.unmeasured_after_ms`) counts neither as time beyond the limit nor in
+degree-minutes, for nobody measured it: the record says how long that was.
 """
 
 from __future__ import annotations
@@ -104,13 +105,17 @@ def fold(limits: Limits, episode: Episode | None, at_ms: int, beyond_c: float) -
     out = beyond_c > limits.above_c or beyond_c < -limits.below_c
     if episode is None and not out:
         return None, None
-    now = Episode(since_ms=at_ms) if episode is None else msgspec.structs.replace(episode)
+    now = Episode(since_ms=at_ms, last_at_ms=at_ms) if episode is None else msgspec.structs.replace(episode)
+    passed_ms = at_ms - now.last_at_ms
+    silent = passed_ms > limits.unmeasured_after_ms
+    if silent and (out or not now.back_ms):
+        now.unmeasured_ms += passed_ms
     if out:
-        if now.last_at_ms:
-            now.degree_minutes += (at_ms - now.last_at_ms) / 60_000 * (abs(beyond_c) + abs(now.last_beyond)) / 2
+        if not silent:
+            now.degree_minutes += passed_ms / 60_000 * (abs(beyond_c) + abs(now.last_beyond)) / 2
         now.back_ms, now.last_at_ms, now.last_beyond = 0, at_ms, beyond_c
         now.peak = beyond_c if abs(beyond_c) > abs(now.peak) else now.peak
-        now.lasted = now.lasted or at_ms - now.since_ms >= limits.band_lasts_ms
+        now.lasted = now.lasted or at_ms - now.since_ms - now.unmeasured_ms >= limits.band_lasts_ms
         return now, None
     now.back_ms = now.back_ms or at_ms
     now.last_at_ms, now.last_beyond = at_ms, 0.0
@@ -173,7 +178,7 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
         old = meets[0] if meets else None
         known = tuple(kept for kept in known if kept is not old)
         one.alert_id = old.alert_id if old else alert
-        record = Excursion(old.first_ms if old else one.since_ms, one.since_ms, one.back_ms, one.peak, one.degree_minutes, one.alert_id)
+        record = _record(one, old.first_ms if old else one.since_ms)
         told.append(record)
         if record != old:
             ended.append(record)
@@ -194,10 +199,14 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
 
 def _over(memory: RuleMemory, closed: Episode, where: Where, at_ms: int) -> list[Alert]:
     """An excursion has ended: its record, and its alert cleared if one was raised."""
-    record = Excursion(closed.since_ms, closed.since_ms, closed.back_ms, closed.peak, closed.degree_minutes, closed.alert_id)
+    record = _record(closed, closed.since_ms)
     memory.told = (*memory.told[1 - TOLD_MAX :], record)
     memory.ended = (*memory.ended, record)
     return [_change(closed, "cleared", where, at_ms, f"back in range after {_ended(closed)}")] if closed.raised_at_ms else []
+
+
+def _record(over: Episode, first_ms: int) -> Excursion:
+    return Excursion(first_ms, over.since_ms, over.back_ms, over.peak, over.degree_minutes, over.alert_id, unmeasured_ms=over.unmeasured_ms)
 
 
 def _was_none(episode: Episode | None, where: Where, at_ms: int) -> list[Alert]:
@@ -213,7 +222,8 @@ def _change(episode: Episode, state: AlertState, where: Where, at_ms: int, detai
 
 
 def _summary(episode: Episode) -> str:
-    return f"peak {episode.peak:+.1f} °C, {episode.degree_minutes:.0f} degree-minutes"
+    unmeasured = f", {episode.unmeasured_ms / HOUR_MS:.1f} h of it not measured" if episode.unmeasured_ms else ""
+    return f"peak {episode.peak:+.1f} °C, {episode.degree_minutes:.0f} degree-minutes{unmeasured}"
 
 
 def _ended(episode: Episode) -> str:

@@ -323,6 +323,7 @@ def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: 
             "until_at_ms": one.until_ms,
             "peak_c": round(one.peak_c, 2),
             "degree_minutes": round(one.degree_minutes, 1),
+            "unmeasured_ms": one.unmeasured_ms,
             "alert_id": one.alert_id or None,
             "updated_at_ms": now_ms,
         }

@@ -65,6 +65,8 @@ def _event(body: Item, names: Names) -> tuple[str, str]:
     if isinstance(body.get("until_at_ms"), int) and isinstance(body.get("event_at_ms"), int):
         peak, area = words.measured(body.get("peak_c"), "°C"), words.measured(body.get("degree_minutes"), "°C·min", 0)
         parts.append(f"for {words.span(body['until_at_ms'] - body['event_at_ms'])}, at most {peak} from the setpoint, {area}")
+        if body.get("unmeasured_ms"):
+            parts[-1] += f", {words.span(body['unmeasured_ms'])} of it not measured"
     tone = "alert" if code in GRAVE else "warning" if code.startswith("X_") else "accent"
     return " ".join(parts), tone
 

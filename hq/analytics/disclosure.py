@@ -12,7 +12,7 @@ import msgspec
 from streams.records import body_text
 
 EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node", "updated_at_ms", "retracted")
-EXCURSION_FIELDS = ("until_at_ms", "peak_c", "degree_minutes")
+EXCURSION_FIELDS = ("until_at_ms", "peak_c", "degree_minutes", "unmeasured_ms")
 """What an excursion came to: told of one that began and ended in the customer's own time."""
 ALERT_FIELDS = ("alert_id", "rule", "severity", "state", "at_ms", "status", "position")
 OWN_EVIDENCE = frozenset({"kinematic", "slot", "position"})

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cargo.alerts import Alert, AlertBook
+from cargo.climate import Climate
 from cargo.episodes import Excursion, Limits, RuleMemory, Where
 from cargo.heard import Heard, Value
 from cargo.outcome import Made, Outcome, Place
@@ -61,6 +62,42 @@ def heard(samples: list[Sample]) -> Box:
     for minute, supply_c in samples:
         box.hears(minute, supply_c)
     return box
+
+
+def test_a_silence_counts_neither_in_degree_minutes_nor_as_time_beyond_and_is_told() -> None:
+    """Goal: nobody measured what was in it: no alarm by it alone, and the record says how long that was."""
+    box = heard([(0, 9.0), (1_200, 9.0)])
+    assert box.changes == [], "two readings twenty hours apart are no hour beyond"
+    (raised,) = box.hears(1_260, 9.0)
+    assert "peak +5.0 °C, 300 degree-minutes, 20.0 h of it not measured" in raised.detail
+    for minute in (1_320, 1_380):
+        box.hears(minute, 4.0)
+    assert box.record() == [(0.0, 1_320.0, 5.0, 300.0)]
+    assert [one.unmeasured_ms for one in box.records.values()] == [20 * HOUR_MS]
+
+
+def test_what_comes_late_fills_the_silence() -> None:
+    """Goal: what its gateway kept was measured after all, and then the record is of that."""
+    box = heard([(0, 9.0), (60, 9.0), (1_200, 9.0), (1_260, 4.0), (1_320, 4.0)])
+    assert [(one.degree_minutes, one.unmeasured_ms) for one in box.records.values()] == [(300.0, 19 * HOUR_MS)]
+    for minute in range(120, 1_200, 120):
+        box.hears_late(minute, 9.0, now=1_400)
+    assert [(one.degree_minutes, one.unmeasured_ms) for one in box.records.values()] == [(6_000.0, 0)]
+
+
+@pytest.mark.parametrize(("back", "unmeasured_h"), [(240, 0), (241, 181 / 60)])
+def test_a_few_missed_reports_are_measured_and_the_end_after_a_silence_is_not(back: int, unmeasured_h: float) -> None:
+    """Goal: three hours are measured, longer is not; also between the last reading beyond and the first within."""
+    box = heard([(0, 9.0), (60, 9.0), (back, 4.0), (back + 600, 4.0)])
+    assert [one.unmeasured_ms for one in box.records.values()] == [round(unmeasured_h * HOUR_MS)]
+
+
+def test_a_booking_whose_devices_report_seldom_says_so() -> None:
+    """Goal: of a box that reports every six hours, six hours are measured where its booking says so."""
+    limits, memory = Limits().asked(Climate(unmeasured_after_ms=6 * HOUR_MS)), RuleMemory()
+    for hour, supply_c in ((0, 9.0), (6, 9.0), (12, 4.0), (18, 4.0)):
+        judge_reading(limits, memory, WHERE, START_MS + hour * HOUR_MS, chilled(supply_c))
+    assert [(one.degree_minutes, one.unmeasured_ms) for one in memory.ended] == [(1_800.0, 0)]
 
 
 PAST: list[Sample] = [(0, 4.0), (60, 9.0), (180, 9.0), (240, 4.0), (300, 4.0), (360, 4.0)]
@@ -139,7 +176,9 @@ def test_a_late_defrost_explains_the_warm_air() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    steps=st.lists(st.tuples(st.sampled_from([10, 30, 60, 90]), st.sampled_from([4.0, 6.0, 9.0, 12.5, -1.0])), min_size=2, max_size=20),
+    steps=st.lists(
+        st.tuples(st.sampled_from([10, 30, 60, 90, 300]), st.sampled_from([4.0, 6.0, 9.0, 12.5, -1.0])), min_size=2, max_size=20
+    ),
     late=st.sets(st.integers(0, 19)),
     chance=st.randoms(use_true_random=False),
 )

@@ -35,8 +35,13 @@ def test_milestones() -> None:
 def test_an_excursion_is_told_with_what_it_came_to() -> None:
     whole = event(at(1), "X_EXCURSION", place="SGSIN", event_at_ms=at(1), until_at_ms=at(3), peak_c=-7.5, degree_minutes=900.0)
     bare = event(at(0), "X_EXCURSION", place="SGSIN")
-    told = [what for what, _, _ in history.milestones([whole, bare], NAMES)]
+    unmeasured_ms = at(20) - at(0)
+    silent = event(
+        at(4), "X_EXCURSION", event_at_ms=at(4), until_at_ms=at(30), peak_c=5.0, degree_minutes=90.0, unmeasured_ms=unmeasured_ms
+    )
+    told = [what for what, _, _ in history.milestones([whole, bare, silent], NAMES)]
     assert told == [
+        "Temperature out of range for 1 d 2 h, at most 5.0 °C from the setpoint, 90 °C·min, 20 h of it not measured",
         "Temperature out of range in Singapore for 2 h, at most −7.5 °C from the setpoint, 900 °C·min",
         "Temperature out of range in Singapore",
     ]

@@ -222,7 +222,7 @@ def test_an_event_keeps_only_fields_that_are_known_to_be_harmless() -> None:
     [(NOON_MS, OPEN_MS - 1, True), (NOON_MS - 1, OPEN_MS - 1, False), (NOON_MS, OPEN_MS, False), (NOON_MS, "late", False)],
 )
 def test_an_excursion_is_told_whole_when_it_was_in_the_customers_own_time(began_ms: int, ended_ms: Any, is_told: bool) -> None:
-    measures = {"until_at_ms": ended_ms, "peak_c": 7.5, "degree_minutes": 90.0}
+    measures = {"until_at_ms": ended_ms, "peak_c": 7.5, "degree_minutes": 90.0, "unmeasured_ms": 14_400_000}
     event = {"event_id": "e", "event": "X_EXCURSION", "event_at_ms": began_ms}
     told = disclosed("events", json.dumps(event | measures | {"alert_id": "a1"}), NOON_MS, OPEN_MS)
     assert told is not None
