@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from cargo.errors import Unreadable
 
 WIND_MS_MAX, CURRENT_MS_MAX = 100.0, 10.0
 INSTANTS_MAX = 10_000
+HEADING_CHARS_MAX = 200
 _LIMITS = {"wind_speed_ms": WIND_MS_MAX, "wind_from_deg": 360.0, "current_speed_ms": CURRENT_MS_MAX, "current_towards_deg": 360.0}
 FIELDS = ("time", *_LIMITS)
 _OPTIONAL = ("current_speed_ms", "current_towards_deg")
+_NEEDED = tuple(name for name in FIELDS if name not in _OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,14 @@ class Forecast:
         current = [_components(one.current_speed_ms, one.current_towards_deg) for one in self.weather]
         self._components = np.array([[*blown, *set_] for blown, set_ in zip(wind, current, strict=True)]).T
 
+    def unknown(self, from_at_ms: int, until_at_ms: int, apart_ms: int) -> list[tuple[int, int]]:
+        """The parts of that time (UTC ms) of which it says nothing itself: before its first instant, after its last, and between two that
+        are further apart than `apart_ms`."""
+        times = [one.at_ms for one in self.weather]
+        parts = [(from_at_ms, times[0]), *((one, two) for one, two in pairwise(times) if two - one > apart_ms), (times[-1], until_at_ms)]
+        within = ((max(since, from_at_ms), min(until, until_at_ms)) for since, until in parts)
+        return [(since, until) for since, until in within if since < until]
+
     def at(self, at_ms: float) -> tuple[float, float, float, float]:
         """Where wind blows and current sets to at an instant (UTC ms), m/s: wind east, wind north, current east, current north."""
         east, north, current_east, current_north = (float(np.interp(at_ms, self._at_ms, one)) for one in self._components)
@@ -64,7 +75,7 @@ def read_forecast(text: str) -> Forecast:
 
     Raises Unreadable with every problem there is, each with its line (of a JSON: the number of its object).
     """
-    rows = _json_rows(text) if text.lstrip()[:1] in ("[", "{") else _csv_rows(text)
+    rows = _json_rows(text) if text.lstrip("\ufeff \t\r\n")[:1] in ("[", "{") else _csv_rows(text)
     problems: list[str] = []
     weather: dict[int, Weather] = {}
     for where, row in rows[:INSTANTS_MAX]:
@@ -87,13 +98,22 @@ def read_forecast(text: str) -> Forecast:
 
 def _csv_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text.lstrip("\ufeff")), skipinitialspace=True)
-    return [(f"line {reader.line_num}", row) for row in reader]
+    try:
+        rows = [(f"line {reader.line_num}", row) for row in reader]
+    except csv.Error as problem:
+        raise Unreadable(f"the forecast is no CSV: {problem} (line {reader.line_num})", hint="mend it, or give a JSON") from None
+    heading = reader.fieldnames or ()
+    missing = [name for name in _NEEDED if name not in heading]
+    if rows and missing:
+        told = f"the forecast's first line names no {' and no '.join(missing)}, but {', '.join(heading)[:HEADING_CHARS_MAX]!r}"
+        raise Unreadable(told, hint=f"its columns are {', '.join(FIELDS)}, with commas between them")
+    return rows
 
 
 def _json_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     try:
-        rows = json.loads(text)
-    except ValueError as problem:
+        rows = json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError) as problem:
         raise Unreadable(f"the forecast is no JSON: {problem}", hint="mend it, or give a CSV") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise Unreadable("the forecast is a JSON, but no list of objects", hint=f"each object has {', '.join(FIELDS)}")

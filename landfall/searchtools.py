@@ -11,9 +11,17 @@ import typer
 from cargo.drift import Fix, LossSegment
 from cargo.errors import Unreadable
 from cargo.forecast import Forecast, Weather, read_forecast
+from cargo.geo import distance_nm
 from cargo.searcharea import NOTE, Search, search_area
-from landfall.lognumbers import read_at_ms
+from landfall.lognumbers import read_at_ms, utc
 from streams.errors import Misuse
+
+HOUR_MS = 3_600_000
+APART_MS_MAX = 12 * HOUR_MS
+"""Forecasts come in steps of 1 to 12 h: of what lies between two instants further apart the file says nothing."""
+FORECAST_CHARS_MAX = 4_000_000
+SPEED_KN_MAX, NEAR_NM = 60.0, 5.0
+"""No ship that carries containers is faster, and no position further off."""
 
 
 def write_search_area(
@@ -31,7 +39,9 @@ def write_search_area(
 ) -> None:
     """Where to search for lost containers: a GeoJSON of 50 and 95 % areas, for 20-foot and 40-foot boxes. Not for navigation."""
     segment = _segment(lost)
+    ends_at_ms = segment.end.at_ms + hours * HOUR_MS
     weather = _by_hand(wind, current, segment.start.at_ms) if forecast is None else _from_file(forecast, wind, current)
+    unknown = [] if forecast is None else _unknown(weather, segment.start.at_ms, ends_at_ms)
     try:
         drawn = search_area(Search(segment, weather, hours, particles, seed))
     except ValueError as problem:
@@ -44,6 +54,8 @@ def write_search_area(
         if told["what"] == "hull" and told["hours"] == hours:
             typer.echo(f"{told['told']}: {told['share']:.0%} within {told['area_nm2']:,.0f} nm² after {hours} h")
     typer.echo(f"{file}: {NOTE}")
+    for since_ms, until_ms in unknown:
+        typer.echo(f"{forecast} says nothing of {utc(since_ms)} to {utc(until_ms)}: reckoned from what is nearest in time")
 
 
 def _segment(lost: list[str]) -> LossSegment:
@@ -58,9 +70,16 @@ def _segment(lost: list[str]) -> LossSegment:
         except ValueError as problem:
             raise Misuse(f"--lost {text}: {problem}", hint="latitude -90 to 90, longitude -180 to 180") from None
     try:
-        return LossSegment(fixes[0], fixes[-1])
+        segment = LossSegment(fixes[0], fixes[-1])
     except ValueError:
         raise Misuse("the segment's second end is before its first", hint="give the earlier --lost first") from None
+    first, last = segment.start, segment.end
+    run_nm = distance_nm(first.latitude_deg, first.longitude_deg, last.latitude_deg, last.longitude_deg)
+    hours = (last.at_ms - first.at_ms) / HOUR_MS
+    if run_nm > SPEED_KN_MAX * hours + NEAR_NM:
+        told = f"no ship runs the {run_nm:,.0f} nm between the two --lost in {hours:.1f} h"
+        raise Misuse(told, hint="write each as TIME,LATITUDE,LONGITUDE, south and west with a minus, and look at both")
+    return segment
 
 
 def _by_hand(wind: str, current: str, at_ms: int) -> Forecast:
@@ -78,11 +97,25 @@ def _from_file(file: Path, wind: str, current: str) -> Forecast:
     if wind or current:
         raise Misuse("--wind and --current are for a drift without a forecast", hint="leave them out, or the forecast")
     try:
-        return read_forecast(file.read_text(encoding="utf-8"))
+        with file.open(encoding="utf-8") as opened:
+            text = opened.read(FORECAST_CHARS_MAX + 1)
+        if len(text) > FORECAST_CHARS_MAX:
+            told = f"{file} has more than {FORECAST_CHARS_MAX:,} characters"
+            raise Misuse(told, hint="give the forecast of one place, for the days of the drift: docs/search-area.md")
+        return read_forecast(text)
     except (OSError, UnicodeDecodeError) as problem:
         raise Misuse(f"{file} can not be read: {problem}", hint="give a text file: docs/search-area.md") from None
     except Unreadable as problem:
         raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/search-area.md") from None
+
+
+def _unknown(forecast: Forecast, from_at_ms: int, until_at_ms: int) -> list[tuple[int, int]]:
+    """Of which parts of the drift the file says nothing; Misuse when it says nothing of any."""
+    first, last = forecast.weather[0].at_ms, forecast.weather[-1].at_ms
+    if last < from_at_ms or until_at_ms < first:
+        told = f"the forecast is of {utc(first)} to {utc(last)}, the drift of {utc(from_at_ms)} to {utc(until_at_ms)}"
+        raise Misuse(told, hint="give the forecast of that time, or --wind and --current")
+    return forecast.unknown(from_at_ms, until_at_ms, APART_MS_MAX)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[float, float]:

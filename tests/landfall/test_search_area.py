@@ -45,6 +45,10 @@ def test_an_area_is_written_and_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         (("--lost", "yesterday,1,1", "--wind", "9,10"), "'yesterday' is no time"),
         ((*LOST[2:], *LOST[:2], "--wind", "9,10"), "give the earlier --lost first"),
         ((*LOST, *LOST, "--wind", "9,10"), "--lost is given 4 times"),
+        (
+            (*LOST[:2], "--lost", "2026-05-01T05:00Z,33.90,151.29", "--wind", "9,10"),
+            "no ship runs the 4,071 nm between the two --lost in 1.0 h",
+        ),
     ],
 )
 def test_a_slip_is_told_with_its_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
@@ -58,3 +62,41 @@ def test_all_that_is_wrong_with_a_forecast_is_told_with_its_lines(tmp_path: Path
     forecast.write_text(CSV + "soon,1,2\n2026-05-01T08:00:00Z,fresh,2\n")
     code, _, err = run(capsys, "search-area", tmp_path / "area.geojson", *LOST, "--forecast", forecast)
     assert (code, "line 4" in err, "line 5" in err) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            "time,wind_speed_kn,wind_from_deg\n2026-05-01T00:00Z,12,350\n",
+            "names no wind_speed_ms, but 'time, wind_speed_kn, wind_from_deg'",
+        ),
+        ("time;wind_speed_ms;wind_from_deg\n2026-05-01T00:00Z;12,5;350\n", "with commas between them"),
+        ("time,wind_speed_ms,wind_from_deg\n2020-05-01T00:00Z,12,350\n", "the forecast is of 2020-05-01 00:00"),
+        ("time,wind_speed_ms,wind_from_deg\n2026-05-03T00:00Z,12,350\n", "give the forecast of that time"),
+        ("time,wind_speed_ms,wind_from_deg\n" + "2026-05-01T00:00Z,12,350\n" * 200_000, "more than 4,000,000 characters"),
+        ("[" * 100_000, "the forecast is no JSON"),
+        ('time,wind_speed_ms,wind_from_deg\n"' + "9" * 200_000, "the forecast is no CSV"),
+    ],
+)
+def test_a_forecast_of_another_form_or_time_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, told: str) -> None:
+    """Goal: no area is drawn in weather that the file does not tell, and it is said what is wanting."""
+    forecast, area = tmp_path / "weather.csv", tmp_path / "area.geojson"
+    forecast.write_text(content)
+    code, _, err = run(capsys, "search-area", area, *LOST, "--forecast", forecast)
+    assert (code, told in err, area.exists()) == (2, True, False), err[:500]
+
+
+def test_what_the_forecast_does_not_say_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Goal: hours that are missing at the end and in the middle; a byte-order mark is none of it."""
+    forecast = tmp_path / "weather.csv"
+    forecast.write_text("\ufeff" + CSV + "2026-05-01T20:00:00Z,17,10\n")
+    code, out, err = run(capsys, "search-area", tmp_path / "area.geojson", *LOST, "--forecast", forecast, "--particles", 10)
+    assert code == 0, err
+    gap, end = out.splitlines()[5:]
+    assert "says nothing of 2026-05-01 06:00:00" in gap
+    assert "to 2026-05-01 20:00:00" in gap
+    assert "says nothing of 2026-05-01 20:00:00" in end
+    forecast.write_text(CSV + "2026-05-01T18:00:00Z,17,10\n2026-05-02T05:00:00Z,17,10\n")
+    _, out, _ = run(capsys, "search-area", tmp_path / "area.geojson", *LOST, "--forecast", forecast, "--particles", 10)
+    assert len(out.splitlines()) == 5, "twelve hours apart is as forecasts come"
