@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
+from sim.chance import Chance
 from sim.cooling import Cooling
 from sim.faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
 from sim.happenings import happenings_of
@@ -19,6 +21,7 @@ from sim.world import Outage, World
 
 AFTER_OUTAGE_MS = 2 * MINUTE_MS
 """Within this time of a gateway's return the boxes send what they kept."""
+DAYS_HELD_MAX = 3
 GNSS_MISSED_SHARE = 0.05
 DECK_TIER = 82
 OF_SHIP = {"location": "NAV", "environment": "MET", "noon": "LOG"}
@@ -41,7 +44,8 @@ class Span:
 
 
 class Sensors:
-    """The devices of `world`, reporting as often as `cadence` says. Pure: `heard` depends on nothing but its arguments."""
+    """The devices of `world`, reporting as often as `cadence` says. Pure: `heard` depends on nothing but its arguments. Belongs to one
+    thread: what is the same for a whole day is held, of the last days."""
 
     def __init__(self, world: World, cadence: Cadence) -> None:
         self.world = world
@@ -64,6 +68,9 @@ class Sensors:
         self._far_dbm = -72.0 + 6.0 * far.reshape(-1, STAGES_MAX)
         self._lying = {one.box: one for one in world.toppled}
         self._phase_ms = (world.chance.uniform("phase", boxes) * cadence.report_ms).astype(np.int64)
+        self._stands = _stands(chance, boxes, "yard north"), _stands(chance, boxes, "yard east")
+        self._damp: dict[int, Floats] = {}
+        self._of_ships_of: dict[int, Readings] = {}
 
     def heard(self, from_at_ms: int, until_at_ms: int) -> Readings:
         """Every reading an intake hears with from <= time < until (UTC ms), in order of that time.
@@ -71,9 +78,7 @@ class Sensors:
         Not in it: readings nobody hears (on the road, under water, of dead devices) and those of before the story or after its end.
         """
         since = max(from_at_ms - self._reach_ms(from_at_ms, until_at_ms), self.world.timeline.begins_at_ms)
-        parts = [self._reports(since, until_at_ms), self._happened(since, until_at_ms)]
-        for voyage in range(len(self.world.timeline.voyages)):
-            parts += [of_ship(voyage, since, until_at_ms) for of_ship in (self._locations, self._environments, self._noons)]
+        parts = [self._reports(since, until_at_ms), self._happened(since, until_at_ms), *self._of_ships(since, until_at_ms)]
         made = self._delayed(concatenated(parts))
         again, again_at_ms = self._repeats(made)
         row = np.concatenate([np.arange(len(made)), again])
@@ -207,7 +212,7 @@ class Sensors:
         stages = self.world.stages
         in_hold = (stages.state[box, column] == State.SHIP) & (stages.slot[box, column] % 100 < DECK_TIER)
         outside = air_c(chance, latitude, longitude, at_ms) + np.where(in_hold, -1.0, 1.0) + self._warmer_c[box]
-        damp: Floats = 62.0 + 8.0 * chance.normal("humidity", box, at_ms // DAY_MS) + chance.normal("damp", box, at_ms)
+        damp: Floats = 62.0 + 8.0 * self._damp_of(box, at_ms // DAY_MS) + chance.normal("damp", box, at_ms)
         fixed = np.flatnonzero(self.faults.has_gnss[box] & ~in_hold & (tick % every == box % every))
         fixed = fixed[chance.uniform("no fix", box[fixed], at_ms[fixed]) >= GNSS_MISSED_SHARE]
         keys = box[fixed], at_ms[fixed]
@@ -249,26 +254,34 @@ class Sensors:
         left = np.where(self.faults.battery_fails[box], self.faults.dies_at_ms[box] - at_ms, NEVER_MS) / (48 * HOUR_MS)
         return np.round(2_900.0 + (sound - 2_900.0) * np.clip(left, 0.0, 1.0))
 
+    def _damp_of(self, box: Ints, day: Ints) -> Floats:
+        """How much damper than usual that day is around each box, drawn from the standard normal distribution."""
+        damp = np.empty(len(box))
+        for one in range(int(day.min()), int(day.max()) + 1) if len(day) else ():
+            if one not in self._damp:
+                _make_room(self._damp)
+                self._damp[one] = self.world.chance.normal("humidity", np.arange(len(self.world.boxes)), one)
+            here = np.flatnonzero(day == one)
+            damp[here] = self._damp[one][box[here]]
+        return damp
+
     def _where(self, box: Ints, at_ms: Ints, column: Ints) -> tuple[Floats, Floats]:
         """True latitude and longitude of each box, in degrees."""
-        chance, stages = self.world.chance, self.world.stages
+        stages = self.world.stages
         place = stages.place[box, column]
-        shop = stages.state[box, column] == State.SHOP
-        away_deg = np.where(shop, 0.06, 0.004)
+        shop = (stages.state[box, column] == State.SHOP).astype(np.int64)
         latitude, longitude = np.zeros(len(box)), np.zeros(len(box))
         for index, yard in enumerate(self.world.places.yards):
             here = np.flatnonzero(place == index)
             if not len(here):
                 continue
             if yard is not None:
-                stands = box[here], shop[here]
-                latitude[here] += away_deg[here] * (2.0 * chance.uniform("yard north", *stands) - 1.0) + yard.latitude_deg
-                longitude[here] += away_deg[here] * (2.0 * chance.uniform("yard east", *stands) - 1.0) + yard.longitude_deg
+                north, east = (stands[shop[here], box[here]] for stands in self._stands)
+                latitude[here], longitude[here] = north + yard.latitude_deg, east + yard.longitude_deg
             else:
                 voyage = self.world.timeline.voyages[index]
                 fix = voyage.route.at(voyage.along(at_ms[here]))
-                latitude[here] += fix.latitude_deg
-                longitude[here] += fix.longitude_deg
+                latitude[here], longitude[here] = fix.latitude_deg, fix.longitude_deg
         return latitude, longitude
 
     def _happened(self, since: int, until: int) -> Readings:
@@ -278,6 +291,22 @@ class Sensors:
         heard = self._hears(box, column, at_ms)
         signals = {name: values[span][heard] for name, values in self.happenings.signals.items()}
         return self._of_boxes(box[heard], at_ms[heard], column[heard], signals)
+
+    def _of_ships(self, since: int, until: int) -> list[Readings]:
+        """What ships report with since <= time < until, a day after the other."""
+        times, parts = self.world.timeline, list[Readings]()
+        until = min(until, times.ends_at_ms)
+        for day in range(since // DAY_MS, -(-until // DAY_MS)):
+            if day not in self._of_ships_of:
+                _make_room(self._of_ships_of)
+                span = max(day * DAY_MS, times.begins_at_ms), min((day + 1) * DAY_MS, times.ends_at_ms)
+                each = (self._locations, self._environments, self._noons)
+                made = concatenated([of_ship(voyage, *span) for voyage in range(len(times.voyages)) for of_ship in each])
+                self._of_ships_of[day] = made.taken(np.argsort(made.heard_at_ms, kind="stable"))
+            told = self._of_ships_of[day]
+            first, last = np.searchsorted(told.heard_at_ms, [since, until])
+            parts.append(told.taken(np.arange(first, last)))
+        return parts
 
     def _locations(self, voyage: int, since: int, until: int) -> Readings:
         every = self.cadence.location_ms
@@ -303,6 +332,17 @@ class Sensors:
         thing = np.full(count, len(self.world.boxes) + len(OF_SHIP) * voyage + which)
         intake, gateway = np.full(count, voyage), np.full(count, -1)
         return Readings(at_ms, at_ms, thing, intake, gateway, np.zeros(count, dtype=np.bool_), signals)
+
+
+def _stands(chance: Chance, boxes: Ints, channel: str) -> Floats:
+    """How far from the middle of its quay, then of its shop, each box stands one way, degrees."""
+    return np.stack([away_deg * (2.0 * chance.uniform(channel, boxes, shop) - 1.0) for shop, away_deg in enumerate((0.004, 0.06))])
+
+
+def _make_room(days: dict[int, Any]) -> None:
+    """For one more, in the place of the one that was made first."""
+    while len(days) >= DAYS_HELD_MAX:
+        days.pop(next(iter(days)))
 
 
 def _spread(values: Floats, where: Ints, count: int) -> Floats:
