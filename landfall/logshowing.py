@@ -12,13 +12,16 @@ import pyarrow as pa
 from cargo.signals import SIGNALS
 from landfall.lognumbers import LAST_MS, utc
 from landfall.writingout import Telling
+from streams.derived import KEPT
 from streams.proof.until import SignedUntil
-from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch
+from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch, read_body
 from streams.retention.kept import MARK, window_h
 from streams.words import Origin
 
 DIGESTS = "digests"
 PROVEN = "proven"
+BODY_TEXT = "body_text"
+"""What stands in place of a body that does not read: its text, as it is."""
 _PLACE = ("stream", "origin", "offset")
 
 
@@ -57,9 +60,23 @@ def _write_text(tables: Iterator[pa.Table], sink: TextIO) -> None:
 def _json_line(row: Mapping[str, Any]) -> str:
     known = {name: value for name, value in row.items() if value is not None and name not in (*_PLACE, BODY)}
     told = {"coordinates": _coordinates(row), **known}
-    if row.get(BODY) is not None:
-        told["body"] = json.loads(row[BODY])
+    body, text = _body(row)
+    if body is not None:
+        told["body"] = body
+    if text is not None:
+        told |= {"body": None, BODY_TEXT: text}
     return json.dumps(_finite(told), ensure_ascii=False, allow_nan=False)
+
+
+def _body(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
+    """The row's body; and where that does not read (`streams.records.read_body`), its text instead."""
+    text = row.get(BODY)
+    if text is None:
+        return None, None
+    try:
+        return read_body(text), None
+    except ValueError:
+        return None, text
 
 
 def _finite(value: Any) -> Any:
@@ -82,13 +99,17 @@ def _text_line(row: Mapping[str, Any]) -> str:
         parts.append(f"received {utc(row[RECEIVED_AT])}")
     if row["stream"] == DIGESTS:
         parts.append("(a digest: of readings that waited on board)")
-    if (hours := window_h(row.get(BODY))) is not None:
+    body, text = _body(row)
+    kept = row["stream"].endswith(KEPT) and row.get(SOURCE_OFFSET) is not None
+    if kept and (hours := window_h(row.get(BODY))) is not None:
         origin = f"{row[SOURCE_STREAM]}:{row[SOURCE_ORIGIN]}:{row[SOURCE_OFFSET]}"
         parts.append(f"(kept of {_printable(origin)}: the rest of its {hours:g} h is thinned)")
     if row.get(PROVEN) is False:
         parts.append("(not proven yet)")
-    body = {name: value for name, value in json.loads(row.get(BODY) or "{}").items() if name != MARK}
-    return "  ".join([*parts, *([_told(body)] if body else [])])
+    shown = {name: value for name, value in (body or {}).items() if not (kept and name == MARK)}
+    if text is not None:
+        parts.append(f"{BODY_TEXT}={json.dumps(text)}")
+    return "  ".join([*parts, *([_told(shown)] if shown else [])])
 
 
 def _told(value: Any, name: str = "") -> str:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import pyarrow as pa
 import typer
-from rich.console import Console
 
 from landfall.givenkeys import Keys, given_trust, trust_among
 from landfall.loglists import Column, List
@@ -18,7 +17,7 @@ from landfall.logopening import known_stream, opened
 from landfall.logtools import Folder, How, Output, Stream, Topic, log_app
 from landfall.logunread import end_of_unread, unread_of_topic
 from landfall.proofwords import completeness_row, completeness_words, finding_words, verdict_row, verdict_words
-from landfall.writingout import Format, Row, write, writing
+from landfall.writingout import Format, Row, say, write, writing
 from streams.codec import BlockCodec
 from streams.derived import HEADS
 from streams.errors import Corrupt, Misuse
@@ -146,10 +145,10 @@ def write_proof(
         out.write_bytes(data)
     for one in proof.sections:
         if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
-            typer.echo(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
+            say(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
     keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
     told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
-    Console().print(told, markup=False, highlight=False, soft_wrap=True)
+    say(told)
 
 
 GAPS = List(
@@ -211,8 +210,9 @@ def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="What 
     except OSError as problem:
         raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the proof file") from problem
     finding = check(data, given_trust(key or [], _nodes_in(data)))
-    for line in finding_words(finding):
-        sys.stdout.write(printable(line) + "\n")
+    with writing(None):
+        for line in finding_words(finding):
+            sys.stdout.write(printable(line) + "\n")
     if not finding.holds:
         raise typer.Exit(1)
 
@@ -224,8 +224,9 @@ def show_keys(folder: Folder) -> None:
     trust = registry_trust(log)
     own = {(node, text) for node, texts in signed_keys(log).items() for text in texts}
     pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
-    for node, text in sorted(own | pinned):
-        sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
+    with writing(None):
+        for node, text in sorted(own | pinned):
+            sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
 
 
 def _gap_row(stream: str, gap: Gap) -> Row:

@@ -16,12 +16,13 @@ from rich.table import Table
 from landfall.headquarters import Api, Password, Username, answer_of, headquarters
 from landfall.lognumbers import counts, utc
 from landfall.logopening import opened
+from landfall.writingout import say, writing
 from streams.definitionforms import is_name_or_pattern, read_fields
 from streams.definitions import DEFAULTS, TERMS, TYPE, Definition, Definitions, Retention
 from streams.errors import Misuse
 from streams.log import LogReader
-from streams.node.defining import learn
-from streams.records import BODY
+from streams.node.defining import learn, read_definition
+from streams.records import BODY, read_body
 from streams.words import Position
 
 NONE = "none"
@@ -105,12 +106,13 @@ def show(
     definitions = _definitions(folder, api, username, password)
     whole, version = definitions.of(name).to_json(), definitions.versions().get(name, 0)
     if as_json:
-        typer.echo(json.dumps({"name": name, "version": version, "value": whole}))
+        say(json.dumps({"name": name, "version": version, "value": whole}))
         return
     table = Table(box=None, show_header=False)
     for field, told in {"stream": name, "version": version or "not set itself", **_told(definitions.of(name))}.items():
         table.add_row(field, str(told), style=None)
-    Console().print(table, markup=False)
+    with writing(None):
+        Console().print(table, markup=False)
 
 
 @stream_app.command("versions")
@@ -124,11 +126,12 @@ def list_versions(
     table = Table("version", "set at", "by", "settings", box=None, header_style="bold")
     for version, body in sorted(_versions(folder, name).items()):
         if as_json:
-            typer.echo(json.dumps({key: body.get(key) for key in ("version", "at_ms", "by", "value")}))
-        table.add_row(str(version), utc(int(body.get("at_ms", 0))), str(body.get("by", "")), json.dumps(body["value"]))
+            say(json.dumps({key: body.get(key) for key in ("version", "at_ms", "by", "value")}))
+        at_ms = body.get("at_ms")
+        table.add_row(str(version), utc(at_ms) if isinstance(at_ms, int) else "?", str(body.get("by", "")), json.dumps(body["value"]))
     if not as_json:
         told = table if table.row_count else f"{name} has no settings of its own here"
-        Console(width=None if Console().is_terminal else 200).print(told, markup=False)
+        _print(told)
 
 
 @stream_app.command("ls")
@@ -149,12 +152,18 @@ def list_streams(
         kept = _told_retention(definition.retention)
         if as_json:
             amounts_of = dict(zip(columns, held[stream], strict=True)) if stream in held else {}
-            typer.echo(json.dumps({"name": stream, **amounts_of, "value": definition.to_json()}))
+            say(json.dumps({"name": stream, **amounts_of, "value": definition.to_json()}))
             continue
         amounts = [f"{number:,}" for number in held[stream]] if stream in held else []
         table.add_row(stream, *amounts, definition.lane.name.lower(), *kept, definition.home, ", ".join(definition.replicate))
     if not as_json:
-        Console(width=None if Console().is_terminal else 200).print(table, markup=False)
+        _print(table)
+
+
+def _print(told: Table | str) -> None:
+    """A table as wide as the terminal; where there is none, as wide as most of its lines are."""
+    with writing(None):
+        Console(width=None if Console().is_terminal else 200).print(told, markup=False)
 
 
 def _check(name: str) -> None:
@@ -204,8 +213,10 @@ def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
         for stream in _teaching(log):
             for batch in log.read(stream, Position(), [f"{TYPE}/{name}"]):
                 for text in batch.records.column(BODY).to_pylist():
-                    body: dict[str, Any] = json.loads(text)
-                    found[int(body["version"])] = body
+                    try:
+                        found[read_definition(text)[1]] = read_body(text)
+                    except ValueError:
+                        continue  # whoever manages streams by it passes it over, too
     finally:
         log.close()
     return found
@@ -253,7 +264,7 @@ def _write(client: httpx.Client, name: str, value: Mapping[str, Any], based_on: 
     entries = [{"type": TYPE, "id": name, "value": value, "based_on": based_on}]
     entry = answer_of(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
     what = "is set" if entry["written"] else "stood like this already"
-    typer.echo(f"{name} {what}, version {entry['version']}")
+    say(f"{name} {what}, version {entry['version']}")
 
 
 def _told(definition: Definition) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -54,9 +55,13 @@ class Telling:
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[None]:
-    """While `path` (None: standard output) is being written. An OSError becomes a Misuse that names it."""
+    """While `path` (None: standard output) is being written; what goes to standard output has gone when it ends. An OSError becomes a
+    Misuse that names it.
+    """
     try:
         yield
+        if path is None:
+            sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as problem:
@@ -102,7 +107,6 @@ def say(sentence: str) -> None:
     """What became of it, a line on standard output. Raises Misuse when that can not be written."""
     with writing(None):
         sys.stdout.write(sentence + "\n")
-        sys.stdout.flush()
 
 
 def tell(sentences: Iterable[str]) -> None:
@@ -127,8 +131,18 @@ def _write_lines(tables: Iterator[pa.Table], telling: Telling, format_: Format, 
             sink.close()
 
 
+class _Screen(io.RawIOBase):
+    """Standard output for Arrow, which closes what it has written to: others write there yet, if only that it is full."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return sys.stdout.buffer.write(data)
+
+
 def _write_table(tables: Iterator[pa.Table], schema: pa.Schema, format_: Format, output: Path | None) -> None:
-    sink = pa.PythonFile(sys.stdout.buffer, mode="w") if output is None else pa.OSFile(str(output), "wb")
+    sink = pa.PythonFile(_Screen(), mode="w") if output is None else pa.OSFile(str(output), "wb")
     with sink, csv.CSVWriter(sink, schema) if format_ is Format.CSV else parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         for table in tables:
             missing = {field.name: pa.nulls(table.num_rows, field.type) for field in schema if field.name not in table.schema.names}

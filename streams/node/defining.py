@@ -5,7 +5,6 @@ what headquarters tells them of it.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from streams.log import Log, LogReader
 from streams.node.withdrawing import Withdrawn
 from streams.patience import PatientReader, Standing
 from streams.policy import Peer
-from streams.records import BODY, TOPIC
+from streams.records import BODY, TOPIC, read_body
 from streams.words import Position
 
 if TYPE_CHECKING:  # who only reads definitions needs no network
@@ -98,7 +97,7 @@ def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[
     changed = []
     for text in records.filter(pc.starts_with(records.column(TOPIC), f"{TYPE}/")).column(BODY).to_pylist():
         try:
-            name, version, value = _read(json.loads(text or "null"))
+            name, version, value = read_definition(text)
             if definitions.take(name, version, read_fields(name, value)):
                 changed.append(name)
         except ValueError as problem:
@@ -106,9 +105,9 @@ def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[
     return changed
 
 
-def _read(body: object) -> tuple[str, int, Mapping[str, object]]:
-    """Name, version and value of a registry entry. Raises ValueError when it has none."""
-    match body:
+def read_definition(body: str | None) -> tuple[str, int, Mapping[str, object]]:
+    """Name, version and value of a registry entry, by its record's body. Raises ValueError when it has none."""
+    match read_body(body):
         case {"id": str(name), "version": int(version), "value": dict(value)}:
             return name, version, value
     raise ValueError("a registry entry has an id, a version and a value")

@@ -215,8 +215,11 @@ def test_a_stream_of_which_nothing_is_held_has_its_columns(log: FileLog, tmp_pat
 
 def test_a_full_standard_output_is_told(log: FileLog, tmp_path: Path) -> None:
     log.append([Append("events", to_batch([Record(NUMBER)]))])
-    for words in (("ls",), ("gaps", "events"), ("cat", "events"), ("check",), ("export", "events", "-o", tmp_path / "out.csv")):
-        done = landfall("log", *words, "-f", tmp_path, printed=Path("/dev/full"))
+    shown = (("ls",), ("gaps", "events"), ("cat", "events"), ("cat", "events", "--format", "csv"), ("check",))
+    written = ("export", "events", "-o", tmp_path / "out.csv")
+    streams = (("ls",), ("ls", "--json"), ("show", "events"), ("versions", "events"))
+    for words in (*(("log", *one) for one in (*shown, written)), *(("stream", *one) for one in streams)):
+        done = landfall(*words, "-f", tmp_path, printed=Path("/dev/full"))
         assert (done.returncode, "standard output can not be written: No space left" in done.stderr) == (2, True), done.stderr
 
 
