@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from cargo.lossform import UNKNOWN, Filled, as_json, read_given
+from cargo.lossform import UNKNOWN, Filled, as_json, read_given, time_text
 from cargo.outcome import Made, digest
 from cargo.registry import need_plain
 
@@ -257,10 +257,13 @@ def mark_sent(report: Report, sending: Sending, at_ms: int) -> Made:
     sending that says too little or too much."""
     if report.state not in ("approved", "sent"):
         raise ValueError(f"report {report.id} is not approved: nothing goes out before")
-    if not sending.means.strip() or max(len(sending.means), len(sending.name)) > WORDS_CHARS_MAX:
-        raise ValueError(f"by what means it went is said in 1 to {WORDS_CHARS_MAX} characters, its recipient in no more")
+    if not sending.means.strip() or max(len(sending.means), len(sending.name)) > WORDS_CHARS_MAX or not _prints(sending):
+        raise ValueError(f"by what means it went is said in 1 to {WORDS_CHARS_MAX} printable characters, its recipient in no more")
     if sending.sent_at_ms > at_ms:
         raise ValueError("a report was sent before it is written down, not after")
+    first_ms = min((box.lost_at_ms for box in report.content.lost if box.lost_at_ms is not None), default=0)
+    if sending.sent_at_ms < first_ms:
+        raise ValueError(f"report {report.id} tells of a loss at {time_text(first_ms)}: it was not sent before that")
     return _changed(report, "sent", sending.by, at_ms, sending=msgspec.to_builtins(sending))
 
 
@@ -276,8 +279,12 @@ def _changed(report: Report, state: State, by: str, at_ms: int, **more: Any) -> 
 
 
 def _check_who(by: str) -> None:
-    if not by.strip() or len(by) > WORDS_CHARS_MAX:
-        raise ValueError(f"whoever does it says who it is, in 1 to {WORDS_CHARS_MAX} characters")
+    if not by.strip() or len(by) > WORDS_CHARS_MAX or not by.isprintable():
+        raise ValueError(f"whoever does it says who it is, in 1 to {WORDS_CHARS_MAX} printable characters")
+
+
+def _prints(sending: Sending) -> bool:
+    return f"{sending.means}{sending.name}".isprintable()
 
 
 def _made(head: Head, state: State, revision: int, named: str, by: str, at_ms: int, more: Mapping[str, Any]) -> Made:

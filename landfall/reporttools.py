@@ -123,6 +123,8 @@ def edit(
         name, equals, text = word.partition("=")
         if not equals:
             raise Misuse(f"{word!r} fills in nothing", hint='write it like afloat=3 or "cargo_spill=none seen"')
+        if name in lines:
+            raise Misuse(f"{name} is filled in twice", hint="give each line once")
         lines[name] = text
     _wished(config, {"do": "edit", "report": which, "by": by, "given": lines})
 

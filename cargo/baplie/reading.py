@@ -28,6 +28,7 @@ _ZONED = frozenset({"301", "303"})
 _TIMES = {6: "%y%m%d", 8: "%Y%m%d", 10: "%y%m%d%H%M", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """By the number of digits: files mix up the codes, and `2605011800:203` is no day of the year 2605."""
 YEAR_MAX = 2099
+NAME_CHARS_MAX = 70
 _ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?|UTC|GMT|Z")
 
 
@@ -133,7 +134,7 @@ class _Header:
             if is_imo(segment.at(element)):
                 self.ship = segment.at(element)
             if segment.at(element, 3):
-                self.ship_name = segment.at(element, 3)
+                self.ship_name = "".join(filter(str.isprintable, segment.at(element, 3)))[:NAME_CHARS_MAX]
 
     def _place(self, segment: Segment) -> str:
         code = segment.at(1).upper()

@@ -20,6 +20,7 @@ TEXT_CHARS_MAX = 60
 CHARSET = "latin-1"
 """What is written: character set C of EDIFACT, ISO 8859-1."""
 _USUAL = "UNA:+.? '"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _NO_RELEASE = "\x00"
 _SAYS_CHARSET_C = re.compile(rb"\s*(UNA.{6})?\s*UNB.UNOC", re.DOTALL)
 
@@ -41,7 +42,8 @@ class Segment:
     def text(self) -> str:
         """Its beginning, as a person finds it in the file."""
         whole = "+".join([self.tag, *(":".join(parts) for parts in self.elements)])
-        return whole if len(whole) <= TEXT_CHARS_MAX else f"{whole[:TEXT_CHARS_MAX]}…"
+        shown = whole if len(whole) <= TEXT_CHARS_MAX else f"{whole[:TEXT_CHARS_MAX]}…"
+        return "".join(letter if letter.isprintable() else "." for letter in shown)
 
     def wrong(self, problem: str, hint: str, *, one_box: bool = False) -> Problem:
         """A problem at this segment."""
@@ -54,6 +56,9 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
     ISO 8859-1 where UNB says UNOC, else UTF-8 or, of what is none, ISO 8859-1. Line breaks anywhere mean nothing unless UNA makes them the
     terminator; UNA's separators are honoured.
     """
+    if content.startswith(_UTF_16):
+        hint = "save it as ISO 8859-1 or UTF-8, or get it again as the ship's program wrote it"
+        return [], [Problem(0, "", "it is written in UTF-16, which no EDIFACT file is", hint)]
     text, characters = _advised(content)
     segments: list[Segment] = []
     tokens = _without_empty_segments(Tokenizer().get_tokens(text, characters))

@@ -285,6 +285,23 @@ def test_what_is_no_whole_bay_plan_is_said_to_be_none(content: bytes, told: str)
     assert any(told in problem.problem and not problem.one_box for problem in read_bayplan(content).problems)
 
 
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-be"])
+def test_a_file_saved_as_utf_16_is_said_to_be_that(charset: str) -> None:
+    """Goal: not that it was cut off: the same file again would be the same."""
+    content = ("\ufeff" if charset == "utf-16-be" else "") + PLAN_20.decode()
+    assert "UTF-16" in read_bayplan(content.encode(charset)).problems[0].problem
+
+
+def test_nothing_of_a_file_reaches_the_terminal_that_is_no_letter() -> None:
+    """Goal: a name or a segment with control characters, or half a megabyte long, is told in what prints."""
+    named = PLAN_20.replace(b"BIG BLUE ONE", b"\x1b[31mBIG\x00" + b"B" * 500_000, 1)
+    read = read_bayplan(named.replace(b"LOC+147+", b"LOC+147+\x1b[2J", 1))
+    assert read.plan.ship_name.startswith("[31mBIGBBB")
+    assert len(read.plan.ship_name) == 70
+    assert read.problems
+    assert all(str(one).isprintable() for one in read.problems)
+
+
 def test_letters_are_read_in_the_character_set_that_the_file_names() -> None:
     """Goal: `Â¡` in ISO 8859-1, which the file says that it is, is as many bytes as `¡` in UTF-8, and is not taken for that."""
     plan = BayPlan(ship="", ship_name="", voyage="Â¡", port="", next_port="", departs_at_ms=None, boxes=())

@@ -204,6 +204,31 @@ def test_a_report_goes_out_approved_and_news_make_an_update_and_a_person_the_fin
         final_draft(book.reports(), FACTS, NODE)
 
 
+@pytest.mark.parametrize("bad", ["\x00", "Moe\n", "\x1b[31mMoe", "\ud800", " ", "x" * 201])
+def test_a_name_that_does_not_print_is_refused_and_not_written_down(bad: str) -> None:
+    """Goal: what would be left out of every book for its characters is never acknowledged: an edit or a sending would be lost."""
+    book, report = first()
+    with pytest.raises(ValueError, match="printable"):
+        edit(report, {"afloat": "2"}, bad, AT_MS + 1)
+    with pytest.raises(ValueError, match="printable"):
+        approve(report, bad, AT_MS + 1)
+    report = learn(book, approve(report, "master", AT_MS + 1))
+    sent = Sending(AT_MS, "FLAG_STATE", "Panama", "e-mail", "master")
+    for one in (msgspec.structs.replace(sent, **{name: bad}) for name in ("by", "means", *(["name"] if bad != " " else []))):
+        with pytest.raises(ValueError, match="printable"):
+            mark_sent(report, one, AT_MS + 2)
+
+
+def test_a_report_was_not_sent_before_what_it_tells_of() -> None:
+    """Goal: a year or a day mistyped is no sending."""
+    book, report = first()
+    report = learn(book, approve(report, "master", AT_MS + 1))
+    lost_at_ms = min(box.lost_at_ms for box in report.content.lost if box.lost_at_ms)
+    with pytest.raises(ValueError, match=r"tells of a loss at .*: it was not sent before that"):
+        mark_sent(report, Sending(lost_at_ms - 1, "FLAG_STATE", "", "e-mail", "master"), AT_MS + 2)
+    assert learn(book, mark_sent(report, Sending(lost_at_ms, "FLAG_STATE", "", "e-mail", "master"), AT_MS + 2)).state == "sent"
+
+
 def test_an_edit_voids_an_approval() -> None:
     book, report = first()
     report = learn(book, approve(report, "master", AT_MS + 1))
