@@ -81,7 +81,7 @@ def restore(source: Path, home: Path) -> Path | None:
 
     The node's marker goes, so that it opens a new generation when it starts. Interrupted, it leaves the log that was there, or none, and
     then no node starts in `home`: called again, it does all of it. Raises Misuse when `source` is no backup, or another node's, `home` is
-    no node's folder, or the node runs.
+    no node's folder or lies in a log's, or the node runs.
     """
     check_backup(source)
     _check_home(source, home)
@@ -113,13 +113,18 @@ def check_backup(source: Path) -> None:
 
 
 def _check_home(source: Path, home: Path) -> None:
-    """Raises Misuse when `home` is the folder of a log, or another node's than the backup's."""
-    if (home / INDEX_NAME).exists() or (home / SEGMENTS).exists():
-        raise Misuse(f"{home} is a log's folder", hint=f"name the node's folder, in which its log lies: {home.absolute().parent}")
+    """Raises Misuse when `home` is the folder of a log, or in one, or another node's than the backup's."""
+    if log := next((place for place in (home.resolve(), *home.resolve().parents) if _is_log(place)), None):
+        where = f"is in the folder of the log {log}" if log != home.resolve() else "is a log's folder"
+        raise Misuse(f"{home} {where}", hint=f"name the node's folder, in which its log lies: {log.parent}")
     node = _node_of(source)
     for known in (marked_node(home / "marker"), _node_of(home / "log"), _node_of(restored_beside(home / "log"))):
         if None not in (known, node) and known != node:
             raise Misuse(f"the backup {source} is {node}'s, and {home} is {known}'s", hint=f"name the folder of {node}, or a new one")
+
+
+def _is_log(folder: Path) -> bool:
+    return (folder / INDEX_NAME).exists() or ((folder / SEGMENTS).is_dir() and (folder / MERGED).is_dir())
 
 
 def _node_of(log: Path) -> str | None:

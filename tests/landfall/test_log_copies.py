@@ -320,6 +320,21 @@ def test_a_backup_goes_to_its_own_node_alone(tmp_path: Path, capsys: pytest.Capt
     assert (code, "is a log's folder" in err) == (2, True)
 
 
+@pytest.mark.parametrize("inside", ["segments", "merged", "aside/new", "segments/log"])
+def test_no_log_is_restored_into_a_log(tmp_path: Path, inside: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log = open_log(tmp_path / "node")
+    append_rows(log, rows(5))
+    log.close()
+    backup(tmp_path / "node" / "log", tmp_path / "copy")
+    for lost in ("nothing", "index.sqlite"):
+        (tmp_path / "node" / "log" / lost).unlink(missing_ok=True)
+        there = sorted((tmp_path / "node").rglob("*"))
+        code, _, err = run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "node" / "log" / inside)
+        told = " ".join(err.split())
+        assert (code, "is in the folder of the log" in told, f"its log lies: {tmp_path / 'node'}" in told) == (2, True, True), err
+        assert sorted((tmp_path / "node").rglob("*")) == there
+
+
 def test_what_can_not_be_is_told(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.close()
