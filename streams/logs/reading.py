@@ -37,7 +37,7 @@ Parts = Callable[[Piece], ReadBytes]
 """Gives what reads spans of the block that holds a piece, which are not verified. Raises Corrupt, and Moved when it is no longer there."""
 
 Found = TypeVar("Found")
-AHEAD_ROWS, AHEAD_BLOCKS = 1 << 19, 8
+AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
 """How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
 
 

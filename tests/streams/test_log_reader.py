@@ -12,12 +12,15 @@ from contextlib import closing, contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from sim.steady import Steady, box_readings
+from streams.block import Block
 from streams.codec import BlockCodec
 from streams.codec.groups import GROUP_ROWS
 from streams.log import Append
+from streams.logs import reading
 from streams.logs.disk import Disk
 from streams.logs.files import FileLogOptions, FileLogReader
 from streams.logs.index import SCHEMA_VERSION, IndexDamaged
@@ -34,6 +37,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 COMMITS = 60
 BLOCKS = 40
 WAL_BYTES = 64 << 10
+BIGGEST_AHEAD_ROWS = reading.AHEAD_ROWS
 
 
 def count_consistently(folder: Path, wanted: int) -> None:
@@ -169,6 +173,37 @@ def test_the_history_of_one_topic_costs_few_calls_a_block(tmp_path: Path) -> Non
             sys.setprofile(None)
     assert calls["call"] + calls["c_call"] <= 650 * BLOCKS
     log.close()
+
+
+class Counted(BlockCodec):
+    """How many rows it was asked to decode so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = 0
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        """As BlockCodec."""
+        self.rows += block.count
+        return super().decode(block)
+
+
+def test_no_more_is_decoded_ahead_than_memory_has_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: whoever reads a whole log slowly holds some rows ahead and one block more, however large the log's blocks and how many."""
+    monkeypatch.setattr(reading, "AHEAD_ROWS", 100)
+    monkeypatch.setattr(reading, "READ_RECORDS_MAX", 10)
+    log = open_log(tmp_path)
+    for commit in range(BLOCKS):
+        append_rows(log, rows(60, start=60 * commit))
+    log.close()
+    codec, taken, ahead = Counted(), 0, 0
+    for batch in FileLogReader(tmp_path / "log", codec).read("containers", Position()):
+        ahead = max(ahead, codec.rows - taken)
+        taken += batch.records.num_rows
+    assert taken == 60 * BLOCKS
+    assert ahead <= 100 + 2 * 60, "those ahead, the block that is read, and the next that is given to be decoded"
+    merged = 1 << 17
+    assert merged >= BIGGEST_AHEAD_ROWS, "with two blocks as merging leaves them a ship's node holds all that it may"
 
 
 def test_a_reader_of_a_log_that_was_closed_or_killed(tmp_path: Path) -> None:
