@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from streams.crash import commit_point
-from streams.errors import Misuse, RetryLater
+from streams.errors import Misuse, RetryLater, Unreadable
+from streams.logs.disk import Disk
 from streams.logs.disowned import DISOWNED_NAME
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, uri_to_read
 from streams.logs.marker import marked_node
@@ -20,6 +22,7 @@ from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, s
 ATTEMPTS_MAX = 20
 CHUNK_BYTES = 4 << 20
 PAGES_AT_ONCE = 1_024
+DISK = Disk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def backup(log: Path, target: Path) -> Copied:
     try:
         _make_folder(target)
         made = _copied(log, target)
-    except (OSError, sqlite3.OperationalError) as problem:
+    except (OSError, sqlite3.OperationalError, Unreadable) as problem:
         hint = "make room or name another disk; `landfall log check` says whether the log itself is whole"
         raise RetryLater(f"the log in {log} can not be copied to {target}: {problem}", hint=hint) from problem
     except sqlite3.Error as problem:
@@ -81,20 +84,26 @@ def restore(source: Path, home: Path) -> Path | None:
 
     The node's marker goes, so that it opens a new generation when it starts. Interrupted, it leaves the log that was there, or none, and
     then no node starts in `home`: called again, it does all of it. Raises Misuse when `source` is no backup, or another node's, `home` is
-    no node's folder or lies in a log's, or the node runs.
+    no node's folder or lies in a log's, or the node runs; RetryLater when the disk refuses it: where a log was there, that stands as it
+    was.
     """
     check_backup(source)
     _check_home(source, home)
     log, aside = home / "log", None
     beside = restored_beside(log)
     with ExitStack() as stack:
+        stack.enter_context(_told_by(source, home))
         if log.exists():
             stack.callback(os.close, lock_folder(log))  # raises Misuse while a node writes it, and keeps it from starting
             aside = next(place for n in range(1, 10_000) if not (place := home / f"log.replaced-{n}").exists())
         if beside.exists():
             shutil.rmtree(beside)
         home.mkdir(parents=True, exist_ok=True)
-        _copy_folder(source, beside)
+        with ExitStack() as half:
+            if aside is not None:  # the log that was there is to start as before
+                half.callback(shutil.rmtree, beside, ignore_errors=True)
+            _copy_folder(source, beside)
+            half.pop_all()
         commit_point("log.restore.copied")
         (home / "marker").unlink(missing_ok=True)
         _sync_folder(home)
@@ -104,6 +113,16 @@ def restore(source: Path, home: Path) -> Path | None:
         beside.rename(log)
         _sync_folder(home)
     return aside
+
+
+@contextmanager
+def _told_by(source: Path, home: Path) -> Iterator[None]:
+    """What the disk refuses becomes RetryLater."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as problem:
+        hint = "make room, or look at the disk's health, and run `landfall log restore` again: no node starts on a half of it"
+        raise RetryLater(f"{source} can not be put back into {home}: {problem}", hint=hint) from problem
 
 
 def check_backup(source: Path) -> None:
@@ -166,12 +185,12 @@ def _copy_index(source: Path, target: Path) -> int:
 
 
 def _copy(source: int, target: Path, length: int | None) -> int:
-    """The first `length` bytes (None: all there are) of an open file; how many."""
+    """The first `length` bytes (None: all there are) of an open file; how many. Raises OSError where `target` did not take all of them."""
     length = os.fstat(source).st_size if length is None else length
     with target.open("wb", buffering=0) as file:
         at = 0
         while at < length and (chunk := os.pread(source, min(CHUNK_BYTES, length - at), at)):
-            file.write(chunk)
+            DISK.write(file.fileno(), chunk)
             at += len(chunk)
         os.fsync(file.fileno())
     return at

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stderr, redirect_stdout
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from subprocess import CompletedProcess
 
@@ -36,3 +38,14 @@ def called(*words: object) -> CompletedProcess[str]:
         one.seek(0)
         printed.append(one.read())
     return CompletedProcess([*map(str, words)], code, *printed)
+
+
+@contextmanager
+def files_of_at_most(size_bytes: int) -> Iterator[None]:
+    """This process can write no file further than that: not what Python compiles either, so import nothing in it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

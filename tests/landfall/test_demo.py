@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import socket
@@ -36,6 +35,7 @@ from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
 from streams.words import Origin
+from tests.landfall.commands import files_of_at_most
 from tests.landfall.house import ENVIRONMENT, ROOT, free_run, is_free, said, until
 
 pytestmark = pytest.mark.timeout(900)
@@ -304,17 +304,6 @@ def test_secrets_are_whole_whatever_ends_their_writing(tmp_path: Path) -> None:
     assert Secrets(file).of("clerk's password") == kept.of("clerk's password")
     assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [file]
-
-
-@contextlib.contextmanager
-def files_of_at_most(size_bytes: int) -> Iterator[None]:
-    """This process can write no file further than that."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,14 +17,16 @@ import pytest
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.crash import CRASH_VARIABLE
-from streams.errors import Misuse
+from streams.errors import Misuse, RetryLater
+from streams.log import Append
 from streams.logs import backup as backups
 from streams.logs.backup import backup, restore
 from streams.logs.checking import Tally, check
 from streams.logs.files import FileLogOptions, WriteLimits
 from streams.logs.frames import FoundFrame, find_frames
 from streams.logs.segments import file_path, segment_numbers
-from tests.landfall.commands import called, run
+from streams.records import Record, to_batch
+from tests.landfall.commands import called, files_of_at_most, run
 from tests.node.forked import ROOT, landfall
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
 
@@ -245,11 +247,43 @@ def test_a_backup_that_does_not_fit_leaves_nothing_in_the_way(tmp_path: Path, ca
     log = open_log(tmp_path / "node")
     append_rows(log, rows(3_000))
     log.close()
-    words = [sys.executable, "-m", "landfall", "log", "backup", str(tmp_path / "copy"), "-f", str(tmp_path / "node")]
+    words = [sys.executable, "-B", "-m", "landfall", "log", "backup", str(tmp_path / "copy"), "-f", str(tmp_path / "node")]
     done = subprocess.run(["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, "can not be copied to" in " ".join(done.stderr.split())) == (2, True), done
     assert not (tmp_path / "copy").exists()
     assert run(capsys, "log", "backup", tmp_path / "copy", "-f", tmp_path / "node")[0] == 0
+
+
+def test_a_copy_is_whole_or_refused_wherever_the_disk_is_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The system writes as much as fits, and says so in a number alone. What was there before a restore goes on."""
+    log = open_log(tmp_path / "node")
+    noise = random.Random(0).randbytes(150_000).hex()
+    log.append([Append("containers", to_batch([Record("MSKU1234565", body={"noise": noise})]))])
+    log.close()
+    whole = backup(tmp_path / "node" / "log", tmp_path / "whole")
+    largest = file_path(tmp_path / "whole", 1).stat().st_size
+    assert largest * 3 // 4 > (tmp_path / "whole" / "index.sqlite").stat().st_size
+    before = whole_folder(tmp_path / "node" / "log")
+    for spare in (1, 4_096, largest // 4):
+        with files_of_at_most(largest - spare):
+            with pytest.raises(RetryLater, match="can not be copied to"):
+                backup(tmp_path / "node" / "log", tmp_path / "copy")
+            assert not (tmp_path / "copy").exists()
+            for home in ("node", "new"):
+                with pytest.raises(RetryLater, match="can not be put back into"):
+                    restore(tmp_path / "whole", tmp_path / home)
+    assert whole_folder(tmp_path / "node" / "log") == before
+    assert sorted(path.name for path in (tmp_path / "node").iterdir()) == ["log", "marker"]
+    with pytest.raises(Misuse, match="what a restore left"):
+        open_log(tmp_path / "new")
+    assert backup(tmp_path / "node" / "log", tmp_path / "copy") == whole
+    assert run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "new")[0] == 0
+
+
+def whole_folder(folder: Path) -> dict[str, bytes]:
+    """What stands in each file of a log, but for what its readers share."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith("-shm"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_what_was_made_and_put_back_is_told_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
