@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,10 +26,16 @@ if TYPE_CHECKING:  # who only reads definitions needs no network
 
 told = logging.getLogger("landfall.node")
 
+Said = tuple[str, int, Mapping[str, object]]
+"""What headquarters has set: a stream's name or pattern, the version, the fields as `read_fields` gives them."""
+
 
 class Defining:
     """Keeps `definitions` and `withdrawn` as the log has them. `take_up` once the log is open, before any session; then `run` as
     background work.
+
+    While it runs the log is read in a thread, and `definitions` change on the event loop, in the same step in which the sessions are looked
+    through: none can begin in between, by settings that no longer hold and nobody asks it about.
     """
 
     def __init__(self, me: Peer, definitions: Definitions, report: Callable[..., None]) -> None:
@@ -37,19 +43,27 @@ class Defining:
         self._streams = taught_by(me)
         self.withdrawn = Withdrawn()
         self._positions: dict[str, Position] = {}
+        self._unlearnt: list[Said] = []
 
     def take_up(self, log: LogReader) -> list[str]:
         """Learn what the log has gained since the last time; the names or patterns that are managed otherwise now."""
-        changed = []
+        self._read(log)
+        return self._learn()
+
+    def _read(self, log: LogReader) -> None:
+        """What the log has gained since the last time, to be learnt. Nodes withdrawn are known at once: none is let in meanwhile."""
         for stream in self._streams:
             reader, batches = PatientReader(log, stream), True
             while batches:
                 polled = reader.poll(Standing(self._positions.get(stream, Position())))
                 for batch in polled.batches:
-                    changed += learn(self._definitions, batch.records, self._refused)
+                    self._unlearnt += _said(batch.records, self._refused)
                     self.withdrawn.learn(batch.records, self._refused_node)
                 self._positions[stream], batches = polled.position, bool(polled.batches)
-        return changed
+
+    def _learn(self) -> list[str]:
+        said, self._unlearnt = self._unlearnt, []
+        return _taught(self._definitions, said)
 
     async def run(self, log: Log, links: Links, redefined: Callable[[], None]) -> None:
         """Follow the log until cancelled: sessions go by a change at once, and `redefined` is called after each."""
@@ -65,10 +79,10 @@ class Defining:
             while True:
                 await grown.wait()
                 grown.clear()
-                before = links.shared()
-                names = await asyncio.to_thread(self.take_up, log)
+                await asyncio.to_thread(self._read, log)
                 links.end_withdrawn()
-                if names:
+                before = links.shared() if self._unlearnt else {}
+                if names := self._learn():
                     told.info("streams are managed otherwise from now on: %s", ", ".join(names))
                     links.redefined(before)
                     redefined()
@@ -94,15 +108,23 @@ def taught_by(me: Peer) -> tuple[str, ...]:
 
 def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[str], None] = lambda problem: None) -> list[str]:
     """Teach `definitions` what registry records say of streams; returns the names managed otherwise now. What does not read: `refused`."""
-    changed = []
+    return _taught(definitions, _said(records, refused))
+
+
+def _said(records: pa.RecordBatch, refused: Callable[[str], None]) -> list[Said]:
+    """What registry records set of streams. What does not read: `refused`."""
+    said: list[Said] = []
     for text in records.filter(pc.starts_with(records.column(TOPIC), f"{TYPE}/")).column(BODY).to_pylist():
         try:
             name, version, value = read_definition(text)
-            if definitions.take(name, version, read_fields(name, value)):
-                changed.append(name)
+            said.append((name, version, read_fields(name, value)))
         except ValueError as problem:
             refused(str(problem))
-    return changed
+    return said
+
+
+def _taught(definitions: Definitions, said: Sequence[Said]) -> list[str]:
+    return [name for name, version, fields in said if definitions.take(name, version, fields)]
 
 
 def read_definition(body: str | None) -> tuple[str, int, Mapping[str, object]]:

@@ -150,12 +150,10 @@ class Links:
         return self._exchange.distrust(key, first, end, self._clock.monotonic_s())
 
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
-        """Streams are managed otherwise, and `before` was shared until now: sessions for which one of these is otherwise begin anew, at
-        once; so do those in which the peer, who heard it first, has said what is to be heard again. What has become known since is no
-        change."""
+        """Streams are managed otherwise, and `before` was shared until this step of the event loop: sessions for which that has changed
+        begin anew, at once; so do those in which the peer, who heard it first, has said what is to be heard again."""
         for name, shared in self.shared().items():
-            changed = any(shared.get(key, was) != was for key, was in before.get(name, {}).items())
-            if changed or self._live[name].drive.session.missed():
+            if shared != before[name] or self._live[name].drive.session.missed():
                 self._end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 

@@ -17,7 +17,8 @@ from streams.consumers import CONSUMERS
 from streams.definitionforms import read_fields
 from streams.errors import NotAllowed
 from streams.link.door import AppendDoor, ReadDoor
-from streams.log import Append
+from streams.log import Append, LogReader
+from streams.node.defining import Defining
 from streams.node.node import Node
 from streams.node.originating import KEPT_HERE
 from streams.records import Record, to_batch
@@ -72,6 +73,38 @@ async def test_a_stream_set_narrower_and_wider_again(request: pytest.FixtureRequ
     await asyncio.to_thread(door.append, [quay_readings(7, 1)])
     await until(lambda: hq.log.position(QUAYS)[tokyo.log.origin] == 8)
     for node in (tokyo, hq):
+        await node.stop()
+
+
+async def test_a_session_that_begins_while_settings_are_read_goes_by_them_once_they_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings come by another link, before the one that they concern is up."""
+    hq, singapore, tokyo = [await started(name, tmp_path) for name in ("hq", "singapore", "tokyo")]
+    singapore.link([address("singapore", "hq", hq.url)])
+    to_singapore, to_hq = address("tokyo", "singapore", singapore.url), address("tokyo", "hq", hq.url)
+    tokyo.link([to_singapore])
+    await define(hq, QUAYS, 1, originate=("hq",), replicate=("hq",))
+    await until(lambda: tokyo.definitions.of(QUAYS).originate == ("hq",))
+    await tokyo.append([quay_readings(0, 7)])
+    loop, read, met = asyncio.get_running_loop(), Defining._read, 0
+
+    async def meet() -> None:
+        nonlocal met
+        tokyo.link([to_singapore, to_hq])
+        await until(lambda: "hq" in tokyo.links.settled((QUAYS, tokyo.log.origin)))
+        met += 1
+
+    def read_as_one_begins(self: Defining, log: LogReader) -> None:
+        read(self, log)
+        if self._definitions is tokyo.definitions and self._unlearnt:
+            asyncio.run_coroutine_threadsafe(meet(), loop).result()
+
+    monkeypatch.setattr(Defining, "_read", read_as_one_begins)
+    await define(hq, QUAYS, 2, originate=("hq", "port"), replicate=("hq",))
+    await until(lambda: hq.log.position(QUAYS)[tokyo.log.origin] == 7)
+    assert met == 1
+    for node in (tokyo, singapore, hq):
         await node.stop()
 
 
