@@ -28,11 +28,14 @@ from streams.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
+READ_REST_S = 0.005
+"""What comes so soon after what was read is read together: a broker writes each message by itself, and a commit takes as long anyway."""
 PRESENCE, HERE, AWAY = "landfall/nodes/", b"here", b"away"
 _PRESENCE = PRESENCE.encode()
 """Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says the latter by its will."""
 STANDS_IN_AFTER_S = 1.0
 """Who only connects again is back sooner."""
+_RESTS = "more comes soon"
 _log = logging.getLogger(__name__)
 
 
@@ -121,7 +124,7 @@ class BrokerIntake:
                 async with asyncio.timeout(MISC_EVERY_S):
                     await self._lost.wait()
             except TimeoutError:
-                if not self._waits:  # while nothing is read, no answer to a ping is either
+                if not self._waits - {_RESTS}:  # while nothing is read, no answer to a ping is either
                     self._client.loop_misc()
 
     def _begin_reading(self) -> None:
@@ -144,7 +147,11 @@ class BrokerIntake:
         self._hear_of_others(told)
         if brought and acknowledger is not None:
             self._pipeline.offer(acknowledger, brought)
-        self._read_on()
+        if self._client.more:
+            self._read_on()
+        else:
+            self._wait(_RESTS, True)
+            self._loop.call_later(READ_REST_S, self._wait, _RESTS, False)
 
     def _read_on(self) -> None:
         """What has come and was not read yet in its turn: nobody hears of it from the socket."""

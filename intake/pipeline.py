@@ -32,8 +32,10 @@ Strangers = Callable[[set[str]], set[str]]
 """Of these container numbers, those that this node does not know of."""
 TELL_EVERY_S = 1.0
 """So often it is looked whether there is something to tell of messages that were only counted, when none comes."""
-GATHERED_MESSAGES = 1_000
-"""So many are worth decoding while a commit is on its way. Fewer would be ready soon enough after it."""
+GATHERED_MESSAGES, FLOOD_MESSAGES = 2_048, 256
+"""So many are worth a commit at once, and worth decoding while another is on its way. Fewer than that, but a flood, wait for more."""
+GATHER_S, GATHER_STEP_S = 0.025, 0.005
+"""So long at most, and only as long as in each step something came."""
 
 
 class Sink(Protocol):
@@ -69,7 +71,7 @@ class Pipeline:
     1 `offer` puts messages into a bounded queue, of which each sender has its share (`intake.waiting`): beyond, it is held; when all is
       `full`, all senders stop reading until they are called back.
     2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written;
-      a few messages wait for more meanwhile, for a commit costs the same for few as for many.
+      a few messages wait for more meanwhile, and hundreds GATHER_S longer: a commit costs about the same for few as for many.
     3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
     4 Readings and exceptions, of these as many of each account as are kept (`intake.refusals`), are appended in one commit; a full disk is
       waited for, and meanwhile nothing is acknowledged.
@@ -145,6 +147,7 @@ class Pipeline:
                 while not self._waiting.gives(GATHERED_MESSAGES) and not self._durable.is_set():
                     self._moved.clear()
                     await self._moved.wait()
+                await self._gather()
                 parcels = self._take()
                 messages = [message for _, some, _ in parcels for message in some]
                 prepared = self._prepared(messages)
@@ -155,6 +158,16 @@ class Pipeline:
                 await self._know_losses()
                 parts = [part for whole in prepared.parts if (part := self._fresh(whole, prepared.outcomes, messages)) is not None]
                 writing.create_task(self._commit(parcels, prepared, parts))
+
+    async def _gather(self) -> None:
+        """More of a flood has come when it returns, or nothing came for a moment. Where one would hold up another nobody waits."""
+        until_s = self._clock.monotonic_s() + GATHER_S
+        while FLOOD_MESSAGES <= (waiting := self._waiting.messages) < GATHERED_MESSAGES and not self._waiting.is_shared():
+            if waiting >= self._settings.batch_readings_max or self._clock.monotonic_s() >= until_s:
+                break
+            await asyncio.sleep(GATHER_STEP_S)
+            if self._waiting.messages == waiting:
+                break
 
     def _prepared(self, messages: list[Publish]) -> Prepared:
         prepared = prepare(messages, self._routes, self._clock.now_ms(), self._clock.early_ms())

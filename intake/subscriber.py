@@ -75,8 +75,8 @@ class Subscriber(mqtt.Client):
             return None
         try:
             data = sock.recv(READ_BYTES)
-            while isinstance(sock, ssl.SSLSocket) and (left := sock.pending()):
-                data += sock.recv(left)
+            while isinstance(sock, ssl.SSLSocket) and 0 < len(data) < READ_BYTES and (more := _another_record(sock)):
+                data += more
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         except OSError as problem:
@@ -92,3 +92,11 @@ class Subscriber(mqtt.Client):
             raise self._end or BlockingIOError()
         given, self._ahead = self._ahead[:bufsize], self._ahead[bufsize:]
         return given
+
+
+def _another_record(sock: ssl.SSLSocket) -> bytes:
+    """What TLS gives next: a record at most, where the socket has many. Empty when there is none; the end is told of by the next read."""
+    try:
+        return sock.recv(READ_BYTES)
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return b""

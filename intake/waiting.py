@@ -110,14 +110,14 @@ class Waiting:
 
     def gives(self, messages: int) -> bool:
         """Whether the next batch would have so many."""
-        if self.messages < messages or not self._is_shared():
+        if self.messages < messages or not self.is_shared():
             return self.messages >= messages
         return sum(min(account.messages, self._share) for account in self._accounts.values()) >= messages
 
     def take(self) -> list[Parcel]:
         """The next batch: one slice of a sender of each account by turns, until there are `batch_readings_max` messages or BATCH_BYTES, or
         nobody waits who has not had its share of it; a slice at least. Raises KeyError when nothing waits."""
-        batch = _Batch(self._settings.batch_readings_max, self._is_shared())
+        batch = _Batch(self._settings.batch_readings_max, self.is_shared())
         served: OrderedDict[str, _Account] = OrderedDict()
         while self._accounts:
             name, account = next(iter(self._accounts.items()))
@@ -139,7 +139,8 @@ class Waiting:
         self._accounts.update(served)
         return batch.parcels
 
-    def _is_shared(self) -> bool:
+    def is_shared(self) -> bool:
+        """Whether somebody brings more than a share while others come that bring less."""
         others = [name for name, at_s in self._light if self._offered_s - at_s < NOT_ALONE_S]
         return any(self._is_heavy(account) and others not in ([], [name]) for name, account in self._accounts.items())
 

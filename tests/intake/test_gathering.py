@@ -1,0 +1,148 @@
+"""Goal: a flood is written in few commits, whichever way it comes in; who brings little, or stands beside a flood, waits for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from intake import broker as broker_intake
+from intake import pipeline as pipelines
+from intake.arrivals import Outcome, Publish
+from intake.pipeline import FLOOD_MESSAGES, GATHER_STEP_S
+from intake.subscriber import Subscriber
+from streams.log import Append, Appended
+from streams.logs.files import FileLog
+from tests.intake.mosquitto import mosquitto
+from tests.intake.stand import TOPIC, Publisher, Stand, eventually, payload, stand, stored
+from tests.intake.test_broker import subscribed
+
+FLOOD = FLOOD_MESSAGES + 44
+
+
+class Gateway:
+    """Remembers how many of its messages are settled."""
+
+    def __init__(self, account: str) -> None:
+        self.account, self.told = account, 0
+
+    def hold(self, held: bool) -> None:
+        """It brings no more than its share."""
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        """Counted."""
+        self.told += len(messages)
+
+    def let_go(self) -> None:
+        """One disk is enough here."""
+        raise AssertionError("nobody is let go")
+
+
+def readings(first: int, count: int) -> list[Publish]:
+    return [Publish(TOPIC.encode(), payload(number)) for number in range(first, first + count)]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each commit has that is made from now on."""
+    commits: list[int] = []
+    append = FileLog.append
+
+    def counting(log: FileLog, appends: Sequence[Append]) -> list[Appended]:
+        commits.append(sum(one.records.num_rows for one in appends))
+        return append(log, appends)
+
+    monkeypatch.setattr(FileLog, "append", counting)
+    return commits
+
+
+def whenever_it_waits(monkeypatch: pytest.MonkeyPatch, comes: Callable[[], object]) -> None:
+    """`comes` is called at each step in which the pipeline waits for more."""
+    sleep = asyncio.sleep
+
+    async def waits(delay_s: float) -> None:
+        if delay_s == GATHER_STEP_S:
+            comes()
+            delay_s = 0.0
+        await sleep(delay_s)
+
+    monkeypatch.setattr(asyncio, "sleep", waits)
+    monkeypatch.setattr(pipelines, "GATHER_S", 3_600.0)
+
+
+def publish_one_by_one(port: int, count: int) -> None:
+    with Publisher(port, client_id="sensor") as publisher:
+        for number in range(count):
+            publisher.publish(TOPIC, payload(number))
+            publisher.wait(lambda one, number=number: len(one.acknowledged) == number + 1)  # type: ignore[misc]
+
+
+async def offered(here: Stand, gateway: Gateway, messages: list[Publish]) -> None:
+    wanted = gateway.told + len(messages)
+    here.pipeline.offer(gateway, messages)
+    await eventually(lambda: gateway.told >= wanted)
+
+
+async def test_a_flood_that_goes_on_is_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stand(tmp_path) as here:
+        gateway, commits = Gateway("one"), counted(monkeypatch)
+        more = iter([readings(FLOOD, FLOOD), readings(2 * FLOOD, FLOOD)])
+
+        def goes_on() -> None:
+            for some in islice(more, 1):
+                here.pipeline.offer(gateway, some)
+
+        whenever_it_waits(monkeypatch, goes_on)
+        await offered(here, gateway, readings(0, FLOOD))
+        await eventually(lambda: gateway.told == 3 * FLOOD)
+        assert commits == [3 * FLOOD]
+
+
+async def test_a_flood_that_never_ends_is_waited_for_no_longer_than_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stand(tmp_path) as here:
+        gateway, commits = Gateway("one"), counted(monkeypatch)
+        whenever_it_waits(monkeypatch, lambda: here.pipeline.offer(gateway, readings(10_000 + gateway.told, 1)))
+        monkeypatch.setattr(pipelines, "GATHER_S", 0.0)
+        await offered(here, gateway, readings(0, FLOOD))
+        assert commits == [FLOOD]
+
+
+async def test_a_few_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stand(tmp_path) as here:
+        gateway, waits = Gateway("one"), list[str]()
+        whenever_it_waits(monkeypatch, lambda: waits.append("waited"))
+        await offered(here, gateway, readings(0, 1))
+        await offered(here, gateway, readings(1, FLOOD_MESSAGES - 1))
+        assert not waits
+
+
+async def test_who_stands_beside_a_flood_waits_for_no_more_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stand(tmp_path) as here:
+        small, large, waits = Gateway("small"), Gateway("large"), list[str]()
+        whenever_it_waits(monkeypatch, lambda: waits.append("waited"))
+        await offered(here, small, readings(0, 1))
+        here.pipeline.offer(large, readings(1, 2 * FLOOD))
+        await offered(here, small, readings(10_000, 1))
+        await eventually(lambda: large.told == 2 * FLOOD)
+        assert not waits
+
+
+async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest_s, reads, read = 0.2, list[int](), Subscriber.read
+
+    def counting(subscriber: Subscriber) -> list[Publish]:
+        brought = read(subscriber)
+        reads.append(len(brought))
+        return brought
+
+    monkeypatch.setattr(broker_intake, "READ_REST_S", rest_s)
+    monkeypatch.setattr(Subscriber, "read", counting)
+    with mosquitto(tmp_path) as broker:
+        began_s = time.monotonic()
+        async with subscribed(tmp_path, broker.port) as (log, _):
+            await asyncio.to_thread(publish_one_by_one, broker.port, 30)
+            await eventually(lambda: len(stored(log, "containers")) == 30)
+        assert len(reads) <= 2 + (time.monotonic() - began_s) / rest_s
