@@ -119,7 +119,7 @@ def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:
     for place in (folder, folder / "log"):
         if not kafka_too:
             _refuse_kafka(place)
-        if (place / SEGMENTS).exists() or in_kafka(place):
+        if in_kafka(place) or (place / SEGMENTS).exists():
             return place
     raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder")
 

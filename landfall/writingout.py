@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -56,8 +56,10 @@ class Telling:
 @contextmanager
 def writing(path: Path | None) -> Iterator[None]:
     """While `path` (None: standard output) is being written; what goes to standard output has gone when it ends. An OSError becomes a
-    Misuse that names it.
+    Misuse that names it, and so does a standard output that is closed.
     """
+    if path is None and sys.stdout is None:
+        raise Misuse("standard output is closed", hint="leave it open, or name a file with --output")
     try:
         yield
         if path is None:
@@ -73,8 +75,8 @@ def writing(path: Path | None) -> Iterator[None]:
 
 
 def write(tables: Tables, telling: Telling, format_: Format, output: Path | None) -> int:
-    """Every row in that format, to `output` or standard output; how many there were. Raises Misuse when Parquet has no
-    file to go to, or `output` can not be written.
+    """Every row in that format, to `output` or standard output; how many there were. A file stays as it was until all of it is written.
+    Raises Misuse when Parquet has no file to go to, or `output` can not be written.
     """
     check_output(format_, output)
     rows = 0
@@ -85,22 +87,26 @@ def write(tables: Tables, telling: Telling, format_: Format, output: Path | None
             yield table
             rows += table.num_rows
 
-    with writing(output):
+    with writing(output), _whole(output) as place:
         if format_ in (Format.CSV, Format.PARQUET):
             schema = telling.schema or _schema_of(tables())
-            _write_table(counted(), pa.schema([_with_unit(field) for field in schema]), format_, output)
+            _write_table(counted(), pa.schema([_with_unit(field) for field in schema]), format_, place)
         else:
-            _write_lines(counted(), telling, format_, output)
+            _write_lines(counted(), telling, format_, place)
     return rows
 
 
 def check_output(format_: Format, output: Path | None) -> None:
     """Raises Misuse where `write` has nowhere to write to: asked before something is done whose outcome is to be told."""
-    if format_ is Format.PARQUET and output is None:
+    if format_ is Format.PARQUET and (output is None or output.is_fifo()):
         raise Misuse("Parquet goes into a file", hint="name one with --output")
-    if output is not None and not output.is_fifo():
-        with writing(output):
-            output.open("ab").close()
+    with writing(output):
+        if output is not None and not output.is_fifo():
+            if output.exists():
+                output.open("ab").close()
+            if (place := _unfinished(output)) != output:
+                place.open("ab").close()
+                place.unlink()
 
 
 def say(sentence: str) -> None:
@@ -116,19 +122,39 @@ def tell(sentences: Iterable[str]) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def _write_lines(tables: Iterator[pa.Table], telling: Telling, format_: Format, output: Path | None) -> None:
-    sink = sys.stdout if output is None else output.open("w", encoding="utf-8")
+def _unfinished(output: Path) -> Path:
+    """Where `output` is written until it is whole: a file beside it; a pipe or a device itself."""
+    if output.exists() and not output.is_file():
+        return output
+    whole = output.resolve()
+    return whole.with_name(f"{whole.name}.part")
+
+
+@contextmanager
+def _whole(output: Path | None) -> Iterator[Path | None]:
+    """Where to write `output` (None: standard output); what is written there is `output` once the block ends, and nothing if it fails."""
+    place = None if output is None else _unfinished(output)
+    if output is None or place is None or place == output:
+        yield output
+        return
     try:
-        if format_ is Format.TEXT:
-            telling.text(tables, sink)
-            return
-        for table in tables:
-            for row in table.to_pylist():
-                sink.write(telling.json(row) + "\n")
+        yield place
+        place.replace(output.resolve())
     finally:
-        sink.flush()
-        if output is not None:
-            sink.close()
+        place.unlink(missing_ok=True)
+
+
+def _write_lines(tables: Iterator[pa.Table], telling: Telling, format_: Format, output: Path | None) -> None:
+    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as sink:
+        try:
+            if format_ is Format.TEXT:
+                telling.text(tables, sink)
+                return
+            for table in tables:
+                for row in table.to_pylist():
+                    sink.write(telling.json(row) + "\n")
+        finally:
+            sink.flush()
 
 
 class _Screen(io.RawIOBase):

@@ -88,7 +88,8 @@ def restore(source: Path, home: Path) -> Path | None:
     was.
     """
     check_backup(source)
-    _check_home(source, home)
+    with _told_by(source, home):
+        _check_home(source, home)
     log, aside = home / "log", None
     beside = restored_beside(log)
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexbytes import sum_problem, wal_problem
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
-from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers
+from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers, unreadable
 from streams.ranges import RangeSet
 
 WRITTEN_S = 5.0
@@ -98,12 +98,15 @@ def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]]:
 
 
 def _check_bytes(index: Path) -> Iterator[Finding]:
-    """Of a log that is closed, or whose process was killed: what SQLite would pass over in silence."""
-    if (problem := sum_problem(index)) is not None:
-        yield Finding("the index", problem)
+    """Of a log that is closed, or whose process was killed: what SQLite would pass over in silence. Raises Unreadable."""
     wal = index.with_name(f"{index.name}-wal")
-    if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= WRITTEN_S:
-        yield Finding("the index", problem)
+    try:
+        if (problem := sum_problem(index)) is not None:
+            yield Finding("the index", problem)
+        if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= WRITTEN_S:
+            yield Finding("the index", problem)
+    except OSError as refused:
+        raise unreadable(index, refused) from refused
 
 
 def _check_lines(log: Path, codec: Codec, tally: Tally, told: set[Lost]) -> Iterator[Finding]:

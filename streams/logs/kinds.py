@@ -18,6 +18,7 @@ from streams.logs.damage import Damage
 from streams.logs.filereading import FileLogReader
 from streams.logs.files import FileLog, FileLogOptions
 from streams.logs.kafka.names import WHERE
+from streams.logs.segments import unreadable
 
 if TYPE_CHECKING:
     from streams.logs.kafka.log import KafkaLog
@@ -65,5 +66,8 @@ def open_reader(folder: Path, codec: Codec) -> AnyReader:
 
 
 def in_kafka(folder: Path) -> bool:
-    """Whether the log in `folder` is in a Kafka, and only its index there."""
-    return (folder / WHERE).exists()
+    """Whether the log in `folder` is in a Kafka, and only its index there. Raises Unreadable where the folder does not say."""
+    try:
+        return (folder / WHERE).exists()
+    except OSError as problem:
+        raise unreadable(folder, problem) from problem

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
 
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.definitions import Definitions
 from streams.log import Append
+from streams.logs.backup import backup
 from streams.logs.files import FileLog
+from streams.logs.index import INDEX_NAME
+from streams.logs.segments import file_path
 from streams.node.defining import learn
 from streams.records import Record, to_batch
-from tests.landfall.commands import called
+from tests.landfall.commands import called, files_of_at_most, run
 from tests.node.test_odd_records import NO_OBJECTS, odd, strict
+from tests.streams.logkit import append_rows, open_log, rows
 
 MARKED = '{"landfall_kept":{"window_h":6}}'
 PLAIN = '{"firmware":"1.2"}'
@@ -62,3 +71,80 @@ def test_a_node_goes_on_past_them() -> None:
     refused: list[str] = []
     assert learn(Definitions(), odd("registry", NO_OBJECTS, f"stream/{NAME}").records, refused.append) == []
     assert len(refused) == len(NO_OBJECTS)
+
+
+def readings(folder: Path, count: int = 4_000) -> Path:
+    """A closed log with `count` readings in blocks of 1,000; its node's folder."""
+    folder.mkdir(exist_ok=True)
+    log = open_log(folder)
+    for start in range(0, count, 1_000):
+        append_rows(log, rows(1_000, start=start))
+    log.close()
+    return folder
+
+
+@pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
+def test_a_file_that_is_not_written_to_its_end_stays_as_it_was(tmp_path: Path, format_: str) -> None:
+    home, out = readings(tmp_path / "node"), tmp_path / f"out.{format_}"
+    words = ("log", "export", "containers", "-f", home, "-o", out)
+    assert called(*words).returncode == 0
+    whole = out.read_bytes()
+    if format_ != "parquet":  # which is smaller than the file by which SQLite's readers know of each other
+        with files_of_at_most(len(whole) // 2):
+            done = called(*words)
+        assert (done.returncode, f"{out} can not be written: File too large" in done.stderr) == (2, True), done.stderr
+        assert out.read_bytes() == whole
+    path = file_path(home / "log", 1)
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    done = called(*words)
+    assert (done.returncode, "does not match its bytes" in done.stderr) == (2, True), done.stderr
+    assert out.read_bytes() == whole
+    out.unlink()
+    assert called(*words).returncode == 2
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["node"], "nothing is left of what was not written to its end"
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    home, link = readings(tmp_path / "node", 1_000), tmp_path / "out.parquet"
+    link.symlink_to(tmp_path / "there.parquet")
+    for _ in range(2):
+        assert called("log", "export", "containers", "-f", home, "-o", link).returncode == 0
+    assert (link.is_symlink(), parquet.read_table(tmp_path / "there.parquet").num_rows) == (True, 1_000)
+
+
+def test_parquet_into_a_pipe_is_refused(tmp_path: Path) -> None:
+    home, pipe = readings(tmp_path / "node", 1_000), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    done = called("log", "export", "containers", "-f", home, "-o", pipe, "--format", "parquet")
+    os.close(reader)
+    assert (done.returncode, "Parquet goes into a file" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_closed_standard_output_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    home = readings(tmp_path / "node", 1_000)
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it when it is started with >&-
+    ends = {words: run(capsys, "log", *words, "-f", home) for words in (("ls",), ("cat", "containers"), ("backup", tmp_path / "copy"))}
+    assert {(code, "standard output is closed" in err) for code, _, err in ends.values()} == {(2, True)}, ends
+    assert not (tmp_path / "copy").exists(), "nothing is done whose outcome nobody is told"
+
+
+def test_a_folder_that_the_system_does_not_let_one_look_into_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home, long = readings(tmp_path / "node", 1_000), tmp_path / ("x" * 300)
+    for words in (("log", "ls"), ("log", "cat", "containers"), ("log", "check"), ("log", "backup", tmp_path / "copy"), ("stream", "ls")):
+        code, _, err = run(capsys, *words, "-f", long)
+        assert (code, "can not be read: File name too long" in err) == (2, True), err
+    backup(home / "log", tmp_path / "copy")
+    (tmp_path / "file").write_text("")
+    code, _, err = run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "file")
+    assert (code, "can not be put back" in err) == (2, True), err
+
+
+def test_an_index_that_can_not_be_read_is_not_taken_for_the_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = readings(tmp_path / "node", 1_000)
+    (home / "log" / INDEX_NAME).unlink()
+    (home / "log" / INDEX_NAME).mkdir()
+    code, out, err = run(capsys, "log", "check", "-f", home)
+    assert (code, "damaged: the index: index.sqlite can not be read: Is a directory" in out) == (1, True), (out, err)
