@@ -86,9 +86,12 @@ class RangeSet:
         high = bisect_left(self._firsts, end)
         if low >= high:
             return
-        kept = [(a, b) for a, b in ((self._firsts[low], first), (end, self._ends[high - 1])) if a < b]
-        self._firsts[low:high] = [a for a, _ in kept]
-        self._ends[low:high] = [b for _, b in kept]
+        before, after = self._firsts[low], self._ends[high - 1]
+        firsts, ends = ([before], [first]) if before < first else ([], [])
+        if end < after:
+            firsts.append(end)
+            ends.append(after)
+        self._firsts[low:high], self._ends[low:high] = firsts, ends
 
     def update(self, other: Iterable[Range]) -> None:
         """Hold every offset of `other` too."""
@@ -98,8 +101,9 @@ class RangeSet:
     def without(self, other: Iterable[Range]) -> RangeSet:
         """A new set: the offsets of this one that are not in `other`."""
         left = self.copy()
-        for first, end in self.common(other):
-            left.remove(first, end)
+        if self._firsts:
+            for first, end in self.common(other):
+                left.remove(first, end)
         return left
 
     def within(self, first: int, end: int) -> RangeSet:
@@ -114,12 +118,17 @@ class RangeSet:
 
     def common(self, other: Iterable[Range]) -> RangeSet:
         """A new set: the offsets that both hold."""
-        few, many = sorted((self, other if isinstance(other, RangeSet) else RangeSet(other)), key=len)
-        both = RangeSet()
-        for first, end in few:
-            found = many.within(first, end)
-            both._firsts += found._firsts
-            both._ends += found._ends
+        few, many, both = self, other if isinstance(other, RangeSet) else RangeSet(other), RangeSet()
+        if len(few._firsts) > len(many._firsts):
+            few, many = many, few
+        firsts, ends = many._firsts, many._ends
+        for first, end in zip(few._firsts, few._ends, strict=True):
+            low, high = bisect_right(ends, first), bisect_left(firsts, end)
+            if low < high:
+                at = len(both._firsts)
+                both._firsts += firsts[low:high]
+                both._ends += ends[low:high]
+                both._firsts[at], both._ends[-1] = max(firsts[low], first), min(ends[high - 1], end)
         return both
 
     def covers(self, first: int, end: int) -> bool:

@@ -68,9 +68,22 @@ class SlowDisk(Disk):
         super().sync(descriptor)
 
 
+def connected(port: int) -> socket.socket:
+    """A connection to the endpoint of a node, whose own door may answer before that listens."""
+    made: list[socket.socket] = []
+
+    def taken() -> bool:
+        with suppress(ConnectionRefusedError):
+            made.append(socket.create_connection(("127.0.0.1", port)))
+        return bool(made)
+
+    wait(taken)
+    return made[0]
+
+
 def welcomed(port: int, hello: bytes) -> socket.socket:
     """A client that was let in."""
-    client = socket.create_connection(("127.0.0.1", port))
+    client = connected(port)
     client.sendall(hello)
     assert client.recv(1_024)[0] == 0x20
     return client
@@ -116,7 +129,7 @@ def test_killed_once_a_will_is_kept_and_before_its_client_is_let_in(word: str, i
         for number, point in enumerate(WILLED):
             process.start(f"{point}:1")
             process.wait_ready()
-            with socket.create_connection(("127.0.0.1", mqtt_port)) as client, suppress(ConnectionResetError):
+            with connected(mqtt_port) as client, suppress(ConnectionResetError):
                 client.sendall(connect(number))
                 assert client.recv(1) == b"", "it heard nothing"
             wait(process.dead, process.tail)
