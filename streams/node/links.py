@@ -248,9 +248,12 @@ class Links:
         tasks = [kept.task for kept in self._kept.values() if kept.task]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._dialler.close()
-        self._purses.settle()
+        try:
+            if tasks:
+                await asyncio.wait(tasks)  # unlike gather it can be given up
+        finally:
+            await self._dialler.close()
+            self._purses.settle()
 
     async def _keep(self, address: PeerAddress) -> None:
         backoff_s, problem_told, good_ended_s = BACKOFF_FIRST_S, "", -math.inf

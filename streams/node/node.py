@@ -248,24 +248,37 @@ class Node:
         told.info("%s '%s' is ready at %s, log %s", settings.role, settings.node, self.url, self._log.origin)
 
     async def stop(self) -> None:
-        """End background work, finish what is being committed, close the sessions and the log. Safe to call twice."""
+        """End background work, close the sessions, finish what is being committed, and close the log. Safe to call twice.
+
+        Raises TimeoutError where work does not end, or sessions do not, within STOP_TIMEOUT_S; the log is closed all the same.
+        """
         self._stopping.set()
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await self._end(self._backgrounds)
-            if self._links is not None:
-                await self._links.close("the node is stopping")
-            await self._end(self._tasks)
-            if self._runner is not None:
-                await self._runner.cleanup()
-            if self._committer is not None:
-                await self._teller.flush()
-                await self._committer.close()
-                self._committer = None
-            if self._log is not None:
-                self._unsubscribe()
-                await asyncio.to_thread(self._log.close)
-                self._log = None
-                told.info("'%s' has stopped", self.settings.node)
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self._end(self._backgrounds)
+                if self._links is not None:
+                    await self._links.close("the node is stopping")
+                await self._end(self._tasks)
+                if self._runner is not None:
+                    await self._runner.cleanup()
+                if self._committer is not None:
+                    await self._teller.flush()
+        finally:
+            await self._close_log()
+
+    async def _close_log(self) -> None:
+        """Nobody is let in any more, and what waits is committed first. However long the disk takes: the process could not end before its
+        threads do, either."""
+        for site in self._runner.sites if self._runner is not None else ():
+            await site.stop()
+        if self._committer is not None:
+            await self._committer.close()
+            self._committer = None
+        if self._log is not None:
+            self._unsubscribe()
+            await asyncio.to_thread(self._log.close)
+            self._log = None
+            told.info("'%s' has stopped", self.settings.node)
 
     async def run_until_stopped(self) -> None:
         """Serve until SIGTERM, SIGINT or `stop`, then stop cleanly. Raises what ended a background work that should have gone on."""
@@ -359,7 +372,8 @@ class Node:
         tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)  # unlike gather it can be given up
 
     def _damaged(self, damage: Damage) -> None:
         self.report("stored bytes do not verify", damage.cure, damage=str(damage))
