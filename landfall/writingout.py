@@ -21,6 +21,7 @@ from rich.console import Console
 from cargo.signals import SIGNALS
 from streams.errors import Misuse
 from streams.log import READ_RECORDS_MAX
+from streams.logs.backup import log_around
 
 EXACT_MAX = 1 << 53
 """Up to here, and down to as much less than nothing, every whole number is a 64-bit float."""
@@ -100,6 +101,8 @@ def check_output(format_: Format, output: Path | None) -> None:
     """Raises Misuse where `write` has nowhere to write to: asked before something is done whose outcome is to be told."""
     if format_ is Format.PARQUET and (output is None or output.is_fifo()):
         raise Misuse("Parquet goes into a file", hint="name one with --output")
+    if output is not None and (log := log_around(output)):
+        raise Misuse(f"{output} is in the folder of the log {log}", hint="name a file elsewhere: what lies there is the log's own")
     with writing(output):
         if output is not None and not output.is_fifo():
             if output.exists():

@@ -41,7 +41,7 @@ def backup(log: Path, target: Path) -> Copied:
     The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists or is inside the log, RetryLater when the log
     changes too fast or the disk refuses it, IndexDamaged; then there is no `target`.
     """
-    if target.absolute().is_relative_to(log.absolute()):
+    if log_around(target):
         raise Misuse(f"{target} is in the log's own folder", hint="name a folder on another disk: this one is lost with the log")
     if target.exists():
         raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
@@ -134,13 +134,18 @@ def check_backup(source: Path) -> None:
 
 def _check_home(source: Path, home: Path) -> None:
     """Raises Misuse when `home` is the folder of a log, or in one, or another node's than the backup's."""
-    if log := next((place for place in (home.resolve(), *home.resolve().parents) if _is_log(place)), None):
+    if log := log_around(home):
         where = f"is in the folder of the log {log}" if log != home.resolve() else "is a log's folder"
         raise Misuse(f"{home} {where}", hint=f"name the node's folder, in which its log lies: {log.parent}")
     node = _node_of(source)
     for known in (marked_node(home / "marker"), _node_of(home / "log"), _node_of(restored_beside(home / "log"))):
         if None not in (known, node) and known != node:
             raise Misuse(f"the backup {source} is {node}'s, and {home} is {known}'s", hint=f"name the folder of {node}, or a new one")
+
+
+def log_around(place: Path) -> Path | None:
+    """The folder of the log, if `place` is one or lies in one, whatever links lead there; None when not."""
+    return next((folder for folder in (place.resolve(), *place.resolve().parents) if _is_log(folder)), None)
 
 
 def _is_log(folder: Path) -> bool:

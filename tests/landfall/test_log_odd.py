@@ -114,6 +114,21 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
     assert (link.is_symlink(), parquet.read_table(tmp_path / "there.parquet").num_rows) == (True, 1_000)
 
 
+def test_nothing_is_written_over_a_logs_own_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = readings(tmp_path / "node", 1_000)
+    segment = file_path(home / "log", 1)
+    assert segment.is_file()
+    (tmp_path / "link").symlink_to(segment)
+    (tmp_path / "beside").symlink_to(home / "log" / "segments")
+    for path in (segment, home / "log" / INDEX_NAME, tmp_path / "link", tmp_path / "beside" / "new.csv"):
+        for words in (("export", "containers"), ("ls",)):
+            code, _, err = run(capsys, "log", *words, "-f", home, "-o", path, "--format", "csv")
+            assert (code, "is in the folder of the log" in err.replace("\n", " ")) == (2, True), err
+    code, _, err = run(capsys, "log", "backup", tmp_path / "beside" / "copy", "-f", home)
+    assert (code, "in the log's own folder" in err.replace("\n", " ")) == (2, True), err
+    assert run(capsys, "log", "check", "-f", home)[0] == 0
+
+
 def test_parquet_into_a_pipe_is_refused(tmp_path: Path) -> None:
     home, pipe = readings(tmp_path / "node", 1_000), tmp_path / "pipe"
     os.mkfifo(pipe)
