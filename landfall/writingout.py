@@ -99,17 +99,18 @@ def write(tables: Tables, telling: Telling, format_: Format, output: Path | None
 
 def check_output(format_: Format, output: Path | None) -> None:
     """Raises Misuse where `write` has nowhere to write to: asked before something is done whose outcome is to be told."""
-    if format_ is Format.PARQUET and (output is None or output.is_fifo()):
-        raise Misuse("Parquet goes into a file", hint="name one with --output")
-    if output is not None and (log := log_around(output)):
-        raise Misuse(f"{output} is in the folder of the log {log}", hint="name a file elsewhere: what lies there is the log's own")
     with writing(output):
-        if output is not None and not output.is_fifo():
-            if output.exists():
-                output.open("ab").close()
-            if (place := _unfinished(output)) != output:
-                place.open("ab").close()
-                place.unlink()
+        if format_ is Format.PARQUET and (output is None or output.is_fifo()):
+            raise Misuse("Parquet goes into a file", hint="name one with --output")
+        if output is None or output.is_fifo():
+            return
+        if log := log_around(output):
+            raise Misuse(f"{output} is in the folder of the log {log}", hint="name a file elsewhere: what lies there is the log's own")
+        if output.exists():
+            output.open("ab").close()
+        if (place := _unfinished(output)) != output:
+            place.open("ab").close()
+            place.unlink()
 
 
 def say(sentence: str) -> None:

@@ -38,11 +38,11 @@ class Copied:
 def backup(log: Path, target: Path) -> Copied:
     """`target` (which must not exist) becomes a copy of the log in folder `log` as one commit left it, durable, without marker and key.
 
-    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists or is inside the log, RetryLater when the log
+    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists or is inside a log, RetryLater when the log
     changes too fast or the disk refuses it, IndexDamaged; then there is no `target`.
     """
-    if log_around(target):
-        raise Misuse(f"{target} is in the log's own folder", hint="name a folder on another disk: this one is lost with the log")
+    if target.resolve().is_relative_to(log.resolve()) or log_around(target):
+        raise Misuse(f"{target} is in a log's own folder", hint="name a folder on another disk: this one is lost with the log")
     if target.exists():
         raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
     made = None

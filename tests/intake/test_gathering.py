@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -74,10 +75,13 @@ def whenever_it_waits(monkeypatch: pytest.MonkeyPatch, comes: Callable[[], objec
 
 
 def publish_one_by_one(port: int, count: int) -> None:
+    def all_acknowledged(published: int, publisher: Publisher) -> bool:
+        return len(publisher.acknowledged) == published
+
     with Publisher(port, client_id="sensor") as publisher:
         for number in range(count):
             publisher.publish(TOPIC, payload(number))
-            publisher.wait(lambda one, number=number: len(one.acknowledged) == number + 1)  # type: ignore[misc]
+            publisher.wait(partial(all_acknowledged, number + 1))
 
 
 async def offered(here: Stand, gateway: Gateway, messages: list[Publish]) -> None:

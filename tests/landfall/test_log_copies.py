@@ -375,7 +375,7 @@ def test_what_can_not_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for words, told in (
         (("backup", tmp_path / "there", "-f", tmp_path), "is there already"),
-        (("backup", tmp_path / "log" / "copy", "-f", tmp_path), "is in the log's own folder"),
+        (("backup", tmp_path / "log" / "copy", "-f", tmp_path), "is in a log's own folder"),
         (("restore", tmp_path / "there", "-f", tmp_path), "is no backup of a log"),
         (("check", "-f", tmp_path / "there"), "there is no log in"),
     ):

@@ -125,8 +125,10 @@ def test_nothing_is_written_over_a_logs_own_files(tmp_path: Path, capsys: pytest
             code, _, err = run(capsys, "log", *words, "-f", home, "-o", path, "--format", "csv")
             assert (code, "is in the folder of the log" in err.replace("\n", " ")) == (2, True), err
     code, _, err = run(capsys, "log", "backup", tmp_path / "beside" / "copy", "-f", home)
-    assert (code, "in the log's own folder" in err.replace("\n", " ")) == (2, True), err
+    assert (code, "in a log's own folder" in err.replace("\n", " ")) == (2, True), err
     assert run(capsys, "log", "check", "-f", home)[0] == 0
+    code, _, err = run(capsys, "log", "ls", "-f", home, "-o", tmp_path / ("x" * 300))
+    assert (code, "can not be written: File name too long" in err) == (2, True), err
 
 
 def test_parquet_into_a_pipe_is_refused(tmp_path: Path) -> None:
