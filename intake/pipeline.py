@@ -163,7 +163,7 @@ class Pipeline:
         """More of a flood has come when it returns, or nothing came for a moment. Where one would hold up another nobody waits."""
         until_s = self._clock.monotonic_s() + GATHER_S
         while FLOOD_MESSAGES <= (waiting := self._waiting.messages) < GATHERED_MESSAGES and not self._waiting.is_shared():
-            if waiting >= self._settings.batch_readings_max or self._clock.monotonic_s() >= until_s:
+            if self._waiting.fills_a_batch() or self._clock.monotonic_s() >= until_s:
                 break
             await asyncio.sleep(GATHER_STEP_S)
             if self._waiting.messages == waiting:

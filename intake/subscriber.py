@@ -75,8 +75,6 @@ class Subscriber(mqtt.Client):
             return None
         try:
             data = sock.recv(READ_BYTES)
-            while isinstance(sock, ssl.SSLSocket) and 0 < len(data) < READ_BYTES and (more := _another_record(sock)):
-                data += more
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         except OSError as problem:
@@ -84,7 +82,20 @@ class Subscriber(mqtt.Client):
             return None
         if not data:
             self._end = ConnectionError("the broker has ended it")
+        while isinstance(sock, ssl.SSLSocket) and 0 < len(data) < READ_BYTES and (more := self._another_record(sock)):
+            data += more
         return data
+
+    def _another_record(self, sock: ssl.SSLSocket) -> bytes:
+        """What TLS gives next: a record at most, where the socket has many. Empty when there is none; what came before it is taken, though
+        the connection ends here."""
+        try:
+            return sock.recv(READ_BYTES)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return b""
+        except OSError as problem:
+            self._end = problem
+            return b""
 
     def _sock_recv(self, bufsize: int) -> bytes:
         """What `read` has for paho; its end after that."""
@@ -92,11 +103,3 @@ class Subscriber(mqtt.Client):
             raise self._end or BlockingIOError()
         given, self._ahead = self._ahead[:bufsize], self._ahead[bufsize:]
         return given
-
-
-def _another_record(sock: ssl.SSLSocket) -> bytes:
-    """What TLS gives next: a record at most, where the socket has many. Empty when there is none; the end is told of by the next read."""
-    try:
-        return sock.recv(READ_BYTES)
-    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-        return b""

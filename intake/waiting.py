@@ -108,6 +108,10 @@ class Waiting:
             self._held.add(sender)
             sender.hold(True)
 
+    def fills_a_batch(self) -> bool:
+        """Whether more would not go into the next one."""
+        return self.messages >= self._settings.batch_readings_max or self.bytes >= BATCH_BYTES
+
     def gives(self, messages: int) -> bool:
         """Whether the next batch would have so many."""
         if self.messages < messages or not self.is_shared():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import os
 import socket
+import ssl
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
@@ -165,8 +167,9 @@ async def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
 class PassesAnything:
     """A broker that subscribes whoever comes, looks at no topic, and brings `packets` to each connection."""
 
-    def __init__(self, packets: bytes) -> None:
-        self._packets = packets
+    def __init__(self, packets: bytes, raw: bytes = b"") -> None:
+        """`raw`: what comes behind them past TLS."""
+        self._packets, self._raw = packets, raw
         self.acknowledged: list[bytes] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -177,6 +180,7 @@ class PassesAnything:
                     writer.write(packet(Kind.CONNACK << 4, b"\0\0"))
                 elif kind == Kind.SUBSCRIBE:
                     writer.write(packet(Kind.SUBACK << 4, body[:2] + bytes([1] * len(SUBSCRIPTIONS))) + self._packets)
+                    os.write(writer.get_extra_info("socket").fileno(), self._raw)
                 elif kind == Kind.PUBACK:
                     self.acknowledged.append(body)
 
@@ -220,3 +224,16 @@ async def test_what_came_before_a_packet_that_can_not_be_read_is_taken(tmp_path:
     cut = packet(Kind.PUBLISH << 4 | 2, b"\0")
     async with passing(brought(TOPIC.encode(), b"\0\5", payload(0)) + cut) as (_, port), fed(tmp_path, port) as (log, _, _):
         await eventually(lambda: len(stored(log, "containers")) == 1)
+
+
+async def test_what_came_before_a_record_that_is_no_tls_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection fails in the same turn that has brought what came before."""
+    certificate, key = self_signed(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate, key)
+    broker = PassesAnything(brought(TOPIC.encode(), b"\0\5", payload(0)), raw=b"this is no record of TLS")
+    async with await asyncio.start_server(broker.serve, "127.0.0.1", 0, ssl=tls) as server:
+        settings = BrokerSettings(host="localhost", port=server.sockets[0].getsockname()[1], client_id="ship-a", tls=True)
+        async with fed(tmp_path, settings.port, settings=settings) as (log, _, _):
+            await eventually(lambda: len(stored(log, "containers")) == 1)

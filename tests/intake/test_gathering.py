@@ -16,6 +16,7 @@ from intake import pipeline as pipelines
 from intake.arrivals import Outcome, Publish
 from intake.pipeline import FLOOD_MESSAGES, GATHER_STEP_S
 from intake.subscriber import Subscriber
+from intake.waiting import BATCH_BYTES
 from streams.log import Append, Appended
 from streams.logs.files import FileLog
 from tests.intake.mosquitto import mosquitto
@@ -120,6 +121,14 @@ async def test_a_few_are_written_at_once(tmp_path: Path, monkeypatch: pytest.Mon
         whenever_it_waits(monkeypatch, lambda: waits.append("waited"))
         await offered(here, gateway, readings(0, 1))
         await offered(here, gateway, readings(1, FLOOD_MESSAGES - 1))
+        assert not waits
+
+
+async def test_what_fills_a_commit_by_its_bytes_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stand(tmp_path) as here:
+        gateway, waits = Gateway("one"), list[str]()
+        whenever_it_waits(monkeypatch, lambda: waits.append("waited"))
+        await offered(here, gateway, [Publish(TOPIC.encode(), bytes(2 * BATCH_BYTES // FLOOD)) for _ in range(FLOOD)])
         assert not waits
 
 
