@@ -13,6 +13,7 @@ from rich.console import Console
 
 from landfall.demo import FOLDER
 from landfall.processes import found, run_process
+from landfall.screen import escape_what_is_not_encoded
 from streams.errors import LandfallError
 
 app = typer.Typer()
@@ -160,6 +161,7 @@ def line_for(words: Sequence[str] = ()) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a known error ends it with a sentence on what to do and exit code 2, never with a traceback."""
+    escape_what_is_not_encoded()
     try:
         words = sys.argv[1:] if arguments is None else list(arguments)
         line_for(words)(args=words, prog_name="landfall")

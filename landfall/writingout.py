@@ -172,7 +172,7 @@ class _Screen(io.RawIOBase):
 
 
 def _write_table(tables: Iterator[pa.Table], schema: pa.Schema, format_: Format, output: Path | None) -> None:
-    sink = pa.PythonFile(_Screen(), mode="w") if output is None else pa.OSFile(str(output), "wb")
+    sink = pa.PythonFile(_Screen(), mode="w") if output is None else pa.OSFile(os.fsencode(output), "wb")
     with sink, csv.CSVWriter(sink, schema) if format_ is Format.CSV else parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         for table in tables:
             missing = {field.name: pa.nulls(table.num_rows, field.type) for field in schema if field.name not in table.schema.names}

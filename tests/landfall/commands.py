@@ -24,9 +24,11 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     return code, printed.out, " ".join(printed.err.split())
 
 
-def called(*words: object) -> CompletedProcess[str]:
-    """The same for a test that captures nothing, as of a process: the start of a real one takes most of a second of processor time."""
-    out, err = (TextIOWrapper(BytesIO(), encoding="utf-8") for _ in range(2))
+def called(*words: object, encoding: str = "utf-8", errors: str = "strict") -> CompletedProcess[str]:
+    """The same for a test that captures nothing, as of a process with PYTHONIOENCODING `encoding:errors`: the start of a real one takes
+    most of a second of processor time.
+    """
+    out, err = TextIOWrapper(BytesIO(), encoding, errors), TextIOWrapper(BytesIO(), encoding, "backslashreplace")
     code = 0
     with redirect_stdout(out), redirect_stderr(err):
         try:
