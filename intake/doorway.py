@@ -11,9 +11,11 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any, Protocol
 
 from intake.connection import Connection
+from streams.errors import Misuse
 
 BACKLOG = 1_024
 ACCEPTED_AT_ONCE = 64
@@ -143,6 +145,19 @@ class Doorway:
         if listening in self._sockets:
             with suppress(ValueError):
                 asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+
+def tls_of(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    """What clients are met with. Raises Misuse when the two do not load."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as problem:
+        raise Misuse(
+            f"the MQTT endpoint's tls_certificate {certificate} and tls_key {key} do not load: {problem.strerror or problem}",
+            hint="name a certificate and its own key, both PEM, that this user may read",
+        ) from problem
+    return context
 
 
 def address_of(peer: Sequence[Any] | str | None) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import ssl
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 from intake.arrivals import Publish, Sender
 from intake.connect import Connect
 from intake.connection import Connection
-from intake.doorway import Doorway, places
+from intake.doorway import Doorway, places, tls_of
 from intake.frontdoor import Joined
 from intake.lastwords import LastWill, LastWords
 from intake.logins import Gateway, Logins, account_of
@@ -83,11 +82,8 @@ class Endpoint:
         return self._doorway.port
 
     async def __aenter__(self) -> Endpoint:
-        """Listen. Raises Misuse when the address can not be had."""
-        tls = None
-        if self.settings.tls_certificate is not None:
-            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            tls.load_cert_chain(self.settings.tls_certificate, self.settings.tls_key)
+        """Listen. Raises Misuse when the address can not be had, or the certificate does not load."""
+        tls = None if self.settings.tls_certificate is None else tls_of(self.settings.tls_certificate, self.settings.tls_key)
         self._places = places(self.settings.connections_max)
         host, port = self.settings.host, self.settings.port
         doorway = Doorway(self, lambda address: Connection(self, address), tls, self.settings.connect_within_ms / 1_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, betwee
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""
+_ARGON2 = re.compile(r"\$argon2(id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{16,}", re.ASCII)
+"""What argon2 writes, with 8 bytes of salt and 12 of hash at least."""
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
@@ -27,6 +30,13 @@ def _known(decoder: str) -> str:
     return decoder
 
 
+def _hashed(password: str) -> str:
+    """Raises ValueError, which does not tell what it is: it may be the password itself."""
+    if not _ARGON2.fullmatch(password):
+        raise ValueError("this is no argon2 hash: write all of it, from $argon2id$ on, or the password itself as password")
+    return password
+
+
 _Filters = Annotated[tuple[str, ...], AfterValidator(_checked)]
 
 
@@ -35,7 +45,7 @@ class GatewayLogin(SettingsTable):
 
     username: str = Field(min_length=1, max_length=100)
     password: SecretStr | None = None
-    password_argon2: str | None = None
+    password_argon2: Annotated[str, AfterValidator(_hashed)] | None = None
     publish: _Filters = ("landfall/#",)
 
     @between

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import argon2
 import pytest
 from pydantic import BaseModel, ValidationError
 
@@ -55,6 +56,7 @@ name = "Tokyo"
 latitude_deg = 35.6
 longitude_deg = 139.8
 """
+HASHED = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBzYWx0IG9mIGl0$c29tZSBoYXNoIG9mIGl0LCBhcyBsb25nIGFzIGl0IGlz"
 MISTAKES = [
     ("port = 8770", 'port = "abc"', "node.port is 'abc' and should be a valid integer; write a whole number without quotes, like 8080"),
     (
@@ -265,7 +267,21 @@ def test_what_is_made_in_code_raises_for_all_that_does_not_fit_and_shows_no_secr
     with pytest.raises(ValidationError, match="write either password or password_argon2"):
         EndpointSettings(logins=(GatewayLogin(username="bay-1"),))
     with pytest.raises(ValidationError, match="leave one of the two"):
-        GatewayLogin.model_validate({"username": "bay-1", "password": "p", "password_argon2": "p"})
+        GatewayLogin.model_validate({"username": "bay-1", "password": "p", "password_argon2": HASHED})
+
+
+@pytest.mark.parametrize("hashed", ["quack-quack", HASHED[:-30], HASHED + "\n", HASHED.replace("$v", "ä$v"), ""])
+def test_what_is_no_argon2_hash_is_refused_and_not_told(hashed: str) -> None:
+    """A gateway that is never let in would not say why; what was taken for a hash may be its password."""
+    with pytest.raises(ValidationError, match="this is no argon2 hash") as raised:
+        GatewayLogin(username="bay-1", password_argon2=hashed)
+    assert not hashed or hashed not in str(raised.value)
+
+
+def test_every_kind_of_argon2_hash_is_taken() -> None:
+    for kind in argon2.Type:
+        made = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=12, salt_len=8, type=kind).hash("quack")
+        assert GatewayLogin(username="bay-1", password_argon2=made).password_argon2 == made
 
 
 def tables(kind: type[BaseModel]) -> set[type[BaseModel]]:
