@@ -8,7 +8,7 @@ import logging
 import math
 import random
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -243,17 +243,16 @@ class Links:
         self._closing = True
         for name in list(self._live):
             self._end(name, sentence)
-        if self._running:
-            await asyncio.wait(self._running, timeout=FAREWELLS_S)
-        tasks = [kept.task for kept in self._kept.values() if kept.task]
-        for task in tasks:
-            task.cancel()
-        try:
+        async with AsyncExitStack() as last:
+            last.callback(self._purses.settle)
+            last.push_async_callback(self._dialler.close)
+            if self._running:
+                await asyncio.wait(self._running, timeout=FAREWELLS_S)
+            tasks = [kept.task for kept in self._kept.values() if kept.task]
+            for task in tasks:
+                task.cancel()
             if tasks:
                 await asyncio.wait(tasks)  # unlike gather it can be given up
-        finally:
-            await self._dialler.close()
-            self._purses.settle()
 
     async def _keep(self, address: PeerAddress) -> None:
         backoff_s, problem_told, good_ended_s = BACKOFF_FIRST_S, "", -math.inf

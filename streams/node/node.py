@@ -40,6 +40,7 @@ from streams.node.checking import Checking, keep_checking
 from streams.node.defining import Defining
 from streams.node.door import Door
 from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
+from streams.node.ending import Part, end_in_turn
 from streams.node.fleetclock import clock_of, follow
 from streams.node.links import Links
 from streams.node.originating import Originating
@@ -62,7 +63,10 @@ from streams.session import Exchange, OldCopy
 
 told = logging.getLogger("landfall.node")
 
-STOP_TIMEOUT_S = 20.0
+WORK_ENDED_WITHIN_S = 20.0
+ENDED_WITHIN_S = 10.0
+"""So long each part of a node that stops may take, but for what is on its way to the disk: the process could not end before its threads do.
+All together they leave who waits for it (`stop_grace_period`, 60 s) no time to kill it."""
 
 
 class Node:
@@ -248,36 +252,44 @@ class Node:
         told.info("%s '%s' is ready at %s, log %s", settings.role, settings.node, self.url, self._log.origin)
 
     async def stop(self) -> None:
-        """End background work, close the sessions, finish what is being committed, and close the log. Safe to call twice.
+        """End background work, close the sessions, finish what is being committed, and close the log, each whatever became of those before
+        it. Safe to call twice.
 
-        Raises TimeoutError where work does not end, or sessions do not, within STOP_TIMEOUT_S; the log is closed all the same.
+        Raises TimeoutError where work, sessions, doors or last words do not end in time; else what was raised first.
         """
         self._stopping.set()
-        try:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await self._end(self._backgrounds)
-                if self._links is not None:
-                    await self._links.close("the node is stopping")
-                await self._end(self._tasks)
-                if self._runner is not None:
-                    await self._runner.cleanup()
-                if self._committer is not None:
-                    await self._teller.flush()
-        finally:
-            await self._close_log()
+        await end_in_turn(
+            Part("background work", partial(self._end, self._backgrounds), WORK_ENDED_WITHIN_S),
+            Part("the links", self._close_links, ENDED_WITHIN_S),
+            Part("the node's own work", partial(self._end, self._tasks), ENDED_WITHIN_S),
+            Part("the doors", self._close_doors, ENDED_WITHIN_S),
+            Part("what is told last", self._tell_last, ENDED_WITHIN_S),
+            Part("what is being committed", self._close_committer, None),
+            Part("the log", self._close_log, None),
+        )
+
+    async def _close_links(self) -> None:
+        if self._links is not None:
+            await self._links.close("the node is stopping")
+
+    async def _close_doors(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _tell_last(self) -> None:
+        if self._committer is not None:
+            await self._teller.flush()
+
+    async def _close_committer(self) -> None:
+        committer, self._committer = self._committer, None
+        if committer is not None:
+            await committer.close()
 
     async def _close_log(self) -> None:
-        """Nobody is let in any more, and what waits is committed first. However long the disk takes: the process could not end before its
-        threads do, either."""
-        for site in self._runner.sites if self._runner is not None else ():
-            await site.stop()
-        if self._committer is not None:
-            await self._committer.close()
-            self._committer = None
-        if self._log is not None:
+        log, self._log = self._log, None
+        if log is not None:
             self._unsubscribe()
-            await asyncio.to_thread(self._log.close)
-            self._log = None
+            await asyncio.to_thread(log.close)
             told.info("'%s' has stopped", self.settings.node)
 
     async def run_until_stopped(self) -> None:

@@ -1,0 +1,41 @@
+"""How something that is made of parts ends: each part has its turn, whatever those before it do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`end` ends it. Where it takes longer than `within_s` it is given up; None: however long it takes."""
+
+    what: str
+    end: Callable[[], Awaitable[None]]
+    within_s: float | None
+
+
+async def end_in_turn(*parts: Part) -> None:
+    """End one after the other. Raises what was raised first, once the last had its turn: TimeoutError where a part was given up, which
+    takes for granted that its `end` heeds being cancelled.
+    """
+    async with AsyncExitStack() as turns:
+        for part in reversed(parts):
+            turns.push_async_exit(partial(_turn, part))
+
+
+async def _turn(part: Part, _: type[BaseException] | None, first: BaseException | None, __: TracebackType | None) -> None:
+    try:
+        async with asyncio.timeout(part.within_s) as limit:
+            await part.end()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"{part.what} did not end within {part.within_s:g} s") from None
+    finally:
+        if first is not None:
+            raise first
