@@ -17,9 +17,11 @@ if os.getppid() == int(sys.argv[1]):
 """What the child does first. A parent that has died before the first of it is noticed by the second."""
 
 
-def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """`command`, whose first word is a path, as a process in a session of its own, so that no Ctrl-C of a terminal reaches it.
+def started(command: Sequence[str], words: int | None = None) -> subprocess.Popen[bytes]:
+    """`command`, whose first word is a path, as a process in a session of its own, so that no Ctrl-C of a terminal reaches it. All it says
+    goes where this process's words go, or into `words` (subprocess.PIPE).
 
     The system (Linux alone) kills it as soon as the thread that called this has ended, however that was: call it from the main thread.
     """
-    return subprocess.Popen([sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *command], start_new_session=True)
+    become = [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *command]
+    return subprocess.Popen(become, start_new_session=True, stdout=words, stderr=None if words is None else subprocess.STDOUT)

@@ -88,7 +88,9 @@ def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
 
 
 def format_folder(settings: KafkaBrokerSettings) -> None:
-    """The folder is ready for the broker, its super user known there; a folder that is stays as it is. Raises RetryLater."""
+    """The folder is ready for the broker, its super user known there; a folder that is stays as it is. The Java that makes it ready ends
+    with this process. Raises RetryLater.
+    """
     if (settings.folder / "log" / "meta.properties").exists():
         return
     fresh = settings.folder / "log.new"
@@ -98,10 +100,13 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
     logins = [word for mechanism in MECHANISMS for word in ("--add-scram", f"{mechanism}={login}")]
     properties = _write(settings.folder / "format.properties", _properties(settings, fresh))
     words = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone", *logins)
-    command = java_command(settings, "format", words)
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {done.stdout[-2000:]}")
+    with started(java_command(settings, "format", words), subprocess.PIPE) as process:
+        try:
+            told = process.communicate()[0].decode(errors="replace")
+        finally:
+            process.kill()
+    if process.returncode:
+        raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {told[-2000:]}")
     fresh.rename(settings.folder / "log")
 
 

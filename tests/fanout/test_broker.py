@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,29 @@ def settings(folder: Path) -> dict[str, Any]:
     return {"folder": str(folder), "password": PASSWORD, "doors": doors, "broker_port": broker_port, "controller_port": controller_port}
 
 
-def serve(told: dict[str, Any], started: Path) -> None:
-    """As `landfall broker` does, with something that starts sooner in the place of Java."""
-    broker.java_command = lambda *_: ["/bin/sleep", "600"]
-    with broker.serving(KafkaBrokerSettings.model_validate(told)) as process:
-        started.write_text(str(process.pid))
+SLEEP = ["/bin/sleep", "600"]
+"""What starts sooner, in the place of Java."""
+
+
+def serve(told: dict[str, Any]) -> None:
+    """As `landfall broker` does."""
+    broker.java_command = lambda *_: SLEEP
+    with broker.serving(KafkaBrokerSettings.model_validate(told)):
         threading.Event().wait()
+
+
+def make_ready(told: dict[str, Any]) -> None:
+    """As `landfall broker` does before."""
+    broker.java_command = lambda *_: SLEEP
+    broker.format_folder(KafkaBrokerSettings.model_validate(told))
+
+
+def child_of(pid: int) -> int | None:
+    """The child of the process that is in Java's place; None until it is there."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if Path(f"/proc/{child}/cmdline").read_text().split("\0")[:-1] == SLEEP:
+            return int(child)
+    return None
 
 
 def runs(pid: int) -> bool:
@@ -39,12 +57,15 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_killed_it_takes_its_java_with_it(tmp_path: Path) -> None:
-    parent = FORKED.Process(target=serve, args=(settings(tmp_path / "broker"), tmp_path / "started"), daemon=True)
+@pytest.mark.parametrize("work", [make_ready, serve])
+def test_killed_it_takes_its_java_with_it(work: Callable[[dict[str, Any]], None], tmp_path: Path) -> None:
+    parent = FORKED.Process(target=work, args=(settings(tmp_path / "broker"),), daemon=True)
     parent.start()
-    until(lambda: (tmp_path / "started").exists() and bool((tmp_path / "started").read_text()), "the broker")
-    java = int((tmp_path / "started").read_text())
-    until(lambda: Path(f"/proc/{java}/cmdline").read_bytes() == b"/bin/sleep\x00600\x00", "Java's place")
+    pid = parent.pid
+    assert pid is not None
+    until(lambda: child_of(pid) is not None, "Java's place")
+    java = child_of(pid)
+    assert java is not None
     parent.kill()
     parent.join()
     assert parent.exitcode == -signal.SIGKILL
