@@ -17,7 +17,7 @@ Intervals = Annotated[int, Meta(ge=1, le=1_000)]
 
 class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Limits of one booking, or one size and type. `above_c`, `below_c`: how far the air may be from the setpoint, and how long
-    (`band_lasts_ms`) before it is an alarm; `clear_after_ms`: back within for so long clears it; `unmeasured_after_ms`: so long without a
+    (`band_lasts_ms`) before it is an alarm; `clear_after_ms`: back within for so long clears it; `unmeasured_after_ms`: longer without a
     reading counts as not measured. `humidity_pct`: lowest and highest, % RH,
     for `humidity_lasts_ms`. `door_open_ms`: so long open at sea; `tilt_lasts_ms`: so long lying tilted ashore.
 

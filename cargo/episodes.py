@@ -54,7 +54,7 @@ class Episode(msgspec.Struct, omit_defaults=True):
     """One run of readings beyond a limit: since when, since when back within, the peak, and the alert raised for it (`raised_at_ms` 0:
     none).
 
-    `degree_minutes`: by how much times how long beyond the setpoint, as far as it was measured; `unmeasured_ms`: how long it was not;
+    `degree_minutes`: by how much times how long beyond the setpoint, as far as it was measured; `unmeasured_ms`: how long nobody measured;
     `last_at_ms`, `last_beyond`: the reading before; `lasted`: for as long as makes it one.
     """
 
@@ -112,7 +112,8 @@ class Where(msgspec.Struct, frozen=True, gc=False):
 
     `laden`: whether a booking covers it now, so that its climate matters (True when nothing is known of its bookings). `booked_c`: what it
     is to be set to, if anybody said. `tilted`: whether this reading shows it lying (None: no word of it, or at sea, where it is a stack).
-    `historical`: the reading comes too late to alarm anybody: it may change what was told, and tells nothing new.
+    `historical`: the reading comes too late to alarm anybody: it may change what was told, and tells nothing new. `interval_ms`: how often
+    the box is expected to speak (0: it says nothing wrong so far, and nobody asks).
     """
 
     container: str
@@ -124,6 +125,7 @@ class Where(msgspec.Struct, frozen=True, gc=False):
     booked_c: float | None = None
     tilted: bool | None = None
     historical: bool = False
+    interval_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,11 @@ class Text:
     title: str
     detail: str
     proof: Evidence
+
+
+def unmeasured(episode: Episode) -> str:
+    """How long of it nobody measured, in words; "" where that is nothing."""
+    return f", {episode.unmeasured_ms / HOUR_MS:.1f} h of it not measured" if episode.unmeasured_ms else ""
 
 
 def raise_alert(episode: Episode, rule: str, where: Where, at_ms: int, text: Text) -> list[Alert]:

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cargo.alerts import Alert
-from cargo.episodes import HOUR_MS, Episode, Limits, RuleMemory, Text, Where, change_alert, raise_alert
+from cargo.episodes import HOUR_MS, Episode, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
 from cargo.heard import Value
 from cargo.lost import Evidence
 from cargo.temperature import TEMPERATURE, judge_temperature
+
+SILENT_INTERVALS = 2
+"""Who speaks as often as is expected of it is not silent in between: longer than so many intervals of its own, and than
+`Limits.unmeasured_after_ms`, is a silence."""
 
 
 def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, signals: Mapping[str, Value]) -> list[Alert]:
@@ -21,26 +25,26 @@ def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, 
         memory.power_on = bool(signals["power_on"])
         off = where.laden and not memory.power_on
         if off or "power_off" in told:
-            changes += _switch(memory, where, at_ms, _Switch("power_off", off, limits.power_off_ms, "power off"))
+            changes += _switch(limits, memory, where, at_ms, _Switch("power_off", off, limits.power_off_ms, "power off"))
     if where.laden and not TEMPERATURE.isdisjoint(signals):
         changes += judge_temperature(limits, memory, where, at_ms, signals)
     if "setpoint_c" in signals and where.booked_c is not None:
         wrong = where.laden and abs(float(signals["setpoint_c"]) - where.booked_c) > limits.setpoint_within_c
         if wrong or "setpoint" in told:
             words = f"set to {float(signals['setpoint_c']):.1f} °C, booked at {where.booked_c:.1f} °C"
-            changes += _switch(memory, where, at_ms, _Switch("setpoint", wrong, limits.setpoint_lasts_ms, words))
+            changes += _switch(limits, memory, where, at_ms, _Switch("setpoint", wrong, limits.setpoint_lasts_ms, words))
     if "humidity_pct" in signals:
         low, high = limits.humidity_pct
         damp = where.laden and not low <= float(signals["humidity_pct"]) <= high
         if damp or "humidity" in told:
             words = f"humidity out of {low:.0f} to {high:.0f} %"
-            changes += _switch(memory, where, at_ms, _Switch("humidity", damp, limits.humidity_lasts_ms, words))
+            changes += _switch(limits, memory, where, at_ms, _Switch("humidity", damp, limits.humidity_lasts_ms, words))
     if where.tilted is not None:
-        changes += _switch(memory, where, at_ms, _Switch("tilt", where.tilted, limits.tilt_lasts_ms, "lies tilted"))
+        changes += _switch(limits, memory, where, at_ms, _Switch("tilt", where.tilted, limits.tilt_lasts_ms, "lies tilted"))
     if "door_open" in signals:
         opened = bool(signals["door_open"]) and where.at_sea
         if opened or "door_open" in told:
-            changes += _switch(memory, where, at_ms, _Switch("door_open", opened, limits.door_open_ms, "door open at sea"))
+            changes += _switch(limits, memory, where, at_ms, _Switch("door_open", opened, limits.door_open_ms, "door open at sea"))
     if "shock_g" in signals or "shock" in told:
         changes += _shock(limits, memory, where, at_ms, float(signals.get("shock_g", 0.0)))
     return changes
@@ -54,23 +58,28 @@ class _Switch:
     words: str
 
 
-def _switch(memory: RuleMemory, where: Where, at_ms: int, switch: _Switch) -> list[Alert]:
-    """A thing that is right or wrong, and an alarm when it is wrong for longer than `after_ms`."""
+def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch: _Switch) -> list[Alert]:
+    """A thing that is right or wrong, and an alarm when it is known to have been wrong for longer than `after_ms`: a silence says nothing
+    of it, counts for nothing, and is told."""
     episode = memory.episodes.get(switch.rule)
+    if episode is None and not switch.bad:
+        return []
+    episode = episode or memory.episodes.setdefault(switch.rule, Episode(since_ms=at_ms, last_at_ms=at_ms))
+    passed_ms, episode.last_at_ms = at_ms - episode.last_at_ms, at_ms
+    if passed_ms > max(limits.unmeasured_after_ms, SILENT_INTERVALS * where.interval_ms):
+        episode.unmeasured_ms += passed_ms
+    lasted_ms = at_ms - episode.since_ms
+    lasted = f"{switch.words} for {lasted_ms / HOUR_MS:.1f} h{unmeasured(episode)}"
     if not switch.bad:
-        if episode is None:
-            return []
         del memory.episodes[switch.rule]
         if not episode.raised_at_ms:
             return []
-        detail = f"{switch.words} for {(at_ms - episode.since_ms) / HOUR_MS:.1f} h, now ended"
+        detail = f"{lasted}, now ended"
         proof = Evidence(switch.rule, switch.rule, 0.0, detail, episode.since_ms)
         return [change_alert(episode, "cleared", switch.rule, where, at_ms, Text("ALARM", "", detail, proof))]
-    episode = episode or memory.episodes.setdefault(switch.rule, Episode(since_ms=at_ms))
-    if episode.raised_at_ms or at_ms - episode.since_ms < switch.after_ms:
+    if episode.raised_at_ms or lasted_ms - episode.unmeasured_ms < switch.after_ms:
         return []
-    lasted = (at_ms - episode.since_ms) / HOUR_MS
-    detail = f"{switch.words} for {lasted:.1f} h" if switch.after_ms else switch.words
+    detail = lasted if switch.after_ms else switch.words
     proof = Evidence(switch.rule, switch.rule, 0.0, detail, episode.since_ms)
     return raise_alert(episode, switch.rule, where, at_ms, Text("ALARM", f"{where.container}: {switch.words}", detail, proof))
 

@@ -29,7 +29,7 @@ PENDING_MAX = 200_000
 BOXES_MAX = 100_000
 """Four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS = 60_000
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)

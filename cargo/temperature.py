@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cargo.alerts import Alert, AlertState
-from cargo.episodes import HOUR_MS, Episode, Excursion, Limits, RuleMemory, Text, Where, change_alert, raise_alert
+from cargo.episodes import HOUR_MS, Episode, Excursion, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
 from cargo.heard import Value
 from cargo.lost import Evidence
 from cargo.track import first, last, longer, packed, unpacked
@@ -222,8 +222,7 @@ def _change(episode: Episode, state: AlertState, where: Where, at_ms: int, detai
 
 
 def _summary(episode: Episode) -> str:
-    unmeasured = f", {episode.unmeasured_ms / HOUR_MS:.1f} h of it not measured" if episode.unmeasured_ms else ""
-    return f"peak {episode.peak:+.1f} °C, {episode.degree_minutes:.0f} degree-minutes{unmeasured}"
+    return f"peak {episode.peak:+.1f} °C, {episode.degree_minutes:.0f} degree-minutes{unmeasured(episode)}"
 
 
 def _ended(episode: Episode) -> str:

@@ -347,6 +347,7 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
         booked_c=booked_c,
         tilted=box.tilt is not None if "tilt_deg" in signals and not at_sea else None,
         historical=historical,
+        interval_ms=state.interval_ms(box, at_ms) if box.rules.episodes else 0,
     )
     changes: list[Alert] = judge_reading(limits, box.rules, where, at_ms, signals)
     state.outcome.alerts += [change.made() for change in changes]

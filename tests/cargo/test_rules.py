@@ -104,10 +104,44 @@ def test_a_new_setpoint_has_six_hours_to_be_reached() -> None:
 
 def test_a_power_off_is_an_alarm_past_four_hours() -> None:
     """Goal: off at the gate or crane is normal; past the limit it is told, and cleared when power is back."""
-    assert not run([(0, {"power_on": False}), (230, {"power_on": False}), (239, {"power_on": True})])
-    changes = run([(0, {"power_on": False}), (240, {"power_on": False}), (300, {"power_on": False}), (360, {"power_on": True})])
+    off: dict[str, Value] = {"power_on": False}
+    assert not run([(0, off), (120, off), (230, off), (239, {"power_on": True})])
+    changes = run([(0, off), (120, off), (240, off), (300, off), (360, {"power_on": True})])
     assert states(changes) == [("power_off", "raised"), ("power_off", "cleared")]
     assert "6.0 h" in changes[1].detail
+
+
+WRONG: list[tuple[str, Where, dict[str, Value], dict[str, Value], int]] = [
+    ("power_off", AT_SEA, {"power_on": False}, {"power_on": True}, 240),
+    ("setpoint", replace(AT_SEA, booked_c=4.0), {"setpoint_c": 8.0}, {"setpoint_c": 4.0}, 60),
+    ("humidity", AT_SEA, {"humidity_pct": 95.0}, {"humidity_pct": 60.0}, 60),
+    ("tilt", ASHORE, {"tilt_deg": 60.0}, {"tilt_deg": 1.0}, 2),
+]
+
+
+@pytest.mark.parametrize(("rule", "where", "wrong", "right", "lasts"), WRONG)
+def test_what_was_wrong_before_and_after_a_silence_is_not_known_to_have_lasted(
+    rule: str, where: Where, wrong: dict[str, Value], right: dict[str, Value], lasts: int
+) -> None:
+    """Goal: twenty hours without a reading count for nothing and are told; what was measured before them counts, and more than that alone
+    makes an alarm."""
+    limits, silence, half = Limits().asked(Climate(humidity_pct=(50, 90))), 20 * 60, lasts // 2
+    there = {minute: where if rule != "tilt" else replace(where, tilted=True) for minute in (0, half, half + silence, lasts + silence)}
+    memory, changes = RuleMemory(), []
+    for minute, at in there.items():
+        changes += [(minute, change) for change in run([(minute, wrong)], at, memory, limits)]
+    assert [(minute, change.rule, change.state) for minute, change in changes] == [(lasts + silence, rule, "raised")]
+    assert changes[0][1].detail.endswith("20.0 h of it not measured")
+    (cleared,) = run([(lasts + silence + 400, right)], replace(where, tilted=False if rule == "tilt" else None), memory, limits)
+    assert cleared.detail.endswith("26.7 h of it not measured, now ended")
+
+
+@pytest.mark.parametrize(("every_h", "told"), [(0, []), (23, []), (24, ["raised"])])
+def test_who_speaks_once_a_day_is_not_silent_for_two(every_h: int, told: list[str]) -> None:
+    """Goal: a tracker's own interval is no silence, and a report that is lost is none: damp air in a dry box is told."""
+    damp: list[tuple[int, dict[str, Value]]] = [(0, {"humidity_pct": 91.0}), (48 * 60, {"humidity_pct": 92.0})]
+    limits = Limits().asked(Climate(humidity_pct=(50, 90)))
+    assert [change.state for change in run(damp, replace(AT_SEA, interval_ms=every_h * HOUR_MS), limits=limits)] == told
 
 
 def test_an_empty_box_may_be_warm_and_off() -> None:
@@ -228,6 +262,7 @@ def test_a_repeat_changes_nothing() -> None:
     readings: list[tuple[int, dict[str, Value]]] = [
         (0, {**chilled(9.0), "power_on": False, "door_open": True, "shock_g": 6.0}),
         (60, {**chilled(9.5), "power_on": False, "door_open": True}),
+        (150, {"power_on": False}),
         (250, {**chilled(4.0), "power_on": False, "door_open": False, "shock_g": 7.0}),
         (320, {**chilled(4.0), "power_on": True}),
         (9_000, {"shock_g": 0.0, **chilled(4.0)}),

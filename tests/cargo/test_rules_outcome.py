@@ -72,6 +72,19 @@ def test_order_repeats_and_restarts_change_nothing(rows: list[Heard], delays: li
     assert outcome(arrived, restarts) == outcome(rows)
 
 
+def test_a_tracker_that_reports_daily_is_measured_by_its_own_interval() -> None:
+    """Goal: its watch knows how often it speaks; the same box, had it spoken every hour, would have been silent."""
+    hourly = [Heard(number(2), "OTHER", at, at, at, {"humidity_pct": 60.0}) for at in range(START_MS, START_MS + 49 * HOUR_MS, HOUR_MS)]
+    for before, told in (range(0, 48, 24), [48 * HOUR_MS]), (range(5), []):
+        damp = [Heard(BOX, "TRK", at, at, at, {"humidity_pct": 95.0}) for at in (START_MS + hour * HOUR_MS for hour in (*before, 48))]
+        rows = sorted([*hourly, *damp], key=lambda row: (row.order_at_ms, row.topic))
+        state = WatchState(QUAY)
+        learn(state, [booking(1, humidity_pct=(50, 90), humidity_lasts_ms=20 * HOUR_MS)])
+        made = step(state, rows)
+        made.add(advance(state, rows[-1].order_at_ms + QUAY.lateness_ms))
+        assert [one.at_ms - START_MS for one in made.alerts if one.body["rule"] == "humidity"] == told
+
+
 def test_much_is_told_in_what_the_property_compares() -> None:
     """Every rule but those of the sea speaks on a quay."""
     bad: dict[str, Value] = {"setpoint_c": 4.0, "supply_c": 9.0, "power_on": False, "humidity_pct": 95.0, "shock_g": 13.0}
