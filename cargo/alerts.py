@@ -132,8 +132,10 @@ class AlertBook:
         return Standing(topic, body, self._raised_at[id_], acknowledged.get("by"), acknowledged.get("at_ms"))
 
 
-def acknowledged(standing: Standing, by: str, at_ms: int) -> Made:
-    """The record with which a person acknowledges an alert as it stands now."""
+def acknowledged(standing: Standing, by: str, now_ms: int) -> Made:
+    """The record with which a person acknowledges an alert as it stands now: never of an earlier time than what it acknowledges, however
+    far the clock of whoever is told of it lags behind (`now_ms`, UTC ms)."""
+    at_ms = max(now_ms, standing.body["at_ms"])
     return Made(standing.topic, at_ms, {**standing.body, "state": "acknowledged", "at_ms": at_ms, "by": by})
 
 

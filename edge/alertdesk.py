@@ -52,7 +52,7 @@ class AlertDesk:
                 raise ValueError(f"there is no alert {alert_id!r}")
             if standing.acknowledged_by is None:
                 self._node.originating.check(ALERTS)
-                made = acknowledged(standing, by, max(self._node.clock.now_ms(), standing.body["at_ms"]))
+                made = acknowledged(standing, by, self._node.clock.now_ms())
                 await self._node.append([Append(ALERTS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
                 await asyncio.to_thread(self._catch_up)
             return self._book.get(alert_id) or standing

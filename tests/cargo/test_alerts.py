@@ -88,6 +88,15 @@ def test_an_acknowledgement_stays_when_the_alert_goes_on() -> None:
     assert book.get("nothing") is None
 
 
+def test_who_took_note_by_a_clock_that_lags_has_taken_note_of_what_stands() -> None:
+    """Goal: the acknowledgement stands, of the alert's own time, and the alert was raised no earlier for it."""
+    book = AlertBook([record("raised", 5)])
+    noted = acknowledged(book.standing()[0], "anna", 2)
+    book.learn(noted.topic, noted.body)
+    (standing,) = book.standing()
+    assert (noted.at_ms, standing.body["state"], standing.acknowledged_at_ms, standing.raised_at_ms) == (5, "acknowledged", 5, 5)
+
+
 @pytest.mark.parametrize("change", ["updated", "cleared", "retracted"])
 def test_who_took_note_without_having_heard_the_last_word_does_not_undo_it(change: AlertState) -> None:
     """Goal: headquarters acknowledges what it knows while the ship's change is still under way: what stands is what the ship said."""

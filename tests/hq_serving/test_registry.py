@@ -290,6 +290,19 @@ def test_an_alert_is_acknowledged_by_name_once(hq: Headquarters) -> None:
     assert hq.client.post("/api/alerts/a-2/acknowledge", headers=crew).status_code == 404
 
 
+def test_an_alert_of_a_ship_whose_clock_is_ahead_is_acknowledged(hq: Headquarters) -> None:
+    """Goal: headquarters' own clock, which is a minute behind, makes it neither unacknowledged nor raised earlier."""
+    at_ms = NOW_MS + 60_000
+    body = {"alert_id": "a-1", "rule": "lost", "severity": "CRITICAL", "state": "raised", "at_ms": at_ms, "title": "Lost", "ship": SHIP}
+    AppendDoor(hq.door, "door").append([Append("alerts", to_batch([Record(DUCKS[0], body=body)]))])
+    project(hq.projector())
+    crew = log_in(hq.client, "crew")
+    assert hq.client.post("/api/alerts/a-1/acknowledge", headers=crew).status_code == 200
+    project(hq.projector())
+    alert = hq.client.get("/api/alerts", headers=crew).json()["items"][0]
+    assert (alert["state"], alert["raised_at_ms"], alert["acknowledged_by"]) == ("acknowledged", at_ms, "Crew of One")
+
+
 def test_the_company_reports_in_the_masters_place_in_its_own_name(hq: Headquarters) -> None:
     """The ship's draft, edited, approved and written down as sent by operations; nothing in the master's name, and by nobody else."""
     lost = (Box(container=DUCKS[0], at_ms=NOW_MS),)
