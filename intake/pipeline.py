@@ -54,6 +54,11 @@ class Elsewhere(Protocol):
         waited for; False when damage took some of it from the log, and no other disk has it."""
         ...
 
+    def refused_s(self) -> float:
+        """For how long what somebody waits for could not come to be on another disk, as this one does not give it, monotone s; 0 while it
+        does."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Unsettled:
@@ -116,8 +121,11 @@ class Pipeline:
         self.full = False
 
     def stuck_s(self) -> float:
-        """For how long nothing could be stored, monotone s; 0 while it can."""
-        return 0.0 if self._stuck_since_s is None else self._clock.monotonic_s() - self._stuck_since_s
+        """For how long nothing could be stored, or what was stored is not given again where that is waited for, monotone s; 0 while it can
+        and is."""
+        if self._stuck_since_s is not None:
+            return self._clock.monotonic_s() - self._stuck_since_s
+        return 0.0 if self._elsewhere is None else self._elsewhere.refused_s()
 
     def listen(self, full_changed: Callable[[bool], None]) -> Callable[[], None]:
         """Call `full_changed` whenever the queue becomes full (True: read no more) and when it has room again (False), until what is

@@ -41,7 +41,7 @@ class OtherDisks:
         self._streams: tuple[str, ...] = ()
         self._newest = 0
         self._known: Offsets = {}
-        self._refused = False
+        self._refused_since_s: float | None = None
         self.alone = False
 
     def watch_over(self, streams: Sequence[str], newest: int) -> None:
@@ -59,6 +59,10 @@ class OtherDisks:
             known.setdefault((stream, origin), RangeSet()).update(ranges)
         self._known = {key: self._newest_of(ranges) for key, ranges in known.items()}
         return partial(self._until_there, self._known)
+
+    def refused_s(self) -> float:
+        """For how long this disk has not given what it alone has, and somebody waits for, monotone s; 0 while it does. Known once alone."""
+        return 0.0 if self._refused_since_s is None else self._node.clock.monotonic_s() - self._refused_since_s
 
     async def run(self) -> None:
         """Look whether another has caught up, until cancelled: it takes within `alone_after_s` all that there was to take."""
@@ -79,13 +83,19 @@ class OtherDisks:
         return _count(self._look(self._held())[0])
 
     async def _until_there(self, waited_for: Offsets) -> bool:
+        try:
+            return await self._found_there(waited_for)
+        finally:
+            self._refused_since_s = None
+
+    async def _found_there(self, waited_for: Offsets) -> bool:
         began_s = self._node.clock.monotonic_s()
         while True:
             here, nowhere = self._look(waited_for)
             if nowhere:
                 self._tell_lost()
                 return False
-            if not here or (self.alone and self._goes_on and await asyncio.to_thread(self._gives, here)):
+            if not here or (self.alone and await self._gives(here) and self._goes_on):
                 return True
             left_s = began_s + self._alone_after_s - self._node.clock.monotonic_s()
             if left_s <= 0 and not self.alone:
@@ -112,20 +122,23 @@ class OtherDisks:
                 here[key], nowhere[key] = lacked.common(one.held), lacked.without(one.settled())
         return {key: ranges for key, ranges in here.items() if ranges}, {key: ranges for key, ranges in nowhere.items() if ranges}
 
-    def _gives(self, here: Offsets) -> bool:
+    async def _gives(self, here: Offsets) -> bool:
         """Whether this disk gives the newest of these: it took them, and its folder may have been deleted since. Where one disk is to be
-        enough, none is not. Work for a thread."""
+        enough, none is not; and where it gives nothing the other can not come to have it."""
         try:
-            for (stream, origin), ranges in here.items():
-                if not any(True for _ in self._node.log.blocks(stream, origin, ranges.end() - 1, ranges.end())):
-                    return False
+            given = await asyncio.to_thread(self._read_newest, here)
         except RetryLater as problem:
-            if not self._refused:
+            if self._refused_since_s is None:
                 told.error("this disk does not give what it alone has: no sensor is answered until it does: %s", problem)
-            self._refused = True
+                self._refused_since_s = self._node.clock.monotonic_s()
             return False
-        self._refused = False
-        return True
+        self._refused_since_s = None
+        return given
+
+    def _read_newest(self, here: Offsets) -> bool:
+        """Work for a thread. Raises RetryLater."""
+        log = self._node.log
+        return all(any(True for _ in log.blocks(*key, ranges.end() - 1, ranges.end())) for key, ranges in here.items())
 
     def _tell_lost(self) -> None:
         """Nobody rests from now on upon what is on no disk: who brings it again brings something new."""

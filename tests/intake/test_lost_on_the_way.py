@@ -15,7 +15,7 @@ from intake.settings import BrokerSettings
 from streams.node.node import Node
 from streams.node.otherdisks import OtherDisks
 from tests.intake.mosquitto import mosquitto
-from tests.intake.stand import TOPIC, Publisher, eventually, payload, stored
+from tests.intake.stand import OPEN, TOPIC, Publisher, eventually, payload, stored
 from tests.intake.test_outcomes import break_off
 from tests.intake.test_two_disks import Aboard, answered, holds, publish, sensing
 from tests.node.fleet import address
@@ -144,6 +144,27 @@ async def test_alone_nobody_hears_of_what_this_disk_does_not_give(tmp_path: Path
             assert not gateway.acknowledged
             gone.rename(segments)
             await eventually(answered(gateway, COUNT))
+
+
+@pytest.mark.parametrize("when_alone", ["wait", "degrade"])
+async def test_whose_readings_this_disk_took_and_gives_nobody_is_let_go(tmp_path: Path, when_alone: str) -> None:
+    """It waits for an answer, and brings nothing that the disk could refuse."""
+    endpoint = OPEN.model_copy(update={"turns_away_after_ms": 1})
+    async with sensing(tmp_path, when_alone, alone_after_s=3_600, endpoint=endpoint) as bridge:
+        with Publisher(bridge.port) as gateway:
+            publish(gateway, 0, COUNT)
+            await eventually(holds(bridge.node, COUNT))
+            segments = tmp_path / "bridge" / "log" / "segments"
+            gone = segments.rename(tmp_path / "gone")
+            others, door = bridge.intake._others, bridge.intake._endpoint
+            assert isinstance(others, OtherDisks)
+            assert door is not None
+            others._alone_after_s = 0.0
+            await eventually(lambda: bool(gateway.disconnects))
+            assert door.turns_away()
+            assert not gateway.acknowledged
+            gone.rename(segments)
+            await eventually(lambda: not door.turns_away())
 
 
 async def test_the_will_of_who_is_gone_is_brought_again_by_the_node(tmp_path: Path, engine: Node) -> None:

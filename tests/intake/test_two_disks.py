@@ -19,7 +19,7 @@ from edge.settings import ShipSettings
 from intake.arrivals import Outcome, Publish
 from intake.pipeline import Pipeline
 from intake.serving import Intake
-from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
+from intake.settings import BrokerSettings, EndpointSettings, IntakeSettings, PipelineSettings
 from streams.clock import WallClock
 from streams.committing import GroupCommitter
 from streams.log import Appended
@@ -64,11 +64,16 @@ class Aboard:
 
 @asynccontextmanager
 async def sensing(
-    folder: Path, when_alone: str = "wait", alone_after_s: float = 60.0, name: str = "bridge", broker: BrokerSettings | None = None
+    folder: Path,
+    when_alone: str = "wait",
+    alone_after_s: float = 60.0,
+    name: str = "bridge",
+    broker: BrokerSettings | None = None,
+    endpoint: EndpointSettings = OPEN,
 ) -> AsyncIterator[Aboard]:
     """A node that takes sensors in, and answers from two disks."""
     node = Node(settings(name, folder))
-    taken = IntakeSettings(endpoint=OPEN, broker=broker, ack="two_nodes")
+    taken = IntakeSettings(endpoint=endpoint, broker=broker, ack="two_nodes")
     others = other_disks(node, taken.ack, alone_after_s, when_alone)
     intake = Intake(taken, node.clock, node.metrics, others, node.settings.companions())
 
@@ -249,6 +254,10 @@ class HeldBack:
 
     def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[bool]]:
         return self._until_let
+
+    def refused_s(self) -> float:
+        """This disk gives all."""
+        return 0.0
 
     async def _until_let(self) -> bool:
         return await self.let.wait()
