@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE =
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check lint pytest bench torture containers lock format clean
+.PHONY: help setup setup-test demo test check lint pytest bench fleets torture containers lock format clean
 
 help: ## these words
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -46,6 +46,9 @@ $(BIN)/python:
 
 bench: setup-test ## measure the targets; docs/performance.md says how to read it
 	$(BIN)/python -m bench $(ARGS)
+
+fleets: setup-test ## thousands of simulated fleets, as CI does before `make test`
+	$(BIN)/pytest -m torture --numprocesses 2 --no-loadscope-reorder -k whatever_befalls $(ARGS) tests/sync/test_simulation.py
 
 torture: setup-test ## the kill and fault tests that take long
 	$(BIN)/pytest -m torture --timeout=0 -o faulthandler_timeout=0 $(ARGS)

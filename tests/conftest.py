@@ -42,6 +42,8 @@ HEAVY = (
     "tests/hq_spark/test_kills",
 )
 """The fleet's voyage, browsers, Spark's lives: each wants both cores for minutes. One worker has them all: no two are at work at once."""
+APART = "tests/sync/test_simulation"
+"""Its tests are shared out one by one: many short ones, which want nothing that another has (`make fleets`)."""
 HELD_FREE, FILES_MIN = 256, 4_096
 MEMORY = Path("/dev/shm")
 MEMORY_FREE_MIN = 12_000_000_000
@@ -81,8 +83,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(name, [*quick, *(pytest.param(case, marks=pytest.mark.torture) for case in long if wanted)])
 
 
-def together(file: str) -> str:
-    """What must be run by one worker, in one go: a file; those that are heavy; those of the one Kafka."""
+def together(nodeid: str) -> str:
+    """What must be run by one worker, in one go: a file; those that are heavy; those of the one Kafka. Of what is APART, each test."""
+    file = nodeid.partition("::")[0]
+    if file.startswith(APART):
+        return nodeid
     if file.startswith(HEAVY):
         return "heavy"
     return "kafka" if any(part in file for part in ON_KAFKA) else file
@@ -91,12 +96,12 @@ def together(file: str) -> str:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     """Shares out whole groups, in the order in which they were collected."""
     scheduler = LoadFileScheduling(config, log)
-    scheduler._split_scope = lambda nodeid: together(nodeid.partition("::")[0])
+    scheduler._split_scope = together
     return scheduler
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    groups = {item: together(item.nodeid.partition("::")[0]) for item in items}
+    groups = {item: together(item.nodeid) for item in items}
     items.sort(key=lambda item: (item.name == LAST, FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST)))
 
 
@@ -138,5 +143,5 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Kafka:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    if nextitem is None or together(nextitem.nodeid.partition("::")[0]) != "kafka":
+    if nextitem is None or together(nextitem.nodeid) != "kafka":
         _kafka.end()

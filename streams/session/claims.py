@@ -46,8 +46,8 @@ class Claims:
         self._put(0, max(0, len(self) - CLAIMED_RANGES_MAX), [])
 
     def void(self, first: int, end: int) -> None:
-        """What was claimed within these offsets is not coming after all."""
-        low, high = bisect_left(self._firsts, first), bisect_right(self._ends, end)
+        """These offsets are not coming after all: neither is counted on what was claimed together with some of them."""
+        low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
         self._put(low, max(low, high), [])
 
     def prune(self, settled: RangeSet, now_s: float) -> None:

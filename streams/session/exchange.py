@@ -50,6 +50,10 @@ class LedgerSource(Protocol):
         """What is known of one stream, per origin."""
         ...
 
+    def own_end(self, stream: str, origin: Origin) -> int:
+        """One past the last offset that this log itself gave under `origin`, which is its present one."""
+        ...
+
 
 class Member(Protocol):
     """A session as the exchange sees it. Its methods note what to send and wake its driver; they never call back."""
@@ -174,6 +178,10 @@ class Exchange:
         """The offsets of `key` this node needs no more. Not to be changed."""
         return self._settled.get(key) or RangeSet()
 
+    def own_end(self, stream: str) -> int:
+        """One past the last offset that this node gave under its present origin, also where its disk has lost it since."""
+        return self._log.own_end(stream, self.origin)
+
     def gone(self, key: Key) -> RangeSet:
         """The offsets of `key` that will never come, as far as this node was told."""
         one = self._ledgers.get(key[0], {}).get(key[1])
@@ -208,7 +216,7 @@ class Exchange:
             spoken, written = self._more[node]
             if spoken[1] != self.origin and self.held(spoken).end() <= written:
                 return False
-        self._more[node] = (key, self.settled(key).end())
+        self._more[node] = (key, self.own_end(key[0]))
         return True
 
     def join(self, member: Member) -> None:

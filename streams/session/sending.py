@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from streams.block import BLOCK_RECORDS_MAX
 from streams.derived import HEADS
@@ -21,8 +22,10 @@ from streams.session.turns import Asleep, Turns
 WINDOW_BYTES = 8 << 20
 """Bytes sent and not yet acknowledged, above which no further transfer begins, but alerts."""
 ALERT_WINDOW_BYTES = 1 << 20
+HEADS_WINDOW_BYTES = 1 << 20
+"""The same of what is signed at once is believed by: what it covers is acknowledged only when it is there, however full the others are."""
 TRANSFERS_MAX = 1_024
-"""Transfers sent and not yet acknowledged, alerts apart."""
+"""Transfers sent and not yet acknowledged, alerts and what is believed by apart."""
 LIVE_RECORDS = 8_192
 """Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog; of what is signed at once
 those that come after it, for the parts of a commit are believed together, and would wait for each other."""
@@ -44,8 +47,12 @@ FRAGMENT_S = 0.005
 """Where the link takes more than FRAGMENT_BYTES_MIN in this time, a fragment is larger: what is urgent waits for one at most."""
 MEASURED_BYTES = 64 << 10
 """After so many bytes the link's rate is believed: more than the operating system takes unsent."""
+_LANES_OF_HEADS = (Lane.ALERTS, Lane.EVENTS)
+"""What is believed by goes in these: in the former of what goes there itself, in the latter of all else that is signed at once."""
 DAMAGED_MAX = 8
 """Transfers a peer may find damaged before the session is ended."""
+
+Window = Literal["alerts", "heads", "others"]
 
 
 @dataclass(slots=True)
@@ -56,7 +63,7 @@ class Transfer:
     first: int
     end: int
     loaded: Loaded
-    lane: Lane
+    window: Window
     number: int = 0
     start: int = 0
     at: int = -1
@@ -68,8 +75,8 @@ class Transfer:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """One transfer at a time, and the next one read ahead. `heads`: of what alerts are believed by, read beside them and sent right beside
-    them."""
+    """One transfer at a time, and the next one read ahead. `heads`: of what is believed by, of all that is signed at once; read beside that
+    and sent right beside it."""
 
     lane: Lane
     live: bool
@@ -78,6 +85,11 @@ class _Slot:
     loading: Load | None = None
     ready: Transfer | None = None
     current: Transfer | None = None
+
+    @property
+    def window(self) -> Window:
+        """Which window its transfers fill."""
+        return "heads" if self.heads else "alerts" if self.lane is Lane.ALERTS else "others"
 
 
 class Sender:
@@ -93,10 +105,11 @@ class Sender:
         self._tracks: dict[Key, PeerTrack] = {}
         self._asleep = Asleep()
         self._turns = {lane: [_Slot(lane, live) for live in (True, False)] for lane in Lane}
-        self._turns[Lane.ALERTS] = [*(_Slot(Lane.ALERTS, live, heads=True) for live in (True, False)), *self._turns[Lane.ALERTS]]
+        for lane in _LANES_OF_HEADS:
+            self._turns[lane] = [*(_Slot(lane, live, heads=True) for live in (True, False)), *self._turns[lane]]
         self._slots = [slot for slots in self._turns.values() for slot in slots]
         self._unacknowledged: dict[int, Transfer] = {}
-        self._in_flight_bytes = {True: 0, False: 0}  # alerts, all else
+        self._in_flight_bytes: dict[Window, int] = {"alerts": 0, "heads": 0, "others": 0}
         self._resumable: dict[Key, list[PartialBlock]] = {}
         self._cancels: deque[Cancel] = deque()
         self._claims_end_s: deque[float] = deque()
@@ -196,7 +209,7 @@ class Sender:
             track.busy.add(loaded.first, loaded.end)
             if not slot.live:
                 track.backlog_at = loaded.end
-            slot.ready = Transfer(key, loaded.first, loaded.end, loaded, slot.lane)
+            slot.ready = Transfer(key, loaded.first, loaded.end, loaded, slot.window)
         return load if unread else None
 
     def next(self, now_s: float) -> Begin | Fragment | Cancel | None:
@@ -262,8 +275,8 @@ class Sender:
 
     def _slots_of(self, stream: str) -> list[_Slot]:
         lane = self._lane_of(stream)
-        heads = lane is Lane.ALERTS and stream.endswith(HEADS)
-        return [slot for slot in self._turns[lane] if slot.heads == heads]
+        heads = stream.endswith(HEADS) and signed_at_once(stream.removesuffix(HEADS))
+        return [slot for slot in self._turns[min(lane, _LANES_OF_HEADS[-1]) if heads else lane] if slot.heads == heads]
 
     def _todo(self) -> set[Key]:
         return {*self._asleep, *(key for slot in self._slots for key in slot.todo)}
@@ -318,7 +331,7 @@ class Sender:
 
     def _begin(self, slot: _Slot, now_s: float) -> Transfer | None:
         transfer = slot.ready
-        if transfer is None or not self._window_open(slot.lane):
+        if transfer is None or not self._window_open(slot.window):
             return None
         slot.ready = None
         if self._superseded(slot, transfer, now_s):
@@ -328,7 +341,7 @@ class Sender:
         slot.current = transfer
         transfer.number = self._next_number()
         self._unacknowledged[transfer.number] = transfer
-        self._in_flight_bytes[slot.lane == Lane.ALERTS] += len(transfer.loaded.data)
+        self._in_flight_bytes[transfer.window] += len(transfer.loaded.data)
         return transfer
 
     def _superseded(self, slot: _Slot, transfer: Transfer, now_s: float) -> bool:
@@ -362,14 +375,13 @@ class Sender:
         size = len(transfer.loaded.data)
         return next((p.held_bytes for p in overlapping if p.digest == transfer.loaded.digest and p.held_bytes <= size), 0)
 
-    def _window_open(self, lane: Lane) -> bool:
-        alerts = lane == Lane.ALERTS
-        full = self._in_flight_bytes[alerts] >= (ALERT_WINDOW_BYTES if alerts else WINDOW_BYTES)
-        return not full and (alerts or len(self._unacknowledged) < TRANSFERS_MAX)
+    def _window_open(self, window: Window) -> bool:
+        most = {"alerts": ALERT_WINDOW_BYTES, "heads": HEADS_WINDOW_BYTES, "others": WINDOW_BYTES}[window]
+        return self._in_flight_bytes[window] < most and (window != "others" or len(self._unacknowledged) < TRANSFERS_MAX)
 
     def _end(self, transfer: Transfer) -> None:
         if self._unacknowledged.pop(transfer.number, None):
-            self._in_flight_bytes[transfer.lane == Lane.ALERTS] -= len(transfer.loaded.data)
+            self._in_flight_bytes[transfer.window] -= len(transfer.loaded.data)
         self.track(transfer.key).busy.remove(transfer.first, transfer.end)
         for slot in self._slots:
             if slot.current is transfer:

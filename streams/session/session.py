@@ -355,7 +355,7 @@ class Session:
 
     def _peer_has(self, key: Key, ranges: RangeSet) -> None:
         self._sender.settle(key, ranges)
-        if key[1] == self._exchange.origin and ranges.end() > self._exchange.settled(key).end() and not self._told_old_copy:
+        if key[1] == self._exchange.origin and ranges.end() > self._exchange.own_end(key[0]) and not self._told_old_copy:
             self._told_old_copy = True
             self._effects.append(self._old_copy_or_lie(key, ranges.end()))
 
@@ -363,7 +363,7 @@ class Session:
         """Believed is who may bring what it speaks of, and not again until it has: else it could have us open generations without end."""
         if self._terms.incoming(key) and self._exchange.credible(self.peer.node, key, end):
             return OldCopy(key[0], key[1], end)
-        details = {"peer": self.peer.node, "stream": key[0], "its_end": end, "end": self._exchange.settled(key).end()}
+        details = {"peer": self.peer.node, "stream": key[0], "its_end": end, "end": self._exchange.own_end(key[0])}
         return Report(MORE_THAN_THERE_IS, "not believed", details)
 
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:

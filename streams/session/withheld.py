@@ -64,6 +64,10 @@ class Withheld:
         shown = {origin: replace(ledger[origin], held=ledger[origin].held.without(ranges)) for origin, ranges in hidden.items() if ranges}
         return {**ledger, **shown}
 
+    def own_end(self, stream: str, origin: Origin) -> int:
+        """As the log's."""
+        return self._log.own_end(stream, origin)
+
     def lasting(self, key: Key) -> RangeSet:
         """What peers are to bring of it, though the log holds it."""
         return RangeSet((span.first, span.end) for span in self._spans.get(key, ()) if span.lasting)

@@ -13,12 +13,15 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
+import msgspec
+
 from streams.budget import Purse
 from streams.clock import StillClock
 from streams.node.purses import ALERTS, for_alerts
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
 from streams.ranges import RangeSet
 from streams.session import Admit, Closed, DeclareGone, Key, Load, OldCopy, Report, Session, Terms
+from streams.session import messages as m
 from tests.sync.keeping import Keeping
 from tests.sync.liars import Liar
 from tests.sync.nodes import Node, Place, Way
@@ -29,6 +32,8 @@ from tests.sync.versions import spoken
 POLICIES: dict[LinkClass, LinkPolicy] = {"lan": LAN, "port": PORT, "satellite": SATELLITE}
 READ_S = 0.001
 WATCHED_EVERY_S = 5.0
+_DATA = (10, 11)
+"""The numbers of the messages that carry data: Begin, Fragment."""
 
 
 @dataclass(eq=False, slots=True)
@@ -275,7 +280,7 @@ class Fleet:
             end.in_flight_bytes -= len(data)
             other.heard_s = said_s
             if other.up and end.connection.spoils and self.chance.random() < end.connection.spoils:
-                self._arrived(other, self.oracle.spoilt(data, self.chance))
+                self._arrived(other, _spoilt(data, self.chance))
             elif other.up:
                 self._arrived(other, data)
             proceed()
@@ -319,3 +324,13 @@ class Fleet:
                     self._note_ashore(end)
                 case _:
                     pass
+
+
+def _spoilt(data: bytes, chance: random.Random) -> bytes:
+    """The message with one byte of its piece of data altered, if it has one."""
+    message = m.decode(data) if data[1] in _DATA else None
+    if not isinstance(message, m.Begin | m.Fragment):
+        return data
+    piece = bytearray(message.piece)
+    piece[chance.randrange(len(piece))] ^= 1 << chance.randrange(8)
+    return m.encode(msgspec.structs.replace(message, piece=bytes(piece)))

@@ -78,6 +78,9 @@ class FrameLog:
     def ledger(self, stream: str) -> Ledger:
         return {origin: line.ledger for origin, line in self.book.lines.get(stream, {}).items()}
 
+    def own_end(self, stream: str, origin: Origin) -> int:
+        return self.book.line((stream, origin)).end
+
     def lines(self) -> Iterator[Key]:
         """Every (stream, origin) known here."""
         for stream, lines in self.book.lines.items():

@@ -5,11 +5,8 @@ Nothing lost, nothing twice, nothing changed, nobody told what he has no right t
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from streams.block import Block
 from streams.derived import HEADS
@@ -20,6 +17,7 @@ from streams.session import Key, Report
 from streams.session import messages as m
 from streams.session.promises import HAS_NOT
 from streams.session.receiving import FORGED, UNCOVERED
+from streams.session.withheld import MOST_S
 from streams.words import Origin
 from tests.sync.framelog import rows_of
 from tests.sync.radio import Radio
@@ -35,8 +33,7 @@ SETTABLE = "quays"
 REFUTED = "a peer said that records are gone, and their origin has brought them"
 SAID_WITHIN_S = 3.0
 """After so long a node has told its peers what it has got: nothing but a fragment is ever before that on the line."""
-_BEGIN, _FRAGMENT = 10, 11
-_JUDGED = (2, 3, 4, _BEGIN, _FRAGMENT, 13)
+_JUDGED = (2, 3, 4, 10, 11, 13)
 """The numbers of the messages that are looked into: Digests, Summary, Track, Begin, Fragment, Ack."""
 
 
@@ -77,6 +74,7 @@ class Oracle:
         self._held: dict[tuple[str, Key], RangeSet] = {}
         self._since: dict[tuple[str, Key], list[tuple[float, RangeSet]]] = {}
         self._alone: dict[Wired, float] = {}
+        self._unread_until_s: dict[tuple[str, Key], float] = {}
         self._radios: dict[str, Radio] = {}
         self._tracks: dict[Wired, list[Key]] = {}
         self._begun: dict[Wired, dict[int, tuple[Key, int, int]]] = {}
@@ -164,6 +162,11 @@ class Oracle:
         for stream in node.log.streams():
             self.committed(node, stream)
 
+    def unread(self, node: Node, lasts_s: float) -> None:
+        """A disk does not give, for so long, what it does not give now; who could not read that tries it again a while later."""
+        for key in [key for key in node.log.lines() if node.log.bad(key)]:
+            self._unread_until_s[node.me.node, key] = self._fleet.clock.at_s + lasts_s + MOST_S
+
     def late(self, seconds: float) -> None:
         """Everything was held up: for so long, what is sent in vain proves nothing."""
         self.late_until_s = self._fleet.clock.at_s + seconds
@@ -187,8 +190,12 @@ class Oracle:
         nobody is accused, who brought them can not read it."""
         key = _key_of(report)
         brought = self._fleet.nodes.get(str(report.details.get("peer")))
-        unread = report.reason == UNCOVERED and brought is not None and brought.log.bad((key[0] + HEADS, key[1]))
-        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key) or bool(unread)
+        unread = report.reason == UNCOVERED and brought is not None and self._unread(brought, (key[0] + HEADS, key[1]))
+        return self._fleet.clock.at_s < self.late_until_s or self._unprovable(key) or unread
+
+    def _unread(self, node: Node, key: Key) -> bool:
+        """Whether the node's disk does not give some of this, or did not when it was read last."""
+        return bool(node.log.bad(key)) or self._fleet.clock.at_s < self._unread_until_s.get((node.me.node, key), 0.0)
 
     def said(self, end: Wired, data: bytes) -> None:
         """A node says something: no name that the other may not know, no data that it may not have, no acknowledgement too early."""
@@ -376,15 +383,6 @@ class Oracle:
             self.spoiled(node)
             may = any(may_hold(node.me, key, replicate) for replicate in self.replicates)
             assert may or not node.log.of(key).held, f"{node.me.node} has {key}, which it may not have"
-
-    def spoilt(self, data: bytes, chance: random.Random) -> bytes:
-        """The message with one byte of its piece of data altered, if it has one."""
-        message = m.decode(data) if data[1] in (_BEGIN, _FRAGMENT) else None
-        if not isinstance(message, m.Begin | m.Fragment):
-            return data
-        piece = bytearray(message.piece)
-        piece[chance.randrange(len(piece))] ^= 1 << chance.randrange(8)
-        return m.encode(msgspec.structs.replace(message, piece=bytes(piece)))
 
 
 def _set_of(node: Node) -> tuple[str, ...]:

@@ -92,6 +92,24 @@ def test_an_old_copy_of_a_log_is_told() -> None:
     assert [report.reason for report in ship.reports] == ["old copy"]
 
 
+@pytest.mark.parametrize(("peer", "role", "stream"), [("tokyo", "port", "containers"), ("ducks", "customer", "customers/duckworks")])
+def test_whose_disk_has_lost_its_newest_is_no_old_copy_and_who_has_it_no_liar(peer: str, role: Role, stream: str) -> None:
+    world = World(9)
+    world.station(peer, role, "duckworks" if role == "customer" else "")
+    hq = world.station("hq", "hq")
+    hq.append(stream, [b"one", b"the newest"])
+    world.connect("hq", peer)
+    world.run(5.0)
+    had = hq.log.rows[stream, hq.origin].pop(1)
+    hq.log.ledgers[stream][hq.origin].held.remove(1, 2)
+    hq.exchange.changed([stream])
+    world.cut(world.connections[0])
+    world.connect("hq", peer)
+    world.run(5.0)
+    assert not hq.reports
+    assert hq.log.rows[stream, hq.origin].get(1) == (had if role == "port" else None), "a port brings it again, a customer brings nothing"
+
+
 def test_who_tells_an_old_copy_that_has_no_room_for_a_new_generation_tells_it_again_and_is_believed() -> None:
     world = World(8)
     tokyo, ship = world.station("tokyo"), world.station("ship-a", "ship", "9321483")

@@ -29,7 +29,7 @@ def test_each_offset_goes_by_the_last_word_on_it(seed: int) -> None:
                 model = [*(part for both in parts for part in both if part[0] < part[1]), (first, end, now_s + 10)]
                 claims.claim(first, end, now_s + 10)
             case "void":
-                model = [one for one in model if not (first <= one[0] and one[1] <= end)]
+                model = [one for one in model if not (one[0] < end and first < one[1])]
                 claims.void(first, end)
             case "prune":
                 settled = RangeSet([(0, first)])
@@ -75,7 +75,7 @@ def test_a_flood_of_words_costs_what_they_name(beyond: int) -> None:
     for number in range(count):
         claims.void(Counted(2 * number), Counted(2 * number + 1))
     assert 0 < Counted.times <= 60 * count
-    assert len(claims) == (count if beyond else 0)
+    assert len(claims) == 0
     for number in range(count):
         claims.claim(Counted(2 * number), Counted(2 * number + 1), 30.0)
     assert Counted.times <= 200 * count

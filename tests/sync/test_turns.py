@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from streams.definitions import Definitions
 from streams.derived import HEADS
 from streams.policy import Lane
 from streams.ranges import RangeSet
+from streams.session import sending as sending_module
 from streams.session.effects import Loaded
 from streams.session.messages import Begin
 from streams.session.sending import CLAIM_S, LATER_S, Sender
@@ -93,6 +95,44 @@ def test_what_is_claimed_no_more_goes_at_once() -> None:
     sender.track(key(0)).claims.void(0, 1)
     sender.work(key(0))
     assert len(sent(sender, 0.0)) == 1
+
+
+def test_where_a_part_was_coming_from_elsewhere_and_is_not_after_all_the_whole_goes() -> None:
+    """Goal: refused is the whole of what overlaps with what another brings; once that is not coming, nobody brings any of it."""
+    sender = Sender("tokyo", lambda _: RangeSet([(0, 60)]), lambda _: 0, lambda _: Lane.EVENTS)
+    sender.work(key(0))
+    [load] = sender.loads(0.0)
+    sender.loaded(load.number, Loaded(0, 60, b"x", bytes(16)), 0.0)
+    begun = sender.next(0.0)
+    assert isinstance(begun, Begin)
+    sender.rejected(begun.transfer, "elsewhere", 0.0)
+    sender.track(key(0)).claims.void(14, 18)
+    sender.work(key(0))
+    assert [(load.first, load.end) for load in sender.loads(0.0)] == [(0, 60)]
+
+
+@pytest.mark.parametrize("stream", ["events", "registry"])
+def test_what_is_believed_by_goes_however_much_waits_for_it(monkeypatch: pytest.MonkeyPatch, stream: str) -> None:
+    """Goal: what is signed at once is acknowledged only when its statement is there: a window full of it lets that pass."""
+    monkeypatch.setattr(sending_module, "WINDOW_BYTES", 100)
+    monkeypatch.setattr(sending_module, "ALERT_WINDOW_BYTES", 100)
+    held = {(stream, HQ): RangeSet([(0, 2)]), (stream + HEADS, HQ): RangeSet([(0, 1)])}
+    sender = Sender("tokyo", lambda key: held[key], lambda _: 0, lambda name: Definitions().of(name).lane)
+
+    def sent() -> list[Begin]:
+        begun = []
+        while loads := sender.loads(0.0):
+            for load in loads:
+                sender.loaded(load.number, Loaded(load.first, load.first + 1, bytes(200), bytes(16)), 0.0)
+            while message := sender.next(0.0):
+                assert isinstance(message, Begin)
+                begun.append(message)
+        return begun
+
+    sender.work((stream, HQ))
+    assert [(one.first, one.end) for one in sent()] == [(0, 1)], "the window is full"
+    sender.work((stream + HEADS, HQ))
+    assert [(one.first, one.end) for one in sent()] == [(0, 1)]
 
 
 def test_what_is_signed_goes_before_others_and_each_takes_its_turn() -> None:

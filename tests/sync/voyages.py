@@ -336,6 +336,7 @@ def _go_bad(voyage: Voyage, chance: random.Random) -> None:
     node = voyage.node(chance)
     if node and not node.place.lies and (at := node.log.go_bad(chance, for_good=lasts_s is None)) is not None:
         if lasts_s:
+            voyage.fleet.oracle.unread(node, lasts_s)
             voyage.fleet.after(lasts_s, lambda: node.log.go_good(at))
         voyage.fleet.keeping.rounds(node)
 

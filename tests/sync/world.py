@@ -35,6 +35,7 @@ class MemoryLog:
         self.rows: dict[Key, dict[int, bytes]] = {}
         self.cuts: dict[Key, list[tuple[int, int]]] = {}
         self.ledgers: dict[str, dict[Origin, OriginLedger]] = {}
+        self.ends: dict[Key, int] = {}
         self.twice = 0
 
     def streams(self) -> list[str]:
@@ -42,6 +43,9 @@ class MemoryLog:
 
     def ledger(self, stream: str) -> Ledger:
         return {origin: one.copy() for origin, one in self.ledgers.get(stream, {}).items()}
+
+    def own_end(self, stream: str, origin: Origin) -> int:
+        return self.ends.get((stream, origin), 0)
 
     def write(self, key: Key, first: int, rows: list[bytes]) -> int:
         one = self.ledgers.setdefault(key[0], {}).setdefault(key[1], OriginLedger())
@@ -54,6 +58,7 @@ class MemoryLog:
             for offset in range(begin, end):
                 self.rows.setdefault(key, {})[offset] = rows[offset - first]
         one.held.update(new)
+        self.ends[key] = max(self.ends.get(key, 0), one.end())
         return new.count()
 
     def admit(self, block: Block) -> None:
