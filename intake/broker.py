@@ -65,6 +65,9 @@ class BrokerIntake:
         unlisten = self._pipeline.listen(self._full_changed)
         try:
             while True:
+                if self._gives_way():
+                    await asyncio.sleep(MISC_EVERY_S)
+                    continue
                 self._lost.clear()
                 self._problem = ""
                 try:
@@ -81,12 +84,7 @@ class BrokerIntake:
                 await asyncio.sleep(pause_ms / 1000)
         finally:
             unlisten()
-            for task in self._standing_in.values():
-                task.cancel()
-            if self.connected and self._settings.stands_in_for:
-                self._client.publish(presence(self._settings.client_id), AWAY, qos=0, retain=True)
-            self._client.disconnect()
-            self._client.loop_write()
+            self._leave()
             await asyncio.gather(*self._standing_in.values(), return_exceptions=True)
 
     def ask(self, request: bytes) -> None:
@@ -118,8 +116,25 @@ class BrokerIntake:
         client.connect_async(settings.host, settings.port, settings.keep_alive_s)
         return client
 
+    def _gives_way(self) -> bool:
+        """Whether others are to take on what the broker brings: nothing can be stored here."""
+        return bool(self._settings.stands_in_for) and self._pipeline.stuck_s() * 1_000 > self._settings.gives_way_after_ms
+
+    def _leave(self) -> None:
+        """In good order, and others hear of it. What this one stands in for is left too."""
+        for task in self._standing_in.values():
+            task.cancel()
+        if self.connected and self._settings.stands_in_for:
+            self._client.publish(presence(self._settings.client_id), AWAY, qos=0, retain=True)
+        self._client.disconnect()
+        self._client.loop_write()
+
     async def _until_lost(self) -> None:
         while not self._lost.is_set():
+            if self._gives_way():
+                _log.warning("nothing can be stored here: what the broker brings is left to %s", " and ".join(self._settings.stands_in_for))
+                self._metrics.count("broker_gave_way")
+                self._leave()
             try:
                 async with asyncio.timeout(MISC_EVERY_S):
                     await self._lost.wait()

@@ -120,7 +120,9 @@ class EndpointSettings(SettingsTable):
 class BrokerSettings(SettingsTable):
     """A broker to subscribe at. `client_id` names the persistent session there: one per node, and never changed. `asks_devices`: publish
     what the node asks of devices there (docs/storm-mode.md); its login must be allowed to, and no other. `stands_in_for`: the `client_id`s
-    of the other nodes of this ship or port that share a subscription with this one there (docs/cluster.md); each names the others."""
+    of the other nodes of this ship or port that share a subscription with this one there (docs/cluster.md); each names the others. When
+    nothing could be stored for `gives_way_after_ms`, because the disk is full or fails, one that has others leaves the broker to them until
+    it can."""
 
     host: Host = "127.0.0.1"
     port: _Port = 1883
@@ -132,9 +134,16 @@ class BrokerSettings(SettingsTable):
     payload_bytes_max: int = Field(default=65_536 + 4_096, ge=4_096, le=TAKEN_BYTES_MAX)
     asks_devices: bool = False
     stands_in_for: tuple[str, ...] = ()
+    gives_way_after_ms: int = Field(default=15_000, ge=1_000)
     keep_alive_s: int = Field(default=30, ge=5, le=65_535)
     reconnect_ms_min: int = Field(default=200, ge=1)
     reconnect_ms_max: int = Field(default=10_000, ge=1)
+
+    @between
+    def _stands_in_for_others(self) -> Iterator[Problem]:
+        if self.client_id in self.stands_in_for:
+            where = ("stands_in_for", self.stands_in_for.index(self.client_id))
+            yield Problem(where, f"{self.client_id!r} is this node's own client_id", "name those of the others")
 
 
 class IntakeSettings(SettingsTable):

@@ -10,14 +10,16 @@ from pathlib import Path
 from intake.broker import BrokerIntake
 from intake.routes import SUBSCRIPTIONS
 from intake.serving import Intake
-from intake.settings import BrokerSettings, IntakeSettings
+from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
-from streams.logs.files import FileLog
+from streams.logs.disk import Disk
+from streams.logs.files import FileLog, FileLogOptions
 from streams.metrics import Metrics
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import AT, TOPIC, Publisher, eventually, payload, stored
+from tests.streams.logkit import FullDisk
 
 SHARED = tuple(f"$share/ship/{one}" for one in SUBSCRIPTIONS)
 
@@ -57,11 +59,13 @@ class Member:
         await self.stop()
 
 
-async def member(folder: Path, name: str, other: str, port: int) -> Member:
-    log = FileLog(folder / name / "log", folder / name / "marker", name, BlockCodec(), WallClock())
+async def member(folder: Path, name: str, other: str, port: int, disk: Disk | None = None) -> Member:
+    options = FileLogOptions(disk=disk or Disk())
+    log = FileLog(folder / name / "log", folder / name / "marker", name, BlockCodec(), WallClock(), options)
     committer, metrics = GroupCommitter(log), Metrics("ship")
     broker = BrokerSettings(port=port, client_id=name, filters=SHARED, stands_in_for=(other,), reconnect_ms_min=50, reconnect_ms_max=100)
-    intake = Intake(IntakeSettings(broker=broker), WallClock(), metrics)
+    soon = broker.model_copy(update={"gives_way_after_ms": 1})
+    intake = Intake(IntakeSettings(broker=soon, pipeline=PipelineSettings(retry_ms=10)), WallClock(), metrics)
     one = Member(log, committer, intake, metrics, asyncio.create_task(intake.run(committer, log, name)))
     await eventually(lambda: intake.broker_connected is True)
     return one
@@ -114,6 +118,29 @@ async def test_what_was_under_way_to_who_breaks_off_comes_to_the_other(tmp_path:
         await taking
         there = left(tmp_path / "bridge")
         await eventually(lambda: there | engine.has() == set(range(2_000)))
+        await engine.stop()
+
+
+async def test_who_can_store_nothing_gives_way_until_it_can(tmp_path: Path) -> None:
+    """The broker goes on giving it its part, which nobody else would have."""
+    full = FullDisk()
+    with mosquitto(tmp_path) as broker:
+        bridge = await member(tmp_path, "bridge", "engine", broker.port, full)
+        engine = await member(tmp_path, "engine", "bridge", broker.port)
+        full.writes_left = 0
+        await bring(broker.port, 0, 100)
+        await eventually(lambda: engine.has() == set(range(100)))
+        assert not bridge.has()
+        assert bridge.metrics.body(0, 0)["counts"]["broker_gave_way"] == 1
+        full.writes_left = None
+        await eventually(lambda: bridge.intake.broker_connected is True)
+        standing = engine.intake._broker
+        assert isinstance(standing, BrokerIntake)
+        await eventually(lambda: all(task.done() for task in standing._standing_in.values()))
+        await bring(broker.port, 100, 200)
+        await eventually(lambda: bridge.has() | engine.has() == set(range(200)))
+        assert bridge.has() & set(range(100, 200)), "it has its part again"
+        await bridge.stop()
         await engine.stop()
 
 

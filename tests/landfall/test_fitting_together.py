@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from edge.settings import ShipSettings
 from hq.fanout.settings import FanoutSettings
-from intake.settings import EndpointSettings, GatewayLogin
+from intake.settings import BrokerSettings, EndpointSettings, GatewayLogin
 from landfall.configuration import load
 from landfall.fields import models_in
 from landfall.processes import settings_kinds
@@ -276,6 +276,11 @@ def test_what_is_no_argon2_hash_is_refused_and_not_told(hashed: str) -> None:
     with pytest.raises(ValidationError, match="this is no argon2 hash") as raised:
         GatewayLogin(username="bay-1", password_argon2=hashed)
     assert not hashed or hashed not in str(raised.value)
+
+
+def test_a_node_stands_in_for_others_at_a_broker() -> None:
+    with pytest.raises(ValidationError, match="'bridge' is this node's own client_id; name those of the others"):
+        BrokerSettings(client_id="bridge", stands_in_for=("engine", "bridge"))
 
 
 def test_every_kind_of_argon2_hash_is_taken() -> None:
