@@ -235,13 +235,15 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A node of the network (its id is its name): the public keys it signs with, of which one is enough (`docs/proof.md`).
 
     `withdrawn`: ports and headquarters have no session with it any more (`docs/links.md`); what it wrote stays, and its keys with that.
+    That it is false, or not said, takes that back.
     """
 
     keys: tuple[str, ...] = ()
-    withdrawn: bool = False
+    withdrawn: bool | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        _need(bool(self.keys) or self.withdrawn, "a node has at least one key, or is withdrawn")
+        said = self.withdrawn is not msgspec.UNSET
+        _need(bool(self.keys) or said, "a node has at least one key, or is said to be withdrawn, or to be so no more")
         for key in self.keys:
             _need(_KEY.fullmatch(key) is not None, f"a key is ed25519: and 43 characters, not {key!r}")
 

@@ -148,14 +148,14 @@ class _Door:
 
 
 def node_settings(config: Path) -> NodeSettings:
-    """The node's part of a ship's or a port's settings. Raises Misuse as `landfall ship` and `landfall port` do."""
+    """The node's part of a ship's, a port's or a customer's settings. Raises Misuse as `landfall ship`, `port` and `customer` do."""
     try:
         told: Any = tomllib.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         told = {}  # which is said better by who reads it whole
     node = told.get("node")
     role = node.get("role") if isinstance(node, dict) else None
-    settings: Any = settings_of("ship" if role == "ship" else "port", config)
+    settings: Any = settings_of(role if role in ("ship", "customer") else "port", config)
     found: NodeSettings = settings.node
     if found.port == 0:
         raise Misuse("the node's door has another port each time it starts", hint="set node.port")

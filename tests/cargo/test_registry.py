@@ -46,6 +46,7 @@ def test_values_come_back_as_they_were_written() -> None:
         ),
         ("node", {"keys": ["ed25519:" + "a-Z_0" * 8 + "abc"]}),
         ("node", {"withdrawn": True}),
+        ("node", {"withdrawn": False}),
     ]
     for kind, value in values:
         entry = Entry(kind, "x", 1, 5, "clerk", parse_value(kind, value))

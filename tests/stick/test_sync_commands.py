@@ -33,7 +33,11 @@ class Place:
         self.name, self.folder, self.config = name, folder / name, folder / f"{name}.toml"
         self._settings = settings(name, folder, free_port())
         role, identity = ROLES[name]
-        known = [{"node": other, "role": ROLES[other][0], "identity": ROLES[other][1]} for other in ROLES if other != name]
+        known = [
+            {"node": other, "role": ROLES[other][0], "identity": ROLES[other][1]}
+            for other in ROLES
+            if other != name and (role != "customer" or other == "hq")
+        ]
         node = {"node": name, "role": role, "identity": identity, "folder": str(self.folder), "port": self._settings.port}
         self.config.write_text(tomli_w.dumps({"node": {**node, "token": f"door-of-{name}", "known": known}}))
 
@@ -124,6 +128,24 @@ async def test_a_stick_for_a_customer_carries_its_stream_and_no_other(tmp_path: 
         assert {stream for stream in node.log.streams() if carried(str(stick), stream)} == {"customers/duckworks"}
         has.write_bytes(position_file(node.log, "ducks"))
         code, told = await sync(capsys, "export", str(stick), "--to", "ducks", "--position", str(has), "-c", str(hq.config))
+        assert (code, "may have nothing of this log that it lacks" in told) == (2, True), told
+
+
+async def test_a_customer_takes_a_stick_by_its_own_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sealed for it, with what it lacks by its own word; it brings nothing itself."""
+    hq, ducks = Place("hq", tmp_path), Place("ducks", tmp_path)
+    stick, has = str(tmp_path / "stick"), str(tmp_path / "ducks.position")
+    rows = to_batch([Record("MSKU1234565", body={"n": 1})])
+    async with hq.up() as node, ducks.up() as site:
+        await node.append([readings(0, 100), Append("customers/duckworks", rows)])
+        seal = (await sync(capsys, "key", "-c", str(ducks.config)))[1].split()[-1]
+        assert (await sync(capsys, "position", has, "-c", str(ducks.config)))[0] == 0
+        words = ("--to", "ducks", "--position", has, "--seal", seal, "-c", str(hq.config))
+        assert (await sync(capsys, "export", stick, *words))[0] == 0
+        code, told = await sync(capsys, "import", stick, "-c", str(ducks.config), "--key", hq.key())
+        assert (code, " 1 record is new here" in told) == (0, True), told
+        assert site.log.position("customers/duckworks") == node.log.position("customers/duckworks")
+        code, told = await sync(capsys, "export", stick, "--to", "hq", "-c", str(ducks.config))
         assert (code, "may have nothing of this log that it lacks" in told) == (2, True), told
 
 
