@@ -59,7 +59,10 @@ def open_log(
 def open_reader(folder: Path, codec: Codec) -> AnyReader:
     """A reader of the log in `folder`, from any process. Raises FileNotFoundError when there is no log yet."""
     if not in_kafka(folder):
-        return FileLogReader(folder, codec)
+        reader = FileLogReader(folder, codec)
+        if not in_kafka(folder):  # which a log in a Kafka says before it has an index
+            return reader
+        reader.close()
     from streams.logs.kafka.reading import KafkaLogReader
 
     return KafkaLogReader(folder, codec)

@@ -18,14 +18,18 @@ from hypothesis import strategies as st
 
 from streams.block import Block
 from streams.codec import BlockCodec
-from streams.errors import Misuse, Trimmed
+from streams.errors import Misuse, NotAllowed, Trimmed
 from streams.log import Append, Appended
+from streams.logs import kinds
 from streams.logs.damage import Damage
+from streams.logs.disk import Disk
+from streams.logs.index import INDEX_NAME
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.gathering import Gathering
 from streams.logs.kafka.keeper import KafkaLogOptions, Place
 from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.reading import KafkaLogReader
+from streams.logs.kinds import in_kafka, open_reader
 from streams.words import STREAM_PATTERN, Origin, Position
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkaingesting import go_on_after_a_copy_and_die
@@ -58,6 +62,43 @@ def bounds(where: Place, stream: str) -> tuple[int, int]:
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
     return first, end
+
+
+class Watched(Disk):
+    """At each name that is synced, somebody who waits for the log looks for it."""
+
+    def __init__(self) -> None:
+        self.found: list[type] = []
+
+    def sync_folder(self, folder: Path) -> None:
+        super().sync_folder(folder)
+        if (folder / INDEX_NAME).exists():
+            reader = open_reader(folder, BlockCodec())
+            self.found.append(type(reader))
+            reader.close()
+
+
+def test_who_waits_for_the_log_takes_it_for_what_it_is_from_the_first_moment(kafka: Kafka, tmp_path: Path) -> None:
+    where, disk = place(kafka, tmp_path), Watched()
+    log = open_kafka_log(where, options=KafkaLogOptions(disk=disk))
+    log.close()
+    assert set(disk.found) == {KafkaLogReader}
+
+
+def test_who_looks_between_a_kafkas_word_and_its_index_is_not_misled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder was empty at the first look; at the second it says what it is, and has an index."""
+    open_log(tmp_path).close()
+    looks = iter([False, True])
+    monkeypatch.setattr(kinds, "in_kafka", lambda folder: next(looks))
+    with pytest.raises(FileNotFoundError, match=WHERE):
+        kinds.open_reader(tmp_path / "log", BlockCodec())
+
+
+def test_a_kafka_that_lets_nobody_in_leaves_the_folder_free(kafka: Kafka, tmp_path: Path) -> None:
+    where = place(kafka, tmp_path, password="not quack")
+    with pytest.raises(NotAllowed):
+        open_kafka_log(where)
+    assert not in_kafka(where.folder)
 
 
 def test_the_local_disk_is_lost(kafka: Kafka, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from streams.logs.kafka.client import Fenced, check_lets_in
 from streams.logs.kafka.following import NO_FILE, Follower, RecordsLost, change_of
 from streams.logs.kafka.lease import Lease
 from streams.logs.kafka.names import Names
+from streams.logs.kafka.reading import leave_settings
 from streams.logs.kafka.records import COMMIT_MAX, block_headers, control_records
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.topics import KafkaTopics
@@ -103,6 +104,7 @@ class KafkaKeeper:
         check_lets_in(settings, settings.answer_s)
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
+        leave_settings(place.folder, settings)  # before there is an index: without, a reader takes it for that of a log in files
         self._follower = Follower(settings, names, options.on_damage, disowned)
         self._transactions = options.transactions(settings)
         self._lost_records: str | None = None

@@ -14,7 +14,7 @@ from streams.log import Append, Appended, Upkeep
 from streams.logs.disowned import Disowned
 from streams.logs.kafka.gathering import Gathering
 from streams.logs.kafka.keeper import KafkaKeeper, KafkaLogOptions, Place
-from streams.logs.kafka.reading import KafkaLogReader, leave_settings
+from streams.logs.kafka.reading import KafkaLogReader
 from streams.logs.kafka.sizing import SizedCodec
 from streams.logs.keeping import KeptLog
 from streams.logs.opening import lock_folder
@@ -50,7 +50,6 @@ class KafkaLog(KeptLog, KafkaLogReader):
             self._keeper = self._kafka = KafkaKeeper(place, options, self._disowned)
             undo.callback(self._kafka.close)
             self._check_node(place.names.control)
-            leave_settings(folder, settings)
             KafkaLogReader.__init__(self, folder, codec)
             undo.callback(super().close)
             self._enter(self._kafka.doubt)
