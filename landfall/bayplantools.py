@@ -21,6 +21,7 @@ from cargo.registry import LoadList, Stowed
 from cargo.slots import Slot
 from landfall.headquarters import Api, Password, Username, answer_of, headquarters
 from landfall.lognumbers import read_at_ms, utc
+from landfall.writingout import whole_file
 from streams.errors import Misuse
 
 SAME_CALL_MS = 3 * 86_400_000
@@ -96,10 +97,8 @@ def export(
         raise Misuse(f"headquarters has no load list of ship {ship}", hint="write one with `landfall bayplan import`")
     value = msgspec.convert(listed["load_list"], LoadList)
     plan = BayPlan(value.ship, listed["name"] or "", "", value.port, "", value.departs_at_ms, value.aboard)
-    try:
-        file.write_bytes(write_bayplan(plan, dialect, time.time_ns() // 1_000_000))
-    except OSError as problem:
-        raise Misuse(f"{file} can not be written: {problem.strerror}", hint="give a file in a folder that is yours") from None
+    with whole_file(file) as place:
+        place.write_bytes(write_bayplan(plan, dialect, time.time_ns() // 1_000_000))
     typer.echo(f"{file}: {len(plan.boxes):,} boxes of load list {value.id}")
 
 

@@ -17,7 +17,7 @@ from landfall.logopening import known_stream, opened
 from landfall.logtools import Folder, How, Output, Stream, Topic, log_app
 from landfall.logunread import end_of_unread, unread_of_topic
 from landfall.proofwords import completeness_row, completeness_words, finding_words, verdict_row, verdict_words
-from landfall.writingout import Format, Row, say, write, writing
+from landfall.writingout import Format, Row, check_output, say, whole_file, write, writing
 from streams.codec import BlockCodec
 from streams.derived import HEADS
 from streams.errors import Corrupt, Misuse
@@ -128,6 +128,7 @@ def write_proof(
     interval_min: IntervalMin = None,
 ) -> None:
     """Write one file that shows a container's records over a span of time, and that none is left out, to whoever has the key."""
+    check_output(Format.JSON, out)
     log = opened(folder)
     copy = Copy(log, BlockCodec())
     claim = Claim(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
@@ -141,8 +142,8 @@ def write_proof(
         )
     proof = make(copy, claim, sections, registry_trust(log))
     data = proof.to_bytes()
-    with writing(out):
-        out.write_bytes(data)
+    with whole_file(out) as place:
+        place.write_bytes(data)
     for one in proof.sections:
         if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
             say(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")

@@ -21,7 +21,7 @@ from cargo.registry import ToldFrom, parse_entry
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import opened
 from landfall.shiptools import ship_of
-from landfall.writingout import writing
+from landfall.writingout import whole_file
 from streams.bodies import Bodies
 from streams.errors import Misuse
 from streams.log import LogReader
@@ -83,8 +83,8 @@ def export(
 ) -> None:
     """One report into a file: as text, JSON or PDF, by the file's ending."""
     report = _one(folder, which)
-    with writing(file):
-        file.write_bytes(_as_file(report, file.suffix))
+    with whole_file(file) as place:
+        place.write_bytes(_as_file(report, file.suffix))
     typer.echo(f"{file}: {report.head.kind} report {report.id}, {report.state}")
 
 

@@ -14,6 +14,7 @@ from cargo.forecast import Forecast, Weather, read_forecast
 from cargo.geo import distance_nm
 from cargo.searcharea import NOTE, Search, search_area
 from landfall.lognumbers import read_at_ms, utc
+from landfall.writingout import whole_file
 from streams.errors import Misuse
 
 HOUR_MS = 3_600_000
@@ -46,10 +47,8 @@ def write_search_area(
         drawn = search_area(Search(segment, weather, hours, particles, seed))
     except ValueError as problem:
         raise Misuse(str(problem), hint="change --hours or --particles") from None
-    try:
-        file.write_text(json.dumps(drawn), encoding="utf-8")
-    except OSError as problem:
-        raise Misuse(f"{file} can not be written: {problem.strerror}", hint="give a file in a folder that is yours") from None
+    with whole_file(file) as place:
+        place.write_text(json.dumps(drawn), encoding="utf-8")
     for told in (feature["properties"] for feature in drawn["features"]):
         if told["what"] == "hull" and told["hours"] == hours:
             typer.echo(f"{told['told']}: {told['share']:.0%} within {told['area_nm2']:,.0f} nm² after {hours} h")

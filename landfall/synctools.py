@@ -17,6 +17,7 @@ from landfall.lognumbers import many, there_are
 from landfall.logopening import opened
 from landfall.processes import settings_of
 from landfall.prooftools import signed_keys
+from landfall.writingout import Format, check_output, whole_file
 from streams.codec import BlockCodec
 from streams.definitions import Definitions
 from streams.errors import Misuse, RetryLater
@@ -53,7 +54,8 @@ console = Console(highlight=False, soft_wrap=True)
 def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")], config: Config) -> None:
     """Write down what this node has already, so that the other side carries only the rest. No secret is in it."""
     settings = node_settings(config)
-    output.write_bytes(position_file(opened(settings.folder), settings.node))
+    with whole_file(output) as place:
+        place.write_bytes(position_file(opened(settings.folder), settings.node))
     console.print(f"{output}: what '{settings.node}' has", markup=False)
 
 
@@ -74,6 +76,7 @@ def export(
     seal: Annotated[str | None, typer.Option("--seal", help="Seal it for the receiver: x25519:…, its `landfall sync key`.")] = None,
 ) -> None:
     """Write what a node may have of this log and lacks into a file, signed by this node. The node may run meanwhile."""
+    check_output(Format.JSON, file)
     settings = node_settings(config)
     log = opened(settings.folder)
     terms = _terms(settings, log, to)

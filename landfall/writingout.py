@@ -135,6 +135,16 @@ def _unfinished(output: Path) -> Path:
 
 
 @contextmanager
+def whole_file(output: Path) -> Iterator[Path]:
+    """Where to write what is `output` once the block ends: until then, and where it fails, that stays as it was. Raises Misuse where it can
+    not be written, or is a log's own.
+    """
+    check_output(Format.JSON, output)
+    with writing(output), _whole(output) as place:
+        yield place or output
+
+
+@contextmanager
 def _whole(output: Path | None) -> Iterator[Path | None]:
     """Where to write `output` (None: standard output); what is written there is `output` once the block ends, and nothing if it fails."""
     place = None if output is None else _unfinished(output)

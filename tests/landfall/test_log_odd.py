@@ -124,6 +124,9 @@ def test_nothing_is_written_over_a_logs_own_files(tmp_path: Path, capsys: pytest
         for words in (("export", "containers"), ("ls",)):
             code, _, err = run(capsys, "log", *words, "-f", home, "-o", path, "--format", "csv")
             assert (code, "is in the folder of the log" in err.replace("\n", " ")) == (2, True), err
+        span = ("--since", "2026-05-01", "--until", "2026-05-02")
+        code, _, err = run(capsys, "log", "proof", "MSKU1234565", "-f", home, *span, "-o", path)
+        assert (code, "is in the folder of the log" in err) == (2, True), err
     code, _, err = run(capsys, "log", "backup", tmp_path / "beside" / "copy", "-f", home)
     assert (code, "in a log's own folder" in err.replace("\n", " ")) == (2, True), err
     assert run(capsys, "log", "check", "-f", home)[0] == 0
