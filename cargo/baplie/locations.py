@@ -116,7 +116,9 @@ def _size_type(location: Location, box: Segment) -> str | None:
         location.note(box, f"{code} is a size/type code of 1984", f"it is taken as {new}")
         code = new
     place = location.segments[0]
-    short, odd = code[0] == "2", place.at(1)[:-4].isdecimal() and int(place.at(1)[:-4]) % 2 == 1
+    if location.failed:
+        return code
+    short, odd = code[0] == "2", int(place.at(1)[:-4]) % 2 == 1
     if short != odd and code[0] in "24L":
         bay = "an even bay is for 40 feet" if short else "an odd bay is for 20 feet"
         location.note(

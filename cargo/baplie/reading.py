@@ -134,7 +134,7 @@ class _Header:
             if is_imo(segment.at(element)):
                 self.ship = segment.at(element)
             if segment.at(element, 3):
-                self.ship_name = "".join(filter(str.isprintable, segment.at(element, 3)))[:NAME_CHARS_MAX]
+                self.ship_name = segment.at(element, 3)[:NAME_CHARS_MAX]
 
     def _place(self, segment: Segment) -> str:
         code = segment.at(1).upper()

@@ -34,16 +34,17 @@ class Segment:
     elements: tuple[tuple[str, ...], ...]
 
     def at(self, element: int, component: int = 0) -> str:
-        """That component without blanks around it, both counted from 0 after the tag; empty when it is not there."""
+        """That component without blanks around it, both counted from 0 after the tag; empty when it is not there. What does not print is
+        `.`, as it is written."""
         parts = self.elements[element] if element < len(self.elements) else ()
-        return parts[component].strip() if component < len(parts) else ""
+        return _printed(parts[component].strip()) if component < len(parts) else ""
 
     @property
     def text(self) -> str:
         """Its beginning, as a person finds it in the file."""
         whole = "+".join([self.tag, *(":".join(parts) for parts in self.elements)])
         shown = whole if len(whole) <= TEXT_CHARS_MAX else f"{whole[:TEXT_CHARS_MAX]}…"
-        return "".join(letter if letter.isprintable() else "." for letter in shown)
+        return _printed(shown)
 
     def wrong(self, problem: str, hint: str, *, one_box: bool = False) -> Problem:
         """A problem at this segment."""
@@ -116,6 +117,10 @@ def _without_empty_segments(tokens: Iterable[Token]) -> Iterator[Token]:
         begun = not ends
 
 
+def _printed(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "." for letter in text)
+
+
 def _plain(text: str) -> str:
     known = text.encode(CHARSET, "replace").decode(CHARSET)
-    return "".join(there if there == meant and meant.isprintable() else "." for there, meant in zip(known, text, strict=True))
+    return _printed("".join(there if there == meant else "." for there, meant in zip(known, text, strict=True)))

@@ -296,9 +296,14 @@ def test_nothing_of_a_file_reaches_the_terminal_that_is_no_letter() -> None:
     """Goal: a name or a segment with control characters, or half a megabyte long, is told in what prints."""
     named = PLAN_20.replace(b"BIG BLUE ONE", b"\x1b[31mBIG\x00" + b"B" * 500_000, 1)
     read = read_bayplan(named.replace(b"LOC+147+", b"LOC+147+\x1b[2J", 1))
-    assert read.plan.ship_name.startswith("[31mBIGBBB")
+    assert read.plan.ship_name.startswith(".[31mBIG.BBB")
     assert len(read.plan.ship_name) == 70
     assert read.problems
+    assert all(str(one).isprintable() for one in read.problems)
+    read = read_bayplan(file_of(PLAN_20.replace(b"BK-7", b"BK\x00-7")))
+    assert [box.booking for box in read.plan.boxes] == [None, "BK.-7"]
+    read = read_bayplan(file_of(PLAN_31.replace(b"+0490090", b"+04\x1b0090")))
+    assert (len(read.plan.boxes), read.notes) == (1, ())
     assert all(str(one).isprintable() for one in read.problems)
 
 
