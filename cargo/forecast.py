@@ -107,6 +107,8 @@ def _csv_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     if rows and missing:
         told = f"the forecast's first line names no {' and no '.join(missing)}, but {', '.join(heading)[:HEADING_CHARS_MAX]!r}"
         raise Unreadable(told, hint=f"its columns are {', '.join(FIELDS)}, with commas between them")
+    if twice := [name for name in FIELDS if heading.count(name) > 1]:
+        raise Unreadable(f"the forecast's first line names {' and '.join(twice)} twice", hint="take one of the columns out")
     return rows
 
 
@@ -127,10 +129,14 @@ def _weather(row: Mapping[str, Any]) -> Weather:
         value = row.get(name)
         if value in (None, "") and name in _OPTIONAL:
             continue
+        if isinstance(value, bool):
+            raise ValueError(f"{name} is no number: {value!r}")
         try:
             values[name] = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise ValueError(f"{name} is no number: {value!r}") from None
+    if sum(name in values for name in _OPTIONAL) == 1:
+        raise ValueError(f"{' and '.join(_OPTIONAL)} go together: give both, or neither")
     text = row.get("time")
     try:
         moment = datetime.fromisoformat(str(text).strip())

@@ -188,6 +188,16 @@ def test_a_forecast_is_read_from_csv_and_json_alike() -> None:
     assert forecast.at(at_ms + 99 * HOUR_MS) == forecast.at(at_ms + 6 * HOUR_MS)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"current_speed_ms": 1}, {"current_towards_deg": 90}, {"current_speed_ms": 1, "current_towards_deg": ""}, {"wind_speed_ms": True}],
+)
+def test_a_current_has_speed_and_direction_and_yes_is_no_speed(wrong: dict[str, object]) -> None:
+    """Goal: what a file leaves out of a current is not made up: no search is sent north for an empty column."""
+    with pytest.raises(Unreadable, match=r"go together|no number"):
+        read_forecast(json.dumps([{"time": "2026-05-01T00:00:00Z", "wind_speed_ms": 10, "wind_from_deg": 10, **wrong}]))
+
+
 def test_all_that_is_wrong_with_a_forecast_is_told_together() -> None:
     text = (
         CSV + "soon,1,2,,\n2026-05-01T07:00:00,1,2,,\n2026-05-01T08:00:00Z,fresh,2,,\n2026-05-01T09:00:00Z,5,400,,\n" + CSV.splitlines()[1]
@@ -196,6 +206,7 @@ def test_all_that_is_wrong_with_a_forecast_is_told_together() -> None:
         read_forecast(text)
     lines = str(told.value).splitlines()
     assert [line.split(":")[0].strip() for line in lines[1:]] == ["line 4", "line 5", "line 6", "line 7", "line 8"]
-    for text in ("", "[]", "[3]", "{", "time,wind_speed_ms\n"):
+    twice = "time,wind_speed_ms,wind_from_deg,wind_speed_ms\n2026-05-01T06:00:00Z,12,350,99\n"
+    for text in ("", "[]", "[3]", "{", "time,wind_speed_ms\n", twice):
         with pytest.raises(Unreadable):
             read_forecast(text)
