@@ -103,27 +103,28 @@ def final_draft(before: Sequence[Report], facts: Facts, by: str) -> Made:
 
 
 def _again(last: Report, head: Head, facts: Facts, by: str) -> Made:
-    return drafted(head, fill_in(facts, last.content.given()), facts.news(), last.revision + 1, by, facts.now_at_ms)
+    return drafted(head, fill_in(facts, last.content), facts.news(), last.revision + 1, by, facts.now_at_ms)
 
 
 def _anew(before: Sequence[Report], kind: Kind, facts: Facts, by: str) -> Made:
     refers_to = before[-1].id if before else None
     head = Head(facts.incident_id, facts.ship, kind, len(before) + 1, refers_to)
-    given = before[-1].content.given() if before else {}
-    return drafted(head, fill_in(facts, given), facts.news(), 0, by, facts.now_at_ms)
+    return drafted(head, fill_in(facts, before[-1].content if before else None), facts.news(), 0, by, facts.now_at_ms)
 
 
-def fill_in(facts: Facts, given: Mapping[str, Filled]) -> Content:
-    """What a report of these facts says; `given` lines stand as a person filled them in, but for a number that more are known to be lost
-    than."""
+def fill_in(facts: Facts, before: Content | None = None) -> Content:
+    """What a report of these facts says. What a person filled in `before` stands, but for a number that more are known to be lost than, or
+    that is larger and counted a box which was heard again since: whoever counted it counts anew."""
     listed = _list_in_force(facts)
     stowed = {box.container: box for box in listed.aboard} if listed else {}
     alerts = {one.topic: one for one in sorted(facts.boxes, key=lambda one: one.body["at_ms"])}
     lost = tuple(_box(facts, number, stowed.get(number), listed, alerts.get(number)) for number in facts.span["containers"])
     at_risk = tuple(_box(facts, number, stowed.get(number), listed, None) for number in facts.span["at_risk"])
     found = tuple(_box(facts, number, stowed.get(number), listed, alerts.get(number)) for number in facts.found())
+    given, was_lost = (before.given(), {box.container for box in before.lost}) if before else ({}, set())
     counted = given.get("number_lost", UNKNOWN).value
-    stale = {"number_lost", "number_is"} if isinstance(counted, int) and counted < len(lost) else set()
+    beyond = isinstance(counted, int) and counted > len(lost) and not was_lost.isdisjoint(facts.found())
+    stale = {"number_lost", "number_is"} if beyond or (isinstance(counted, int) and counted < len(lost)) else set()
     kept = {name: line for name, line in given.items() if name not in stale}
     lines = {**_ship(facts), **_when_and_where(facts, lost), **_what(facts, lost, at_risk, listed), **_around(facts), **kept}
     return Content(lines, lost, at_risk, found)

@@ -169,6 +169,24 @@ def test_the_same_news_draft_nothing_and_more_boxes_draft_anew_with_what_people_
     assert book.find(report.id) == report
 
 
+@pytest.mark.parametrize(("counted", "told"), [("3", (2, "RECKONED")), ("4", (2, "RECKONED")), ("2", (2, "GIVEN"))])
+def test_a_count_of_a_box_that_was_heard_again_is_taken_back(counted: str, told: tuple[int, str]) -> None:
+    """Goal: nobody sends on that three were counted as lost beside the one that speaks, also after the FINAL; a count that is right stays,
+    and so does the next one."""
+    book, report = first()
+    report = learn(book, edit(report, {"cargo_spill": "none seen", "number_lost": counted, "number_is": "counted"}, "master", AT_MS + 1))
+    report = learn(book, approve(report, "master", AT_MS + 2))
+    learn(book, mark_sent(report, Sending(AT_MS + 2, "COASTAL_STATE", "RCC Australia", "Inmarsat-C", "master"), AT_MS + 3))
+    made = next_draft(book.reports(), voyage(heard_again=True), NODE)
+    assert made is not None
+    update = learn(book, made)
+    assert (line(update, "number_lost"), line(update, "cargo_spill")) == (told, ("none seen", "GIVEN"))
+    assert line(update, "number_is") == (("COUNTED", "GIVEN") if told[1] == "GIVEN" else ("ESTIMATED", "RECKONED"))
+    update = learn(book, edit(update, {"number_lost": "4", "number_is": "counted"}, "master", AT_MS + 4))
+    final = learn(book, final_draft(book.reports(), voyage(heard_again=True), NODE))
+    assert line(final, "number_lost") == (4, "GIVEN"), "of a box without tracker, say: she was counted when it had been heard"
+
+
 def test_a_report_goes_out_approved_and_news_make_an_update_and_a_person_the_final() -> None:
     book, report = first()
     to = Sending(AT_MS + 1, "COASTAL_STATE", "RCC Australia", "Inmarsat-C", "master")

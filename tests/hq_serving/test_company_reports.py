@@ -84,7 +84,7 @@ def test_a_silent_ships_loss_is_drafted_ashore_as_she_would_have_and_sent_in_the
     facts = voyage()
     with desk(tmp_path, facts) as hq:
         first = hq.do(do="draft").json()["report"]
-        would = json.loads(json.dumps(fill_in(as_it_came(facts), {}).to_json()))
+        would = json.loads(json.dumps(fill_in(as_it_came(facts)).to_json()))
         assert {name: line for name, line in first["lines"].items() if name != "reported_by"} == {
             name: line for name, line in would["lines"].items() if name != "reported_by"
         }
