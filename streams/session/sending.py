@@ -184,7 +184,7 @@ class Sender:
             self.work(key)
         asked = []
         for slot in self._slots:
-            if slot.todo and slot.loading is None and slot.ready is None and (load := self._next_load(slot, now_s)):
+            if slot.todo.waiting and slot.loading is None and slot.ready is None and (load := self._next_load(slot, now_s)):
                 slot.loading = load
                 self.track((load.stream, load.origin)).busy.add(load.first, load.end)
                 asked.append(load)
@@ -282,7 +282,7 @@ class Sender:
         return {*self._asleep, *(key for slot in self._slots for key in slot.todo)}
 
     def _next_load(self, slot: _Slot, now_s: float) -> Load | None:
-        while slot.todo:
+        while slot.todo.waiting:
             key = slot.todo.pop()
             track = self._tracks[key]
             held = self._held(key)

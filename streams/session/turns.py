@@ -14,16 +14,14 @@ from streams.session.terms import Key
 
 
 class Turns:
-    """Each takes its turn in the order of coming, but what is signed first: the other end waits for it."""
+    """Each takes its turn in the order of coming, but what is signed first: the other end waits for it. `waiting`: how many do."""
 
-    __slots__ = ("_heads", "_others")
+    __slots__ = ("_heads", "_others", "waiting")
 
     def __init__(self) -> None:
+        self.waiting = 0
         self._heads: OrderedDict[Key, None] = OrderedDict()
         self._others: OrderedDict[Key, None] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._heads or self._others)
 
     def __iter__(self) -> Iterator[Key]:
         yield from self._heads
@@ -31,11 +29,16 @@ class Turns:
 
     def add(self, key: Key) -> None:
         """It has its turn after the others of its kind; one that waits for it already keeps its place."""
-        (self._heads if key[0].endswith(HEADS) else self._others)[key] = None
+        kind = self._heads if key[0].endswith(HEADS) else self._others
+        if key not in kind:
+            kind[key] = None
+            self.waiting += 1
 
     def pop(self) -> Key:
         """Whose turn it is. Raises KeyError when nobody waits for it."""
-        return (self._heads or self._others).popitem(last=False)[0]
+        key, _ = (self._heads or self._others).popitem(last=False)
+        self.waiting -= 1
+        return key
 
 
 class Asleep:

@@ -140,7 +140,7 @@ def test_what_is_signed_goes_before_others_and_each_takes_its_turn() -> None:
     for one in (key(0), key(1), key(1, HEADS), key(0, HEADS), key(0)):
         turns.add(one)
     assert [turns.pop() for _ in range(4)] == [key(1, HEADS), key(0, HEADS), key(0), key(1)]
-    assert not turns
+    assert turns.waiting == 0
 
 
 def test_who_sleeps_is_remembered_once_for_each_time_it_is_to_be_woken() -> None:
