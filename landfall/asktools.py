@@ -46,7 +46,8 @@ def ask_ship(
 ) -> None:
     """Ask a ship for one container's records of a time, over the link she has now: within her day's budget, or with its price told.
 
-    Ends with 1 when she refuses, or has not answered yet: a ship without a link answers when she has one.
+    Ends with 1 when she refuses, or has not answered yet: a ship without a link answers when she has one, a ship without a node never.
+    Of when headquarters' last position of her is, is said then.
     """
     with headquarters(api, username, password) as client:
         if list_:
@@ -63,7 +64,7 @@ def ask_ship(
         body = {"ship": ship, "container": container, **span, "spend": spend}
         ask_id = answer_of(client, "POST", "/api/asks", json=body)["ask_id"]
         one = _answered(client, ask_id, wait_s)
-    typer.echo(json.dumps(one) if as_json else _line(one))
+        typer.echo(json.dumps(one) if as_json else _line(one) if one["answer"] else _waits(client, one))
     if one["state"] in ("asked", "refused") or (one["state"] == "answered" and not one["arrived"]):
         raise typer.Exit(1)
 
@@ -92,9 +93,17 @@ def _pages(client: httpx.Client) -> Any:
             return
 
 
+def _waits(client: httpx.Client, one: dict[str, Any]) -> str:
+    """She may have no link now, or no node at all: when she was last heard of tells which."""
+    ships = answer_of(client, "GET", "/api/fleet")["ships"]
+    heard_at_ms = next((ship["heard_at_ms"] for ship in ships if ship["imo"] == one["ship"]), None)
+    heard = "headquarters has no position of her: has she a node?"
+    if heard_at_ms is not None:
+        heard = f"headquarters' last position of her is of {utc(heard_at_ms)}"
+    return f"{one['ask_id']}: asked; she has not answered yet; {heard} (`landfall ask --list` shows when she has)"
+
+
 def _line(one: dict[str, Any]) -> str:
-    if one["answer"] is None:
-        return f"{one['ask_id']}: asked; she has not answered yet: `landfall ask --list` shows when she has"
     state = "answered, on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]
     return printable(f"{one['ask_id']}: {state}: {one['answer']['told']}")
 

@@ -23,12 +23,13 @@ from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.records import Record, to_batch
-from tests.hq_serving.conftest import PASSWORD, api_of, log_in, settings_for, still_clock
+from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, log_in, make_projector, project, settings_for, still_clock
 from tests.hq_serving.fleet import ship
 from tests.landfall.commands import run
 from tests.node.fleet import address, settings
 
 IMO, BOX = "9321483", "MSKU1234565"
+NO_NODE = "9074729"
 MINUTE_MS = 60_000
 
 
@@ -90,11 +91,11 @@ def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_pat
 
         code, told, _ = run(capsys, "ask", "--list", *at)
         rows = [line.split() for line in told.splitlines()[1:]]
-        cost = f"{one['answer']['cost']:.4f}"
-        wanted = [(IMO, BOX, "Mira", state, cost) for state in ("answered", "priced")]
+        listed = [json.loads(line) for line in run(capsys, "ask", "--list", "--json", *at)[1].splitlines()]
+        cost = {one["state"]: f"{one['answer']['cost']:.4f}" for one in listed}  # the price may be a byte off
+        wanted = [(IMO, BOX, "Mira", state, cost[state]) for state in ("answered", "priced")]
         assert sorted((row[1], row[2], *row[9:12]) for row in rows) == wanted
-        listed = run(capsys, "ask", "--list", "--json", *at)[1].splitlines()
-        assert sorted(json.loads(line)["spend"] for line in listed) == ["budget", "nothing"]
+        assert sorted(one["spend"] for one in listed) == ["budget", "nothing"]
 
         slip = BOX[:-1] + str((int(BOX[-1]) + 1) % 10)
         code, _, problem = run(capsys, "ask", IMO, slip, "--since", since, *at)
@@ -102,6 +103,32 @@ def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_pat
         assert run(capsys, "ask", "9000000", BOX, "--since", since, *at)[0] == 2
         code, _, problem = run(capsys, "ask", IMO, *at)
         assert (code, "say what to ask" in problem) == (2, True)
+
+
+async def test_who_does_not_answer_is_told_of_with_her_last_position(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One ship is out of reach; of the other, which has no node, nothing was ever heard."""
+    at_ms = WallClock().now_ms() // 1000 * 1000
+    hq = Node(settings("hq", tmp_path))
+    await hq.start()
+    try:
+        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": hq.settings.token})
+        async with api_beside(told_to) as client:
+            entries = [{"type": "ship", "id": imo, "value": ship(imo, "Albatross")} for imo in (IMO, NO_NODE)]
+            headers = await asyncio.to_thread(log_in, client, "mira")
+            answer = await asyncio.to_thread(client.post, "/api/registry", json={"entries": entries}, headers=headers)
+            assert answer.status_code == 200
+            fix = Record(f"{IMO}.location", "GPS", at_ms, {"latitude_deg": 33.0, "longitude_deg": 145.0})
+            await hq.append([Append("ships", to_batch([fix]))])
+            await asyncio.to_thread(project, make_projector(tmp_path / "hq" / "log", told_to.database_url))
+            asked = ("--since", "2026-05-01T00:00", "--until", "2026-05-01T01:00", "--wait", "0", *words(client))
+            for imo, told in (
+                (IMO, f"; headquarters' last position of her is of {iso(at_ms).replace('T', ' ')[:19]}Z ("),
+                (NO_NODE, "; headquarters has no position of her: has she a node? ("),
+            ):
+                code, said, _ = await asyncio.to_thread(run, capsys, "ask", imo, BOX, *asked)
+                assert (code, f": asked; she has not answered yet{told}`landfall ask --list` shows" in said) == (1, True), said
+    finally:
+        await hq.stop()
 
 
 def iso(at_ms: int) -> str:
