@@ -202,7 +202,6 @@ def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet, begun: Run | 
     for first, end in held if begun is None else held.within(begun.end, held.end()):
         at = first
         for part in copy.rows(stream, origin, first, end):
-            piece = [] if isinstance(part, Unread) else entries(part)
             part_end = part.end if isinstance(part, Unread) else at + part.num_rows
             start = at
             while at < part_end:
@@ -214,7 +213,7 @@ def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet, begun: Run | 
                 if isinstance(part, Unread):
                     run.beyond.append(Doubt(at, upto, part.why))
                 elif run.end == at and not run.beyond:
-                    run.rows += piece[at - start : upto - start]
+                    run.rows += entries(part.slice(at - start, upto - at))  # a run at a time spares memory
                 else:
                     run.beyond.append(Doubt(at, upto, PARTLY_HELD))
                 at = upto

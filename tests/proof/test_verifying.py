@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from streams.errors import Misuse
-from streams.proof.chain import RUN
+from streams.proof import verifying
+from streams.proof.chain import RUN, entries
 from streams.proof.keys import SigningKey, key_text
 from streams.proof.locating import LOCATED_MAX
 from streams.proof.statements import last_statement
+from streams.proof.tree import Entry
 from streams.proof.trust import IN_REGISTRY, OWN_WORD, Trust, registry_trust
 from streams.proof.verifying import PARTLY_HELD, UNSIGNED
 from streams.ranges import RangeSet
@@ -57,6 +60,24 @@ def test_an_honest_copy_is_proven_up_to_the_last_head(ship: SigningNode, tmp_pat
     assert verdict.proven == RangeSet([(0, verdict.signed_end)])
     assert [(doubt.first, doubt.end, doubt.why) for doubt in verdict.unproven] == [(verdict.signed_end, HELD, UNSIGNED)]
     port.close()
+
+
+def test_a_large_block_is_digested_a_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes in memory depends on no block's size."""
+    sizes: list[int] = []
+
+    def counted(records: pa.RecordBatch) -> list[Entry]:
+        sizes.append(records.num_rows)
+        return entries(records)
+
+    ship = SigningNode(tmp_path / "ship")
+    ship.append(rows(HELD))
+    ship.sign()
+    monkeypatch.setattr(verifying, "entries", counted)
+    assert len(all_blocks(ship.log, "containers", ship.log.origin)) == 1
+    assert held_against(ship.log, ship.log.origin).proven == RangeSet([(0, HELD)])
+    assert sizes == [RUN, RUN, HELD - 2 * RUN]
+    ship.log.close()
 
 
 @pytest.mark.parametrize(
