@@ -3,9 +3,11 @@
 `python -m bench.endless [way] [seconds] [side …]` starts a receiving side of `bench.mqtt` (`endpoint`, unless another is named) on one
 core, once for each side. A process of its own publishes at QoS 1 as quickly as it is acknowledged, WINDOW at most on their way: readings on
 CONTAINERS topics, or each on another; messages on a topic that it may not publish to, or that are no JSON; or the shortest there are at
-QoS 0, as quickly as the socket takes them; or nobody does. Beside it one client of another address publishes a reading, waits for its
-PUBACK, rests REST_S, and begins anew. Prints one JSON object: how many milliseconds it waited, how many of the node's processor time went
-by meanwhile (`cpu`), which another load on the machine changes least, and how many messages a second of the other were taken.
+QoS 0, as quickly as the socket takes them. Or it comes again and again, breaking off within a packet (`half_packets`); or under one and
+the same client identifier (`reused_ids`); or over CROWD connections publishes and reads nothing (`no_reads`). Or nobody does. Beside it
+one client of another address publishes a reading, waits for its PUBACK, rests REST_S, and begins anew. Prints one JSON object: how many
+milliseconds it waited, how many of the node's processor time went by meanwhile (`cpu`), which another load on the machine changes least,
+and how many messages a second of the other were taken, or how often it came.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from bench.machine import machine
@@ -33,6 +37,7 @@ TOPICS_MAX = 10_000_000
 TEN_DAYS_MS = 10 * 86_400_000
 NOBODY = "nobody"
 SHORTEST = packet(0x30, b"\0\1a")
+CROWD = 200
 
 
 def reading(number: int, topics: int, since_ms: int) -> bytes:
@@ -75,6 +80,50 @@ def flood(port: int, side: str, seconds: float) -> int:
     return answered_bytes // 4
 
 
+def half_packets(port: int, seconds: float) -> int:
+    """Come, say half of a reading, and leave; for so long. How often."""
+    return comes_again(port, seconds, lambda came: f"half-{came}", reading(0, 1, 0)[:-20], kept=0)
+
+
+def reused_ids(port: int, seconds: float) -> int:
+    """Come under an identifier that is in use, and stay until the next has taken its place; for so long. How often."""
+    return comes_again(port, seconds, lambda came: "the-same", b"", kept=8)
+
+
+def comes_again(port: int, seconds: float, name: Callable[[int], str], says: bytes, kept: int) -> int:
+    """Connect, log in and say that as often as it goes, the last `kept` connections being left open; how often."""
+    came, until, there = 0, time.perf_counter() + seconds, deque[socket.socket]()
+    while time.perf_counter() < until:
+        there.append(socket.create_connection(("127.0.0.1", port), source_address=(HOSTILE, 0)))
+        connect(there[-1], name(came), KEEP_ALIVE_S)
+        there[-1].sendall(says)
+        came += 1
+        while len(there) > kept:
+            there.popleft().close()
+    return came
+
+
+def no_reads(port: int, seconds: float) -> int:
+    """Publish over CROWD connections as long as their sockets take it, and read no answer; for so long. How many messages went."""
+    since_ms, until, sent = time.time_ns() // 1_000_000 - TEN_DAYS_MS, time.perf_counter() + seconds, 0
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(socket.create_connection(("127.0.0.1", port), source_address=(HOSTILE, 0))) for _ in range(CROWD)]
+        for number, client in enumerate(crowd):
+            connect(client, f"deaf-{number}", KEEP_ALIVE_S)
+            client.setblocking(False)
+        left = [b""] * CROWD
+        while time.perf_counter() < until:
+            for number, client in enumerate(crowd):
+                if not left[number]:
+                    left[number], sent = reading(sent, CONTAINERS, since_ms), sent + 1
+                with suppress(BlockingIOError, ConnectionError):
+                    left[number] = left[number][client.send(left[number]) :]
+    return sent
+
+
+VISITORS: dict[str, Callable[[int, float], int]] = {"half_packets": half_packets, "reused_ids": reused_ids, "no_reads": no_reads}
+
+
 def honest(port: int, process: int, seconds: float) -> tuple[list[float], list[float]]:
     """The milliseconds that each of its readings waited for its acknowledgement, and those of the node's processor time meanwhile."""
     waited: list[float] = []
@@ -110,7 +159,7 @@ def main(way: str = "endpoint", seconds: str = "20", *sides: str) -> None:
     """Measures and prints."""
     os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})
     results: dict[str, object] = {"bench": "endless", "way": way, **machine()}
-    for side in sides or (NOBODY, *SIDES):
+    for side in sides or (NOBODY, *SIDES, *VISITORS):
         with tempfile.TemporaryDirectory() as name:
             results[side] = beside(way, Path(name), side, float(seconds))
     print(json.dumps({**results, "load_at_end": machine()["load_1_min"]}, indent=1))
@@ -118,6 +167,8 @@ def main(way: str = "endpoint", seconds: str = "20", *sides: str) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
+        case ["flood", port, side, seconds] if side in VISITORS:
+            print(VISITORS[side](int(port), float(seconds)))
         case ["flood", port, side, seconds]:
             print(flood(int(port), side, float(seconds)))
         case arguments:

@@ -37,6 +37,7 @@ SWEEP_EVERY_S = 0.5
 WILLS_FILE = "mqtt.wills"
 LEFT_WITHIN_S, SAID_WITHIN_S = 1.0, 5.0
 """At the end: how long connections have to close, and their wills to be durable."""
+_CROWD = "its account's wait"
 _log = logging.getLogger(__name__)
 
 
@@ -59,6 +60,8 @@ class Endpoint:
         """Of those logged in, until their socket is closed."""
         self._clients: dict[Key, Connection] = {}
         self._client_of: dict[Connection, Key] = {}
+        self._of_account: dict[str, set[Connection]] = {}
+        """Those logged in."""
         self._sessions = Sessions(sessions_file, WallClock().now_ms)
         self._sessions_refused = False
         self._last_words = LastWords(None if sessions_file is None else sessions_file.with_name(WILLS_FILE), metrics)
@@ -73,6 +76,7 @@ class Endpoint:
         self._sweeper: asyncio.Task[None] | None = None
         self._asked: bytes | None = None
         pipeline.listen(self._full_changed)
+        pipeline.listen_of_accounts(self._account_held)
 
     @property
     def port(self) -> int:
@@ -206,6 +210,9 @@ class Endpoint:
         self._client_of[connection] = key
         self._usernames[key[0]] += 1
         self._username_of[connection] = key[0]
+        self._of_account.setdefault(connection.account, set()).add(connection)
+        if self._pipeline.holds(connection.account):
+            connection.pause(_CROWD)
         return Joined(present, subscription)
 
     def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
@@ -225,6 +232,10 @@ class Endpoint:
                 del self._addresses[connection.address]
         self._strangers.pop(connection, None)
         key = self._client_of.pop(connection, None)
+        if (of_account := self._of_account.get(connection.account)) is not None:
+            of_account.discard(connection)
+            if not of_account:
+                del self._of_account[connection.account]
         if connection in self._username_of:
             self._usernames[self._username_of.pop(connection)] -= 1
         if key is not None:
@@ -294,6 +305,13 @@ class Endpoint:
                 connection.pause("queue is full")
             else:
                 connection.resume("queue is full")
+
+    def _account_held(self, account: str, held: bool) -> None:
+        for connection in self._of_account.get(account, ()):
+            if held:
+                connection.pause(_CROWD)
+            else:
+                connection.resume(_CROWD)
 
     async def _sweep(self) -> None:
         while True:

@@ -107,7 +107,7 @@ class Pipeline:
         self._by_others, self._windows = self._known(self._said)
         self._losses = self._losses_known = 0
         self._news = asyncio.Event()
-        self._waiting = Waiting(settings)
+        self._waiting = Waiting(settings, self._account_held)
         self._refusals = Refusals(self._process, settings.exceptions_bytes_per_h)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
@@ -117,6 +117,7 @@ class Pipeline:
         self._durable.set()
         self._moved = asyncio.Event()
         self._listeners: list[Callable[[bool], None]] = []
+        self._of_accounts: list[Callable[[str, bool], None]] = []
         self._stuck_since_s: float | None = None
         self.full = False
 
@@ -132,6 +133,18 @@ class Pipeline:
         returned is called."""
         self._listeners.append(full_changed)
         return lambda: self._listeners.remove(full_changed)
+
+    def listen_of_accounts(self, held_changed: Callable[[str, bool], None]) -> None:
+        """Call `held_changed` whenever all senders of an account are to be read from no further (True), and when they are again (False)."""
+        self._of_accounts.append(held_changed)
+
+    def holds(self, account: str) -> bool:
+        """Whether none of its senders is to be read from now."""
+        return account in self._waiting.held_accounts
+
+    def _account_held(self, account: str, held: bool) -> None:
+        for held_changed in self._of_accounts:
+            held_changed(account, held)
 
     def offer(self, sender: Sender, messages: list[Publish]) -> None:
         """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""

@@ -7,7 +7,7 @@ others come that send less it fills no batch: they would wait for all of it.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from intake.arrivals import Publish, Sender
@@ -75,10 +75,14 @@ class _Batch:
 
 
 class Waiting:
-    """For the event loop alone. Of the bounds of `settings` those who wait may hold half, in equal parts: who has more is held."""
+    """For the event loop alone. Of the bounds of `settings` those who wait may hold half, each account and each sender in equal parts: who
+    has more is held."""
 
-    def __init__(self, settings: PipelineSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: PipelineSettings, account_held: Callable[[str, bool], None] = lambda account, held: None) -> None:
+        """`account_held` hears of an account whose senders, those of whom nothing waits too, are to be read from no further, and when they
+        are again: each of many might bring as much as is read at once before it is held itself."""
+        self._settings, self._account_held = settings, account_held
+        self.held_accounts: set[str] = set()
         self._share = max(1, settings.batch_readings_max // BATCH_SHARE)
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
         self._senders = 0
@@ -107,6 +111,9 @@ class Waiting:
         if sender not in self._held and not self._within(queue, 1):
             self._held.add(sender)
             sender.hold(True)
+        if sender.account not in self.held_accounts and not self._account_within(account, 1):
+            self.held_accounts.add(sender.account)
+            self._account_held(sender.account, True)
 
     def fills_a_batch(self) -> bool:
         """Whether more would not go into the next one."""
@@ -141,6 +148,9 @@ class Waiting:
         if not batch.parcels:
             raise KeyError("nothing waits")
         self._accounts.update(served)
+        for name in [name for name in self.held_accounts if self._account_within(self._accounts.get(name), 2)]:
+            self.held_accounts.remove(name)
+            self._account_held(name, False)
         return batch.parcels
 
     def is_shared(self) -> bool:
@@ -170,6 +180,13 @@ class Waiting:
         senders = 2 * max(1, self._senders) * part
         messages = max(SHARE_MESSAGES_MIN // part, self._settings.pending_readings_max // senders)
         return queue.messages <= messages and queue.bytes <= max(SLICE_BYTES // part, self._settings.pending_bytes_max // senders)
+
+    def _account_within(self, account: _Account | None, part: int) -> bool:
+        """Whether all its senders together hold no more than its share, divided by `part`."""
+        accounts = 2 * max(1, len(self._accounts)) * part
+        messages = max(SLICE_MESSAGES // part, self._settings.pending_readings_max // accounts)
+        bytes_ = max(SLICE_BYTES // part, self._settings.pending_bytes_max // accounts)
+        return account is None or (account.messages <= messages and account.bytes <= bytes_)
 
 
 def _slices(messages: list[Publish], most: int) -> Iterator[tuple[list[Publish], int]]:

@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,11 @@ from intake.batches import prepare
 from intake.packets import packet
 from intake.routes import Routes
 from intake.settings import PipelineSettings
-from intake.waiting import Waiting
+from intake.waiting import SLICE_MESSAGES, Waiting
+from streams.logs.files import FileLogOptions
 from tests.intake.stand import DEADLINE_S, TOPIC, eventually, payload, stand
 from tests.intake.test_floods import client, connect_packet
+from tests.streams.logkit import FullDisk
 
 NOW_MS = 1_777_593_600_000
 
@@ -147,6 +150,54 @@ def test_who_has_more_waiting_than_its_share_is_held_until_half_of_it_is_done() 
     assert not greedy.held
     queue.put(greedy, some(10, size=600_000), 0.0)
     assert greedy.held, "of 64 MiB, too"
+
+
+def test_an_account_that_has_more_waiting_than_its_share_is_held_until_half_of_it_is_done() -> None:
+    """Each of its many senders would bring as much as is read at once."""
+    told: list[tuple[str, bool]] = []
+    limits = PipelineSettings(pending_readings_max=4_000, batch_readings_max=256)
+    queue = Waiting(limits, lambda account, held: told.append((account, held)))
+    queue.put(Hearing("b"), some(10), 0.0)
+    crowd = [Hearing("a") for _ in range(50)]
+    for number, sender in enumerate(crowd):
+        assert told == ([("a", True)] if number > 25 else []), "of 1,000 for each of two"
+        queue.put(sender, some(40), 0.0)
+    while not told[1:]:
+        assert queue.held_accounts == {"a"}
+        queue.take()
+    assert told == [("a", True), ("a", False)]
+    assert 744 < queue.messages <= 1_000, "alone it may have all of the half, and goes on at half of that"
+    queue.put(crowd[0], some(60, size=600_000), 0.0)
+    assert told[2:] == [("a", True)], "of 64 MiB, too"
+    while queue.messages:
+        queue.take()
+    assert told[3:] == [("a", False)]
+
+
+async def test_beside_a_crowd_of_one_account_an_honest_client_is_read_from(tmp_path: Path) -> None:
+    """What it brings in its first turn is more than may wait of all: most of it is not read before there is room."""
+    disk, number = FullDisk(), itertools.count(1)
+    limits = PipelineSettings(pending_readings_max=2_000, retry_ms=10)
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(stand(tmp_path, pipeline_settings=limits, options=FileLogOptions(disk=disk)))
+        honest, asking = await stack.enter_async_context(client(one))
+        crowd = [await stack.enter_async_context(client(one, "127.0.0.2")) for _ in range(40)]
+        for name, (reader, writer) in enumerate([(honest, asking), *crowd]):
+            writer.write(connect_packet(f"client-{name}"))
+            await reader.readexactly(4)
+        disk.writes_left = 0
+        for _, writer in crowd:
+            writer.write(b"".join(published(TOPIC, n + 1, payload(next(number))) for n in range(SLICE_MESSAGES)))
+        await eventually(lambda: one.pipeline.holds("at 127.0.0.2/32"))
+        before = one.counts()["intake_received"]
+        asking.write(published(TOPIC, 1, payload(0)))
+        await eventually(lambda: one.counts()["intake_received"] > before)
+        assert not one.pipeline.full
+        disk.writes_left = None
+        async with asyncio.timeout(DEADLINE_S):
+            for reader, _ in crowd:
+                await reader.readexactly(4 * SLICE_MESSAGES)
+            assert await honest.readexactly(4) == b"\x40\2\0\1"
 
 
 async def test_beside_a_flood_an_honest_client_waits_for_a_batch_or_two(tmp_path: Path) -> None:
