@@ -1,17 +1,18 @@
 """Which ship is told what: the registry's entries that her crew needs, and no other ship's customers.
 
 A ship is told her own entry, her own load lists, every port, what is asked of each size and type of container, the bookings of boxes on
-her latest list, cut down to those boxes, and how the streams are managed that she writes or may have.
+her latest list, cut down to those boxes, how the streams are managed that she writes or may have, and which ports' nodes, and nodes of
+her own, are withdrawn.
 Pure: the same entries in the same order tell the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
-from cargo.registry import Booking, Entry, LoadList, Port, Ship, SizeType, Stream
+from cargo.registry import Booking, Entry, LoadList, Node, Port, Ship, SizeType, Stream
 from streams.definitionforms import read_fields
 from streams.definitions import Definitions, may_have, may_originate
 from streams.policy import Peer
@@ -23,7 +24,10 @@ Told = tuple[str, Entry]
 class ShipsDesk:
     """Remembers what concerns which ship. Feed it every registry entry, in the registry's order."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Collection[Peer] = ()) -> None:
+        """`nodes`: those that are known here, of which a ship may hear that they are withdrawn."""
+        self._nodes = {node.node: node for node in nodes}
+        self._withdrawn: dict[str, Entry] = {}
         self._latest: dict[str, LoadList | None] = {}
         self._bookings: dict[str, Entry] = {}
         self._common: dict[str, Entry] = {}
@@ -44,6 +48,11 @@ class ShipsDesk:
                 self._streams[entry.id] = entry
                 for imo in sorted(self._latest):
                     yield from self._tell_stream(imo, entry)
+            case Node(withdrawn=withdrawn) if entry.id in self._nodes and (withdrawn is True or entry.id in self._withdrawn):
+                told = msgspec.structs.replace(entry, value=Node(withdrawn=withdrawn is True))
+                self._withdrawn[entry.id] = told
+                for imo in sorted(self._latest):
+                    yield from self._tell_node(imo, told)
             case LoadList() as listed:
                 yield from self._list(listed, entry)
             case Booking():
@@ -67,6 +76,14 @@ class ShipsDesk:
                 yield from self._tell(imo, common)
             for stream in self._streams.values():
                 yield from self._tell_stream(imo, stream)
+            for node in self._withdrawn.values():
+                yield from self._tell_node(imo, node)
+
+    def _tell_node(self, imo: str, entry: Entry) -> Iterator[Told]:
+        """Without its keys; and of no customer's node, nor another ship's."""
+        node = self._nodes[entry.id]
+        if node.role == "port" or (node.role, node.identity) == ("ship", imo):
+            yield from self._tell(imo, entry)
 
     def _tell_booking(self, imo: str, entry: Entry) -> Iterator[Told]:
         listed, booking = self._latest[imo], entry.value

@@ -45,10 +45,11 @@ class Forwarding:
         report: Report,
         patience: Callable[[str], Patience | None] = lambda stream: None,
         customers: CustomersDesk | None = None,
+        ships: ShipsDesk | None = None,
     ) -> None:
         """`patience` of the consumer of a stream: how long it waits at a hole. `customers`: for those that have a node of their own."""
         self._report, self._patience = report, patience
-        self._desk, self._customers = ShipsDesk(), customers or CustomersDesk((), ())
+        self._desk, self._customers = ships or ShipsDesk(), customers or CustomersDesk((), ())
         self._terms: dict[tuple[str, str], str] = {}
         self._consumers: dict[str, Consumer] = {}
 

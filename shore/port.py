@@ -7,6 +7,7 @@ from __future__ import annotations
 from cargo.entitled import JUDGES
 from intake.serving import Intake
 from intake.watching import Watching
+from shore.aboard import ShipsDesk
 from shore.forwarding import Forwarding
 from shore.settings import PortSettings
 from shore.taking import Taking
@@ -46,7 +47,8 @@ class PortNode:
             self.node.needs("the quay's endpoint", lambda: self.intake.listens)
             self.node.add_background("watch", self._watch)
         else:
-            self._forwarding = Forwarding(self.node.report, self._patience, _customers_desk(settings.node))
+            ships = ShipsDesk([known.peer() for known in settings.node.known])
+            self._forwarding = Forwarding(self.node.report, self._patience, _customers_desk(settings.node), ships)
             self.node.add_background("forwarding", self._forward)
             self.node.add_background("answers", Taking(self.node, self._patience).run)
 

@@ -6,9 +6,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from cargo.registry import Entry, Ship, Stream, entry_body
+import pytest
+
+from cargo.registry import Entry, RegistryValue, Ship, Stream, entry_body
+from cargo.registry import Node as NodeKeys
+from shore.aboard import ShipsDesk
 from shore.forwarding import Forwarding
 from streams.definitions import Definitions
+from streams.errors import NotAllowed
 from streams.log import Append
 from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.segments import file_path
@@ -24,8 +29,11 @@ SHIP = "9321483"
 
 
 async def define(hq: Node, name: str, version: int, **fields: Any) -> None:
-    value = Stream(**fields)
-    entry = Entry("stream", name, version, 1, "olga", value)
+    await enter(hq, "stream", name, version, Stream(**fields))
+
+
+async def enter(hq: Node, kind: str, name: str, version: int, value: RegistryValue) -> None:
+    entry = Entry(kind, name, version, 1, "olga", value)
     await hq.append([Append("registry", to_batch([Record(entry.topic, body=entry_body(entry))]))])
 
 
@@ -87,6 +95,25 @@ async def test_a_ship_hears_what_concerns_her_and_it_outlives_a_restart(tmp_path
     assert ship.definitions.versions() == {"containers": 1}, "before any session"
     await ship.stop()
     await hq.stop()
+
+
+async def test_a_ship_turns_away_from_a_port_that_is_withdrawn_until_that_is_taken_back(tmp_path: Path) -> None:
+    """Headquarters tells her, over whatever link she has."""
+    hq, tokyo, ship = [await started(name, tmp_path) for name in ("hq", "tokyo", "ship-a")]
+    forwarding = Forwarding(hq.report, ships=ShipsDesk([known.peer() for known in hq.settings.known]))
+    hq._begin("forwarding", lambda: forwarding.run(hq.log, hq))
+    ship.link([address("ship-a", "hq", hq.url, "satellite"), address("ship-a", "tokyo", tokyo.url, "port")])
+    await enter(hq, "ship", SHIP, 1, Ship(SHIP, "Big Blue", "3FOF8", "370123000", "PA", 2000))
+    await until(lambda: sorted(ship.links.status()) == ["hq", "tokyo"])
+    await enter(hq, "node", "tokyo", 1, NodeKeys(withdrawn=True))
+    await until(lambda: list(ship.links.status()) == ["hq"])
+    with pytest.raises(NotAllowed, match="headquarters has withdrawn 'tokyo'"):
+        ship.links.who("tokyo", None, "token-of-tokyo", "127.0.0.1")
+    await ship.append([readings(0, 100)])
+    await enter(hq, "node", "tokyo", 2, NodeKeys(withdrawn=False))
+    await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
+    for node in (ship, tokyo, hq):
+        await node.stop()
 
 
 async def test_a_customers_boxes_in_a_stream_of_their_own_with_other_settings(tmp_path: Path) -> None:

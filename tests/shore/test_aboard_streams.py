@@ -1,9 +1,10 @@
-"""Goal: a ship is told how the streams are managed that she writes or may have, and of no other's."""
+"""Goal: a ship is told how the streams are managed that she writes or may have, and which nodes she meets are withdrawn; of no other's."""
 
 from __future__ import annotations
 
-from cargo.registry import Entry, Stream
+from cargo.registry import Entry, Node, Stream
 from shore.aboard import ShipsDesk
+from streams.policy import Peer
 from tests.shore.test_aboard import EVER, OTHER, ship
 
 
@@ -31,3 +32,24 @@ def test_a_ship_met_later_hears_of_what_was_set_before() -> None:
     desk = ShipsDesk()
     list(desk.take(entry("containers", 1, retention={"age_days": 30})))
     assert {(imo, one.topic) for imo, one in desk.take(ship(EVER))} == {(EVER, f"ship/{EVER}"), (EVER, "stream/containers")}
+
+
+def test_she_hears_that_a_port_or_her_own_second_node_is_withdrawn_and_of_nobody_else() -> None:
+    key = "ed25519:" + "A" * 43
+    peers = [Peer("tokyo", "port", "JPTYO"), Peer("ever-2", "ship", EVER), Peer("duck-site", "customer", "ducks"), Peer("hq", "hq")]
+    desk = ShipsDesk(peers)
+    for one in (EVER, OTHER):
+        list(desk.take(ship(one)))
+
+    def told_of(node: str, version: int, value: Node) -> dict[str, object]:
+        return {imo: one.value for imo, one in desk.take(Entry("node", node, version, version, "olga", value))}
+
+    assert told_of("tokyo", 1, Node((key,))) == {}, "that it has a key is none of hers"
+    out, back = Node(withdrawn=True), Node(withdrawn=False)
+    assert told_of("tokyo", 2, Node((key,), withdrawn=True)) == {EVER: out, OTHER: out}
+    assert told_of("tokyo", 3, Node((key,))) == {EVER: back, OTHER: back}
+    assert told_of("tokyo", 4, Node((key,))) == {}
+    assert told_of("ever-2", 1, out) == {EVER: out}
+    assert [told_of(node, 1, out) for node in ("duck-site", "hq", "nobody")] == [{}, {}, {}]
+    [met] = [one for imo, one in desk.take(ship("9074729")) if one.type == "node"]
+    assert (met.id, met.version, met.value) == ("tokyo", 4, back)
