@@ -63,10 +63,9 @@ from streams.session import Exchange, OldCopy
 
 told = logging.getLogger("landfall.node")
 
-WORK_ENDED_WITHIN_S = 20.0
-ENDED_WITHIN_S = 10.0
-"""So long each part of a node that stops may take, but for what is on its way to the disk: the process could not end before its threads do.
-All together they leave who waits for it (`stop_grace_period`, 60 s) no time to kill it."""
+WORK_ENDED_WITHIN_S = ENDED_WITHIN_S = 20.0
+"""So long what others have a node do, and each part of its own, may take to end, on a busy machine too; but for what is on its way to the
+disk: the process could not end before its threads do."""
 
 
 class Node:
