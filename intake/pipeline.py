@@ -310,9 +310,10 @@ class Pipeline:
             try:
                 self._by_others, self._windows = await asyncio.to_thread(self._known)
             except RetryLater:
+                self._is_stuck()
                 await asyncio.sleep(self._settings.retry_ms / 1000)
             else:
-                self._losses_known = losses
+                self._losses_known, self._stuck_since_s = losses, None
                 self._news.set()
 
     def _known(self, said: Mapping[str, LastSaid] | None = None) -> tuple[dict[str, TakenInElsewhere], dict[str, RepeatWindow]]:
@@ -362,9 +363,12 @@ class Pipeline:
                 return answers
             except RetryLater:
                 self._metrics.count("intake_append_retries")
-                if self._stuck_since_s is None:
-                    self._stuck_since_s = self._clock.monotonic_s()
+                self._is_stuck()
                 await asyncio.sleep(self._settings.retry_ms / 1000)
+
+    def _is_stuck(self) -> None:
+        if self._stuck_since_s is None:
+            self._stuck_since_s = self._clock.monotonic_s()
 
     def _settle(self, parcels: list[Parcel], outcomes: list[Outcome]) -> None:
         at = 0

@@ -22,6 +22,7 @@ from intake.serving import Intake
 from intake.settings import BrokerSettings, EndpointSettings, IntakeSettings, PipelineSettings
 from streams.clock import WallClock
 from streams.committing import GroupCommitter
+from streams.errors import RetryLater
 from streams.log import Appended
 from streams.metrics import Metrics
 from streams.node.node import Node
@@ -263,6 +264,13 @@ class HeldBack:
         return await self.let.wait()
 
 
+class Lost(HeldBack):
+    """Another disk that never came to have what damage took here."""
+
+    async def _until_let(self) -> bool:
+        return False
+
+
 class Hearing:
     """A sender that notes what it hears."""
 
@@ -270,7 +278,7 @@ class Hearing:
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
-        self.held = False
+        self.held = self.gone = False
 
     def hold(self, held: bool) -> None:
         self.held = held
@@ -279,7 +287,7 @@ class Hearing:
         self.heard += [message.payload for message in messages]
 
     def let_go(self) -> None:
-        raise AssertionError("nothing is lost here")
+        self.gone = True
 
 
 async def test_what_waits_for_the_other_disk_is_bounded_and_answered_in_order(tmp_path: Path) -> None:
@@ -298,8 +306,36 @@ async def test_what_waits_for_the_other_disk_is_bounded_and_answered_in_order(tm
     assert not sender.heard
     other.let.set()
     await eventually(lambda: len(sender.heard) == 100)
+    assert not sender.gone
     assert sender.heard == [message.payload for message in messages]
     assert not pipeline.full
+    running.cancel()
+    await asyncio.wait([running])
+    await committer.close()
+    log.close()
+
+
+async def test_where_the_log_does_not_tell_what_is_left_after_a_loss_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is brought again could be a repeat, so nothing is stored: sensors turn to another node, as where the disk refuses."""
+    log = open_log(tmp_path, "bridge", clock=WallClock())
+    committer, sender = GroupCommitter(log), Hearing()
+    pipeline = Pipeline(committer, log, "bridge", WallClock(), Metrics("ship"), PipelineSettings(retry_ms=10), Lost())
+    running = asyncio.create_task(pipeline.run())
+    known = pipeline._known
+
+    def refused() -> Any:
+        raise RetryLater("the disk gives EIO")
+
+    monkeypatch.setattr(pipeline, "_known", refused)
+    pipeline.offer(sender, [Publish(TOPIC.encode(), payload(0))])
+    await eventually(lambda: sender.gone)
+    assert not pipeline.stuck_s()
+    pipeline.offer(sender, [Publish(TOPIC.encode(), payload(0))])
+    await eventually(lambda: pipeline.stuck_s() > 0)
+    monkeypatch.setattr(pipeline, "_known", known)
+    await eventually(lambda: pipeline.stuck_s() == 0)
     running.cancel()
     await asyncio.wait([running])
     await committer.close()
