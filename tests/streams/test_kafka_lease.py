@@ -12,17 +12,19 @@ from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 
+from streams.errors import RetryLater
 from streams.logs.book import Book
 from streams.logs.indexing import IndexWriter
 from streams.logs.kafka import keeper, lease, transactions
 from streams.logs.kafka.client import Fenced
 from streams.logs.kafka.following import Follower
-from streams.logs.kafka.keeper import FOLLOW_EVERY_S, KafkaLogOptions
+from streams.logs.kafka.keeper import FOLLOW_EVERY_S, KafkaLogOptions, instance
 from streams.logs.kafka.transactions import Outgoing, Transactions
-from tests.fanout.kafka import Kafka
+from tests.fanout.kafka import Kafka, free_ports
 from tests.node.process import wait
-from tests.streams.kafkakit import open_kafka_log, place
+from tests.streams.kafkakit import TURN_S, open_kafka_log, place
 from tests.streams.logkit import append_rows, numbers, rows
 
 COMMITS = 40
@@ -74,6 +76,39 @@ class ItsTurn(Transactions):
     def connect(self) -> None:
         ItsTurn.after_looks = len(CountedFollower.looks)
         super().connect()
+
+
+class AskedAdmin(AdminClient):  # type: ignore[misc]
+    """A real administrator; `asked`: for how long it was to go on with each look at a group."""
+
+    asked: ClassVar[list[float]] = []
+
+    def describe_consumer_groups(self, group_ids: list[str], **told: Any) -> Any:
+        AskedAdmin.asked.append(told["request_timeout"])
+        return super().describe_consumer_groups(group_ids, **told)
+
+
+def test_no_look_at_whose_turn_it_is_ends_as_brokers_come_back(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client would abort the process. None is begun while no broker answers, and none ends with the patience of who asked."""
+    monkeypatch.setattr(lease, "AdminClient", AskedAdmin)
+    monkeypatch.setattr(AskedAdmin, "asked", [])
+    where = place(kafka, tmp_path)
+    open_kafka_log(where).close()
+    [nobody] = free_ports(1)
+    away = where.settings.model_copy(update={"brokers": f"127.0.0.1:{nobody}"})
+    for settings, answered in ((away, False), (where.settings, True)):
+        turn = lease.Lease(settings, where.names.control, instance(where))
+        try:
+            if answered:
+                assert turn.held(TURN_S)
+                turn.confirm(TURN_S)
+                assert set(AskedAdmin.asked) == {lease.FORGOTTEN_AFTER_S}
+            else:
+                with pytest.raises(RetryLater, match=r"no broker of .* answers"):
+                    turn.confirm(0)
+                assert AskedAdmin.asked == []
+        finally:
+            turn.close()
 
 
 def test_what_is_between_a_standbys_turn_and_its_first_append_is_one_look_at_what_is_new(

@@ -14,13 +14,16 @@ from contextlib import suppress
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, MemberDescription
 
-from streams.logs.kafka.client import LOOK_S, Fenced, apart, client_settings, unanswered
+from streams.logs.kafka.client import LOOK_S, Fenced, answers, apart, client_settings, unanswered
 from streams.logs.kafka.settings import KafkaLogSettings
 
 SESSION_MS = 6_000
 """The shortest that brokers allow unless told otherwise."""
 HEARTBEAT_MS = 1_000
 POLL_S = 0.1
+FORGOTTEN_AFTER_S = 120.0
+"""So long the client goes on with a look at the group for which nobody waits any more: far longer than a broker that answers needs to find
+the group's. In the moment in which a look's time is over, finding it would abort the process."""
 
 
 class Lease:
@@ -81,12 +84,15 @@ class Lease:
     def _whose(self, within_s: float) -> MemberDescription | None:
         """The member of the group that has the control topic by what the group's broker says; None when nobody has, or none answers.
 
-        One long look rather than many short ones: librdkafka 2.10.1 aborts the process when it finds the group's broker in the moment in
-        which the look's time is over (`Assertion eonce->refcnt > 0`, seen twice with looks of 2 s on a machine at ten times its load).
+        Nothing is asked while no broker answers, and what is asked is not ended with this wait: librdkafka 2.10.1 aborts the process where
+        it finds the group's broker in the moment in which the look's time is over (`Assertion eonce->refcnt > 0`), as when brokers come
+        back after just that long.
         """
-        with suppress(KafkaException):
+        if not answers(self._settings):
+            return None
+        with suppress(KafkaException, TimeoutError):
             asked_for = self._admin.describe_consumer_groups
-            group = apart(lambda: asked_for([self._group], request_timeout=within_s)[self._group].result())
+            group = apart(lambda: asked_for([self._group], request_timeout=FORGOTTEN_AFTER_S)[self._group].result(within_s))
             members: list[MemberDescription] = group.members
             return next((one for one in members if any(part.topic == self._topic for part in one.assignment.topic_partitions)), None)
         return None
