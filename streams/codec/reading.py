@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -121,16 +121,19 @@ class StoredRows:
         self._done: list[Values] = []
 
     def all_rows(self) -> pa.RecordBatch:
-        """Every row."""
+        """Every row; once. What was read of a column is let go as it stands in the order of the offsets: a large block is never there
+        twice over."""
         groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
         names, codes = joined(groups, self._rows, self._room)
         found = self._found(groups)
         pick = None if found.places is None else self._pick(found.places)
         stamps = self._stamps(found, pick)
-        finish: list[Task] = [partial(names.texts, self._budget, codes if pick is None else self._room.taken(codes, pick))]
-        finish += [partial(self._finished, column, values, found.known.get(column.name), pick) for column, values in found.named]
-        topic, *named = self._each(finish)
-        columns = dict(zip((column.name for column in self._layout.named), named, strict=True))
+        topics = partial(names.texts, self._budget, codes if pick is None else self._room.taken(codes, pick))
+        named, known = found.named, found.known
+        del groups, codes, found
+        self._done.clear()
+        topic, *finished = self._each(chain([topics], self._finishing(named, known, pick)))
+        columns = dict(zip((column.name for column in self._layout.named), finished, strict=True))
         return batch(self._schema, {TOPIC: topic, **stamps.arrays(), **columns}, self._rows)
 
     def checked(self, first: int, taken: Bools) -> Checked:
@@ -204,7 +207,17 @@ class StoredRows:
         self._budget.pay_cells(sum(column.cells(sum(known.counts)) for column, known in columns))
         return [partial(column.values, self._next() if column.paged else [], known.counts) for column, known in columns]
 
-    def _each(self, tasks: Sequence[Task]) -> list[Any]:
+    def _finishing(self, named: list[tuple[Named, Any]], known: dict[str, Bools], pick: Ints | None) -> Iterator[Task]:
+        """What finishes each of the `named` columns, in their order; it alone has what was read of it then."""
+        named.reverse()
+        while named:
+            column, values = named.pop()
+            task = partial(self._finished, column, values, known.get(column.name), pick)
+            del values
+            yield task
+            del task
+
+    def _each(self, tasks: Iterable[Task]) -> list[Any]:
         return each(tasks, self._rows if len(self._pages) > 1 else 0)
 
     def _pick(self, places: Ints) -> Ints:

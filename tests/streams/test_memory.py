@@ -9,17 +9,22 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import streams.memory
-from streams.codec.columns import NARROWED_MIN, narrowed
+from streams.codec import BlockCodec
+from streams.codec.columns import NARROWED_MIN, as_arrow, narrowed
 from streams.codec.room import Room
+from streams.cores import one_core
+from streams.logs.stamping import stamped
 from streams.logs.tables import coalesced
 from streams.memory import large_work
-from streams.records import concat
+from streams.records import Record, concat, to_batch
+from streams.words import Origin
 
 ROUNDS = """
 import sys
@@ -103,6 +108,27 @@ def test_of_batches_that_are_joined_a_column_is_let_go_before_the_next(monkeypat
     [whole] = coalesced(batches(), 2_000)
     assert happened == ["joined", *["supply_c let go"] * 2, "joined", *["return_c let go"] * 2]
     assert whole.num_rows == 2_000
+
+
+def test_of_a_block_that_is_read_a_column_is_let_go_before_the_next_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a large block is never there both as it is stored and as it is given."""
+    names = ("ambient_c", "return_c", "supply_c")
+    chance = np.random.default_rng(1)
+    rows = [Record(f"box-{at % 9}", "TRK", at, dict(zip(names, chance.normal(size=3).tolist(), strict=True))) for at in range(2_000)]
+    records = stamped(to_batch(rows), 0, len(rows))
+    block = BlockCodec().encode("containers", Origin("ship-a", 1), records)
+    stored: list[weakref.ref[Any]] = []
+    left: list[int] = []
+
+    def finished(values: Any, *more: Any) -> pa.Array:
+        left.append(sum(one() is not None for one in stored))
+        stored.append(weakref.ref(values))
+        return as_arrow(values, *more)
+
+    monkeypatch.setattr("streams.codec.reading.as_arrow", finished)
+    with one_core():
+        assert BlockCodec().decode(block).select(records.schema.names).equals(records)
+    assert left == [0] * len(names)
 
 
 def test_joined_batches_are_those_rows_whatever_columns_each_has() -> None:
