@@ -11,7 +11,6 @@ holds is taken again.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from cargo.watch import learn, step
 from intake.finishing import to_its_end
 from intake.musters import Called, called
 from intake.pipeline import STREAMS, Sink
+from intake.retaking import Retaking, cuts
 from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import Clock
 from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer
@@ -285,10 +285,10 @@ class Watching:
         with large_work():
             restored = self._restore_snapshot(reached)
         at = restored or {stream: _floor(log, stream) for stream in reached}
-        steps = 0
-        for cut in _cuts(log, reached, self._committed):
-            self._judge({stream: list(_between(log, stream, at[stream], cut[stream])) for stream in cut})
-            at, steps = cut, steps + 1
+        taking, steps = Retaking(log, at, reached), 0
+        for cut in cuts(log, reached, self._committed):
+            self._judge({stream: list(taking.until(stream, position)) for stream, position in cut.items()})
+            steps += 1
         _log.info("the watch has taken up its memory: %d steps since the snapshot taken again", steps)
 
     def _patience_of(self, stream: str) -> Patience:
@@ -356,27 +356,3 @@ def _heard(batch: Batch) -> Iterator[Heard]:
 
 def _floor(log: Log, stream: str) -> Position:
     return Position({origin: one.floor for origin, one in log.ledger(stream).items()})
-
-
-def _between(log: Log, stream: str, since: Position, until: Position) -> Iterator[Batch]:
-    for origin, end in until.items():
-        if end > since[origin]:
-            yield from log.run(stream, origin, since[origin], end)
-
-
-def _cuts(log: Log, reached: Positions, committed: Position) -> Iterator[Positions]:
-    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order. A stream that an earlier version of this
-    program did not read stood at its beginning then."""
-    names = {f"watch/{stream}": stream for stream in reached}
-    told: dict[str, list[Position]] = {stream: [] for stream in reached}
-    newest = max((origin.generation for origin in committed), default=0)
-    for origin, ledger in sorted(log.ledger(CONSUMERS).items(), key=lambda one: one[0]):
-        if origin.node == log.node and origin.generation >= newest:
-            for batch in log.run(CONSUMERS, origin, max(committed[origin], ledger.floor), ledger.end()):
-                for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
-                    if topic in names:
-                        told[names[topic]].append(Position.from_json(json.loads(body)["position"]))
-    steps = max(len(positions) for positions in told.values())
-    told = {stream: [Position()] * (steps - len(positions)) + positions for stream, positions in told.items()}
-    for positions in zip(*told.values(), strict=True):
-        yield dict(zip(told, positions, strict=True))
