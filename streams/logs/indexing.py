@@ -141,10 +141,10 @@ class IndexWriter(IndexReader):
 
     def _prepare(self) -> None:
         execute = self._connection.execute
+        execute("PRAGMA wal_autocheckpoint = 0")  # `bring_down` does it, which keeps the digest; first, for the next one writes
         execute("PRAGMA auto_vacuum = FULL")  # what merging leaves free in it goes back to the disk; before anything else is written
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
-        execute("PRAGMA wal_autocheckpoint = 0")  # `bring_down` does it, which keeps the digest
         execute("PRAGMA journal_size_limit = 0")  # what SQLite would leave behind the frames that count, nobody could verify
         execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
         version = execute("PRAGMA user_version").fetchone()[0]

@@ -12,6 +12,8 @@ import pytest
 from streams.errors import RetryLater
 from streams.log import Append
 from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
+from streams.logs.index import INDEX_NAME, IndexReader
+from streams.logs.indexbytes import sum_problem
 from streams.logs.levels import Level
 from tests.streams.damagekit import COMMITS, ROWS, reopened, written_log
 from tests.streams.logkit import append_rows, content, copy_all, numbers, open_log, rows
@@ -127,4 +129,20 @@ def test_nothing_is_deleted_by_what_a_damaged_index_says(tmp_path: Path, damage:
     log = reopened(tmp_path, found)
     assert content(log, ["containers"]) == truth
     assert [one.cure for one in found] == ["set aside; built anew from what is stored"]
+    log.close()
+
+
+def test_a_log_that_ended_while_it_was_read_opens_as_it_was(tmp_path: Path) -> None:
+    """A reader keeps SQLite's write-ahead log from coming down as the log ends: the next start leaves the index as its digest has it."""
+    log, index, damage = open_log(tmp_path), tmp_path / "log" / INDEX_NAME, list[Damage]()
+    reader = IndexReader.open(index)
+    assert reader.rows("SELECT count(*) FROM lines") == [(0,)]
+    ahead = index.with_name(f"{INDEX_NAME}-wal")
+    while ahead.stat().st_size < 5 << 20:  # SQLite brings 4 MiB down by itself
+        append_rows(log, rows(3))
+    log.close()
+    reader.close()
+    assert ahead.stat().st_size >= 5 << 20
+    log = open_log(tmp_path, options=FileLogOptions(on_damage=damage.append))
+    assert (sum_problem(index), damage) == (None, [])
     log.close()
