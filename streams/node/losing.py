@@ -45,7 +45,7 @@ def losing(log: Log, me: Peer, key: Key, asked: RangeSet, sessions: Mapping[str,
     """What giving up `asked` would mean; changes nothing. `sessions`: per peer in session what it has settled of `key`.
 
     Raises NotAllowed for another node's origin but at headquarters, and there while that node is in session: it can say so itself; Misuse
-    for a stream or an origin that this node knows nothing of.
+    for a stream or an origin that this node knows nothing of, and for its own offsets that it has not given yet: it would go on behind them.
     """
     stream, origin = check_stream(key[0]), key[1]
     if origin.node != me.node and me.role != "hq":
@@ -55,7 +55,11 @@ def losing(log: Log, me: Peer, key: Key, asked: RangeSet, sessions: Mapping[str,
     one = log.ledger(stream).get(origin)
     if one is None:
         raise Misuse(f"this node knows nothing of {stream}:{origin}", hint="`landfall log ls` shows the origins of each stream")
-    return _meaning(key, one, asked, sessions, known)
+    found = _meaning(key, one, asked, sessions, known)
+    end = max(found.known_end, log.own_end(stream, origin))
+    if origin.node == me.node and asked.end() > end:
+        raise Misuse(f"{stream}:{origin} ends at {end}: no offset from there on was given", hint="`landfall log gaps` shows what is wanted")
+    return found
 
 
 def _meaning(key: Key, one: OriginLedger, asked: RangeSet, sessions: Mapping[str, RangeSet], known: Collection[str]) -> Losing:

@@ -100,6 +100,8 @@ async def test_a_ship_loses_her_own_and_headquarters_hears_of_it(tmp_path: Path,
         assert hq.log.ledger(STREAM)[origin].wanted(RangeSet([(0, 12)])) == RangeSet([(4, 8)])
         code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "4-8", "--yes")
         assert (code, "'ship-a' is in session" in complaint) == (2, True), complaint
+        code, _, complaint = await asyncio.to_thread(told, ship, monkeypatch, capsys, origin, f"4-{10**17}", "--yes")
+        assert (code, "ends at 12" in complaint) == (2, True), complaint
         code, _, complaint = await asyncio.to_thread(told, ship, monkeypatch, capsys, origin, "4-8", "--yes")
         assert code == 0, complaint
         await until(lambda: gone(hq, origin) == RangeSet([(4, 8)]))
