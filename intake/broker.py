@@ -30,11 +30,12 @@ CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
 READ_REST_S = 0.005
 """What comes so soon after what was read is read together: a broker writes each message by itself, and a commit takes as long anyway."""
-PRESENCE, HERE, AWAY = "landfall/nodes/", b"here", b"away"
+PRESENCE, HERE, AWAY, STILL_HERE = "landfall/nodes/", b"here", b"away", b"still here"
 _PRESENCE = PRESENCE.encode()
-"""Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says the latter by its will."""
-STANDS_IN_AFTER_S = 1.0
-"""Who only connects again is back sooner."""
+"""Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says by its will that it is away.
+A broker that is killed forgets its wills, and not what was retained: so who hears of another that it has come answers it."""
+STANDS_IN_AFTER_S, ANSWERS_WITHIN_S = 1.0, 10.0
+"""Who only connects again is back sooner; who is said to be there, and does not answer for so long, is not."""
 _RESTS = "more comes soon"
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class BrokerIntake:
         self.connected = False
         self._asked: bytes | None = None
         self._standing_in: dict[str, asyncio.Task[None]] = {}
+        self._stood_in: set[str] = set()
         self._client = self._make_client()
 
     async def run(self) -> None:
@@ -238,24 +240,41 @@ class BrokerIntake:
 
     def _hear_of_others(self, told: Sequence[Publish]) -> None:
         for publish in told:
-            self._hear_of(publish.topic.decode().removeprefix(PRESENCE), publish.payload)
+            self._hear_of(publish.topic.decode().removeprefix(PRESENCE), publish)
         self._client.acknowledge([publish.packet_id for publish in told if publish.packet_id])
 
-    def _hear_of(self, other: str, presence: bytes) -> None:
+    def _hear_of(self, other: str, told: Publish) -> None:
         """Another node of this ship or port that shares a subscription is at the broker, or is away: then its session is taken on here."""
-        task = self._standing_in.get(other)
-        if presence != AWAY:
-            if task is not None:
+        if other not in self._settings.stands_in_for:
+            return
+        if told.payload == AWAY:
+            self._expect(other, STANDS_IN_AFTER_S)
+        elif told.retained:  # it may have died with the broker since
+            self._expect(other, ANSWERS_WITHIN_S)
+        else:
+            if (task := self._standing_in.get(other)) is not None:
                 task.cancel()
-        elif other in self._settings.stands_in_for and (task is None or task.done()):
-            self._standing_in[other] = self._loop.create_task(self._stand_in(other))
+            if told.payload == HERE:
+                self._client.publish(presence(self._settings.client_id), STILL_HERE, qos=1)
+                self._want_write()
 
-    async def _stand_in(self, other: str) -> None:
-        await asyncio.sleep(STANDS_IN_AFTER_S)
+    def _expect(self, other: str, within_s: float) -> None:
+        """Its session is taken on if nothing is heard of it within so long."""
+        if other not in self._stood_in:
+            if (task := self._standing_in.get(other)) is not None:
+                task.cancel()
+            self._standing_in[other] = self._loop.create_task(self._stand_in(other, within_s))
+
+    async def _stand_in(self, other: str, after_s: float) -> None:
+        await asyncio.sleep(after_s)
         _log.warning("%s is away from the broker: its session there is taken on", other)
         self._metrics.count("broker_stood_in")
         its = self._settings.model_copy(update={"client_id": other, "stands_in_for": (), "asks_devices": False})
-        await BrokerIntake(its, self._pipeline, self._metrics).run()
+        self._stood_in.add(other)
+        try:
+            await BrokerIntake(its, self._pipeline, self._metrics).run()
+        finally:
+            self._stood_in.discard(other)
 
     def _on_disconnect(self, _: mqtt.Client, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:
         self._problem = self._problem or f"left: {reason}"

@@ -207,8 +207,8 @@ def _publish(head: int, buffer: bytes, body: int, stop: int, v5: bool) -> Publis
         else:
             _, payload_at = read_properties(buffer, payload_at, stop, _OF_PUBLISH)
     publish = Publish(buffer[body + 2 : topic_end], buffer[payload_at:stop], packet_id)
-    if head & 0x08:
-        publish.again = True
+    if head & 0x09:
+        publish.again, publish.retained = bool(head & 0x08), bool(head & 0x01)
     if topic_end - body > 2 + TOPIC_BYTES_MAX:
         _refuse_topic(publish)
     return publish

@@ -7,7 +7,11 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from intake.broker import BrokerIntake
+import pytest
+
+from intake import broker as broker_module
+from intake.arrivals import Publish
+from intake.broker import HERE, STILL_HERE, BrokerIntake
 from intake.routes import SUBSCRIPTIONS
 from intake.serving import Intake
 from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
@@ -59,12 +63,12 @@ class Member:
         await self.stop()
 
 
-async def member(folder: Path, name: str, other: str, port: int, disk: Disk | None = None) -> Member:
+async def member(folder: Path, name: str, other: str, port: int, disk: Disk | None = None, gives_way_after_ms: int = 1) -> Member:
     options = FileLogOptions(disk=disk or Disk())
     log = FileLog(folder / name / "log", folder / name / "marker", name, BlockCodec(), WallClock(), options)
     committer, metrics = GroupCommitter(log), Metrics("ship")
     broker = BrokerSettings(port=port, client_id=name, filters=SHARED, stands_in_for=(other,), reconnect_ms_min=50, reconnect_ms_max=100)
-    soon = broker.model_copy(update={"gives_way_after_ms": 1})
+    soon = broker.model_copy(update={"gives_way_after_ms": gives_way_after_ms})
     intake = Intake(IntakeSettings(broker=soon, pipeline=PipelineSettings(retry_ms=10)), WallClock(), metrics)
     one = Member(log, committer, intake, metrics, asyncio.create_task(intake.run(committer, log, name)))
     await eventually(lambda: intake.broker_connected is True)
@@ -119,6 +123,54 @@ async def test_what_was_under_way_to_who_breaks_off_comes_to_the_other(tmp_path:
         there = left(tmp_path / "bridge")
         await eventually(lambda: there | engine.has() == set(range(2_000)))
         await engine.stop()
+
+
+async def test_who_died_with_the_broker_is_stood_in_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed broker forgets its wills, and not that the other said it was there, nor what it has given it."""
+    full = FullDisk()
+    with mosquitto(tmp_path) as broker:
+        bridge = await member(tmp_path, "bridge", "engine", broker.port, full, gives_way_after_ms=3_600_000)
+        engine = await member(tmp_path, "engine", "bridge", broker.port)
+        full.writes_left = 0
+        await bring(broker.port, 0, 100)
+        await eventually(lambda: engine.has() | kept(tmp_path) == set(range(100)) and not engine.has() & kept(tmp_path))
+        assert kept(tmp_path), "the other has its part, and has acknowledged none of it"
+        broker.kill()
+        await eventually(lambda: engine.intake.broker_connected is False)
+        monkeypatch.setattr(broker_module, "ANSWERS_WITHIN_S", 0.5)
+        await bridge.stop()
+        assert not left(tmp_path / "bridge")
+        broker.start()
+        await eventually(lambda: engine.has() == set(range(100)))
+        await engine.stop()
+
+
+async def test_who_is_there_still_when_another_comes_again_keeps_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with mosquitto(tmp_path) as broker:
+        bridge = await member(tmp_path, "bridge", "engine", broker.port)
+        heard: list[bytes] = []
+        hear_of = BrokerIntake._hear_of
+
+        def hear(self: BrokerIntake, other: str, told: Publish) -> None:
+            heard.append(told.payload)
+            hear_of(self, other, told)
+
+        monkeypatch.setattr(BrokerIntake, "_hear_of", hear)
+        engine = await member(tmp_path, "engine", "bridge", broker.port)
+        standing = engine.intake._broker
+        assert isinstance(standing, BrokerIntake)
+        await eventually(lambda: STILL_HERE in heard and all(task.done() for task in standing._standing_in.values()))
+        assert heard.count(HERE) >= 2, "what bridge had said before, and what engine says"
+        assert "broker_stood_in" not in engine.metrics.body(0, 0)["counts"]
+        await engine.stop()
+        await bridge.stop()
+
+
+def kept(folder: Path) -> set[int]:
+    """The readings that the broker has on disk, for whoever has not acknowledged them."""
+    file = folder / "mosquitto.db"
+    found = file.read_bytes() if file.exists() else b""
+    return {n for n in range(100) if payload(n) in found}
 
 
 async def test_who_can_store_nothing_gives_way_until_it_can(tmp_path: Path) -> None:
