@@ -45,7 +45,7 @@ def losing(log: Log, me: Peer, key: Key, asked: RangeSet, sessions: Mapping[str,
     """What giving up `asked` would mean; changes nothing. `sessions`: per peer in session what it has settled of `key`.
 
     Raises NotAllowed for another node's origin but at headquarters, and there while that node is in session: it can say so itself; Misuse
-    for a stream or an origin that this node knows nothing of, and for its own offsets that it has not given yet: it would go on behind them.
+    for a stream or an origin that this node knows nothing of, and for offsets that it has not given itself yet: it would go on behind them.
     """
     stream, origin = check_stream(key[0]), key[1]
     if origin.node != me.node and me.role != "hq":
