@@ -254,6 +254,7 @@ class BrokerIntake:
         else:
             if (task := self._standing_in.get(other)) is not None:
                 task.cancel()
+                self._stood_in.discard(other)  # it may go away again before the task has ended
             if told.payload == HERE:
                 self._client.publish(presence(self._settings.client_id), STILL_HERE, qos=1)
                 self._want_write()
