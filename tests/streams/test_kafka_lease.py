@@ -78,20 +78,16 @@ class ItsTurn(Transactions):
         super().connect()
 
 
-class AskedAdmin(AdminClient):  # type: ignore[misc]
-    """A real administrator; `asked`: for how long it was to go on with each look at a group."""
-
-    asked: ClassVar[list[float]] = []
-
-    def describe_consumer_groups(self, group_ids: list[str], **told: Any) -> Any:
-        AskedAdmin.asked.append(told["request_timeout"])
-        return super().describe_consumer_groups(group_ids, **told)
-
-
 def test_no_look_at_whose_turn_it_is_ends_as_brokers_come_back(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client would abort the process. None is begun while no broker answers, and none ends with the patience of who asked."""
-    monkeypatch.setattr(lease, "AdminClient", AskedAdmin)
-    monkeypatch.setattr(AskedAdmin, "asked", [])
+    looked_s: list[float] = []
+    look = AdminClient.describe_consumer_groups
+
+    def noted(admin: AdminClient, groups: list[str], **told: Any) -> Any:
+        looked_s.append(told["request_timeout"])
+        return look(admin, groups, **told)
+
+    monkeypatch.setattr(AdminClient, "describe_consumer_groups", noted)
     where = place(kafka, tmp_path)
     open_kafka_log(where).close()
     [nobody] = free_ports(1)
@@ -102,11 +98,11 @@ def test_no_look_at_whose_turn_it_is_ends_as_brokers_come_back(kafka: Kafka, tmp
             if answered:
                 assert turn.held(TURN_S)
                 turn.confirm(TURN_S)
-                assert set(AskedAdmin.asked) == {lease.FORGOTTEN_AFTER_S}
+                assert set(looked_s) == {lease.FORGOTTEN_AFTER_S}
             else:
                 with pytest.raises(RetryLater, match=r"no broker of .* answers"):
                     turn.confirm(0)
-                assert AskedAdmin.asked == []
+                assert looked_s == []
         finally:
             turn.close()
 
