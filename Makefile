@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE =
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check lint pytest bench fleets torture containers lock format clean
+.PHONY: help setup setup-test demo test check lint pytest bench long torture containers lock format clean
 
 help: ## these words
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -47,11 +47,11 @@ $(BIN)/python:
 bench: setup-test ## measure the targets; docs/performance.md says how to read it
 	$(BIN)/python -m bench $(ARGS)
 
-fleets: setup-test ## thousands of simulated fleets, as CI does before `make test`
-	$(BIN)/pytest -m torture --numprocesses 2 --no-loadscope-reorder -k whatever_befalls $(ARGS) tests/sync/test_simulation.py
+long: setup-test ## tests of minutes, thousands of simulated fleets among them: CI runs them before `make test`
+	$(BIN)/pytest -m long --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-torture: setup-test ## the kill and fault tests that take long
-	$(BIN)/pytest -m torture --timeout=0 -o faulthandler_timeout=0 $(ARGS)
+torture: setup-test ## the kill and fault tests of hours, and the long ones
+	$(BIN)/pytest -m 'long or torture' --timeout=0 -o faulthandler_timeout=0 $(ARGS)
 
 containers: ## the fleet of docker-compose.yml built, started, looked at from outside and ended; ARGS="--engine podman-compose"
 	@$(PYTHON) -m deploy.containers $(ARGS)

@@ -43,7 +43,7 @@ HEAVY = (
 )
 """The fleet's voyage, browsers, Spark's lives: each wants both cores for minutes. One worker has them all: no two are at work at once."""
 APART = "tests/sync/test_simulation"
-"""Its tests are shared out one by one: many short ones, which want nothing that another has (`make fleets`)."""
+"""Its tests are shared out one by one: many short ones, which want nothing that another has (`make long`)."""
 HELD_FREE, FILES_MIN = 256, 4_096
 MEMORY = Path("/dev/shm")
 MEMORY_FREE_MIN = 12_000_000_000
@@ -51,12 +51,12 @@ MEMORY_FREE_MIN = 12_000_000_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Files of the default tests lie in memory where there is plenty of it, unless TMPDIR says where.
+    """Files of the tests, but for torture, lie in memory where there is plenty of it, unless TMPDIR says where.
 
     What dies in a test is a process, which can not tell memory from a disk; a power cut and a full disk are played, by cutdisk.py and
     refusingdisk.py of tests/streams. Waiting for the disk is saved: a third of the time of tests of nodes.
     """
-    if "TMPDIR" not in os.environ and config.option.markexpr == "not torture" and is_roomy(MEMORY):
+    if "TMPDIR" not in os.environ and not is_asked_for("torture", config) and is_roomy(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
 
@@ -72,15 +72,21 @@ def is_roomy(memory: Path) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`@pytest.mark.cases("seed", quick, long)`: a test for each of `quick`, and for each of `long` marked as torture.
+    """`@pytest.mark.cases("seed", quick, torture=more)`: a test for each of `quick`, and for each of `more` one that is marked so.
 
-    Those are thousands: where torture is left out they are not even made, since that alone would take each worker half as long as all
+    Those are thousands: where they are left out they are not even made, since that alone would take each worker half as long as all
     else it collects.
     """
-    wanted = metafunc.config.option.markexpr != "not torture"
-    for mark in metafunc.definition.iter_markers("cases"):
-        name, quick, long = mark.args
-        metafunc.parametrize(name, [*quick, *(pytest.param(case, marks=pytest.mark.torture) for case in long if wanted)])
+    for cases in metafunc.definition.iter_markers("cases"):
+        name, quick = cases.args
+        more = [(case, mark) for mark, some in cases.kwargs.items() if is_asked_for(mark, metafunc.config) for case in some]
+        metafunc.parametrize(name, [*quick, *(pytest.param(case, marks=getattr(pytest.mark, mark)) for case, mark in more)])
+
+
+def is_asked_for(mark: str, config: pytest.Config) -> bool:
+    """Whether tests so marked are in this run: it names no marks at all (`-m ""`), or this one without a `not`."""
+    asked = config.option.markexpr
+    return not asked or (mark in asked and f"not {mark}" not in asked)
 
 
 def together(nodeid: str) -> str:

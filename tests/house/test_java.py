@@ -64,6 +64,7 @@ def test_the_launcher_drops_the_vector_module_and_nothing_else() -> None:
     assert "greeting = two words" in answer
 
 
+@pytest.mark.long
 def test_spark_writes_and_reads_delta_on_a_machine_without_java_or_network(tmp_path: Path) -> None:
     """The Java brought along, the locked jars from their folder, and an Ivy folder that can not be made."""
     jars = ",".join(str(path) for path in spark_jars())

@@ -143,9 +143,13 @@ def losses(number: int, at_ms: int) -> Iterator[Record]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("passages", [SAMPLE, pytest.param(PASSAGES, marks=pytest.mark.torture)], ids=["each-kind", "each"])
+@pytest.mark.parametrize(
+    "passages",
+    [pytest.param(SAMPLE, marks=pytest.mark.long), pytest.param(PASSAGES, marks=pytest.mark.torture)],
+    ids=["each-kind", "each"],
+)
 def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Path, passages: tuple[str, ...]) -> None:
-    """At each kind of commit; behind each single one by `make torture`."""
+    """At each kind of commit by `make long`; behind each single one by `make torture`."""
     alarmed = passages.index(ALARMED)
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
     end, settings = NOON_MS + 2 * HOUR_MS, tmp_path / "settings.json"

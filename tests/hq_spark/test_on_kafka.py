@@ -13,6 +13,7 @@ from tests.hq_spark.test_kills import Driver, live_on, voyage, write_settings
 from tests.streams.kafkakit import place
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_spark_reads_and_appends_to_a_log_in_a_kafka(kafka: Kafka, tmp_path: Path) -> None:
     """Real Spark: its source fetches from the broker, in processes of its own; its results go back through the node's door."""

@@ -102,7 +102,7 @@ class Ship:
         assert self.promised - self.left <= rows.keys()
 
 
-@pytest.mark.cases("seed", range(8), range(8, 3_000))
+@pytest.mark.cases("seed", range(8), torture=range(8, 3_000))
 async def test_what_was_promised_is_there_once(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ship = Ship(tmp_path, random.Random(seed))
     monkeypatch.setattr(lastwords, "GATHER_S", 0.0)

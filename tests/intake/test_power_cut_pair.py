@@ -199,7 +199,7 @@ def _alike(sailing: list[tuple[Node, Intake]]) -> bool:
     return there and bridge.log.position("containers") == engine.log.position("containers")
 
 
-@pytest.mark.cases("seed", range(1), range(1, 500))
+@pytest.mark.cases("seed", range(1), torture=range(1, 500))
 async def test_what_was_acknowledged_is_on_both_disks_once(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair(tmp_path, random.Random(seed), monkeypatch)
     for life in range(LIVES):

@@ -243,6 +243,7 @@ def log_of_several(kafka: Kafka, folder: Path, brokers: int) -> Iterator[tuple[K
             yield log, further
 
 
+@pytest.mark.long
 def test_too_few_brokers_in_step(kafka: Kafka, tmp_path: Path) -> None:
     """Nothing is acknowledged that fewer brokers have than must; what to do is said, and once it is done the same log goes on.
 

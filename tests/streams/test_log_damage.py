@@ -347,7 +347,7 @@ def test_a_file_that_is_missing_is_wanted_again(merged: tuple[Path, FileLog], in
     log.close()
 
 
-@pytest.mark.cases("seed", range(1), range(1, 200))
+@pytest.mark.cases("seed", range(1), torture=range(1, 200))
 def test_bits_anywhere_in_every_file(tmp_path: Path, seed: int) -> None:
     """Logs left in every way; segments, merged files, index and its digest, write-ahead log and its memory, marker: at any place."""
     chance = random.Random(seed)

@@ -60,7 +60,7 @@ def every(step: int, but: int = 0) -> list[int]:
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EROFS], ids=["full", "read-only"])
-@pytest.mark.cases("calls", every(60), every(1, but=60))
+@pytest.mark.cases("calls", every(60), torture=every(1, but=60))
 def test_refused_from_any_call_on(tmp_path: Path, calls: int, reason: int) -> None:
     peer = open_log(tmp_path / "port", "port-b")
     append_rows(peer, rows(20))

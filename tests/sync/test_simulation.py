@@ -23,10 +23,10 @@ from tests.sync.plans import FAULTS, SHAPES, plan_of
 from tests.sync.simulate import command, failure, until_stopped
 
 SEEDS, SEEDS_IN_CI, SEEDS_A_TEST = 120, 2400, 12
-"""So many by default: they bring every shape and every fault, and notice every bug that is put in below. The others by `make fleets`."""
+"""So many by default: they bring every shape and every fault, and notice every bug that is put in below. The others by `make long`."""
 
 
-@pytest.mark.cases("first", range(0, SEEDS, SEEDS_A_TEST), range(SEEDS, SEEDS_IN_CI, SEEDS_A_TEST))
+@pytest.mark.cases("first", range(0, SEEDS, SEEDS_A_TEST), long=range(SEEDS, SEEDS_IN_CI, SEEDS_A_TEST))
 def test_all_holds_whatever_befalls_a_fleet(first: int) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
         problem = failure(plan_of(seed))
