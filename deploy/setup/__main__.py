@@ -19,10 +19,11 @@ from landfall.demo import ports
 
 def main() -> int:
     """Check first, then install what is missing; 0 when all is ready."""
-    parser = argparse.ArgumentParser(prog="python3 -m deploy.setup", description=__doc__, allow_abbrev=False)
+    helps = "demo" not in sys.argv[1:]  # a demo's `--help` is for the demo to answer, like what else it is told
+    parser = argparse.ArgumentParser(prog="python3 -m deploy.setup", description=__doc__, allow_abbrev=False, add_help=helps)
     parser.add_argument("purpose", choices=("run", "demo", "test"), help="what the clone is made ready for")
     parser.add_argument("--first-port", type=int, help="of the demo that is to follow: it uses the ports from here on")
-    told, _ = parser.parse_known_args()  # what else the demo is told is for the demo to read
+    told, _ = parser.parse_known_args()
     purpose = told.purpose
     for_tests = purpose == "test"
 

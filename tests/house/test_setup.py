@@ -119,6 +119,16 @@ def test_the_ports_looked_at_are_those_the_demo_is_told_to_use(monkeypatch: pyte
     assert setup.main() == 1
     assert "all are taken" in capsys.readouterr().err
     assert sorted(looked_at) == sorted(Doors.beginning_at(9100).all())
+    monkeypatch.setattr(sys, "argv", ["setup", "demo", "--help"])
+    assert setup.main() == 1, "a demo's --help is the demo's to answer, once it is set up"
+
+
+@pytest.mark.parametrize("purpose", [[], ["run"], ["test"]])
+def test_set_up_tells_what_it_takes(purpose: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["setup", *purpose, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        setup.main()
+    assert "run,demo,test" in capsys.readouterr().out
 
 
 @pytest.fixture
