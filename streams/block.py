@@ -260,6 +260,13 @@ class Codec(Protocol):
         """
         ...
 
+    def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
+        """The rows `first .. end - 1`, which are within the block, as `decode` gives them, in no more memory than a few of them need.
+
+        Raises as `decode`, of what it reads.
+        """
+        ...
+
     def check(self, block: Block) -> pa.StringArray:
         """The block's topics, each at least once; all that `decode` gives is read and let go again: what passes here can be decoded.
 

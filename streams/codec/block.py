@@ -14,7 +14,7 @@ from streams.codec.directory import KeptTables
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.lookup import OpenBlock
 from streams.codec.picked import PickedRows, records_of
-from streams.codec.reading import check_rows, read_rows, read_topics
+from streams.codec.reading import check_rows, few_of_many, read_rows, read_some_rows, read_topics
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, TEXT_BYTES_MAX
 from streams.codec.writing import write_payload
 from streams.errors import Corrupt, Misuse
@@ -65,6 +65,17 @@ class BlockCodec:
             raise Corrupt("a block's order times are not those of its header")
         return records
 
+    def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
+        """The rows `first .. end - 1`, which are within the block. Of a large one whose other rows are many, in a part of the memory."""
+        wanted = range(first - block.first, end - block.first)
+        if few_of_many(block.head, wanted):
+            _check_codec(block.codec)
+            try:
+                return read_some_rows(block.head, lambda at, length: block.payload[at : at + length], wanted)
+            except Corrupt:  # as in `check`
+                pass
+        return self.decode(block).slice(first - block.first, end - first)
+
     def check(self, block: Block) -> pa.StringArray:
         """The block's topics, each at least once. All that `decode` gives is read, and raised, in a part of its memory."""
         _check_codec(block.codec)
@@ -100,8 +111,7 @@ class BlockCodec:
             return block
         if not block.first <= first < end <= block.end:
             raise Misuse(f"offsets {first}..{end - 1} are not within a block of {block.first}..{block.end - 1}")
-        kept = self.decode(block).slice(first - block.first, end - first)
-        return self.encode(block.stream, block.origin, kept)
+        return self.encode(block.stream, block.origin, self.some_rows(block, first, end))
 
 
 def cells_of(records: pa.RecordBatch) -> int:

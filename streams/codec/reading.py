@@ -24,11 +24,11 @@ from streams.codec.times import Stamps, times_of
 from streams.codec.topics import GroupTopics, joined, read_group, read_names
 from streams.codec.wire import CELLS_OF_A_TEXT, Bools, Budget, Ints, Reader, Values
 from streams.errors import Corrupt
-from streams.records import TOPIC
+from streams.records import OFFSET, TOPIC
 
 Task = Callable[[], Any]
 CHECKED_ROWS = 1 << 15
-"""So many rows of a large block, about, are unpacked at once when all are only looked at: some tens of MiB."""
+"""So many rows of a large block, about, are unpacked at once when all are only looked at, or few are wanted: some tens of MiB."""
 
 
 def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
@@ -45,23 +45,47 @@ def check_rows(head: BlockHead, read: ReadBytes) -> pa.StringArray:
 
     Raises Corrupt where that would.
     """
-    budget = Budget()
-    payload = Payload(read, head.payload_bytes, head.count, budget)
-    directory = Directory.read(payload, head)
-    count = len(payload.groups)
-    at_once = max(1, CHECKED_ROWS // payload.groups.group_rows)
     taken, parts = np.zeros(head.count, np.bool_), []
-    for first in range(0, count, at_once):
-        budget.room = Room()
-        chosen = range(first, min(first + at_once, count))
-        pages = _pages(payload, directory, chosen)
-        part = StoredRows(head, directory, pages, payload.groups.sizes(chosen), budget)
-        parts.append(part.checked(first * payload.groups.group_rows, taken))
+    for first, part in _parts(head, read):
+        parts.append(part.checked(first, taken))
     if not taken.all():
         raise Corrupt("two rows of a block have one offset")
     if (min(part.order_first_ms for part in parts), max(part.order_last_ms for part in parts)) != (head.order_first_ms, head.order_last_ms):
         raise Corrupt("a block's order times are not those of its header")
     return pa.concat_arrays([part.topics for part in parts])
+
+
+def few_of_many(head: BlockHead, wanted: range) -> bool:
+    """Whether the block is read in parts, and the rows in the `wanted` places are so few that what is kept of them spares memory."""
+    return head.count > CHECKED_ROWS and 2 * len(wanted) <= head.count
+
+
+def read_some_rows(head: BlockHead, read: ReadBytes, wanted: range) -> pa.RecordBatch:
+    """The rows in the `wanted` places of a block, counted from its first offset, in offset order. All are read, CHECKED_ROWS at a time, and
+    let go but for these. Raises Corrupt, for what it has read.
+    """
+    found: list[tuple[Ints, pa.RecordBatch]] = []
+    for first, part in _parts(head, read):
+        found.append(part.some(first, wanted))
+    places = np.concatenate([places for places, _ in found])
+    order = np.argsort(places)
+    if not np.array_equal(places[order], np.arange(wanted.start, wanted.stop)):
+        raise Corrupt("two rows of a block have one offset")
+    return pa.concat_batches([rows for _, rows in found]).take(pa.array(order))
+
+
+def _parts(head: BlockHead, read: ReadBytes) -> Iterator[tuple[int, StoredRows]]:
+    """The rows of a block as they are stored, about CHECKED_ROWS at a time, and which of all the first of them is. Raises Corrupt."""
+    budget = Budget()
+    payload = Payload(read, head.payload_bytes, head.count, budget)
+    directory = Directory.read(payload, head)
+    count = len(payload.groups)
+    at_once = max(1, CHECKED_ROWS // payload.groups.group_rows)
+    for first in range(0, count, at_once):
+        budget.room = Room()
+        chosen = range(first, min(first + at_once, count))
+        pages = _pages(payload, directory, chosen)
+        yield first * payload.groups.group_rows, StoredRows(head, directory, pages, payload.groups.sizes(chosen), budget)
 
 
 def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
@@ -148,6 +172,19 @@ class StoredRows:
             self._finished(column, values, found.known.get(column.name), None)
         order_at = self._stamps(found, None, places).order_at
         return Checked(names.texts(self._budget, codes).unique(), int(order_at.min()), int(order_at.max()))
+
+    def some(self, first: int, wanted: range) -> tuple[Ints, pa.RecordBatch]:
+        """Those of the rows that are in the `wanted` places of the block, in the order they are stored in, and these places. All of them
+        are stored from the `first` place on."""
+        groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
+        names, codes = joined(groups, self._rows, self._room)
+        found = self._found(groups)
+        places = np.arange(first, first + self._rows) if found.places is None else self._within(found.places)
+        pick = np.flatnonzero((places >= wanted.start) & (places < wanted.stop))
+        stamps = {name: times.take(pa.array(pick)) for name, times in self._stamps(found, None, places).arrays().items()}
+        columns = {column.name: self._finished(column, values, found.known.get(column.name), pick) for column, values in found.named}
+        stamps |= {TOPIC: names.texts(self._budget, codes[pick]), OFFSET: pa.array(self._head.first + places[pick])}
+        return places[pick], batch(self._schema, stamps | columns, len(pick))
 
     def _next(self) -> list[Reader]:
         """The pages of the next column."""

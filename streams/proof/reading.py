@@ -49,8 +49,7 @@ class Copy:
                     block, low, high = held.block, held.first, held.end
                     if at < low:
                         yield Unread(at, low, NOT_HELD)
-                    readable = self.codec.knows(block.codec)
-                    yield self.codec.decode(block).slice(low - block.first, high - low) if readable else Unread(low, high, UNKNOWN_CODEC)
+                    yield self.codec.some_rows(block, low, high) if self.codec.knows(block.codec) else Unread(low, high, UNKNOWN_CODEC)
                     at = high
                 if at < end:
                     yield Unread(at, end, NOT_HELD)

@@ -89,6 +89,23 @@ def test_each_record_is_read_once_however_often_more_comes_to_its_run(tmp_path: 
     port.close()
 
 
+def test_a_large_block_is_judged_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what upkeep at sea merged is held against its signatures without ever being unpacked whole."""
+    ship, port, codec = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b"), CountingCodec()
+    monkeypatch.setattr("streams.codec.reading.CHECKED_ROWS", RUN)
+    monkeypatch.setattr("streams.proof.watching.ROWS_A_STEP_MAX", RUN)
+    ship.append(rows(4 * RUN))
+    ship.sign()
+    parts = [CODEC.decode(block) for block in all_blocks(ship.log, "containers", ship.log.origin)]
+    merged = CODEC.encode("containers", ship.log.origin, pa.concat_batches(parts))
+    port.admit([*forged([merged], 3 * RUN + 7, "return_c", 77.0), *all_blocks(ship.log, "containers.heads", ship.log.origin)])
+    watch = Watch(Copy(port, codec))
+    assert [one for _ in range(4) for one in stepped(watch)] == [("containers", 3 * RUN, 4 * RUN, ALTERED)]
+    assert codec.decoded == 0
+    ship.log.close()
+    port.close()
+
+
 def test_what_a_node_writes_itself_is_not_read_again_and_a_fork_of_it_is_noticed(tmp_path: Path) -> None:
     """It signs those rows as it writes them. Of them only what is signed is looked at: two statements that contradict each other."""
     one, other, codec = SigningNode(tmp_path / "one"), SigningNode(tmp_path / "other"), CountingCodec()

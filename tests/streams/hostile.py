@@ -56,7 +56,8 @@ class Tally:
     slowest_s: float = 0.0
 
     def take(self, block: Block, topics: list[str]) -> None:
-        """Decode the block: all of it, some topics alone, what topics there are. It does, or raises Corrupt; all else ends the process."""
+        """Decode the block: all of it, some rows and some topics alone, what topics there are. It does, or raises Corrupt; all else ends
+        the process."""
         begun_s = time.process_time()
         self.tried += 1
         try:
@@ -65,6 +66,9 @@ class Tally:
         except Corrupt:
             self.refused += 1
             assert not passes(block), "what can not be decoded passed for good"
+        with suppress(Corrupt):
+            some = range(block.first + block.count // 3, block.first + block.count // 3 + 1 + block.count // 8)
+            assert CODEC.some_rows(block, some.start, some.stop).num_rows == len(some)
         for topic in topics:
             with suppress(Corrupt):
                 found = topic_rows(block, topic)

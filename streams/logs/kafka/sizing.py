@@ -37,6 +37,10 @@ class SizedCodec:
         """As the codec does it."""
         return self.codec.decode(block)
 
+    def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
+        """As the codec does it."""
+        return self.codec.some_rows(block, first, end)
+
     def check(self, block: Block) -> pa.StringArray:
         """As the codec does it."""
         return self.codec.check(block)
