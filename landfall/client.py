@@ -9,15 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from streams.consumers import CONSUMERS, EXCEPTIONS, Consumed, client_topic, skipped_told, standing_append
-from streams.errors import Corrupt, Misuse, RetryLater, Trimmed
+from streams.errors import Corrupt, LandfallError, Misuse, RetryLater, Trimmed
 from streams.link.door import AppendDoor, Followed, ReadDoor
 from streams.link.tls import trusting
 from streams.log import Append
@@ -31,8 +32,8 @@ PATIENCE_S = 30.0
 WAIT_MS = 1_000
 """How long a node holds a question back for records to come."""
 SILENT_S = 1.5
-"""Who follows asks the next node after so long without a byte beyond what a question may be held back: a host that lost its power ends no
-connection. Where none has answered so soon, each is given its whole time.
+"""Who follows asks all nodes after so long without a byte beyond what a question may be held back: a host that lost its power ends no
+connection. Then each is given its whole time.
 """
 ROWS_MAX = 5_000
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 0.5
@@ -53,8 +54,8 @@ def connect(
     """A client of whichever of these nodes answers, the first ones first. Asks nothing yet.
 
     `authority`: who signed the certificates of `https://` doors (PEM). `timeout_s`: a node that does not answer for so long is left for the
-    next, by `follow` after SILENT_S at first; `patience_s`: how long `read`, `history` and `commit` try to find one that answers. Raises
-    Misuse when there is no node, or no authority for one.
+    next; `follow` asks all of them after SILENT_S. `patience_s`: how long `read`, `history` and `commit` try to find one that answers.
+    Raises Misuse when there is no node, or no authority for one.
     """
     if not nodes:
         raise Misuse("there is no node to connect to", hint="name at least one")
@@ -153,7 +154,7 @@ class Follower:
             if self._closed.is_set():
                 raise StopIteration
             with suppress(RetryLater):  # closed meanwhile
-                followed = self._nodes.asked(self._following, until=self._closed, first=self._following_soon)
+                followed = self._nodes.followed(self._following_soon, self._following, self._closed)
                 self._rows.extend(followed.rows)
                 self._given.next(followed.standing, bool(followed.rows))
                 self._fetched = followed.standing
@@ -246,36 +247,50 @@ class _Nodes:
     def at_hand(self) -> str:
         return self._doors[0].url
 
-    def asked(
-        self,
-        question: Callable[[_Doors], Answer],
-        until: threading.Event | None = None,
-        first: Callable[[_Doors], Answer] | None = None,
-    ) -> Answer:
-        """The answer of the first node that has one; each is asked `first`, if that is given, before any is asked otherwise.
-
-        Raises RetryLater when none has one in time: before it is tired, or `until` is set.
-        """
-        closed = until or threading.Event()
-        began_s, backoff_s, asking = time.monotonic(), BACKOFF_FIRST_S, (len(self._doors) > 1 and first) or question
+    def asked(self, question: Callable[[_Doors], Answer]) -> Answer:
+        """The answer of the first node that has one. Raises RetryLater when none has one before patience is over."""
+        began_s, backoff_s = time.monotonic(), BACKOFF_FIRST_S
         while True:
-            problems: list[RetryLater | Trimmed] = []
+            problems: list[LandfallError] = []
             for doors in self._in_turn():
                 try:
-                    answer = asking(doors)
+                    answer = question(doors)
                 except (RetryLater, Trimmed) as problem:
                     problems.append(problem)
                 else:
                     self._prefer(doors)
                     return answer
-            asking = question
             if all(isinstance(problem, Trimmed) for problem in problems):
                 raise problems[0]
-            tired = until is None and time.monotonic() - began_s >= self._patience_s
-            if tired or closed.wait(backoff_s):
-                told = "; ".join(str(problem) for problem in problems)
-                raise RetryLater(f"no node answers: {told}", hint="name more nodes, or ask again later")
+            if time.monotonic() - began_s >= self._patience_s:
+                raise _nobody(problems)
+            time.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
+
+    def followed(self, soon: Callable[[_Doors], Answer], question: Callable[[_Doors], Answer], closed: threading.Event) -> Answer:
+        """The answer of the node at hand, if it comes `soon`; else the first of any, all being asked at once, whoever is silent, and again
+        as long as none has one. Raises RetryLater once it is `closed`.
+        """
+        at_hand, *others = self._in_turn()
+        try:
+            return (soon if others else question)(at_hand)
+        except (RetryLater, Trimmed) as problem:
+            problems: dict[str, LandfallError] = {at_hand.url: problem}
+        race = _Race([*others, at_hand], question)
+        try:
+            while not closed.is_set():
+                for doors, answer in race.outcome():
+                    if not isinstance(answer, LandfallError):
+                        self._prefer(doors)
+                        return answer
+                    if not isinstance(answer, RetryLater | Trimmed):
+                        raise answer
+                    problems[doors.url] = answer
+                    if len(problems) > len(others) and all(isinstance(one, Trimmed) for one in problems.values()):
+                        raise answer
+            raise _nobody(problems.values())
+        finally:
+            race.over.set()
 
     def asked_all(self, question: Callable[[_Doors], list[dict[str, Any]]]) -> list[dict[str, Any]]:
         """The rows of all nodes that answer. Raises RetryLater when none does in time."""
@@ -292,3 +307,34 @@ class _Nodes:
     def _prefer(self, doors: _Doors) -> None:
         with self._lock:
             self._doors.rotate(-self._doors.index(doors))
+
+
+class _Race(Generic[Answer]):
+    """One question asked at several nodes at once, each in a thread of its own, and again a while after it failed there, until it is
+    `over`: then what is still on its way comes for nobody."""
+
+    def __init__(self, nodes: Sequence[_Doors], question: Callable[[_Doors], Answer]) -> None:
+        self.over = threading.Event()
+        self._outcomes: SimpleQueue[tuple[_Doors, Answer | LandfallError]] = SimpleQueue()
+        for doors in nodes:
+            threading.Thread(target=self._ask, args=(doors, question), daemon=True).start()
+
+    def outcome(self) -> Iterator[tuple[_Doors, Answer | LandfallError]]:
+        """What has come next: an answer, or what was raised instead; nothing when it does not come within BACKOFF_MAX_S."""
+        with suppress(Empty):
+            yield self._outcomes.get(timeout=BACKOFF_MAX_S)
+
+    def _ask(self, doors: _Doors, question: Callable[[_Doors], Answer]) -> None:
+        backoff_s = BACKOFF_FIRST_S
+        while not self.over.is_set():
+            try:
+                return self._outcomes.put((doors, question(doors)))
+            except LandfallError as problem:
+                self._outcomes.put((doors, problem))
+            self.over.wait(backoff_s)
+            backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
+
+
+def _nobody(problems: Iterable[LandfallError]) -> RetryLater:
+    told = "; ".join(map(str, problems))
+    return RetryLater(f"no node answers: {told}", hint="name more nodes, or ask again later")

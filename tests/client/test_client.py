@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,37 @@ def test_a_port_that_is_silent_and_ends_no_connection_is_left_soon(tmp_path: Pat
         at_hand.send(signal.SIGCONT)
         following.close()
     assert [row["offset"] for row in following.rows] == list(range(20))
+
+
+def test_a_node_that_comes_up_is_heard_whoever_is_silent(one: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two are away, and a third takes connections and answers none, as a host whose process hangs: it has its whole time, ten minutes here,
+    and nobody waits for that.
+    """
+    monkeypatch.setattr(landfall.client, "SILENT_S", 0.05)
+    monkeypatch.setattr(landfall.client, "WAIT_MS", 50)
+    one.writer.append([readings(0, 10)])
+    one.kill()
+    asked: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        def answer_nothing() -> None:
+            with suppress(OSError):  # it is closed
+                while True:
+                    asked.append(silent.accept()[0])
+
+        hanging = threading.Thread(target=answer_nothing)
+        hanging.start()
+        nodes = [landfall.NodeDoor(f"http://127.0.0.1:{port}", "door-of-hq") for port in (silent.getsockname()[1], 1)]
+        following = Following(landfall.connect([*nodes, door(one)], timeout_s=600).follow("containers"))
+        wait(lambda: len(asked) >= 2, "it is asked once more, for its whole time")
+        one.start()
+        following.has(10)
+        assert following.follower.node == one.url
+        following.close()
+        silent.shutdown(socket.SHUT_RDWR)
+        hanging.join(DEADLINE_S)
+    for connection in asked:
+        connection.close()
 
 
 def test_a_named_consumer_goes_on_where_it_committed_at_whichever_node(tmp_path: Path) -> None:
