@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from cargo.boxes import Box
-from cargo.collapse import tell
+from cargo.collapse import tell_collapse
 from cargo.errors import Unreadable
 from cargo.incidents import confirmed, found_again, probably_lost
 from cargo.judge import case_of
@@ -124,6 +124,6 @@ def _accounted_for(state: WatchState, box: Box, to: State, at_ms: int, witness: 
         state.outcome.events.append(found)
     box.state, box.by_hand = to, True
     if to == "COLLAPSED_ON_BOARD":
-        tell(state, box, at_ms, "raised", witness)
+        tell_collapse(state, box, at_ms, "raised", witness)
     if to == "DISCHARGED":
         box.aboard, box.first_at_ms = False, 0

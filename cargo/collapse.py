@@ -7,6 +7,7 @@ from cargo.boxes import Box
 from cargo.lost import Evidence, Witness
 from cargo.outcome import event
 from cargo.state import WatchState
+from cargo.telling import tell
 
 COLLAPSE_MS = 2 * 60_000
 
@@ -17,7 +18,7 @@ def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
     lying = box.tilt is not None and box.tilt[1] - box.tilt_from_ms >= COLLAPSE_MS
     if lying and box.state != "COLLAPSED_ON_BOARD" and state.memory.voyage.at_sea:
         box.state = "COLLAPSED_ON_BOARD"
-        tell(state, box, at_ms, "raised")
+        tell_collapse(state, box, at_ms, "raised")
         tilt = round(box.tilt[0], 1) if box.tilt is not None else 0.0
         state.outcome.events.append(event(state.settings.place, box.number, "X_TILT", box.tilt_from_ms, tilt_deg=tilt))
         state.recount(at_ms)
@@ -27,12 +28,12 @@ def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
 
 def stands_again(state: WatchState, box: Box, at_ms: int) -> None:
     """A box that was down is no longer: it stands upright, or she sails again from a port where it was set right."""
-    tell(state, box, at_ms, "cleared")
+    tell_collapse(state, box, at_ms, "cleared")
     box.state, box.alert_id = "ONBOARD", ""
     state.recount(at_ms)
 
 
-def tell(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: Witness | None = None) -> None:
+def tell_collapse(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: Witness | None = None) -> None:
     """The alert of rule `stack_down` for this box: of its tilt, or of what a witness said."""
     tilt = box.tilt[0] if box.tilt is not None else 0.0
     detail = f"lies tilted {tilt:.0f}° and still speaks" if change == "raised" else "stands upright again"
@@ -54,4 +55,4 @@ def tell(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: W
         evidence=(proof,),
         by=witness.by if witness else None,
     )
-    state.outcome.alerts.append(alert.made())
+    tell(state, alert)

@@ -13,6 +13,7 @@ from cargo.boxes import Box, Loss
 from cargo.lost import CONFIRMED_STATES, ROLL_WINDOW_MS, Decision, Evidence, Witness
 from cargo.outcome import digest, event
 from cargo.state import Incident, WatchState
+from cargo.telling import tell, tell_anew
 
 INCIDENT_WINDOW_MS = 10 * 60_000
 INCIDENT_BAYS = 4
@@ -32,7 +33,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     window = f"lost between {clock_text(box.base_ms())} and {clock_text(min(missed_at, at_ms))} UTC"
     detail = "; ".join([window, *(piece.detail for piece in decision.evidence)])
     box.loss = Loss(detail, decision.posterior, decision.evidence)
-    state.outcome.alerts.append(_box_alert(state, box, "raised", at_ms).made())
+    tell(state, _box_alert(state, box, "raised", at_ms))
     more = {
         "incident_id": incident.id,
         "alert_id": box.alert_id,
@@ -53,7 +54,7 @@ def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None
     alert = _box_alert(state, box, "updated", at_ms)
     evidence = (witness.proof, *(piece for piece in alert.evidence if piece.family != "person"))
     told = replace(alert, detail="; ".join([witness.proof.detail, alert.detail]), evidence=evidence, posterior=1.0, by=witness.by)
-    tell(state, told)
+    tell_anew(state, told)
     lost_at = box.lost_at_ms or box.heard_at_ms
     state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, by=witness.by))
     if box.incident_id:
@@ -67,7 +68,7 @@ def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None
     proof = witness.proof if witness else Evidence("presence", "heard_again", 0.0, heard, at_ms)
     retracted = _box_alert(state, box, "retracted", at_ms)
     told = replace(retracted, detail=proof.detail, evidence=(proof,), posterior=0.0, status="FOUND", by=witness.by if witness else None)
-    state.outcome.alerts.append(told.made())
+    tell(state, told)
     more = {"incident_id": box.incident_id, "alert_id": box.alert_id, "gateway": box.gateway or None}
     state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **more))
     incident = state.memory.incidents[box.incident_id]
@@ -177,7 +178,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
             "until_at_ms": incident.last_at_ms,
         },
     )
-    tell(state, alert)
+    tell_anew(state, alert)
 
 
 def _incident_title(lost: int, sure: int) -> str:
@@ -185,17 +186,3 @@ def _incident_title(lost: int, sure: int) -> str:
     if sure == lost:
         return f"{boxes} lost overboard" if lost else f"{boxes} probably overboard"
     return f"{boxes} probably overboard" + (f", {sure} of them for certain" if sure else "")
-
-
-def tell(state: WatchState, alert: Alert) -> None:
-    """One record an instant: what was told by this alert for the same instant is replaced, so that the fold need not choose between the
-    two."""
-    told = state.outcome.alerts
-    for at in range(len(told) - 1, -1, -1):
-        if told[at].at_ms != alert.at_ms:
-            break
-        if told[at].body["alert_id"] == alert.alert_id:
-            first = told.pop(at).body["state"]
-            alert = replace(alert, state="raised" if first == "raised" and alert.state == "updated" else alert.state)
-            break
-    told.append(alert.made())

@@ -12,6 +12,7 @@ from cargo.boxes import Box
 from cargo.episodes import Episode
 from cargo.lost import INTERVALS_MISSING, Evidence
 from cargo.state import WatchState
+from cargo.telling import tell
 
 SILENT_STATES = frozenset({"LATE", "MISSING", "DEVICE_FAULT"})
 SEVERITIES: dict[str, Severity] = {"late": "LOG", "silent": "WARNING"}
@@ -43,7 +44,7 @@ def end_silence(state: WatchState, box: Box, at_ms: int, why: str) -> None:
     for rule in box.rules.episodes.keys() & SEVERITIES.keys():
         episode = box.rules.episodes.pop(rule)
         proof = Evidence("presence", "silence", 0.0, why, episode.since_ms)
-        state.outcome.alerts.append(_alert(state, box, episode, rule, "cleared", at_ms, proof).made())
+        tell(state, _alert(state, box, episode, rule, "cleared", at_ms, proof))
 
 
 def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
@@ -56,7 +57,7 @@ def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
     id_ = alert_id(state.settings.place.side, rule, box.number, proof)
     episode = Episode(since_ms=since_ms, raised_at_ms=at_ms, alert_id=id_)
     box.rules.episodes[rule] = episode
-    state.outcome.alerts.append(_alert(state, box, episode, rule, "raised", at_ms, proof).made())
+    tell(state, _alert(state, box, episode, rule, "raised", at_ms, proof))
 
 
 def _alert(state: WatchState, box: Box, episode: Episode, rule: str, change: AlertState, at_ms: int, proof: Evidence) -> Alert:

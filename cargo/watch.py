@@ -29,6 +29,7 @@ from cargo.rollcall import call, note_answer
 from cargo.rules import judge_reading
 from cargo.silence import end_silence
 from cargo.state import PENDING_MAX, Terms, WatchState
+from cargo.telling import tell
 from cargo.temperature import TEMPERATURE, Late, correct_reading
 
 FOREVER = 1 << 62
@@ -311,7 +312,8 @@ def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapp
     place = state.settings.place
     where = Where(box.number, place.ship, state.slot_text(box.number), at_sea=False, side=place.side, historical=True)
     changes = correct_reading(limits, box.rules, where, Late(at_ms, max(now_ms, at_ms), signals))
-    state.outcome.alerts += [change.made() for change in changes]
+    for change in changes:
+        tell(state, change)
     _tell_excursions(state, box.number, box.rules, max(now_ms, at_ms))
 
 
@@ -350,7 +352,8 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
         interval_ms=state.interval_ms(box, at_ms) if box.rules.episodes else 0,
     )
     changes: list[Alert] = judge_reading(limits, box.rules, where, at_ms, signals)
-    state.outcome.alerts += [change.made() for change in changes]
+    for change in changes:
+        tell(state, change)
     if box.rules.ended:
         _tell_excursions(state, box.number, box.rules, max(at_ms, state.memory.settled_at_ms))
     if historical:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from cargo.alerts import AlertBook
 from cargo.climate import Climate
 from cargo.fleet import silent
@@ -109,3 +111,17 @@ def test_a_loss_is_told_in_place_of_its_silence() -> None:
     assert state.memory.boxes[number(0)].state == "PROBABLE_OVERBOARD"
     assert silence(made, 0) == []
     assert silence(made, 1)[0] == ("late", "raised")
+
+
+def test_what_was_kept_and_comes_late_ends_the_silence_for_good() -> None:
+    """Goal: a box is late, then its gateway passes on what it had kept, said before the box was late: by the fold that ends it."""
+    sea = Sea(boxes=24, silent={9: [(DEAD_MS, END_MS)]})
+    readings = sea.readings(DEAD_MS + 4 * HOUR_MS)
+    _, made = watch(sea, readings)
+    (late,) = told(made.alerts, rule="late", state="raised")
+    kept = replace(sea.says(9, late.at_ms - HOUR_MS), received_at_ms=readings[-1].received_at_ms)
+    _, made = watch(sea, [*readings, kept], batch=1)
+    assert silence(made, 9)[:2] == [("late", "raised"), ("late", "cleared")]
+    standing = AlertBook((one.topic, one.body) for one in made.alerts).get(late.body["alert_id"])
+    assert standing is not None
+    assert not standing.open

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from cargo.alerts import AlertBook
 from cargo.outcome import Outcome
 from cargo.slots import Slot
+from cargo.watch import step
 from tests.cargo.faults import of_boxes, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, told, watch
 
@@ -124,6 +127,20 @@ def test_a_box_heard_again_is_found_and_its_alert_retracted() -> None:
     assert len({record.body["alert_id"] for record in told(made.alerts, rule="lost_container")}) == 1
     assert len(told(made.events, event="X_FOUND")) == 1
     assert told(made.events, event="X_MUSTER")[-1].body["accounted"] == 96
+
+
+def test_what_was_kept_and_comes_late_takes_the_alert_back_for_good() -> None:
+    """Goal: the gateway had kept what the box said after the blow and before the alert: the fold has neither alert open any more."""
+    sea = stormy(lost=range(1))
+    readings = sea.readings(STORM_MS + 4 * HOUR_MS, fall(sea, 0, LOSS_MS))
+    (after_ms,) = probable(watch(sea, readings)[1]).values()
+    kept = replace(sea.says(0, LOSS_MS + after_ms // 2 + 10 * SECOND_MS), received_at_ms=readings[-1].received_at_ms)
+    state, made = watch(sea, readings)
+    made.add(step(state, [kept]))
+    assert state.memory.boxes[number(0)].state == "FOUND"
+    standing = AlertBook((one.topic, one.body) for one in made.alerts).standing()
+    stands = {one.body["rule"]: one.body["state"] for one in standing}
+    assert (stands["lost_container"], stands["incident"]) == ("retracted", "retracted")
 
 
 def test_who_is_found_puts_nobody_at_risk_any_more() -> None:
