@@ -4,14 +4,17 @@
 core, once for each side. A process of its own publishes at QoS 1 as quickly as it is acknowledged, WINDOW at most on their way: readings on
 CONTAINERS topics, or each on another; messages on a topic that it may not publish to, or that are no JSON; or the shortest there are at
 QoS 0, as quickly as the socket takes them. Or it comes again and again, breaking off within a packet (`half_packets`); or under one and
-the same client identifier (`reused_ids`); or over CROWD connections publishes and reads nothing (`no_reads`). Or nobody does. Beside it
-one client of another address publishes a reading, waits for its PUBACK, rests REST_S, and begins anew. Prints one JSON object: how many
-milliseconds it waited, how many of the node's processor time went by meanwhile (`cpu`), which another load on the machine changes least,
-and how many messages a second of the other were taken, or how often it came.
+the same client identifier (`reused_ids`); or over CROWD connections publishes and reads nothing (`no_reads`); or shows wrong passwords of
+the login that the honest one has, over two connections from each of ADDRESSES addresses (`wrong_passwords`). Or nobody does. Beside it one
+client of another address, for whose login the node has an argon2 hash, publishes a reading, waits for its PUBACK, rests REST_S, and begins
+anew; each COMES_EVERY readings it connects again. Prints one JSON object: how many milliseconds it waited, how many of the node's processor
+time went by meanwhile (`cpu`), which another load on the machine changes least, how long its first login took (`first_login_ms`) and those
+after it (`again`), and how many messages a second of the other were taken, or how often it came, or was refused.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -21,11 +24,12 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.machine import machine
-from bench.mqtt import percentiles, way_in
+from bench.mqtt import GATEWAY, percentiles, way_in
 from bench.mqttload import CHUNK, CONTAINERS, KEEP_ALIVE_S, WINDOW, connect
 from bench.proc import cpu_clock_s
 from intake.packets import packet
@@ -38,6 +42,8 @@ TEN_DAYS_MS = 10 * 86_400_000
 NOBODY = "nobody"
 SHORTEST = packet(0x30, b"\0\1a")
 CROWD = 200
+ADDRESSES = 250
+COMES_EVERY = 10
 
 
 def reading(number: int, topics: int, since_ms: int) -> bytes:
@@ -121,26 +127,83 @@ def no_reads(port: int, seconds: float) -> int:
     return sent
 
 
-VISITORS: dict[str, Callable[[int, float], int]] = {"half_packets": half_packets, "reused_ids": reused_ids, "no_reads": no_reads}
+def wrong_passwords(port: int, seconds: float) -> int:
+    """Show wrong passwords of the honest one's login from many addresses, each as soon as the one before is answered; how often refused."""
+    refusals = 0
+
+    async def visitor(host: str) -> None:
+        nonlocal refusals
+        while True:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0))
+                with closing(writer):
+                    writer.write(login_packet("hostile", GATEWAY[0], "wrong"))
+                    await reader.readexactly(4)
+                    refusals += 1
+
+    async def all_of_them() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+                for number in range(2 * ADDRESSES):
+                    group.create_task(visitor(f"127.0.1.{number % ADDRESSES + 1}"))
+
+    asyncio.run(all_of_them())
+    return refusals
 
 
-def honest(port: int, process: int, seconds: float) -> tuple[list[float], list[float]]:
-    """The milliseconds that each of its readings waited for its acknowledgement, and those of the node's processor time meanwhile."""
-    waited: list[float] = []
-    worked: list[float] = []
-    since_ms = time.time_ns() // 1_000_000 - TEN_DAYS_MS
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connect(client, "honest", KEEP_ALIVE_S)
-        until = time.perf_counter() + seconds
-        while (began := time.perf_counter()) < until:
-            before_s = cpu_clock_s(process)
-            client.sendall(reading(len(waited), 1, since_ms))
-            client.recv(4)
-            worked.append((cpu_clock_s(process) - before_s) * 1_000)
-            waited.append((time.perf_counter() - began) * 1_000)
-            time.sleep(REST_S)
-    return waited, worked
+def login_packet(client_id: str, username: str, password: str) -> bytes:
+    """A CONNECT of MQTT 3.1.1 with a login, and a clean session."""
+    texts = b"".join(len(text).to_bytes(2) + text.encode() for text in (client_id, username, password))
+    return packet(0x10, b"\0\4MQTT\4\xc2" + KEEP_ALIVE_S.to_bytes(2) + texts)
+
+
+VISITORS: dict[str, Callable[[int, float], int]] = {
+    "half_packets": half_packets,
+    "reused_ids": reused_ids,
+    "no_reads": no_reads,
+    "wrong_passwords": wrong_passwords,
+}
+
+
+@dataclass
+class Honest:
+    """What one client waited, in milliseconds: at each login; for each reading's acknowledgement, and of the node's processor time
+    meanwhile."""
+
+    logins: list[float] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
+
+    def come(self, port: int) -> socket.socket:
+        """Log in, as often as it takes."""
+        began = time.perf_counter()
+        while True:
+            client = socket.create_connection(("127.0.0.1", port))
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.sendall(login_packet("honest", *GATEWAY))
+            if client.recv(4) == b"\x20\2\0\0":
+                self.logins.append((time.perf_counter() - began) * 1_000)
+                return client
+            client.close()
+
+    def publish(self, port: int, process: int, seconds: float) -> None:
+        """For so long."""
+        until, since_ms = time.perf_counter() + seconds, time.time_ns() // 1_000_000 - TEN_DAYS_MS
+        while time.perf_counter() < until:
+            with self.come(port) as client:
+                for _ in range(COMES_EVERY):
+                    before_s, began = cpu_clock_s(process), time.perf_counter()
+                    client.sendall(reading(len(self.waited), 1, since_ms))
+                    client.recv(4)
+                    self.worked.append((cpu_clock_s(process) - before_s) * 1_000)
+                    self.waited.append((time.perf_counter() - began) * 1_000)
+                    time.sleep(REST_S)
+
+    def figures(self) -> dict[str, object]:
+        """All of it."""
+        again = {f"again_{name}": value for name, value in percentiles(self.logins[1:]).items()}
+        cpu = {f"cpu_{name}": value for name, value in percentiles(self.worked).items()}
+        return {**percentiles(self.waited), **cpu, "asked": len(self.waited), "first_login_ms": round(self.logins[0], 1), **again}
 
 
 def beside(way: str, folder: Path, side: str, seconds: float) -> dict[str, object]:
@@ -149,10 +212,10 @@ def beside(way: str, folder: Path, side: str, seconds: float) -> dict[str, objec
         words = [sys.executable, "-m", "bench.endless", "flood", str(one.port), side, str(seconds + STARTS_WITHIN_S)]
         with subprocess.Popen(words if side != NOBODY else ["echo", "0"], stdout=subprocess.PIPE, text=True) as other:
             time.sleep(STARTS_WITHIN_S)
-            waited, worked = honest(one.port, one.processes[0], seconds)
+            client = Honest()
+            client.publish(one.port, one.processes[0], seconds)
             others = int(other.communicate()[0])
-    figures: dict[str, object] = {**percentiles(waited), **{f"cpu_{name}": value for name, value in percentiles(worked).items()}}
-    return figures | {"asked": len(waited), "others_s": round(others / (seconds + STARTS_WITHIN_S))}
+    return client.figures() | {"others_s": round(others / (seconds + STARTS_WITHIN_S))}
 
 
 def main(way: str = "endpoint", seconds: str = "20", *sides: str) -> None:

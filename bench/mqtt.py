@@ -35,7 +35,7 @@ from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.packets import packet
 from intake.serving import Intake
-from intake.settings import BrokerSettings, EndpointSettings, IntakeSettings
+from intake.settings import BrokerSettings, EndpointSettings, GatewayLogin, IntakeSettings
 from intake.watching import Watching
 from streams.clock import FleetClock, FleetTime
 from streams.codec import BlockCodec
@@ -50,6 +50,9 @@ SHIP = "9321483"
 IDLE, IDLE_KEEP_ALIVE_S = 5_000, 3_600
 SLOW = {"broker": 4, "watched": 4, "mosquitto": 2, "nats": 40}
 """These ways get so many times fewer readings, so that each takes seconds."""
+GATEWAY = ("gateway", "silver")
+GATEWAY_ARGON2 = "$argon2id$v=19$m=65536,t=3,p=4$X6zImQkfuqi4qbRaJx2n+g$AXZV0qCJfhGLgiBngxFCJC3toGgWrC5R2rZU5lUmbTY"
+"""A login of the endpoint and what argon2 makes of its password by default; who has none may publish too."""
 
 
 class Receiver:
@@ -123,7 +126,8 @@ async def serve(way: str, folder: Path, port: int) -> None:
     clock = FleetClock(FleetTime(0, START_AT_MS + YEAR_MS // 4, 0.0))
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock)
     metrics = Metrics("ship")
-    here = EndpointSettings(port=port, anonymous_publish=("landfall/#",), connections_per_address_max=2 * IDLE)
+    login = GatewayLogin(username=GATEWAY[0], password_argon2=GATEWAY_ARGON2)
+    here = EndpointSettings(port=port, logins=(login,), anonymous_publish=("landfall/#",), connections_per_address_max=2 * IDLE)
     endpoint = here if way != "broker" else None
     broker = BrokerSettings(port=port, client_id="ship-a") if way == "broker" else None
     intake = Intake(IntakeSettings(endpoint=endpoint, broker=broker), clock, metrics)

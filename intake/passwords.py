@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import argon2
 
 WAITING_MAX = 8
 """Passwords of one login that wait to be checked for one address."""
-REST_SHARE = 4.0
-"""After a wrong password so many times its own check is rested: a flood takes a fifth of a core at most."""
+REST_SHARE, REST_SHARE_MIN = 4.0, 1.0
+"""After a wrong password so many times its own check is rested: a flood takes a fifth of a core at most, and half of one while passwords
+of addresses wait that have shown no wrong one."""
+ADDRESSES_MAX = 65_536
+"""Of so many addresses it is known how many wrong passwords they have shown: those that showed one last."""
 
 
 class Crowded(Exception):
@@ -36,24 +40,32 @@ def verifies(argon2_hash: str, password: bytes) -> bool:
 
 
 class PasswordChecks:
-    """Checks passwords, one at a time in a thread of its own. Addresses take turns, and of each address the logins.
+    """Checks passwords, one at a time in a thread of its own: first those of addresses that have shown the fewest wrong ones since their
+    last right one; of as many, logins take turns.
 
     Belongs to one event loop. `close` it at the end.
     """
 
     def __init__(self, verify: Callable[[str, bytes], bool] = verifies) -> None:
         self._verify = verify
-        self._lines: dict[str, dict[str, deque[_Asked]]] = {}
+        self._lines: dict[tuple[str, str], deque[_Asked]] = {}
+        """By address and login, who had a turn longest ago first."""
+        self._wrong: OrderedDict[str, int] = OrderedDict()
+        self._turns: Counter[str] = Counter()
+        """Of each login, which check was its last."""
+        self._checked = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="password")
         self._working: asyncio.Task[None] | None = None
+        self._came = asyncio.Event()
 
     async def right(self, address: str, username: str, argon2_hash: str, password: bytes) -> bool:
         """Whether it is the password. Who is cancelled while waiting is passed over. Raises Crowded."""
-        line = self._lines.setdefault(address, {}).setdefault(username, deque())
+        line = self._lines.setdefault((address, username), deque())
         if len(line) >= WAITING_MAX:
             raise Crowded
         asked = _Asked(argon2_hash, password, asyncio.get_running_loop().create_future())
         line.append(asked)
+        self._came.set()
         if self._working is None or self._working.done():
             self._working = asyncio.get_running_loop().create_task(self._work())
         try:
@@ -61,6 +73,8 @@ class PasswordChecks:
         finally:
             if asked in line:
                 line.remove(asked)
+            if not line and self._lines.get((address, username)) is line:
+                del self._lines[address, username]
 
     def close(self) -> None:
         """No more."""
@@ -70,26 +84,38 @@ class PasswordChecks:
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        while (asked := self._next()) is not None:
+        while self._lines:
+            address, asked = self._next()
             began_s = loop.time()
             right = await loop.run_in_executor(self._thread, self._verify, asked.hash, asked.password)
             if not asked.answer.done():
                 asked.answer.set_result(right)
-            if not right:
-                await asyncio.sleep(REST_SHARE * (loop.time() - began_s))
+            if right:
+                self._wrong.pop(address, None)
+            else:
+                self._note_wrong(address)
+                await self._rest(loop.time() - began_s)
 
-    def _next(self) -> _Asked | None:
-        """The first who still waits, of the address and the login whose turn it is; both go to the end."""
-        while self._lines:
-            address = next(iter(self._lines))
-            logins = self._lines.pop(address)
-            username = next(iter(logins))
-            line = logins.pop(username)
-            asked = line.popleft() if line else None
-            if line:
-                logins[username] = line
-            if logins:
-                self._lines[address] = logins
-            if asked is not None and not asked.answer.done():
-                return asked
-        return None
+    def _next(self) -> tuple[str, _Asked]:
+        """Whose turn it is; the line goes to the end."""
+        address, username = min(self._lines, key=lambda one: (self._wrong.get(one[0], 0), self._turns[one[1]]))
+        line = self._lines.pop((address, username))
+        asked = line.popleft()
+        if line:
+            self._lines[address, username] = line
+        self._checked += 1
+        self._turns[username] = self._checked
+        return address, asked
+
+    def _note_wrong(self, address: str) -> None:
+        self._wrong[address] = self._wrong.pop(address, 0) + 1
+        if len(self._wrong) > ADDRESSES_MAX:
+            self._wrong.popitem(last=False)
+
+    async def _rest(self, took_s: float) -> None:
+        await asyncio.sleep(REST_SHARE_MIN * took_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout((REST_SHARE - REST_SHARE_MIN) * took_s):
+                while all(address in self._wrong for address, _ in self._lines):
+                    self._came.clear()
+                    await self._came.wait()

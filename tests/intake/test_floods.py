@@ -12,6 +12,7 @@ from pathlib import Path
 import argon2
 import pytest
 
+from intake import passwords
 from intake.doorway import address_of
 from intake.packets import packet
 from intake.passwords import WAITING_MAX, Crowded, PasswordChecks, verifies
@@ -102,6 +103,68 @@ async def test_no_more_wait_than_are_kept_and_who_goes_makes_room() -> None:
             slow.go.release()
         assert [await one for one in (first, waiting[-1], last)] == [False, False, True]
         assert slow.asked == [b"0", b"%d" % WAITING_MAX, b"right"], "who has gone is not checked"
+
+
+MANY = 50
+
+
+async def test_of_many_addresses_those_wait_that_have_shown_a_wrong_password() -> None:
+    """However many flood, all of one login or of each: who has shown none yet is next."""
+    with checking() as (slow, checks):
+        wrong = [
+            asyncio.create_task(checks.right(f"hostile {n}", f"gw-{n % 5}", "", b"%d of %d" % (time, n)))
+            for time in range(2)
+            for n in range(MANY)
+        ]
+        for _ in range(MANY):
+            slow.go.release()
+        await eventually(lambda: len(slow.asked) == MANY + 1)
+        honest = asyncio.create_task(checks.right("honest", "gw-1", "", b"right"))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            slow.go.release()
+        assert await honest
+        assert slow.asked[MANY + 1] == b"right", "one was being checked already"
+        for _ in wrong:
+            slow.go.release()
+        assert not any(await asyncio.gather(*wrong))
+
+
+async def test_of_many_addresses_that_have_shown_none_the_logins_take_turns() -> None:
+    with checking() as (slow, checks):
+        wrong = [asyncio.create_task(checks.right(f"hostile {n}", "gw-1", "", b"wrong")) for n in range(MANY)]
+        await eventually(lambda: slow.asked == [b"wrong"])
+        honest = asyncio.create_task(checks.right("honest", "gw-2", "", b"right"))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            slow.go.release()
+        assert await honest
+        assert slow.asked[:2] == [b"wrong", b"right"]
+        for _ in wrong:
+            slow.go.release()
+        assert not any(await asyncio.gather(*wrong))
+
+
+async def test_a_rest_ends_early_for_who_has_shown_no_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "REST_SHARE", 1e9)
+    with checking() as (slow, checks):
+        for _ in range(2):
+            slow.go.release()
+        assert not await checks.right("hostile", "gw-1", "", b"wrong")
+        again = asyncio.create_task(checks.right("hostile", "gw-1", "", b"wrong again"))
+        await asyncio.sleep(0)
+        assert await checks.right("honest", "gw-1", "", b"right")
+        assert slow.asked == [b"wrong", b"right"]
+        again.cancel()
+
+
+async def test_a_right_password_makes_good_for_wrong_ones() -> None:
+    with checking() as (slow, checks):
+        for _ in range(2):
+            slow.go.release()
+        assert not await checks.right("typed wrongly", "gw-1", "", b"wrong")
+        assert await checks.right("typed wrongly", "gw-1", "", b"right")
+        assert not checks._wrong
 
 
 async def test_a_flood_of_wrong_passwords_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
