@@ -192,29 +192,6 @@ def test_nine_hundred_signals_come_back() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(batches(), st.sampled_from([GROUP_ROWS_MIN, GROUP_ROWS]), st.data())
-def test_some_rows_of_a_block_are_those_of_all(records: pa.RecordBatch, group_rows: int, data: st.DataObject) -> None:
-    """Few of a large one, which are picked out of its parts, and any others."""
-    block = BlockCodec(group_rows).encode("containers", SHIP, records)
-    decoded = CODEC.decode(block)
-    for part in (1, 10):
-        first = data.draw(st.integers(block.first, block.end - 1))
-        end = data.draw(st.integers(first + 1, min(block.end, first + 1 + block.count // part)))
-        found = CODEC.some_rows(block, first, end)
-        assert found.schema == decoded.schema
-        assert bits(found) == bits(decoded.slice(first - block.first, end - first))
-
-
-def test_few_rows_of_a_large_block_are_not_looked_for_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever needs a run of it does not unpack it whole: 390,000 readings took 106 MiB for a moment, a part of them takes 30."""
-    records = stamped(rows(5_000, topics=300), first=77)
-    block = CODEC.encode("containers", SHIP, records)
-    monkeypatch.setattr(BlockCodec, "decode", None)
-    assert bits(CODEC.some_rows(block, 1_000, 3_500)) == bits(records.slice(923, 2_500))
-    assert CODEC.cut(block, 77, 80).count == 3
-
-
-@settings(max_examples=40, deadline=None)
 @given(batches(), st.data())
 def test_a_cut_holds_its_offsets_and_no_others(records: pa.RecordBatch, data: st.DataObject) -> None:
     block = CODEC.encode("containers", SHIP, records)

@@ -171,19 +171,6 @@ def test_blocks_are_cut_at_the_edges_and_admitted_anywhere(make: Maker) -> None:
     assert content(source, ["containers"]) == content(target, ["containers"])
 
 
-def test_what_is_left_of_a_large_block_comes_in_parts(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block that is cut is written anew, which takes memory by its rows; one that is not goes as it is."""
-    monkeypatch.setattr("streams.logs.reading.CUT_ROWS_MAX", 100)
-    source, target = make("ship-a"), make("port-b")
-    append_rows(source, rows(1_000))
-    assert [block.count for block in source.blocks("containers", source.origin, 0, 1_000)] == [1_000]
-    blocks = list(source.blocks("containers", source.origin, 10, 960))
-    assert [block.count for block in blocks] == [95] * 10
-    assert [block.count for block in source.blocks("containers", source.origin, 905, 1_000)] == [95]
-    assert target.admit(blocks) == 950
-    assert offsets(target, "containers", source.origin) == list(range(10, 960))
-
-
 def test_admitting_again_changes_nothing(make: Maker) -> None:
     source, target = make("ship-a"), make("port-b")
     append_rows(source, rows(20))

@@ -21,13 +21,26 @@ from streams.logs.book import Change
 from streams.logs.indexing import IndexWriter
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
-from tests.streams.logkit import append_rows, content, copy_all, open_log, rows, stamped
+from tests.streams.logkit import append_rows, content, copy_all, offsets, open_log, rows, stamped
 from tests.streams.test_log_contract import Maker, files, in_kafka, make
 
 __all__ = ["files", "in_kafka", "make"]
 
 SHIP, HQ = Origin("ship-a", 5), Origin("hq", 9)
 CUTS = st.lists(st.tuples(st.sampled_from([SHIP, HQ]), st.integers(0, 59), st.integers(1, 30)), min_size=1, max_size=12)
+
+
+def test_what_is_left_of_a_large_block_comes_in_parts(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that is cut is written anew, which takes memory by its rows; one that is not goes as it is."""
+    monkeypatch.setattr("streams.logs.reading.CUT_ROWS_MAX", 100)
+    source, target = make("ship-a"), make("port-b")
+    append_rows(source, rows(1_000))
+    assert [block.count for block in source.blocks("containers", source.origin, 0, 1_000)] == [1_000]
+    blocks = list(source.blocks("containers", source.origin, 10, 960))
+    assert [block.count for block in blocks] == [95] * 10
+    assert [block.count for block in source.blocks("containers", source.origin, 905, 1_000)] == [95]
+    assert target.admit(blocks) == 950
+    assert offsets(target, "containers", source.origin) == list(range(10, 960))
 
 
 def test_what_is_set_aside_is_wanted_again_and_comes_back(make: Maker) -> None:
