@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import aiohttp
 
-from streams.errors import NotAllowed, RetryLater
+from streams.errors import Misuse, NotAllowed, RetryLater
 from streams.link.certificates import doubt, doubt_of_authority
 from streams.link.metering import Meter
 from streams.link.strangers import no_node
-from streams.link.tls import MEND, TlsFiles, dialling, node_host, why
+from streams.link.tls import MEND, Shown, TlsFiles, dialling, node_host, why
 from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.policy import LinkClass
 
@@ -30,7 +32,7 @@ class Dialler:
     def __init__(self, node: str, tls: TlsFiles | None = None) -> None:
         """`tls`: what to show at `https://` doors, and whose certificates to believe there. Raises Misuse when it does not load."""
         self._node, self._tls = node, tls
-        self._context = None if tls is None else dialling(tls)
+        self._shown = None if tls is None else Shown(dialling(tls), tls)
         self._https: dict[Meter | None, aiohttp.ClientSession] = {}
 
     async def dial(self, url: str, peer: str, token: str | None, link: LinkClass, meter: Meter | None = None) -> Wire:
@@ -51,7 +53,7 @@ class Dialler:
                     max_msg_size=RECEIVE_BYTES_MAX,
                     compress=0,
                     autoping=True,
-                    ssl=self._context or True,
+                    ssl=self._secured(),
                     server_hostname=shown,
                 )
         except aiohttp.WSServerHandshakeError as problem:
@@ -76,6 +78,14 @@ class Dialler:
             self._https[meter] = aiohttp.ClientSession(trust_env=False, connector=connector, middlewares=(_sent_nowhere,))
         return self._https[meter]
 
+    def _secured(self) -> ssl.SSLContext | bool:
+        """With this node's certificate as it is now, if it has one."""
+        if self._shown is None:
+            return True
+        with suppress(Misuse):  # told by who looks after the node's certificate; the last that loaded may do
+            self._shown.renew()
+        return self._shown.context
+
     def _wrong(self, problem: Exception, peer: str) -> str | None:
         """What is wrong with the certificates, as far as this end can tell: OpenSSL does not say whether the peer's own has expired or its
         authority's."""
@@ -92,7 +102,7 @@ class Dialler:
         """The sentence behind a node's refusal: the upgrade's own answer loses its body, a plain request for the same shows it. None when
         it is no node's."""
         try:
-            secured, timeout = self._context or True, aiohttp.ClientTimeout(total=5)
+            secured, timeout = self._secured(), aiohttp.ClientTimeout(total=5)
             async with http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
                 return str(json.loads(await answer.text())["problem"])
         except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):

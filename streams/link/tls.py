@@ -6,6 +6,7 @@ import logging
 import ssl
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,11 @@ def node_of(certificate: Mapping[str, Any] | None) -> str | None:
     return names[0].removesuffix(NODE_DOMAIN) if len(names) == 1 else None
 
 
+def expires_s(certificate: Mapping[str, Any] | None) -> float | None:
+    """Until when (seconds since 1970) a verified peer's certificate counts; None when there is none."""
+    return ssl.cert_time_to_seconds(certificate["notAfter"]) if certificate else None
+
+
 def why(problem: BaseException, node: str) -> str | None:
     """In words, what is wrong with the certificates, when they are the reason for `problem` in dialling `node`; None otherwise."""
     cause: BaseException | None = problem
@@ -77,6 +83,28 @@ def why(problem: BaseException, node: str) -> str | None:
         wrong = _VERIFY.get(cause.verify_code, f"does not verify: {cause.verify_message}")
         return f"it shows a certificate that {wrong.format(node=node)}"
     return None if cause is None else f"no TLS with it: {getattr(cause, 'reason', None) or cause}"
+
+
+class Shown:
+    """What a context shows of this node, also once the certificate and the key in the files are others: links that are up stay as they are,
+    those that come show the new one. Whom to believe, the authority, is read at the start alone.
+    """
+
+    def __init__(self, context: ssl.SSLContext, files: TlsFiles) -> None:
+        """`context`: made of these files."""
+        self.context, self._files = context, files
+        self._seen = _stamps(files)
+
+    def renew(self) -> bool:
+        """Whether there are others now, which it shows from now on. Raises Misuse where they do not load, as while one of them is still
+        that of before: the last that did are shown on.
+        """
+        if (stamps := _stamps(self._files)) == self._seen:
+            return False
+        _filled(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), self._files)  # what does not belong together would spoil what is shown
+        self.context.load_cert_chain(self._files.certificate, self._files.key)
+        self._seen = stamps
+        return True
 
 
 class _Hearing(ssl.SSLObject):
@@ -103,6 +131,15 @@ def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
         ) from problem
     _trust(context, files.authority)
     return context
+
+
+def _stamps(files: TlsFiles) -> list[tuple[int, int, int]]:
+    stamps = []
+    for path in (files.certificate, files.key):
+        with suppress(OSError):  # whoever loads it says so
+            found = path.stat()
+            stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
+    return stamps
 
 
 def _trust(context: ssl.SSLContext, authority: Path) -> None:

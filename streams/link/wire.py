@@ -7,8 +7,10 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from aiohttp import ClientWebSocketResponse, WSMsgType, web
+from aiohttp import ClientWebSocketResponse, WebSocketError, WSMsgType, web
 
+from streams.errors import Corrupt
+from streams.link.tls import expires_s
 from streams.session.messages import MESSAGE_BYTES_MAX
 
 UNSENT_BYTES_MAX = 16 << 10
@@ -35,12 +37,14 @@ class Transport(Protocol):
 class Wire:
     """A WebSocket, opened by either side. `send` returns when the message has left our own queue, so that the next can still be chosen.
 
-    `sent_bytes` and `received_bytes` count its frames, headers included.
+    `sent_bytes` and `received_bytes` count its frames, headers included. `counts_until_s`: until when the peer's certificate counts
+    (seconds since 1970); None where it shows none.
     """
 
     def __init__(self, socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:
         self._socket = socket_
         self._transport = transport
+        self.counts_until_s = expires_s(socket_.get_extra_info("peercert"))
         self._dialled = isinstance(socket_, ClientWebSocketResponse)
         self.sent_bytes = 0
         self.received_bytes = 0
@@ -75,9 +79,13 @@ class Wire:
         return True
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """The binary messages that come in, until the link is gone. A text message ends it: no peer of ours sends one."""
+        """The binary messages that come in, until the link is gone. Raises Corrupt at what no peer of ours sends: a text, a message of more
+        than RECEIVE_BYTES_MAX, or what is no message of a WebSocket.
+        """
         async for message in self._socket:
             if message.type is not WSMsgType.BINARY:
+                if message.type is WSMsgType.TEXT or isinstance(message.data, WebSocketError):
+                    raise Corrupt(f"this is no message of a session: {'a text' if message.type is WSMsgType.TEXT else message.data}")
                 return
             self.received_bytes += framed_bytes(len(message.data), masked=not self._dialled)
             yield message.data

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from streams.clock import Clock
-from streams.errors import LandfallError
+from streams.clock import Clock, WallClock
+from streams.errors import Corrupt, LandfallError
 from streams.link.pacing import Pacer
 from streams.link.wire import Wire
 from streams.session import Admit, Closed, DeclareGone, Exchange, Load, OldCopy, Opened, Report, Session, Terms
@@ -25,6 +25,7 @@ HELD_UP_S = 0.5
 """A timer that rings so late says that this process was held up, and not that the peer was silent: what has come is heard first."""
 SATELLITE_BIT_S = 128_000
 """A satellite's link whose rate nobody has set is taken to be as slow as any, as to what may lie unsent."""
+_EXPIRED = "the certificate that '{}' came with has expired: it may come with another"
 
 
 class Storage(Protocol):
@@ -79,6 +80,10 @@ class Drive:
     async def run(self) -> str:
         """Drive the session until it ends; returns the sentence that says why. The wire is closed then, at the latest FAREWELL_S and
         what closing may take after the end; at once when the peer has been silent for too long."""
+        until_s, expiry = self._wire.counts_until_s, None
+        if until_s is not None:
+            left_s = max(0.0, until_s - WallClock().now_ms() / 1000)
+            expiry = asyncio.get_running_loop().call_later(left_s, self.close, _EXPIRED.format(self.session.peer.node))
         sending = asyncio.create_task(self._send())
         receiving = asyncio.create_task(self._receive())
         try:
@@ -93,7 +98,7 @@ class Drive:
             self.session.cut("the link was closed")
             for task in {sending, receiving, *self._tasks} - self._seen_through:
                 task.cancel()
-            for timer in (self._timer, self._farewell):
+            for timer in (self._timer, self._farewell, expiry):
                 if timer:
                     timer.cancel()
             await asyncio.gather(sending, receiving, *self._tasks, return_exceptions=True)
@@ -110,12 +115,15 @@ class Drive:
         self._turned()
 
     async def _receive(self) -> None:
-        async for data in self._wire.messages():
-            self.session.receive(data)
-            self._turned()
-            self._ears.heard()
-            if self.session.closed:
-                return
+        try:
+            async for data in self._wire.messages():
+                self.session.receive(data)
+                self._turned()
+                self._ears.heard()
+                if self.session.closed:
+                    return
+        except Corrupt as problem:
+            self.session.violated(str(problem))
 
     async def _send(self) -> None:
         sent = 0

@@ -16,7 +16,6 @@ import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -28,8 +27,7 @@ from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
 from streams.errors import LandfallError
-from streams.link.certificates import doubt
-from streams.link.tls import serving
+from streams.link.tls import Shown, serving
 from streams.listening import listening
 from streams.log import Append, Appended, Log, PeerKnowsMore
 from streams.logs.damage import Damage
@@ -46,6 +44,7 @@ from streams.node.links import Links
 from streams.node.originating import Originating
 from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
 from streams.node.purses import ALERTS, Purses
+from streams.node.renewing import keep_certificate, tell_doubt
 from streams.node.retaining import Retaining
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
@@ -223,12 +222,12 @@ class Node:
             for gate in await self._doorkeeper.gates(settings.host, settings.port):
                 await web.SockSite(self._runner, gate).start()
         if tls := settings.tls:
-            context = serving(tls.files())
-            if reason := doubt(tls.files(), datetime.now(UTC)):
-                told.warning("nobody will believe who '%s' is: %s", settings.node, reason)
+            shown = Shown(serving(tls.files()), tls.files())
+            tell_doubt(settings.node, tls.files())
             with listening(f"the TLS door of '{settings.node}'", tls.host, tls.port):
                 for gate in await self._doorkeeper.gates(tls.host, tls.port):
-                    await web.SockSite(self._runner, gate, ssl_context=context).start()
+                    await web.SockSite(self._runner, gate, ssl_context=shown.context).start()
+            self._begin("certificate", partial(keep_certificate, settings.node, shown, tls.files(), self.report))
         self._teller.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
         self._begin("store", store.run)

@@ -112,7 +112,7 @@ class Session:
             self._heard(m.decode(data))
             self._announcer.check()
         except (Corrupt, NotAllowed) as problem:
-            self._violated(str(problem))
+            self.violated(str(problem))
 
     def loaded(self, number: int, loaded: Loaded | Unread | None) -> None:
         """The answer to a Load: the block's bytes; what can not be read for now; or None when nothing of the range could be read."""
@@ -125,7 +125,7 @@ class Session:
         try:
             self._receiver.admitted(number, problem)
         except Corrupt as violation:
-            self._violated(str(violation))
+            self.violated(str(violation))
 
     def declared(self) -> None:
         """The answer to a DeclareGone: it is durable, or given up."""
@@ -139,7 +139,7 @@ class Session:
         try:
             self._announcer.check()
         except Corrupt as problem:
-            return self._violated(str(problem))
+            return self.violated(str(problem))
         if self._liveness.dead(now_s):
             self._close(f"{self.peer.node} has been silent for too long")
         elif not self._meeting.compared and now_s - self._opened_at_s >= self._liveness.opening_s():
@@ -149,8 +149,7 @@ class Session:
 
     def wake_s(self) -> float:
         """When `tick` is due, in the seconds of `now_s`."""
-        waits = [self._liveness.wake_s(), self._sender.wake_s()]
-        return min(wait for wait in waits if wait is not None)
+        return min(wait for wait in (self._liveness.wake_s(), self._sender.wake_s()) if wait is not None)
 
     def effects(self) -> list[Effect]:
         """What is to be done now, each once."""
@@ -380,7 +379,8 @@ class Session:
         if self._sender.damaged >= DAMAGED_MAX:
             raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
 
-    def _violated(self, problem: str) -> None:
+    def violated(self, problem: str) -> None:
+        """The peer has broken the rules: it is named, and the session ends."""
         self._effects.append(Report(BROKE_RULES, "session ended", {"peer": self.peer.node, "problem": problem}))
         self.close(problem)
 

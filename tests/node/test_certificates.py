@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -20,10 +22,11 @@ from streams.link.certificates import Made, describe, make_authority, make_node
 from streams.link.dialling import Dialler
 from streams.link.tls import TlsFiles, trusting
 from streams.log import Append
-from streams.node import doorkeeper
+from streams.node import doorkeeper, renewing
 from streams.node.node import Node
 from streams.node.settings import NodeSettings, PeerAddress, TlsSettings
 from streams.records import Record, to_batch
+from streams.words import Position
 from tests.node.fleet import address, readings, settings, until
 
 HELLO = bytes.fromhex("1603010200010001fc0303")
@@ -149,6 +152,94 @@ async def test_an_authority_that_does_not_count_is_named_and_not_the_peer_s_good
         await dialler.dial(hq.tls_url, "hq", None, "lan")
     await dialler.close()
     await hq.stop()
+
+
+def brief(certs: Path, name: str, lasts_s: float) -> None:
+    """In place of the node's certificate one that expires so soon; its files are replaced as an operator does it."""
+    made = make_node(_authority(certs), name, ("127.0.0.1",), datetime.now(UTC), lasts_s / 86_400)
+    replaced(certs, name, made)
+
+
+def replaced(certs: Path, name: str, made: Made) -> None:
+    own = files(certs, name)
+    for path, content in ((own.key, made.key), (own.certificate, made.certificate)):
+        new = path.with_suffix(".new")
+        new.touch(0o600)
+        new.write_bytes(content)
+        new.replace(path)
+
+
+def _authority(certs: Path) -> Made:
+    return Made((certs / "authority.pem").read_bytes(), (certs / "authority.key").read_bytes())
+
+
+async def linked_for_seconds(certs: Path, name: str, hq: Node, tokyo: Node, log: pytest.LogCaptureFixture) -> None:
+    """Both are in session, by a certificate of `name` that counts a few seconds longer: more, where the machine is too busy for few."""
+    sees = tokyo if name == "hq" else hq
+
+    async def tried(lasts_s: float) -> bool:
+        tokyo.link([])
+        await until(lambda: not hq.links.status() and not tokyo.links.status())
+        shown = log.text.count("shows another certificate")
+        brief(certs, name, lasts_s)
+        expires_s = describe(files(certs, name).certificate.read_bytes()).until.timestamp()
+        await until(lambda: log.text.count("shows another certificate") > shown)
+        tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
+        await until(lambda: bool(sees.links.status()) or time.time() > expires_s)
+        return any(live.wire.counts_until_s == expires_s for live in sees.links._live.values())
+
+    for lasts_s in (3, 6, 12, 24, 48):
+        if await tried(lasts_s):
+            return
+    raise AssertionError("the machine is too busy")
+
+
+@pytest.mark.parametrize("name", ["tokyo", "hq"], ids=["of-who-dials", "of-who-is-dialled"])
+async def test_a_session_ends_with_the_certificate_that_it_came_with_and_goes_on_with_another(
+    tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """Renewed while the nodes run: no node is started again, and nothing is missed. What is soon over is told of beforehand, once."""
+    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.05)
+    caplog.set_level(logging.INFO, "landfall.node")
+    hq, tokyo = await node_of(secured("hq", tmp_path, certs)), await node_of(secured("tokyo", tmp_path, certs))
+    await linked_for_seconds(certs, name, hq, tokyo, caplog)
+    await until(lambda: f"the certificate that '{name}' came with has expired: it may come with another" in caplog.text)
+    await until(lambda: not hq.links.status() and not tokyo.links.status())
+    await tokyo.append([readings(0, 10)])
+    await until(lambda: re.search(r"no link to hq yet: .* has expired", caplog.text) is not None)
+    assert not hq.log.position("containers")
+    brief(certs, name, 86_400 * 30)
+    await until(lambda: hq.log.position("containers") == tokyo.log.position("containers"))
+    assert f"'{name}' shows another certificate from now on" in caplog.text
+    own = hq if name == "hq" else tokyo
+    bodies = [row.record.body or {} for batch in own.log.read("exceptions", Position()) for row in batch.rows()]
+    soon = [body["until"] for body in bodies if body["reason"] == "this node's certificate expires soon"]
+    assert 1 <= len(soon) <= 5, "of each once, however often it is looked at"
+    for node in (tokyo, hq):
+        await node.stop()
+
+
+async def test_what_does_not_load_is_told_and_the_last_that_did_is_shown_on(
+    tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A key that is not the certificate's, and no key at all: who comes meanwhile comes in, on either side."""
+    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.05)
+    hq, tokyo = await node_of(secured("hq", tmp_path, certs)), await node_of(secured("tokyo", tmp_path, certs))
+    of_another = make_authority("Other", datetime.now(UTC), 1).key
+    for name in ("hq", "tokyo"):
+        replaced(certs, name, Made(files(certs, name).certificate.read_bytes(), of_another))
+    await until(lambda: all(f"the certificate of '{name}' is not renewed: certificate" in caplog.text for name in ("hq", "tokyo")))
+    tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
+    await until(lambda: "tokyo" in hq.links.status())
+    files(certs, "hq").key.unlink()
+    await until(lambda: "do not load: No such file" in caplog.text)
+    assert caplog.text.count("'hq' is not renewed") == 2, "each problem is told once"
+    tokyo.link([])
+    await until(lambda: not hq.links.status())
+    tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
+    await until(lambda: "tokyo" in hq.links.status())
+    for node in (tokyo, hq):
+        await node.stop()
 
 
 async def test_nobody_can_come_as_somebody_else(tmp_path: Path, certs: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from streams.block import digest
 from streams.codec import BlockCodec
 from streams.link.dialling import Dialler
-from streams.link.wire import Wire
+from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.log import Append
 from streams.node.node import Node
 from streams.node.unproven import TOLD_EVERY_S
@@ -186,6 +186,15 @@ async def test_who_floods_or_breaks_the_rules_is_left_and_named(tmp_path: Path, 
         await until(lambda: named(hq, "tokyo", word))
         await until(lambda: "tokyo" not in hq.links.status())
         assert hq.log.ledger("containers") == before, "nothing of it stands in the log"
+
+
+@pytest.mark.parametrize("long", [True, False], ids=["more-than-a-message", "a-text"])
+async def test_what_is_no_message_of_a_session_is_named(tmp_path: Path, long: bool) -> None:
+    async with nodes(tmp_path, "hq") as (hq,), lying(hq) as liar:
+        await until(lambda: "tokyo" in hq.links.status())
+        await (liar._wire._socket.send_bytes(bytes(2 * RECEIVE_BYTES_MAX)) if long else liar._wire._socket.send_str("hello"))
+        await until(lambda: named(hq, "tokyo", "no message of a session"))
+        await until(lambda: "tokyo" not in hq.links.status())
 
 
 async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path: Path) -> None:
