@@ -44,6 +44,9 @@ class _Rows:
     def decode(self, block: Block) -> pa.RecordBatch:
         return _records(block.stream, block.first, block.count, block.payload)
 
+    def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
+        return self.decode(block).slice(first - block.first, end - first)
+
     def cut(self, block: Block, first: int, end: int) -> Block:
         return block_of((block.stream, block.origin), first, rows_of(block)[first - block.first : end - block.first], block.codec)
 
