@@ -14,7 +14,6 @@ from cargo.boxes import Box, Gateway
 from cargo.census import Census, Count, Line
 from cargo.climate import Climate
 from cargo.episodes import Limits
-from cargo.errors import Unreadable
 from cargo.event_time import EventClock
 from cargo.heard import Heard
 from cargo.lost import GONE_STATES, INTERVALS_MISSING, WEIGHTS, Weights
@@ -29,7 +28,6 @@ PENDING_MAX = 200_000
 BOXES_MAX = 100_000
 """Four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS = 60_000
-SNAPSHOT_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +102,6 @@ class Memory(msgspec.Struct):
     pending: list[tuple[int, Heard]] = []
 
 
-class _Snapshot(msgspec.Struct):
-    version: int
-    place: str
-    memory: Memory
-
-
 class WatchState:
     """A watch between two steps: its settings, its memory, and what is made from the memory: stowage, timers, who is on which gateway.
     Changed in place by `cargo.watch`; not safe for several threads."""
@@ -142,24 +134,6 @@ class WatchState:
             if box.due_at_ms:
                 heappush(self.timers, (box.due_at_ms, number))
         self.note_all_waiting()
-
-    def to_bytes(self) -> bytes:
-        """The snapshot, as JSON: `from_bytes` gives a watch that goes on exactly as this one would."""
-        return msgspec.json.encode(_Snapshot(SNAPSHOT_VERSION, self.settings.place.log_topic, self.memory))
-
-    @classmethod
-    def from_bytes(cls, data: bytes | memoryview, settings: WatchSettings) -> WatchState:
-        """The watch a snapshot was taken of. Raises Unreadable when it is none, of another version or another place: begin anew from the
-        log."""
-        try:
-            snapshot = msgspec.json.decode(data, type=_Snapshot)
-        except msgspec.MsgspecError as problem:
-            raise Unreadable(f"this snapshot does not read: {problem}", hint="rebuild the watch from the log") from problem
-        if snapshot.version != SNAPSHOT_VERSION or snapshot.place != settings.place.log_topic:
-            found = f"version {snapshot.version} of {snapshot.place}"
-            wanted = f"{SNAPSHOT_VERSION} of {settings.place.log_topic}"
-            raise Unreadable(f"this snapshot is {found}, not {wanted}", hint="rebuild the watch from the log")
-        return cls(settings, snapshot.memory)
 
     def restow(self) -> None:
         """Makes the stowage anew: the list in force, and in port the call's list on top of it."""

@@ -16,7 +16,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -28,6 +30,7 @@ from cargo.heard import Heard, rows
 from cargo.outcome import Made, Outcome
 from cargo.registry import Entry, parse_entry
 from cargo.rollcall import to_call
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import learn, step
 from intake.finishing import to_its_end
@@ -52,7 +55,10 @@ GATHER_S = 0.25
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
 DIGEST_BYTES, LENGTH_BYTES = 8, 4
-"""A snapshot: XXH3-64 of all that follows, the length of where it stands, that, and the watch's memory."""
+"""A snapshot: XXH3-64 of all that follows, the length of where it stands, that, and the watch's memory, a line for each part of it. It is
+never in memory whole: that would be 30 MiB more for a large ship, each time.
+"""
+READ_BYTES = 1 << 20
 Positions = dict[str, Position]
 Report = Callable[..., None]
 _log = logging.getLogger(__name__)
@@ -296,16 +302,15 @@ class Watching:
 
     def _restore_snapshot(self, reached: Positions) -> Positions | None:
         try:
-            data = memoryview(self._file.read_bytes())
-            if xxhash.xxh3_64_digest(data[DIGEST_BYTES:]) != data[:DIGEST_BYTES]:
-                raise Unreadable("its checksum does not match its bytes")
-            begins = DIGEST_BYTES + LENGTH_BYTES
-            ends = begins + int.from_bytes(data[DIGEST_BYTES:begins], "little")
-            snapshot = msgspec.msgpack.decode(data[begins:ends], type=_Standing)
-            at = {stream: Position.from_json(position) for stream, position in snapshot.positions.items()}
-            if at.keys() != reached.keys() or not all(reached[stream].reaches(at[stream]) for stream in at):
-                raise Unreadable("it is ahead of this log, or of another watch")
-            self._state = WatchState.from_bytes(data[ends:], self._settings)
+            with self._file.open("rb") as file:
+                if _digest_of(file) != file.read(DIGEST_BYTES):
+                    raise Unreadable("its checksum does not match its bytes")
+                standing = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
+                snapshot = msgspec.msgpack.decode(standing, type=_Standing)
+                at = {stream: Position.from_json(position) for stream, position in snapshot.positions.items()}
+                if at.keys() != reached.keys() or not all(reached[stream].reaches(at[stream]) for stream in at):
+                    raise Unreadable("it is ahead of this log, or of another watch")
+                self._state = from_snapshot(file, self._settings)
             self._committed = Position.from_json(snapshot.committed)
         except FileNotFoundError:
             return None
@@ -328,17 +333,33 @@ class Watching:
     def _write_snapshot(self) -> None:
         positions = {stream: consumer.position().to_json() for stream, consumer in self._consumers.items()}
         standing = msgspec.msgpack.encode(_Standing(positions, self._committed.to_json()))
-        head, memory = len(standing).to_bytes(LENGTH_BYTES, "little") + standing, self._state.to_bytes()
-        digest = xxhash.xxh3_64(head)
-        digest.update(memory)
+        digest = xxhash.xxh3_64()
         draft = self._file.with_suffix(".draft")
         with draft.open("wb") as file:
+            file.write(bytes(DIGEST_BYTES))
+            for part in chain((len(standing).to_bytes(LENGTH_BYTES, "little") + standing,), _lines(self._state)):
+                digest.update(part)
+                file.write(part)
+            file.seek(0)
             file.write(digest.digest())
-            file.write(head)
-            file.write(memory)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._file)
+
+
+def _lines(state: WatchState) -> Iterator[bytes]:
+    """What a snapshot keeps of it."""
+    return (part + b"\n" for part in snapshot_of(state))
+
+
+def _digest_of(file: BinaryIO) -> bytes:
+    """Of all that follows the digest in a snapshot's `file`, which is at its beginning then."""
+    digest = xxhash.xxh3_64()
+    file.seek(DIGEST_BYTES)
+    while data := file.read(READ_BYTES):
+        digest.update(data)
+    file.seek(0)
+    return digest.digest()
 
 
 def _for_ever(stream: str) -> float | None:

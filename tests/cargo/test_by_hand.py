@@ -11,6 +11,7 @@ from cargo.byhand import WORDS, Said, Word, may_say, read_said, take_said
 from cargo.errors import Unreadable
 from cargo.muster import muster, muster_event
 from cargo.outcome import Outcome
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import advance, step
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
@@ -82,7 +83,7 @@ def test_what_was_said_stands_in_the_muster_until_the_box_speaks(word: Word, rea
     made = speaking_on(state, SAID_MS + 12 * HOUR_MS)
     assert counted(state) == told
     assert [one.body["accounted"] for one in made.events if one.body["event"] == "X_MUSTER"][-1] == told[1]
-    assert counted(WatchState.from_bytes(state.to_bytes(), settings())) == told
+    assert counted(from_snapshot(snapshot_of(state), settings())) == told
     step(state, [Sea(boxes=24).says(0, SAID_MS + 12 * HOUR_MS, ambient_c=20.0)])
     advance(state, SAID_MS + 12 * HOUR_MS + MINUTE_MS)
     no_word_of_its_tilt = word == "collapsed" and not blow
@@ -158,19 +159,19 @@ def test_a_missing_box_that_a_count_does_not_find_is_an_incident() -> None:
 def test_a_restart_before_it_makes_the_same_of_it() -> None:
     """Goal: the watch kept and taken up again before what was said makes the very same records."""
     state, _ = silent(blow=False)
-    again = WatchState.from_bytes(state.to_bytes(), settings())
+    again = from_snapshot(snapshot_of(state), settings())
     assert take_said(again, said("gone")) == take_said(state, said("gone"))
-    assert again.to_bytes() == state.to_bytes()
+    assert list(snapshot_of(again)) == list(snapshot_of(state))
 
 
 def test_nothing_is_said_of_a_box_that_speaks() -> None:
     """Goal: what does not follow from the box's state is refused and changes nothing; what may be said is told by state."""
     state, _ = silent(blow=True)
-    before = state.to_bytes()
+    before = list(snapshot_of(state))
     for one in (said("gone", 5), said("seen", 99), said("ashore")):
         with pytest.raises(ValueError, match="of that nobody can say"):
             take_said(state, one)
-    assert state.to_bytes() == before
+    assert list(snapshot_of(state)) == before
     assert may_say("PROBABLE_OVERBOARD") == ["seen", "collapsed", "gone"]
     assert may_say("MISSING") == ["seen", "collapsed", "gone", "ashore"]
     assert may_say("ONBOARD") == may_say(None) == []

@@ -14,6 +14,7 @@ from cargo.episodes import Excursion, Limits, RuleMemory, Where
 from cargo.heard import Heard, Value
 from cargo.outcome import Made, Outcome, Place
 from cargo.rules import judge_reading
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
 from cargo.temperature import Late, correct_reading
 from cargo.watch import advance, step
@@ -219,7 +220,7 @@ def test_the_watch_tells_a_correction_as_a_later_version_of_the_same_event() -> 
         for row in (*rows, late):
             made.add(step(state, [row]))
             made.add(advance(state, row.received_at_ms + QUAY.lateness_ms))
-            state = WatchState.from_bytes(state.to_bytes(), QUAY) if restarts else state
+            state = from_snapshot(snapshot_of(state), QUAY) if restarts else state
         told.append([one for one in made.events if one.body["event"] == "X_EXCURSION"])
     first, second = told[0]
     assert told[1] == told[0]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from cargo.heard import Heard
 from cargo.outcome import Outcome
 from cargo.rollcall import to_call
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import learn, step
 from tests.cargo.faults import jittered
@@ -132,7 +133,7 @@ def test_who_is_asked_does_not_depend_on_how_much_waits() -> None:
     asked, waits = to_call(state), list(state.memory.pending)
     assert asked
     assert waits
-    taken_up = WatchState.from_bytes(state.to_bytes(), settings())
+    taken_up = from_snapshot(snapshot_of(state), settings())
     assert to_call(taken_up) == asked
     for one in (state, taken_up):
         one.memory.pending.clear()
@@ -159,7 +160,7 @@ def cut_and_restarted(sea: Sea, rows: list[Heard]) -> Outcome:
     while at < len(rows):
         upto = at + (10 if abs(rows[at].received_at_ms - LOSS_MS) < 2 * MINUTE_MS else 2_000)
         made.add(step(state, rows[at:upto]))
-        state, at = WatchState.from_bytes(state.to_bytes(), settings()), upto
+        state, at = from_snapshot(snapshot_of(state), settings()), upto
     return made
 
 

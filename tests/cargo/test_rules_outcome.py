@@ -12,6 +12,7 @@ from cargo.climate import Climate
 from cargo.heard import Heard, Value
 from cargo.outcome import Made, Outcome, Place
 from cargo.registry import BookedContainer, Booking, Entry
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
@@ -55,7 +56,7 @@ def outcome(rows: list[Heard], restarts: frozenset[int] = frozenset()) -> list[M
     made.add(learn(state, [booking(1, humidity_pct=(50, 90), above_c=2.5)]))
     for at, row in enumerate(rows):
         if at in restarts:
-            state = WatchState.from_bytes(state.to_bytes(), QUAY)
+            state = from_snapshot(snapshot_of(state), QUAY)
         made.add(step(state, [row]))
     made.add(advance(state, max(row.order_at_ms for row in rows) + QUAY.lateness_ms))
     return [*made.events, *made.alerts]
@@ -102,7 +103,7 @@ def test_a_booking_s_new_limits_hold_from_the_next_reading_on() -> None:
     learn(state, [booking(1)])
     assert state.terms_of(BOX, START_MS)[1].humidity_pct == (0.0, 100.0)
     learn(state, [booking(2, humidity_pct=(50, 90), band_lasts_ms=0)])
-    again = WatchState.from_bytes(state.to_bytes(), QUAY)
+    again = from_snapshot(snapshot_of(state), QUAY)
     for watch in (state, again):
         booked_c, limits = watch.terms_of(BOX, START_MS)
         assert (booked_c, limits.humidity_pct, limits.band_lasts_ms) == (-18.0, (50, 90), 0)

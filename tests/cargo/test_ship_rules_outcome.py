@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cargo.heard import Heard, Value
 from cargo.outcome import Made, Outcome
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SECOND_MS, START_MS, Sea, fall, settings
@@ -62,7 +63,7 @@ def outcome(sea: Sea, rows: list[Heard], restarts: frozenset[int] = frozenset())
     made.add(learn(state, sea.entries()))
     for at in [*sorted(restarts), len(rows)]:
         made.add(step(state, rows[first:at]))
-        state, first = WatchState.from_bytes(state.to_bytes(), state.settings), at
+        state, first = from_snapshot(snapshot_of(state), state.settings), at
     made.add(advance(state, END_MS + state.settings.lateness_ms))
     return [*made.events, *made.alerts]
 

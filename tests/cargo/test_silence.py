@@ -11,6 +11,7 @@ from cargo.climate import Climate
 from cargo.fleet import silent
 from cargo.outcome import Made, Outcome
 from cargo.registry import BookedContainer, Booking, Entry, SizeType
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import of_gateway, without
@@ -84,7 +85,7 @@ def test_a_later_version_of_a_size_and_type_holds_from_then_on_and_outlives_a_re
     """Goal: a registry entry, no restart; each limit left out stays as it is for all."""
     state, _ = watch(Sea(boxes=24), Sea(boxes=24).readings(SAILS_MS))
     learn(state, [booked(5, above_c=1.5), asked("45R1", above_c=2.0, below_c=1.0)])
-    again = WatchState.from_bytes(state.to_bytes(), settings())
+    again = from_snapshot(snapshot_of(state), settings())
     for one in (state, again):
         assert [(limits.above_c, limits.below_c) for _, limits in (one.terms_of(number(at), SAILS_MS) for at in (5, 10, 9))] == [
             (1.5, 1.0),

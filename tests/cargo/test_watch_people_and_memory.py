@@ -13,6 +13,7 @@ from cargo.lost import Evidence, Witness
 from cargo.muster import muster
 from cargo.outcome import Outcome
 from cargo.registry import BookedContainer, Booking, Entry
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
@@ -92,7 +93,7 @@ def test_an_empty_reefer_alarms_nobody_while_a_laden_one_does() -> None:
     rows = [sea.says(at, START_MS + hour * HOUR_MS, **off) for hour in range(8) for at in (5, 10)]
     made.add(step(state, sorted([*rows, *sea.ship(START_MS + 8 * HOUR_MS)], key=lambda row: row.order_at_ms)))
     assert {record.topic for record in told(made.alerts, state="raised")} == {number(5)}
-    again = WatchState.from_bytes(state.to_bytes(), settings())
+    again = from_snapshot(snapshot_of(state), settings())
     assert [again.laden(number(at), START_MS + HOUR_MS) for at in (5, 10, 15)] == [True, False, True]
 
 

@@ -11,6 +11,7 @@ from cargo.alerts import AlertBook
 from cargo.errors import Unreadable
 from cargo.heard import Heard
 from cargo.outcome import Outcome, Place
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import held_back, jittered, of_gateway, repeated, without, wrong_clocks
@@ -96,7 +97,7 @@ def test_restarts_change_nothing(seed: int) -> None:
     while at < len(readings):
         upto = at + chance.choice([1, 3, 50, 400])
         made.add(step(state, readings[at:upto]))
-        state, at = WatchState.from_bytes(state.to_bytes(), settings()), upto
+        state, at = from_snapshot(snapshot_of(state), settings()), upto
     made.add(advance(state, END_MS + state.settings.lateness_ms))
     assert flat(made) == wanted
 
@@ -141,6 +142,6 @@ def test_a_snapshot_of_another_place_or_no_snapshot_is_refused() -> None:
     sea, readings = eventful()
     state, _ = watch(sea, readings[:500])
     with pytest.raises(Unreadable, match="rebuild the watch"):
-        WatchState.from_bytes(state.to_bytes(), WatchSettings(Place("port-jptyo", port="JPTYO")))
+        from_snapshot(snapshot_of(state), WatchSettings(Place("port-jptyo", port="JPTYO")))
     with pytest.raises(Unreadable, match="does not read"):
-        WatchState.from_bytes(b"{}", settings())
+        from_snapshot([b"{}"], settings())

@@ -1,0 +1,64 @@
+"""What a watch remembers, written down in parts and taken up again: the whole of it is never there twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from cargo.boxes import Box
+from cargo.errors import Unreadable
+from cargo.event_time import DeviceClock
+from cargo.state import Memory, WatchSettings, WatchState
+
+VERSION = 5
+PART_ENTRIES = 512
+"""So many boxes, or devices, are written down or taken up at a time: half a MiB, of 30 for a large ship."""
+
+
+class _Head(msgspec.Struct):
+    """What a snapshot begins with; `memory` is without its boxes, and without the devices of its clock."""
+
+    version: int
+    place: str
+    memory: Memory
+
+
+class _Part(msgspec.Struct, omit_defaults=True):
+    """Some of those."""
+
+    boxes: dict[str, Box] = {}
+    devices: dict[str, DeviceClock] = {}
+
+
+def snapshot_of(state: WatchState) -> Iterator[bytes]:
+    """The snapshot, as JSON in parts without a line break: `from_snapshot` gives a watch that goes on exactly as this one would. It must
+    not step meanwhile."""
+    clock = msgspec.structs.replace(state.memory.clock, devices={})
+    rest = msgspec.structs.replace(state.memory, clock=clock, boxes={})
+    yield msgspec.json.encode(_Head(VERSION, state.settings.place.log_topic, rest))
+    boxes, devices = iter(state.memory.boxes.items()), iter(state.memory.clock.devices.items())
+    while some := dict(islice(boxes, PART_ENTRIES)):
+        yield msgspec.json.encode(_Part(boxes=some))
+    while known := dict(islice(devices, PART_ENTRIES)):
+        yield msgspec.json.encode(_Part(devices=known))
+
+
+def from_snapshot(parts: Iterable[bytes], settings: WatchSettings) -> WatchState:
+    """The watch a snapshot was taken of. Raises Unreadable when it is none, of another version or another place: begin anew from the
+    log."""
+    given = iter(parts)
+    try:
+        head = msgspec.json.decode(next(given, b""), type=_Head)
+        if head.version != VERSION or head.place != settings.place.log_topic:
+            found, wanted = f"version {head.version} of {head.place}", f"{VERSION} of {settings.place.log_topic}"
+            raise Unreadable(f"this snapshot is {found}, not {wanted}", hint="rebuild the watch from the log")
+        memory, part = head.memory, msgspec.json.Decoder(_Part)
+        for data in given:
+            more = part.decode(data)
+            memory.boxes.update(more.boxes)
+            memory.clock.devices.update(more.devices)
+    except msgspec.MsgspecError as problem:
+        raise Unreadable(f"this snapshot does not read: {problem}", hint="rebuild the watch from the log") from problem
+    return WatchState(settings, memory)
