@@ -97,9 +97,9 @@ class Store:
     async def old_copy(self, old: OldCopy) -> None:
         """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""
         if old.origin == self._log.origin:
-            why = f"a peer holds {old.stream} up to offset {old.end - 1} of {old.origin}, this log less"
+            why = f"{old.peer or 'a peer'} holds {old.stream} up to offset {old.end - 1} of {old.origin}, this log less"
             origin = await asyncio.to_thread(self._log.open_generation, why)
-            self._report("this log is an older copy of itself", f"a new generation is opened: {origin}", why=why)
+            self._report("this log is an older copy of itself", f"a new generation is opened: {origin}", why=why, peer=old.peer)
 
     async def run(self) -> None:
         """Commit what comes in, as long as the node runs: all that waits, up to ADMIT_BYTES_MAX, in one commit."""

@@ -77,11 +77,15 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class OldCopy:
-    """The peer holds offsets of this very node's origin up to `end`, beyond what this log has: it is an old copy of itself."""
+    """`peer` holds offsets of this very node's origin up to `end`, beyond what this log has: it is an old copy of itself.
+
+    None: they came through the node's door.
+    """
 
     stream: str
     origin: Origin
     end: int
+    peer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -361,7 +361,7 @@ class Session:
     def _old_copy_or_lie(self, key: Key, end: int) -> Effect:
         """Believed is who may bring what it speaks of, and not again until it has: else it could have us open generations without end."""
         if self._terms.incoming(key) and self._exchange.credible(self.peer.node, key, end):
-            return OldCopy(key[0], key[1], end)
+            return OldCopy(key[0], key[1], end, self.peer.node)
         details = {"peer": self.peer.node, "stream": key[0], "its_end": end, "end": self._exchange.own_end(key[0])}
         return Report(MORE_THAN_THERE_IS, "not believed", details)
 

@@ -265,6 +265,7 @@ async def test_one_new_generation_at_most_for_who_says_it_has_more_and_brings_no
         await claim()
         await until(lambda: hq.log.origin != first)
         second = hq.log.origin
+        await until(lambda: named(hq, "tokyo", "this log is an older copy of itself"))
         for _ in range(3):
             await claim()
         await until(lambda: named(hq, "tokyo", "more of this node's records"))
