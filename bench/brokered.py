@@ -30,7 +30,7 @@ from tests.edge.aboard import TOKEN
 from tests.edge.test_two_nodes import ShipNode
 from tests.node.process import wait
 
-RATES = (1_000, 5_000)
+RATES = (1_000, 10_000)
 STEP_S = 0.005
 WARM_S = 2
 """What is published in the first seconds is not counted."""
@@ -41,14 +41,12 @@ SHARED = tuple(f"$share/ship/landfall/{one}" for one in ("containers/+/reading",
 
 
 class Tap:
-    """A relay before the broker at `target`, which notes when the acknowledgement of each message goes by. `numbers`: what is published, by
-    topic and payload as a PUBLISH has them."""
+    """A relay before the broker at `target`, which tells `noted` the number of each reading whose acknowledgement goes by. `number_of`
+    gives that of a PUBLISH less its packet identifier; None of what is no reading. Who comes while the broker is away is sent away."""
 
-    def __init__(self, target: int, numbers: dict[bytes, int]) -> None:
-        self._target, self._numbers = target, numbers
+    def __init__(self, target: int, number_of: Callable[[bytes], int | None], noted: Callable[[int], None]) -> None:
+        self._target, self._number_of, self._noted = target, number_of, noted
         self.port = free_port()
-        self.durable_at_s: dict[int, float] = {}
-        self.all_durable = asyncio.Event()
 
     async def __aenter__(self) -> Tap:
         self._server = await asyncio.start_server(self._relay, "127.0.0.1", self.port)
@@ -63,16 +61,20 @@ class Tap:
 
         def given(packet: bytes, body: int) -> None:
             if packet[0] & 0xF6 == 0x32:
-                id_, said = _parted(packet, body)
-                waiting[id_] = self._numbers.get(said)
+                id_, said = parted(packet, body)
+                waiting[id_] = self._number_of(said)
 
         def answered(packet: bytes, body: int) -> None:
-            if packet[0] == 0x40 and (number := waiting.pop(packet[body : body + 2])) is not None:
-                self.durable_at_s.setdefault(number, time.perf_counter())
-                if len(self.durable_at_s) == len(self._numbers):
-                    self.all_durable.set()
+            if packet[0] == 0x40:
+                number = waiting.pop(packet[body : body + 2], None)
+                if number is not None:
+                    self._noted(number)
 
-        broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.close()
+            return
         with suppress(asyncio.CancelledError):  # the run is over: asyncio's server would tell of it as an error
             async with asyncio.TaskGroup() as both:
                 both.create_task(_pump(reader, broker_writer, answered))
@@ -94,7 +96,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note
     writer.close()
 
 
-def _parted(publish: bytes, body: int) -> tuple[bytes, bytes]:
+def parted(publish: bytes, body: int) -> tuple[bytes, bytes]:
     """The packet identifier of a PUBLISH at QoS 1, and all else: its topic and payload."""
     id_at = body + 2 + int.from_bytes(publish[body : body + 2], "big")
     return publish[id_at : id_at + 2], publish[body:id_at] + publish[id_at + 2 :]
@@ -117,21 +119,27 @@ async def publish(port: int, packets: Sequence[bytes], per_s: int) -> list[float
     return due
 
 
-@contextmanager
-def ships(folder: Path, disks: int, port: int) -> Iterator[None]:
-    """One `landfall ship` behind the broker at `port`, or two; they have subscribed, and found each other."""
+def behind_broker(folder: Path, disks: int, port: int, kind: type[ShipNode] = ShipNode) -> list[ShipNode]:
+    """One `landfall ship` that subscribes at the broker at `port`, or two that share a subscription; not started."""
     doors, names = (free_port(), free_port()), ("bridge", "engine")
+    nodes = [kind(folder, names[at], doors[at], names[1 - at], doors[1 - at]) for at in range(disks)]
+    for node in nodes:
+        filters = f'filters = {json.dumps(SHARED)}\nstands_in_for = ["{names[node.node == names[0]]}"]\n' if disks > 1 else ""
+        usual = node.config.read_text().partition("[intake.endpoint]")[0]
+        ack = usual if disks > 1 else usual.replace('"two_nodes"', '"local"')
+        node.config.write_text(f'{ack}[intake.broker]\nport = {port}\nclient_id = "{node.node}"\n{filters}')
+    return nodes
+
+
+@contextmanager
+def ships(nodes: Sequence[ShipNode]) -> Iterator[None]:
+    """They run, have subscribed, and found each other; killed in the end."""
     with ExitStack() as stack:
-        nodes = [ShipNode(folder, names[at], doors[at], names[1 - at], doors[1 - at]) for at in range(disks)]
         for node in nodes:
-            filters = f'filters = {json.dumps(SHARED)}\nstands_in_for = ["{names[node.node == names[0]]}"]\n' if disks > 1 else ""
-            usual = node.config.read_text().partition("[intake.endpoint]")[0]
-            ack = usual if disks > 1 else usual.replace('"two_nodes"', '"local"')
-            node.config.write_text(f'{ack}[intake.broker]\nport = {port}\nclient_id = "{node.node}"\n{filters}')
             stack.callback(node.kill)
             node.start()
         for node in nodes:
-            wait(lambda node=node: _is_in(node, disks), node.tail)  # type: ignore[misc]
+            wait(lambda node=node: _is_in(node, len(nodes)), node.tail)  # type: ignore[misc]
         yield
 
 
@@ -148,21 +156,29 @@ def _is_in(node: ShipNode, disks: int) -> bool:
 
 async def waited_ms(folder: Path, disks: int, per_s: int, packets: Sequence[bytes]) -> list[float]:
     """How long each reading was on its way, in order."""
-    numbers = {_parted(packet, (packet_end(packet, 0) or (0, 0))[0])[1]: n for n, packet in enumerate(packets)}
+    numbers = {parted(packet, (packet_end(packet, 0) or (0, 0))[0])[1]: n for n, packet in enumerate(packets)}
+    durable_at_s: dict[int, float] = {}
+    all_durable = asyncio.Event()
+
+    def noted(number: int) -> None:
+        durable_at_s.setdefault(number, time.perf_counter())
+        if len(durable_at_s) == len(numbers):
+            all_durable.set()
+
     broker = mosquitto(folder / "broker", BEST)
     await asyncio.to_thread(broker.start)
     try:
-        async with Tap(broker.port, numbers) as tap:
-            behind = ships(folder, disks, tap.port) if disks else receiver("subscribe", str(tap.port))
+        async with Tap(broker.port, numbers.get, noted) as tap:
+            behind = ships(behind_broker(folder, disks, tap.port)) if disks else receiver("subscribe", str(tap.port))
             await asyncio.to_thread(behind.__enter__)
             try:
                 due_s = await publish(broker.port, packets, per_s)
-                await tap.all_durable.wait()
+                await all_durable.wait()
             finally:
                 await asyncio.to_thread(behind.__exit__, None, None, None)
     finally:
         await asyncio.to_thread(broker.kill)
-    return [(tap.durable_at_s[n] - at_s) * 1_000 for n, at_s in enumerate(due_s)]
+    return [(durable_at_s[n] - at_s) * 1_000 for n, at_s in enumerate(due_s)]
 
 
 def sync_ms(folder: Path) -> list[float]:

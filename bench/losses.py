@@ -3,8 +3,9 @@
 `python -m bench.losses [--kills N] [--cuts N] [--readings N] [--seed N] [name …]`. A publisher at QoS 1 sends readings; at a random
 instant the server gets SIGKILL, or its disk loses power (`bench/powercut.py`: needs root) and then it does, and now and then once more
 while it starts; started again, it goes on, and so does the publisher with what was not acknowledged. At the end each acknowledged reading
-is looked for: at a ship's node in her log, at NATS in the stream of its MQTT messages, at Mosquitto with a subscriber whose persistent
-session was away. Then a backlog of 5,000 without any fault. Prints a table and one JSON object.
+is looked for: at a ship's node in her log, of a pair in either's, at NATS in the stream of its MQTT messages, at Mosquitto with a
+subscriber whose persistent session was away. Then a backlog of 5,000 without any fault. Prints a table and one JSON object,
+with the versions of the others' servers.
 """
 
 from __future__ import annotations
@@ -12,22 +13,21 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import socket
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
 
+from bench.lossbehind import struck_pair_behind
 from bench.losspair import struck_pair
+from bench.losspublisher import Publisher
 from bench.machine import machine
-from bench.mqttservers import BEST, EACH_CHANGE, TOPIC, Before, Behind, Server, Ship, mosquitto, nats, reading
+from bench.mqttservers import BEST, EACH_CHANGE, Before, Behind, Server, Ship, mosquitto, nats, versions
 from bench.powercut import CutDisk
 from bench.tally import Tally
-from intake.packets import packet
 
 SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
     "landfall": ("Landfall, endpoint", Ship),
@@ -39,81 +39,24 @@ SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
     "nats": ("NATS with MQTT, default", lambda folder: nats(folder, "")),
     "nats-always": ("NATS with MQTT, `sync_interval: always`", lambda folder: nats(folder, "sync_interval: always")),
 }
-READINGS, WINDOW, PER_S = 3_000, 500, 1_500
-"""Of one strike: acknowledged readings at most, how many wait for their PUBACK at once, and how many are sent a second."""
+READINGS = 3_000
+"""Of one strike: acknowledged readings at most."""
 STARTING, STARTING_S_MAX = 5, 0.5
 """Each fifth strike falls into the server's start, so long after it was begun at most."""
-STRUCK_WITHIN_S, LAST_WORD_S = 0.02, 1.0
-"""So long at most after the last acknowledgement that is waited for a strike falls; and so long what was said before it is heard."""
+STRUCK_WITHIN_S = 0.02
+"""So long at most after the last acknowledgement that is waited for a strike falls."""
 BACKLOG = 5_000
-PAIR = "landfall-pair"
-CONNECT = packet(0x10, b"\0\4MQTT\4\0\0\x3c\0\x09publisher")
-ANSWERED_WITHIN_S = 120.0
-
-
-class Publisher:
-    """Publishes numbered readings at QoS 1 over one connection at a time; what is not acknowledged it brings again on the next."""
-
-    def __init__(self, first: int = 0) -> None:
-        self.acknowledged: set[int] = set()
-        self._next = first
-        self._waiting: deque[int] = deque()
-
-    def publish(self, port: int, count: int, enough: int, per_s: float = PER_S, strike: Callable[[], None] | None = None) -> None:
-        """Send what waits and then new ones, `count` in all; returns, in the middle of whatever, once `enough` more are acknowledged.
-
-        With `strike` that is called then, with messages on their way and acknowledgements not read yet, which count. Raises TimeoutError
-        when that takes too long.
-        """
-        to_send = deque([*self._waiting, *range(self._next, self._next + max(0, count - len(self._waiting)))])
-        self._next = max(self._next, to_send[-1] + 1)
-        self._waiting = deque(to_send)
-        wanted = len(self.acknowledged) + enough
-        began_s, sent, heard, out = time.monotonic(), 0, b"", b""
-        with socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN_S) as client:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            client.sendall(CONNECT)
-            if client.recv(4)[:2] != b"\x20\2":
-                raise ConnectionError("the publisher was not let in")
-            client.setblocking(False)
-            under_way: dict[bytes, int] = {}
-            while len(self.acknowledged) < wanted:
-                if time.monotonic() - began_s > ANSWERED_WITHIN_S:
-                    raise TimeoutError(f"{wanted - len(self.acknowledged)} readings are not acknowledged")
-                due = min(int((time.monotonic() - began_s) * per_s) + 1 - sent, WINDOW - len(under_way))
-                for number in list(islice(to_send, max(0, due))):
-                    packet_id = (number % 65_535 + 1).to_bytes(2)
-                    under_way[packet_id] = to_send.popleft()
-                    out += _publish_packet(number, packet_id)
-                    sent += 1
-                with suppress(BlockingIOError):
-                    out = out[client.send(out) :] if out else out
-                with suppress(BlockingIOError):
-                    heard += client.recv(65_536)
-                heard = self._hear(heard, under_way)
-                time.sleep(0.0005)
-            if strike is not None:
-                strike()
-                client.settimeout(LAST_WORD_S)
-                with suppress(OSError):
-                    while last := client.recv(65_536):
-                        heard += last
-                self._hear(heard, under_way)
-
-    def _hear(self, heard: bytes, under_way: dict[bytes, int]) -> bytes:
-        """What is left of what was heard, behind the last whole acknowledgement."""
-        while len(heard) >= 4:
-            self._heard(under_way.pop(heard[2:4]))
-            heard = heard[4:]
-        return heard
-
-    def _heard(self, number: int) -> None:
-        self.acknowledged.add(number)
-        self._waiting.remove(number)
-
-
-def _publish_packet(number: int, packet_id: bytes) -> bytes:
-    return packet(0x32, len(TOPIC).to_bytes(2) + TOPIC.encode() + packet_id + reading(number))
+PAIRS: dict[str, tuple[str, Callable[..., Tally]]] = {
+    "landfall-pair": ("Landfall, two nodes; either's disk alone", struck_pair),
+    "landfall-pair-behind": (
+        "Landfall, two nodes behind Mosquitto, they struck; either's disk alone",
+        partial(struck_pair_behind, broker_too=False),
+    ),
+    "landfall-pair-before": (
+        "Landfall, two nodes behind Mosquitto, it struck too: what they acknowledged to it; either's disk alone",
+        partial(struck_pair_behind, broker_too=True),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +128,16 @@ def told(tally: Tally | None) -> str:
 
 def name_of(server: str) -> str:
     """What it is called in the table."""
-    return "Landfall, two nodes; either's disk alone" if server == PAIR else SERVERS[server][0]
+    return (PAIRS[server] if server in PAIRS else SERVERS[server])[0]
 
 
 def measured(server: str, folder: Path, torture: Torture, chance: random.Random) -> dict[str, Tally | None]:
     """All three columns of one server; of a pair, the first two."""
-    if server == PAIR:
+    if server in PAIRS:
+        strikes_at = PAIRS[server][1]
         return {
-            "kills": struck_pair(folder / "killed", torture.kills, chance, cutting=False) if torture.kills else None,
-            "cuts": struck_pair(folder / "cut", torture.cuts, chance, cutting=True) if torture.cuts else None,
+            "kills": strikes_at(folder / "killed", torture.kills, chance, cutting=False) if torture.kills else None,
+            "cuts": strikes_at(folder / "cut", torture.cuts, chance, cutting=True) if torture.cuts else None,
             "backlog": None,
         }
     make = SERVERS[server][1]
@@ -215,7 +159,7 @@ def rows(results: dict[str, dict[str, Tally | None]]) -> Iterable[str]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.losses", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join((PAIR, *SERVERS))}; all when none is named")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join((*PAIRS, *SERVERS))}; all when none is named")
     parser.add_argument("--kills", type=int, default=3, help="SIGKILLs of each server (3)")
     parser.add_argument("--cuts", type=int, default=3, help="power cuts of each server's disk (3); 0 where nothing may be mounted")
     parser.add_argument("--readings", type=int, default=READINGS, help=f"acknowledged before each, at most ({READINGS:,}); not of the pair")
@@ -224,13 +168,13 @@ def main() -> None:
     torture = Torture(given.kills, given.cuts, given.readings)
     results: dict[str, dict[str, Tally | None]] = {}
     with tempfile.TemporaryDirectory() as name:
-        for server in given.names or (PAIR, *SERVERS):
+        for server in given.names or (*PAIRS, *SERVERS):
             chance = random.Random(f"{given.seed} {server}")
             (folder := Path(name) / server).mkdir()
             results[server] = measured(server, folder, torture, chance)
             print(f"{server}: {json.dumps({kind: tally and asdict(tally) for kind, tally in results[server].items()})}", flush=True)
     print("\n".join(rows(results)))
-    print(json.dumps({"machine": machine(), **asdict(torture), "seed": given.seed}))
+    print(json.dumps({"machine": machine(), "versions": versions(), **asdict(torture), "seed": given.seed}))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.nursery import Forked
 from bench.powercut import CutDisk
 from bench.tally import Tally
-from tests.edge.test_two_nodes import Sensors, ShipNode, pair, wait_filled
+from tests.edge.test_two_nodes import Sensors, ShipNode, Told, pair, wait_filled
 
 PER_STRIKE = 60
 """Readings that are acknowledged, at most, before the next strike."""
@@ -48,7 +48,7 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
             for _ in range(strikes):
                 wanted = len(sensors.acknowledged) + 1 + chance.randrange(PER_STRIKE)
                 _until(partial(_reached, sensors, wanted))
-                _strike(nodes, disks, sensors, chance)
+                strike(nodes, disks, sensors, chance)
             sensors.finish()
         _until(lambda: all(len(set(node.held())) >= sensors.published for node in nodes), fails=False)
         lost: set[int] = set()
@@ -60,7 +60,8 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
         return Tally(strikes, len(sensors.acknowledged), len(lost), twice)
 
 
-def _strike(nodes: list[ShipNode], disks: list[CutDisk], sensors: Sensors, chance: random.Random) -> None:
+def strike(nodes: list[ShipNode], disks: list[CutDisk], sensors: Told, chance: random.Random) -> None:
+    """One or both are killed, or their power cut, now and then one's disk is taken, and they run again."""
     struck = chance.choice([[0], [1], [0, 1]])
     robbed = chance.choice(struck) if chance.random() < 0.5 else None
     if robbed is not None:

@@ -189,7 +189,7 @@ class Subscribed:
 
         client.on_message, client.on_subscribe = brought, stands
         client.connect("127.0.0.1", self.port)
-        client.subscribe("landfall/#", qos=1)
+        client.subscribe(TOPIC, qos=1)
         while not subscribed or (collecting and time.monotonic() - heard_s < QUIET_S):
             client.loop(0.05)
         client.disconnect()
@@ -227,6 +227,15 @@ def mosquitto(folder: Path, settings: str) -> Subscribed:
     usual = f"listener {port} 127.0.0.1\nallow_anonymous true\nuser root\npersistence true\npersistence_location {folder}/\n"
     config.write_text(usual + settings)
     return Subscribed([mosquitto_binary(), "-c", str(config)], folder.parent, port)
+
+
+def versions() -> dict[str, str]:
+    """Of Mosquitto and of NATS, as they say it themselves."""
+    said = {"mosquitto": [mosquitto_binary(), "-h"], "nats": [nats_binary(), "-v"]}
+    first = {
+        name: subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()[0] for name, command in said.items()
+    }
+    return {name: line.split()[-1].lstrip("v") for name, line in first.items()}
 
 
 def nats(folder: Path, sync: str) -> Stored:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import paho.mqtt.client as mqtt
 import pytest
@@ -164,7 +164,13 @@ class Sensors:
         self._sent[at, self._clients[at].publish(*self._said(number), 1).mid] = number
 
 
-def wait_filled(node: ShipNode, sensors: Sensors) -> None:
+class Told(Protocol):
+    """Who remembers the numbers of the readings that were acknowledged."""
+
+    acknowledged: set[int]
+
+
+def wait_filled(node: ShipNode, sensors: Told) -> None:
     """A disk that was lost has all again that was acknowledged before: who loses both disks before that has lost."""
     before = set(sensors.acknowledged)
     wait(lambda: node.is_filled or before <= set(node.held()), node.tail)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -73,6 +75,13 @@ class Paired(NodeProcess):
         return sorted(
             (row["body"][id_], row["body"][what], row["topic"]) for stream, (id_, what) in of.items() for row in self._own(stream)
         )
+
+    def muster(self) -> dict[str, Any]:
+        """Of a ship's: what its watch has of her boxes, up to a second old."""
+        request = urllib.request.Request(f"{self.url}/ship", headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request) as answer:
+            shown: dict[str, Any] = json.load(answer)["muster"]
+        return shown
 
     def has_judged(self) -> bool:
         """Whether its watch stands at the end of all readings it has."""

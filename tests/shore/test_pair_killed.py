@@ -64,7 +64,7 @@ def on_the_quay() -> Hour:
 @pytest.mark.parametrize(
     ("hour", "struck"), [(at_sea(), 0), (at_sea(), 1), (on_the_quay(), 0)], ids=["ship's first", "ship's second", "port's first"]
 )
-def test_killed_the_other_watches_on_and_has_the_link(tmp_path: Path, hour: Hour, struck: int) -> None:
+def test_kill_one_the_muster_and_the_alerts_go_on_and_an_alert_that_both_raise_is_one(tmp_path: Path, hour: Hour, struck: int) -> None:
     """Killed in the two minutes of the blows, some of them answered and some on their way: nothing is raised before it is dead."""
     kind, chance, numbered = hour.kind, random.Random(struck), [message(one) for one in hour.said]
     with stage(tmp_path, kind, UNTIL_MS, hour.papers) as all_:
@@ -82,12 +82,14 @@ def test_killed_the_other_watches_on_and_has_the_link(tmp_path: Path, hour: Hour
             publish_to(sensors, rest, all_.tails)
             wait(lambda: left.told() == never_broken_off(kind, hour.papers, hour.said), all_.tails)
             wait(lambda: all_.linked() == {left.node}, all_.tails)
+            wait(lambda: musters(hour, [left]), all_.tails)
             wait(lambda: all_.hq.read.position(hour.stream).reaches(left.read.position(hour.stream)), all_.tails)
             check(hour, all_, [left])
             killed.start()
             killed.wait_ready()
             wait(lambda: alike(("containers", "ships"), *all_.nodes) and all(one.has_judged() for one in all_.nodes), all_.tails)
             wait(lambda: all_.linked() == keepers and alike((hour.stream,), *all_.nodes, all_.hq), all_.tails)
+            wait(lambda: musters(hour, all_.nodes), all_.tails)
             check(hour, all_, all_.nodes)
 
 
@@ -127,6 +129,15 @@ def alike(streams: Sequence[str], *nodes: NodeProcess) -> bool:
     """Whether they have the same of each of `streams`."""
     positions = [[node.read.position(stream) for stream in streams] for node in nodes]
     return all(one == positions[0] for one in positions)
+
+
+def musters(hour: Hour, nodes: Sequence[Paired]) -> bool:
+    """Whether each node of a ship has her boxes in its muster, those that fell as gone; of a quay none is asked."""
+    if hour.kind.role != "ship":
+        return True
+    lost = {one.topic for one in hour.said if one.order_at_ms >= FALLS_MS - 500 and one.order_at_ms < FALLS_MS - 500 + len(LOST)}
+    shown = [node.muster() for node in nodes]
+    return all(set(one["gone"]) == lost and one["instrumented"] - one["accounted"] == len(LOST) for one in shown)
 
 
 def check(hour: Hour, all_: Stage, nodes: Sequence[Paired]) -> None:
