@@ -9,7 +9,9 @@ dies, or is not ready in time, is a result: `ended_by` says of what. `pace` is o
 topics, a commit of the one after one of the other, so that both have the same machine, and all upkeep between them. Prints each side as it
 ends to standard error, one JSON object at the end. Rates are readings per second of wall time, in commits of COMMIT_ROWS; `append_cpu_us`
 is the appending thread's processor time a reading; memory is resident MiB of the whole process: of ours Python, its libraries, the log,
-its upkeep and the readings of one commit. A history's `cpu_ms` is processor time of the asking process, `ms` the wall's.
+its upkeep and the readings of one commit. A history's `cpu_ms` is processor time of the asking process, `ms` the wall's: `from_disk` with
+all that the system keeps of the log's files put out of memory before each topic, of which the `first` is the first that the process asks
+for; `again` asked for a second time at once.
 """
 
 from __future__ import annotations
@@ -165,24 +167,39 @@ def ours(topics: int, readings: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-topics-") as name:
         folder = Path(name)
         figures = ingested(folder, topics, readings) | child("reopen", folder)
+        asked = fleet_readings(topics, 1).column("topic").take(pa.array(np.random.default_rng(1).integers(0, topics, ASKED))).to_pylist()
         log = FileLogReader(folder / "log", BlockCodec())
-        names = fleet_readings(topics, 1).column("topic")
-        asked_ms, cpu_ms, rows = [], [], 0
-        for at in np.random.default_rng(1).integers(0, topics, ASKED):
-            began_s, cpu_s = time.perf_counter(), time.process_time()
-            rows = log.history(names[int(at)].as_py()).rows.num_rows
-            asked_ms.append((time.perf_counter() - began_s) * 1000)
-            cpu_ms.append((time.process_time() - cpu_s) * 1000)
+        history = {"from_disk": histories(log, asked, lambda _: out_of_memory(folder)), "again": histories(log, asked, log.history)}
         blocks = sum(1 for origin in log.ledger(STREAM) for _ in log.spans(STREAM, origin))
         log.close()
         stored = sum(path.stat().st_size for path in (folder / "log").rglob("*") if path.is_file())
-    history = {"rows": rows, "blocks": blocks, "p50_ms": round(statistics.median(asked_ms), 1), "max_ms": round(max(asked_ms), 1)}
-    history |= {"cpu_p50_ms": round(statistics.median(cpu_ms), 1), "cpu_first_ms": round(cpu_ms[0], 1)}
     return figures | {
         "topics": topics,
-        "history_of_one_topic": history,
+        "history_of_one_topic": history | {"blocks": blocks},
         "bytes_a_reading": round(stored / readings, 2),
     }
+
+
+def out_of_memory(folder: Path) -> None:
+    """What the system keeps in memory of the log's files, it does not keep any more: they are read from the disk."""
+    os.sync()
+    for path in (folder / "log").rglob("*"):
+        if path.is_file() and not path.name.endswith("-shm"):
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def histories(log: FileLogReader, topics: list[str], prepare: Callable[[str], object]) -> dict[str, Any]:
+    """The history of each topic, once `prepare` has been called with it."""
+    asked_ms, cpu_ms, rows = [], [], 0
+    for topic in topics:
+        prepare(topic)
+        began_s, cpu_s = time.perf_counter(), time.process_time()
+        rows = log.history(topic).rows.num_rows
+        asked_ms.append((time.perf_counter() - began_s) * 1000)
+        cpu_ms.append((time.process_time() - cpu_s) * 1000)
+    wall = {"p50_ms": round(statistics.median(asked_ms), 1), "first_ms": round(asked_ms[0], 1), "max_ms": round(max(asked_ms), 1)}
+    return {"rows": rows} | wall | {"cpu_p50_ms": round(statistics.median(cpu_ms), 1), "cpu_first_ms": round(cpu_ms[0], 1)}
 
 
 def pace(topics: int, readings: int) -> dict[str, Any]:

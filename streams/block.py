@@ -242,6 +242,10 @@ class OpenedBlock(Protocol):
         """
         ...
 
+    def spans(self, topic: str) -> Sequence[tuple[int, int]]:
+        """For which spans of the payload `topic_rows` will ask `read`: first byte, length. Whoever knows beforehand has them at hand."""
+        ...
+
 
 class Codec(Protocol):
     """Turns records into a block's payload and back. Given to the log where it is wired, so that logs know no encoding."""

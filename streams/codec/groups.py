@@ -49,6 +49,11 @@ class Spans:
     starts: list[int]
     checksums: bytes
 
+    def runs(self, chosen: Sequence[int]) -> list[tuple[range, int, int]]:
+        """The `chosen` groups, ascending, neighbours together: which, where in the payload they begin, and how many bytes they take."""
+        found = [range(first, end) for first, end in _runs(chosen)]
+        return [(groups, self.starts[groups.start], self.starts[groups.stop] - self.starts[groups.start]) for groups in found]
+
 
 def known_sizes(known: Bools, sizes: Sequence[int]) -> list[int]:
     """How many of the rows of each group are `known`."""
@@ -117,10 +122,10 @@ class Payload:
 def read_groups(read: ReadBytes, spans: Spans, chosen: Sequence[int], budget: Budget) -> list[Reader]:
     """The `chosen` groups, ascending, each run of neighbours read as one span. Raises Corrupt unless they are whole."""
     starts, readers = spans.starts, []
-    for first, end in _runs(chosen):
-        span = read(starts[first], starts[end] - starts[first])
-        for group in range(first, end):
-            data = span[starts[group] - starts[first] : starts[group + 1] - starts[first]]
+    for groups, at, length in spans.runs(chosen):
+        span = read(at, length)
+        for group in groups:
+            data = span[starts[group] - at : starts[group + 1] - at]
             _verify(data, spans.checksums[_CHECKSUM.size * group :][: _CHECKSUM.size], f"group {group} of a block")
             readers.append(Reader(data, budget))
     return readers

@@ -38,6 +38,14 @@ class OpenBlock:
         """Whether it has not all of the block in it."""
         return self._only is None
 
+    def spans(self, topic: str) -> list[tuple[int, int]]:
+        """See `streams.block.OpenedBlock`."""
+        if not self._directory.alone:
+            return [(0, self._head.payload_bytes)]
+        if self._only is not None:
+            return []
+        return [(at, length) for _, at, length in self._directory.spans.runs(groups_of(self._directory.fences, topic))]
+
     def topic_rows(self, read: ReadBytes, topic: str) -> PickedRows | None:
         """The rows of `topic` alone, in offset order; None when there is none. Raises Corrupt."""
         head, directory, budget = self._head, self._directory, Budget()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from streams.block import Codec, ReadBytes
-from streams.errors import Corrupt
+from streams.errors import Corrupt, LandfallError
 from streams.logs.book import LineKey, Location, Piece
-from streams.logs.reading import IndexedReader, Moved, Parts
+from streams.logs.reading import Asked, IndexedReader, Moved, Parts
 from streams.logs.segments import OpenFile
 
 BEGUN_BYTES = 9 << 10
 """What is read of a block at first: its head and, of most, its directory."""
+AT_ONCE_BYTES = 64 << 10
+"""A block of no more bytes is mostly one group, which is read whole."""
 
 
 class FileLogReader(IndexedReader):
@@ -45,6 +47,20 @@ class FileLogReader(IndexedReader):
     def _parts(self, key: LineKey) -> Iterator[Parts]:
         with closing(OpenFile(self._folder)) as file:
             yield partial(self._part, file)
+
+    def _coming(self, asked: Asked, pieces: Sequence[Piece]) -> None:
+        """The disk is told of the heads of all blocks, then of what the look-up needs of each: it reads many at a time, and sooner."""
+        wanted = [piece for piece in pieces if asked.may_be_in(piece)]
+        with closing(OpenFile(self._folder)) as file:
+            for place in (piece.location for piece in wanted):
+                if place.length <= AT_ONCE_BYTES or not self._open.knows(place):
+                    file.expect(place.segment, place.at, place.length if place.length <= AT_ONCE_BYTES else BEGUN_BYTES)
+            for piece in wanted:
+                place = piece.location
+                if place.length > AT_ONCE_BYTES:
+                    with suppress(LandfallError):  # the look-up itself meets it again
+                        for at, length in self._open.spans(place, self._part(file, piece), asked.topic):
+                            file.expect(place.segment, place.at + at, length)
 
     def _part(self, file: OpenFile, piece: Piece) -> ReadBytes:
         begun = b""

@@ -26,6 +26,10 @@ class Known:
         """See `streams.block.OpenedBlock`; `read` gives spans of the whole block."""
         return self.opened.topic_rows(lambda at, length: read(self.payload_at + at, length), topic)
 
+    def spans(self, topic: str) -> list[tuple[int, int]]:
+        """Which spans of the whole block `topic_rows` will ask for: first byte, length."""
+        return [(self.payload_at + at, length) for at, length in self.opened.spans(topic)]
+
 
 class OpenBlocks:
     """Of one log. Safe from any thread.
@@ -51,13 +55,29 @@ class OpenBlocks:
             except Corrupt:
                 with self._lock:
                     self._kept.pop(location, None)
+        known = self._opened(location, read)
+        return known.head, known.topic_rows(read, topic)
+
+    def knows(self, location: Location) -> bool:
+        """Whether the block there was opened, and stayed known."""
+        with self._lock:
+            return location in self._kept
+
+    def spans(self, location: Location, read: ReadBytes, topic: str) -> list[tuple[int, int]]:
+        """Which spans of the block there `topic_rows` will ask for, of one that was not opened yet once it is. Raises as that."""
+        with self._lock:
+            known = self._kept.get(location)
+        return (known or self._opened(location, read)).spans(topic)
+
+    def _opened(self, location: Location, read: ReadBytes) -> Known:
+        """Read anew; from now on it is known, if it lasts."""
         known = self._read(location, read)
         if known.opened.lasting:
             with self._lock:
                 self._kept[location] = known
                 if len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
-        return known.head, known.topic_rows(read, topic)
+        return known
 
     def _read(self, location: Location, read: ReadBytes) -> Known:
         head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, location.length)))

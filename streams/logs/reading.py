@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -256,6 +256,10 @@ class IndexedReader(ABC):
     def _parts(self, key: LineKey) -> AbstractContextManager[Parts]:
         """For one look-up: what it gives may hold a file open until it ends."""
 
+    @abstractmethod
+    def _coming(self, asked: Asked, pieces: Sequence[Piece]) -> None:
+        """Called with pieces before they are looked into one after another: where bytes take their time to come, they may come at once."""
+
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
         """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
         pieces = [clipped(other, piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
@@ -305,6 +309,7 @@ class IndexedReader(ABC):
         found: list[TopicRows] = []
         with self._parts(key) as parts:
             while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
+                self._coming(asked, pieces)
                 for piece in pieces:
                     for rows in self._piece_rows(asked, parts, clipped(piece, after, piece.end)):
                         if not since <= piece.order_first_ms <= piece.order_last_ms < until:
@@ -328,7 +333,7 @@ class IndexedReader(ABC):
 
     def _piece_rows(self, asked: Asked, parts: Parts, piece: Piece) -> Iterator[TopicRows]:
         """The piece's rows of the topic; nothing when it has none, or can not be read here."""
-        if piece.topics is None or not may_hold(piece.topics, asked.hash):
+        if not asked.may_be_in(piece):
             return
         try:
             try:
@@ -377,6 +382,10 @@ class Asked:
     key: LineKey
     topic: str
     hash: Hash
+
+    def may_be_in(self, piece: Piece) -> bool:
+        """Whether the block that holds the piece is to be looked into: it can be read here, and may have the topic."""
+        return piece.topics is not None and may_hold(piece.topics, self.hash)
 
 
 class Moved(LandfallError):

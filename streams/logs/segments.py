@@ -7,7 +7,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from streams.errors import Corrupt, RetryLater, Unclear, Unreadable
@@ -52,11 +52,7 @@ class OpenFile:
     def span(self, number: int, at: int, length: int) -> bytes:
         """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
         try:
-            if number != self._number:
-                self.close()
-                self._descriptor = os.open(file_path(self._log, number), os.O_RDONLY | os.O_CLOEXEC)
-                self._number = number
-            data = os.pread(self._descriptor, length, at)
+            data = os.pread(self._opened(number), length, at)
         except OSError as problem:
             path = file_path(self._log, number)
             if isinstance(problem, FileNotFoundError) and os.path.isdir(path.parent):
@@ -65,6 +61,19 @@ class OpenFile:
         if len(data) != length:
             raise Corrupt(f"{file_path(self._log, number).name} ends before byte {at + length}")
         return data
+
+    def expect(self, number: int, at: int, length: int) -> None:
+        """`length` bytes at `at` of a file are about to be asked for: the disk may begin to read them, but need not."""
+        if hasattr(os, "posix_fadvise"):
+            with suppress(OSError):  # whoever asks for them is told
+                os.posix_fadvise(self._opened(number), at, length, os.POSIX_FADV_WILLNEED)
+
+    def _opened(self, number: int) -> int:
+        if number != self._number:
+            self.close()
+            self._descriptor = os.open(file_path(self._log, number), os.O_RDONLY | os.O_CLOEXEC)
+            self._number = number
+        return self._descriptor
 
     def close(self) -> None:
         """Release the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sqlite3
 import sys
@@ -13,6 +14,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sim.steady import Steady, box_readings
@@ -173,6 +175,40 @@ def test_the_history_of_one_topic_costs_few_calls_a_block(tmp_path: Path) -> Non
             sys.setprofile(None)
     assert calls["call"] + calls["c_call"] <= 650 * BLOCKS
     log.close()
+
+
+def test_the_disk_is_told_of_all_that_a_look_up_reads_before_it_reads_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a history that is not in memory waits for the disk once, not once for every block: the disk has all of it to read at a time."""
+    log = open_log(tmp_path)
+    voyages = [box_readings(Steady(NOW_MS, 1000, 10), voyage=voyage) for voyage in range(4)]
+    topic = voyages[0].column(TOPIC)[0].as_py()
+    voyages[1] = voyages[1].filter(pc.equal(voyages[1].column(TOPIC), topic))
+    for voyage in voyages:
+        append_rows(log, voyage)
+    log.close()
+    told: list[range] = []
+    read: list[tuple[range, int]] = []
+    advise, pread = os.posix_fadvise, os.pread
+
+    def telling(descriptor: int, at: int, length: int, advice: int) -> None:
+        told.append(range(at, at + length))
+        advise(descriptor, at, length, advice)
+
+    def reading_it(descriptor: int, length: int, at: int) -> bytes:
+        read.append((range(at, at + length), len(told)))
+        return pread(descriptor, length, at)
+
+    with closing(FileLogReader(tmp_path / "log", BlockCodec())) as reader:
+        monkeypatch.setattr(os, "posix_fadvise", telling)
+        monkeypatch.setattr(os, "pread", reading_it)
+        for spans, reads in ((4 + 3, 4 + 3), (4, 4)):
+            told.clear()
+            read.clear()
+            assert reader.history(topic).rows.num_rows == 4 * 10
+            assert (len(told), len(read)) == (spans, reads)
+            assert min(before for _, before in read) >= 4, "of all blocks the head, or what is wanted of those that are known"
+            for span, before in read:
+                assert any(span.start in one and span.stop - 1 in one for one in told[:before])
 
 
 class Counted(BlockCodec):

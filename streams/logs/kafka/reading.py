@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from streams.logs.book import LineKey, Piece
 from streams.logs.kafka.fetching import Fetcher
 from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.settings import KafkaLogSettings
-from streams.logs.reading import IndexedReader, Moved, Parts
+from streams.logs.reading import Asked, IndexedReader, Moved, Parts
 
 
 class KafkaLogReader(IndexedReader):
@@ -41,6 +41,9 @@ class KafkaLogReader(IndexedReader):
     @contextmanager
     def _parts(self, key: LineKey) -> Iterator[Parts]:
         yield partial(self._part, key)
+
+    def _coming(self, asked: Asked, pieces: Sequence[Piece]) -> None:
+        """Blocks are fetched whole, one at a time: of many, memory might not have room."""
 
     def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
         for _, data in self._bytes(key, [piece]):
