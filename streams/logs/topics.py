@@ -1,4 +1,4 @@
-"""Which topics a block may hold: a filter of a byte a topic at most, small enough to be kept beside every block's place."""
+"""Which topics a block may hold: a filter of a byte a topic at most, eight at least: it is kept beside every block's place."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import pyarrow as pa
 BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
 FEW_TOPICS = 1024
 """A block of fewer topics has half the bits: it is small, and soon merged."""
+FILTER_BYTES_MIN = 8
+"""Of other topics one in eleven seems to be in a filter of one topic in a byte, one in five hundred in eight bytes: what is rare is looked
+for in thousands of blocks of a row each, and every one that seems to have it is fetched.
+"""
 FILTERED_TOPICS_MAX = 1 << 16
 """The filter of a block of more topics would take longer to read than the block's own directory and topics."""
 _ANY_TOPIC = b"\xff"
@@ -29,14 +33,14 @@ def topic_hash(topic: str) -> Hash:
 
 
 def topic_filter(column: pa.StringArray) -> bytes:
-    """A Bloom filter of all topics in `column`: some 3 % of others seem to be in it, of few topics 15 %, of too many topics all."""
+    """A Bloom filter of the topics in `column`: 3 % of others seem to be in it, of few topics 15 %, of a handful 1 %, of too many all."""
     parts = [_hashes(column.slice(at, _HASHED_AT_ONCE)) for at in range(0, len(column), _HASHED_AT_ONCE)]
     hashes = np.sort(np.concatenate([np.empty(0, np.uint64), *parts]))
     hashes = hashes[np.diff(hashes, prepend=~hashes[:1]) != 0]
     if len(hashes) > FILTERED_TOPICS_MAX:
         return _ANY_TOPIC
     per_topic = BITS_PER_TOPIC if len(hashes) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
-    bits = np.zeros(-(-per_topic * len(hashes) // 8) * 8, np.bool_)
+    bits = np.zeros(max(-(-per_topic * len(hashes) // 8) * 8, 8 * FILTER_BYTES_MIN), np.bool_)
     low, step = _halves(hashes)
     for probe in range(_PROBES):
         bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True

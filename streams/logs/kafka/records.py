@@ -18,6 +18,7 @@ from streams.logs.book import Location, PlacedBlock
 from streams.logs.frames import FrameHeader, Opening
 from streams.logs.stamping import NewBlock
 from streams.logs.tables import INT64_MAX
+from streams.logs.topics import FILTER_BYTES_MIN
 from streams.records import LATE_MS_MAX
 from streams.words import Origin, check_stream
 
@@ -152,7 +153,7 @@ def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> 
             raise Corrupt(f"a Kafka record's header {name} says {headers.get(name)!r}, and its block {value!r}")
     if new.received_at_ms > block.order_first_ms + LATE_MS_MAX:
         raise Corrupt(f"a Kafka record's header {RECEIVED} says {new.received_at_ms}, and its block begins at {block.order_first_ms}")
-    if new.topics is not None and not 0 < len(new.topics) <= block.count:
+    if new.topics is not None and not 0 < len(new.topics) <= max(block.count, FILTER_BYTES_MIN):
         raise Corrupt(f"a Kafka record's header {TOPICS} has {len(new.topics)} bytes, and its block {block.count} records")
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, OpenedBlock, ReadBytes, TopicRows
 from streams.logs.kafka.records import HEADERS_BYTES_MAX
+from streams.logs.topics import FILTER_BYTES_MIN
 from streams.words import Origin
 
 _CHECKSUM_BYTES = 8
@@ -22,8 +23,9 @@ class SizedCodec:
     record_bytes_max: int
 
     def fits(self, block: Block) -> bool:
-        """Whether the block and its headers, which take a byte a topic, fit one record."""
-        longest = len(block.payload) + HEAD_BYTES_MAX + _CHECKSUM_BYTES + HEADERS_BYTES_MAX + block.count
+        """Whether the block and its headers, which take a byte a topic and eight at least, fit one record."""
+        filter_bytes = max(block.count, FILTER_BYTES_MIN)
+        longest = len(block.payload) + HEAD_BYTES_MAX + _CHECKSUM_BYTES + HEADERS_BYTES_MAX + filter_bytes
         return longest <= self.record_bytes_max
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
