@@ -10,8 +10,9 @@ from pathlib import Path
 from streams.block import Codec, ReadBytes
 from streams.errors import Corrupt, LandfallError
 from streams.logs.book import LineKey, Location, Piece
-from streams.logs.reading import Asked, IndexedReader, Moved, Parts
+from streams.logs.reading import IndexedReader, Moved, Parts
 from streams.logs.segments import OpenFile
+from streams.logs.topics import Asked
 
 BEGUN_BYTES = 9 << 10
 """What is read of a block at first: its head and, of most, its directory."""

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +28,7 @@ from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.openblocks import OpenBlocks
 from streams.logs.segments import file_path
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
-from streams.logs.topics import Hash, may_hold, topic_hash
+from streams.logs.topics import Asked, topic_hash
 from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC, Batch, offset_runs
 from streams.retention.kept import shown
@@ -373,19 +373,6 @@ def _cuts(held: HeldBlock) -> list[tuple[int, int]]:
     rows = held.end - held.first
     parts = 1 if rows == held.block.count else -(-rows // CUT_ROWS_MAX)
     return list(pairwise(held.first + rows * part // parts for part in range(parts + 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a look-up is for: one topic of one line, and what the filters of its blocks are asked for."""
-
-    key: LineKey
-    topic: str
-    hash: Hash
-
-    def may_be_in(self, piece: Piece) -> bool:
-        """Whether the block that holds the piece is to be looked into: it can be read here, and may have the topic."""
-        return piece.topics is not None and may_hold(piece.topics, self.hash)
 
 
 class Moved(LandfallError):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from streams.logs.book import LineKey, Piece
 
 BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
 FEW_TOPICS = 1024
@@ -24,6 +28,19 @@ _FACTORS = np.array([0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53]
 
 Hash = tuple[int, int]
 Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a look-up is for: one topic of one line, and what the filters of its blocks are asked for."""
+
+    key: LineKey
+    topic: str
+    hash: Hash
+
+    def may_be_in(self, piece: Piece) -> bool:
+        """Whether the block that holds the piece is to be looked into: it can be read here, and may have the topic."""
+        return piece.topics is not None and may_hold(piece.topics, self.hash)
 
 
 def topic_hash(topic: str) -> Hash:

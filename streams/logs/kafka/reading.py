@@ -16,7 +16,8 @@ from streams.logs.book import LineKey, Piece
 from streams.logs.kafka.fetching import Fetcher
 from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.settings import KafkaLogSettings
-from streams.logs.reading import Asked, IndexedReader, Moved, Parts
+from streams.logs.reading import IndexedReader, Moved, Parts
+from streams.logs.topics import Asked
 
 
 class KafkaLogReader(IndexedReader):
