@@ -2,10 +2,11 @@
 her nodes' disks.
 
 `python -m bench.brokered [seconds]`. Each way for so long (10), at each of RATES readings a second from one publisher: Mosquitto with its
-best settings (docs/mqtt.md) before `landfall ship`, and before two of them with a shared subscription and `ack = "two_nodes"`. Durable is a
-reading when its node's PUBACK to the broker goes by, seen by a relay between the two: nodes send that after their commit, and the other's.
-The bound of the same run: a subscriber in the ship's place that stores nothing and acknowledges at once, and one `fdatasync` of 512 B, or
-two, added to it. All on the cores there are; prints one JSON object.
+best settings (docs/mqtt.md) before a ship's intake alone, as `bench.mqtt` has it on one core; before `landfall ship` with its watch and all
+else; and before two of them with a shared subscription and `ack = "two_nodes"`. Durable is a reading when its node's PUBACK to the broker
+goes by, seen by a relay between the two: nodes send that after their commit, and the other's. The bound of the same run: a subscriber in
+the ship's place that stores nothing and acknowledges at once, and one `fdatasync` of 512 B, or two, added to it. On the cores there are;
+prints one JSON object.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from bench.machine import machine
@@ -35,7 +36,8 @@ STEP_S = 0.005
 WARM_S = 2
 """What is published in the first seconds is not counted."""
 SYNCS = 200
-WAYS = {"nothing stored": 0, "one node": 1, "two nodes": 2}
+ALONE = "its intake alone"
+WAYS = {"nothing stored": 0, ALONE: 1, "one node": 1, "two nodes": 2}
 """Each way: on how many disks a reading is to be."""
 SHARED = tuple(f"$share/ship/landfall/{one}" for one in ("containers/+/reading", "ships/+/location", "ships/+/environment"))
 
@@ -154,7 +156,14 @@ def _is_in(node: ShipNode, disks: int) -> bool:
     return subscribed and sum(link["open"] for link in node.read.health()["peers"].values()) == disks - 1
 
 
-async def waited_ms(folder: Path, disks: int, per_s: int, packets: Sequence[bytes]) -> list[float]:
+def _behind(way: str, folder: Path, port: int) -> AbstractContextManager[object]:
+    """Who subscribes at the broker at `port`."""
+    if way == ALONE:
+        return receiver("serve", "broker", str(folder / "intake"), str(port))
+    return ships(behind_broker(folder, WAYS[way], port)) if WAYS[way] else receiver("subscribe", str(port))
+
+
+async def waited_ms(folder: Path, way: str, per_s: int, packets: Sequence[bytes]) -> list[float]:
     """How long each reading was on its way, in order."""
     numbers = {parted(packet, (packet_end(packet, 0) or (0, 0))[0])[1]: n for n, packet in enumerate(packets)}
     durable_at_s: dict[int, float] = {}
@@ -169,7 +178,7 @@ async def waited_ms(folder: Path, disks: int, per_s: int, packets: Sequence[byte
     await asyncio.to_thread(broker.start)
     try:
         async with Tap(broker.port, numbers.get, noted) as tap:
-            behind = ships(behind_broker(folder, disks, tap.port)) if disks else receiver("subscribe", str(tap.port))
+            behind = _behind(way, folder, tap.port)
             await asyncio.to_thread(behind.__enter__)
             try:
                 due_s = await publish(broker.port, packets, per_s)
@@ -200,10 +209,10 @@ def main(seconds: int = 10) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-brokered-") as name:
         for per_s in RATES:
             took, synced = dict[str, list[float]](), sync_ms(Path(name))
-            for way, disks in WAYS.items():
-                folder = Path(name) / f"{disks}-{per_s}"
+            for way in WAYS:
+                folder = Path(name) / f"{way}-{per_s}"
                 (folder / "broker").mkdir(parents=True)
-                waited = asyncio.run(waited_ms(folder, disks, per_s, packets[: per_s * (WARM_S + seconds)]))
+                waited = asyncio.run(waited_ms(folder, way, per_s, packets[: per_s * (WARM_S + seconds)]))
                 took[way] = waited[per_s * WARM_S :]
             synced = statistics.quantiles(synced + sync_ms(Path(name)), n=100)
             at = {way: statistics.quantiles(waited, n=100) for way, waited in took.items()}

@@ -28,8 +28,9 @@ from streams.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
-READ_REST_S = 0.005
-"""What comes so soon after what was read is read together: a broker writes each message by itself, and a commit takes as long anyway."""
+READ_REST_S = 0.02
+"""What comes so soon after what was read is read together: a broker writes each message by itself, and many small commits wait for each
+other."""
 PRESENCE, HERE, AWAY, STILL_HERE = "landfall/nodes/", b"here", b"away", b"still here"
 _PRESENCE = PRESENCE.encode()
 """Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says by its will that it is away.
