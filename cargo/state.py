@@ -311,6 +311,7 @@ class WatchState:
         earliest, latest = since_ms + GRACE_MS_MIN, until_ms - GRACE_MS_MIN
         storm, stormy_before = self.memory.voyage.storm(until_ms), self.memory.voyage.storm(since_ms)
         calm = not (storm or stormy_before)
+        reefer_ms, usual_ms = min(self._reefer_ms, INTERVAL_MS_MAX), min(self._usual_ms, INTERVAL_MS_MAX)
         for number in self.on_gateway.get(gateway, ()):
             box = boxes[number]
             heard_at_ms = box.heard_at_ms
@@ -319,7 +320,9 @@ class WatchState:
             calm_ms = box.habit.calm_ms
             if calm and INTERVAL_MS_MIN <= calm_ms <= INTERVAL_MS_MAX and not earliest < heard_at_ms + calm_ms < latest:
                 continue  # as below, of most boxes, in half the time
-            nominal_ms = self._reefer_ms if number in reefers else self._usual_ms
+            nominal_ms = reefer_ms if number in reefers else usual_ms
+            if calm and not calm_ms and heard_at_ms + nominal_ms >= latest:
+                continue  # as below, where no habit is known yet: it is not expected sooner
             next_at_ms = heard_at_ms + box.habit.interval_ms(nominal_ms, storm=storm)
             if storm != stormy_before:
                 next_at_ms = max(next_at_ms, heard_at_ms + box.habit.interval_ms(nominal_ms, storm=stormy_before))
