@@ -126,6 +126,7 @@ GROUPS = {
 }
 SINGLE = {
     "ask": Group("landfall.asktools:ask_ship", LOOKING),
+    "judge": Group("landfall.judgetools:judge_again", LOOKING),
     "plan": Group("landfall.plantools:plan_voyage", LOOKING),
     "search-area": Group("landfall.searchtools:write_search_area", LOOKING),
 }

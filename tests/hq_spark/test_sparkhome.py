@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from hq import java
-from hq.java import java_home, locked_jars
+from hq.java import locked_jars
 from hq.keptclasses import kept_classes
 from hq.spark import end_put_off
 from hq.sparkhome import spark_home
@@ -24,13 +24,6 @@ from pathlib import Path
 from hq import java, sparkhome
 java.SPARK_CACHE = Path(sys.argv[1])
 print(sparkhome.spark_home())
-"""
-START = """
-import sys
-from pathlib import Path
-from hq.spark import SparkSettings, start_spark
-spark = start_spark(SparkSettings(master="local[1]", driver_memory="1g"), Path(sys.argv[1]))
-print(Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text())
 """
 
 
@@ -73,15 +66,6 @@ def test_several_processes_that_make_it_at_once_have_the_same_one(cache: Path) -
     said = [maker.communicate(timeout=60)[0].strip() for maker in makers]
     assert said == [str(spark_home())] * 4
     assert [one.name for one in cache.iterdir() if one.name != "jars"] == [spark_home().name], "what a slower one made is left"
-
-
-def test_java_works_with_the_classes_that_set_up_kept(tmp_path: Path) -> None:
-    """Java maps them only when they were made by it and for these very jars."""
-    kept = kept_classes(spark_home(), java_home())
-    assert kept.is_file(), "no rehearsal with this Java: run `.venv/bin/python -m hq.rehearsal`"
-    command = [sys.executable, "-c", START, str(tmp_path)]
-    maps = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=os.environ).stdout
-    assert str(kept) in maps
 
 
 def test_who_is_asked_to_end_while_java_starts_ends_after_it() -> None:
