@@ -17,6 +17,7 @@ from streams.logs.damage import WANTED_AGAIN, Damage
 from streams.logs.disowned import Disowned
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
+from streams.logs.marker import check_node
 from streams.logs.reading import IndexedReader, clipped
 from streams.logs.stamping import NewBlock, Plan, given_before, new_blocks, plan_appends
 from streams.logs.tables import INT64_MAX
@@ -315,8 +316,7 @@ class KeptLog(IndexedReader):
 
     def _check_node(self, where: object) -> None:
         openings = self._keeper.book.openings
-        if openings and openings[-1].node != self._node:
-            raise Misuse(f"the log in {where} is {openings[-1].node}'s, not {self._node}'s", hint="give each node a log of its own")
+        check_node(self._node, openings[-1].node if openings else None, where)
 
     def _enter(self, doubt: str | None) -> None:
         """Go on with the present generation, or open a new one because of `doubt`."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import xxhash
 
+from streams.errors import Misuse
 from streams.logs.disk import Disk
 
 SLOT_BYTES = 512
@@ -24,6 +25,12 @@ class _Seen(msgspec.Struct, frozen=True):
     node: str
     generation: int
     commit: int
+
+
+def check_node(node: str, found: str | None, where: object) -> None:
+    """A log is one node's. Raises Misuse when the one in `where`, which is `found`'s (None: nobody's yet), is not `node`'s."""
+    if found not in (None, node):
+        raise Misuse(f"the log in {where} is {found}'s, not {node}'s", hint="give each node a log of its own")
 
 
 @dataclass(frozen=True, slots=True)

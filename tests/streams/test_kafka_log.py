@@ -6,6 +6,7 @@ import multiprocessing
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,25 @@ def test_the_local_disk_is_lost(kafka: Kafka, tmp_path: Path) -> None:
         log.close()
     assert [opening.predecessor for opening in log.generations()] == [0, origin.generation]
     other.close()
+
+
+def test_another_nodes_log_leaves_nothing_behind(kafka: Kafka, tmp_path: Path) -> None:
+    """Goal: a prefix mistaken in the settings costs a node nothing: not what it knows of its own log, nor the folder's being free."""
+    mine, others = place(kafka, tmp_path / "mine"), place(kafka, tmp_path / "others", "port-b")
+    for where in (mine, others):
+        log = open_kafka_log(where)
+        append_rows(log, rows(10))
+        log.close()
+    for folder in (mine.folder.parent, tmp_path / "new"):
+        with pytest.raises(Misuse, match="port-b's, not ship-a's"):
+            open_kafka_log(Place(others.settings, "ship-a", folder / "log", folder / "marker"))
+    with closing(KafkaLogReader(mine.folder, BlockCodec())) as reader:
+        assert [origin.node for origin in reader.ledger("containers")] == ["ship-a"]
+    log = open_kafka_log(mine)
+    assert len(log.generations()) == 1, "it was not doubted"
+    assert numbers(log) == list(range(10))
+    log.close()
+    open_log(tmp_path / "new").close()
 
 
 def test_an_old_copy_of_the_index_is_brought_up(kafka: Kafka, tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,18 @@ class Follower:
         self._admin = AdminClient(client_settings(settings))
         self._told: set[tuple[str, int]] = set()
 
+    def node(self) -> str | None:
+        """Whose log it is, by the first generation that its Kafka topics tell of; None while it is nobody's. Raises RetryLater."""
+        firsts, ends = self._bounds()
+        control = self._names.control
+        starts = {control: firsts[control]} if firsts.get(control, 0) < ends.get(control, 0) else {}
+        with closing(self._messages(starts, ends)) as messages:
+            for message in messages:
+                with suppress(Corrupt):  # it is told when it is followed
+                    if openings := control_header(message.value() or b"").openings:
+                        return openings[0].node
+        return None
+
     def follow(self, book: Book, index: IndexWriter) -> None:
         """`book` and `index` are what the broker holds at the time of the call; no record is looked at twice, so that what was set aside
         stays so. Raises RecordsLost, RetryLater.
@@ -82,7 +94,7 @@ class Follower:
 
         return told(firsts), told(ends)
 
-    def _messages(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Iterator[Message]:
+    def _messages(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Generator[Message, None, None]:
         """Every record from `starts` up to `ends`, topic by topic in their order."""
         if not starts:
             return

@@ -34,7 +34,7 @@ from streams.logs.kafka.records import COMMIT_MAX, block_headers, control_record
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.topics import KafkaTopics
 from streams.logs.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions
-from streams.logs.marker import Marker
+from streams.logs.marker import Marker, check_node
 from streams.logs.stamping import NewBlock
 
 MARKER_COMMITS = 4_096
@@ -104,8 +104,9 @@ class KafkaKeeper:
         check_lets_in(settings, settings.answer_s)
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
-        leave_settings(place.folder, settings)  # before there is an index: without, a reader takes it for that of a log in files
         self._follower = Follower(settings, names, options.on_damage, disowned)
+        check_node(place.node, self._follower.node(), names.control)  # before anything here tells of a log that is another's
+        leave_settings(place.folder, settings)  # before there is an index: without, a reader takes it for that of a log in files
         self._transactions = options.transactions(settings)
         self._lost_records: str | None = None
         self.book, self._index = self._opened()
