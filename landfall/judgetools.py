@@ -13,7 +13,7 @@ from rich.table import Table
 
 from cargo.agreement import Compared, Told, Verdict
 from landfall.loglists import UNSEEN_WIDTH
-from landfall.lognumbers import many, minutes, read_at_ms, utc
+from landfall.lognumbers import many, minutes, printable, read_at_ms, utc
 from landfall.processes import settings_of
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def _what(one: Compared) -> str:
     said = []
     if told.peak_c is not None and told.degree_minutes is not None:
         said.append(f"peak {told.peak_c:+.1f} °C, {told.degree_minutes:,.0f} degree-minutes")
+    elif told.detail:
+        said.append(printable(told.detail))
     if one.verdict == "untold" and one.told is not None:
         said.append("its record was told" if not one.differs else "its record was told otherwise")
     if one.told is not None and one.differs:

@@ -40,7 +40,7 @@ from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_
 
 LEAD_MS = 30 * 86_400_000
 """So long before the time that is asked about the readings begin: a watch has forgotten by then what left (`cargo.forget`)."""
-PLACE, STREAM, AT = "place", "stream", "at_ms"
+PLACE, STREAM, AT, REACHED = "place", "stream", "at_ms", "reached_at_ms"
 SETTLED = "settled"
 """What each place says last: up to when it has judged (UTC ms), and how many readings."""
 MADE = pa.schema([(PLACE, pa.string()), (STREAM, pa.string()), (TOPIC, pa.string()), (AT, pa.int64()), (BODY, pa.string())])
@@ -175,7 +175,8 @@ class PlaceWatch:
 
 
 def _readings(history: DataFrame, asked: Asked) -> DataFrame:
-    """The readings of the places that are asked about: all of a place's, for a box is late or not beside the others."""
+    """The readings of the places that are asked about: all of a place's, for a box is late or not beside the others. A ship's position
+    comes while her boxes' readings wait on board: of her own none is taken that is newer than theirs, else all would be silent."""
     found = history.filter(sf.col(STREAM).isin(sorted(READING_STREAMS)) & sf.col(PLACE).isNotNull())
     if asked.container is not None:
         heard_by = [row[PLACE] for row in found.filter(sf.col(TOPIC) == asked.container).select(PLACE).distinct().collect()]
@@ -184,7 +185,8 @@ def _readings(history: DataFrame, asked: Asked) -> DataFrame:
         found = found.filter(sf.col(ORDER_AT) >= asked.since_ms - LEAD_MS)
     if asked.until_ms is not None:
         found = found.filter(sf.col(ORDER_AT) < asked.until_ms)
-    return found.select(*READ)
+    reached = found.filter(sf.col(STREAM) == "containers").groupBy(PLACE).agg(sf.max(RECEIVED_AT).alias(REACHED))
+    return found.join(sf.broadcast(reached), PLACE).filter(sf.col(RECEIVED_AT) <= sf.col(REACHED)).select(*READ)
 
 
 def _entries(root: str, asked: Asked) -> list[Entry]:

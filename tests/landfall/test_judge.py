@@ -37,6 +37,11 @@ def warm(peak_c: float, alert_id: str | None = "a") -> Told:
     )
 
 
+DARK = Told(
+    side="JPTYO", topic=number(2), rule="power_off", since_at_ms=START_MS, until_at_ms=None, alert_id="b", detail="off for \x1b 9 h"
+)
+
+
 def judgement() -> Judgement:
     """One of each kind."""
     compared = [
@@ -44,6 +49,7 @@ def judgement() -> Judgement:
         Compared(verdict="different", shown=warm(7.0), told=warm(5.0), differs=("peak_c",)),
         Compared(verdict="untold", shown=warm(5.0), told=warm(5.0, None)),
         Compared(verdict="unfounded", shown=None, told=warm(5.0)),
+        Compared(verdict="untold", shown=DARK, told=None),
     ]
     return Judgement({"ship/9321483": 2820}, {"ship/9321483": START_MS}, compared)
 
@@ -59,6 +65,7 @@ def test_what_does_not_agree_is_shown_with_what_was_told(capsys: pytest.CaptureF
         "untold 2026-05-01 00:00:00Z 6 h peak +5.0 °C, 1,650 degree-minutes; its record was told",
         "unfounded 2026-05-01 00:00:00Z 6 h peak +5.0 °C, 1,650 degree-minutes",
     ]
+    assert f"{number(2)} JPTYO power_off untold 2026-05-01 00:00:00Z not over off for \\x1b 9 h" in told
     show(judgement(), whole=True)
     assert "same 2026-05-01" in " ".join(capsys.readouterr().out.split())
 
