@@ -154,7 +154,7 @@ async def test_a_rest_ends_early_for_who_has_shown_no_wrong_password(monkeypatch
         again = asyncio.create_task(checks.right("hostile", "gw-1", "", b"wrong again"))
         await asyncio.sleep(0)
         assert await checks.right("honest", "gw-1", "", b"right")
-        assert slow.asked == [b"wrong", b"right"]
+        assert slow.asked[:2] == [b"wrong", b"right"]
         again.cancel()
 
 
