@@ -48,7 +48,7 @@ bench: setup-test ## measure the targets; docs/performance.md says how to read i
 	$(BIN)/python -m bench $(ARGS)
 
 long: setup-test ## tests of minutes, thousands of simulated fleets among them: CI runs them before `make test`
-	$(BIN)/pytest -m long --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest -m 'long and not torture' --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 torture: setup-test ## the kill and fault tests of hours, and the long ones
 	$(BIN)/pytest -m 'long or torture' --timeout=0 -o faulthandler_timeout=0 $(ARGS)

@@ -97,6 +97,7 @@ def test_an_empty_reefer_alarms_nobody_while_a_laden_one_does() -> None:
     assert [again.laden(number(at), START_MS + HOUR_MS) for at in (5, 10, 15)] == [True, False, True]
 
 
+@pytest.mark.long
 def test_years_of_comings_and_goings_fit_in_memory() -> None:
     """Goal: boxes and devices that have left for a month are forgotten; what is aboard is not."""
     state = WatchState(settings())

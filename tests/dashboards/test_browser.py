@@ -81,6 +81,7 @@ def test_the_map_draws_without_internet(stage: Stage, tab: Tab) -> None:
         assert tab.was_told(number)
 
 
+@pytest.mark.long
 def test_refreshes_leave_the_viewers_pan_and_zoom_alone(stage: Stage, tab: Tab) -> None:
     """Zoomed and dragged, the same land lies on the same pixels two refreshes later; a button flies elsewhere."""
     tab.enter(stage.url, "mira")
@@ -341,6 +342,7 @@ def _valid_but_unknown(stage: Stage) -> str:
     return number
 
 
+@pytest.mark.long
 def test_every_role_is_told_since_when_spark_stands_still(stage: Stage, new_tab: Callable[[], Tab]) -> None:
     """Staff, crew and customers, each with what is old then: a customer's alerts too. When it speaks again the sentence goes."""
     pages = {"mira": "/sync", "cleo": "/containers", "crew": "/containers", "ducks": "/containers"}

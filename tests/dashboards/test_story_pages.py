@@ -44,6 +44,7 @@ PAGES = {"Containers": "Containers", "Alerts desk": "Incidents", "Ports": "Calls
 """All but the map, which one enters at: the link to each, and a heading that it has and no other. What surrounds a page is there first."""
 
 
+@pytest.mark.long
 def test_every_page_shows_the_clock_and_since_when_it_is_unknown(stage: Stage, new_tab: Callable[[], Tab]) -> None:
     """The login page too; with the API away all say since when the clock is unknown and what it last was, and come back by themselves."""
     door, inside = new_tab(), new_tab()

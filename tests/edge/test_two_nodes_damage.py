@@ -56,6 +56,7 @@ def newest(node: ShipNode) -> Path:
     return max((node.folder / "log" / "segments").iterdir())
 
 
+@pytest.mark.long
 def test_the_folder_of_a_running_node_is_removed(tmp_path: Path) -> None:
     """It stores nothing more, and says so; started anew it takes part again, and what waited for it is acknowledged."""
     with pair(tmp_path) as nodes, Sensors([node.mqtt_port for node in nodes]) as sensors:

@@ -54,6 +54,7 @@ def of(reader: Reader, hq: Headquarters) -> list[tuple[str, str, int]]:
     return [one for one in reader.coordinates() if one[1] == str(hq.log.origin)]
 
 
+@pytest.mark.long
 def test_killed_after_every_commit_and_the_broker_restarted(kafka: Kafka, tmp_path: Path) -> None:
     """SIGKILL at each commit point, several steps a life; then the broker restarts while all runs: each record once, topics in order."""
     hq = Headquarters(tmp_path)
@@ -83,6 +84,7 @@ def test_killed_after_every_commit_and_the_broker_restarted(kafka: Kafka, tmp_pa
     hq.log.close()
 
 
+@pytest.mark.long
 def test_an_alert_lost_at_sea_holds_up_no_other_and_comes_late(kafka: Kafka, tmp_path: Path) -> None:
     """Offset 1 of five alerts of a ship is missing: the later ones are in Kafka at once, it once when it comes, killed at each commit."""
     hq = Headquarters(tmp_path)

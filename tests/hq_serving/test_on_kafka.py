@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.fanout.kafka import Kafka
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, SHIP, Fleet, fill
@@ -24,6 +26,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.long
 def test_store_and_answers_are_the_same_from_a_kafka_and_from_files(kafka: Kafka, fleet: Fleet, tmp_path: Path) -> None:
     """Projected in small steps, and again after more has come; whoever reads finds the log by its folder alone."""
     fill(fleet)

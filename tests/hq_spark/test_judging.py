@@ -47,7 +47,7 @@ shuffle_partitions = 1
 {places}
 """
 Episode = dict[str, Any]
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -169,6 +169,7 @@ def test_the_api(house: House) -> None:
     ends(house, "api")
 
 
+@pytest.mark.long
 @of("analytics")
 def test_the_analytics(house: House) -> None:
     say(house, "registry", "moon/1", {"type": "moon", "id": "1", "version": 1, "at_ms": 1, "by": "x", "value": {}})
@@ -195,6 +196,7 @@ def test_the_pages(house: House) -> None:
         chromium.close()
 
 
+@pytest.mark.long
 @of("fanout", "broker")
 def test_the_fan_out_and_its_broker(house: House) -> None:
     """A Kafka that goes away is told of, by who ran it too, and no reason for the fan-out not to end."""

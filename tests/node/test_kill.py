@@ -104,6 +104,7 @@ async def test_each_killed_between_any_two_commits(tmp_path: Path, deaths: list[
         await voyage.converge()
 
 
+@pytest.mark.long
 async def test_links_cut_mid_transfer(tmp_path: Path) -> None:
     cycle = _cycle(tmp_path)
     proxies = [Proxy(station.port) for station in cycle]

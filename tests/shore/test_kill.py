@@ -119,6 +119,7 @@ def check(all_: Fleet) -> None:
     assert len([row for row in at_hq["events"] if row["body"]["event"] == "X_SHOCK"]) == len(struck)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 async def test_each_process_killed_at_every_commit_point(tmp_path: Path) -> None:
     port = free_port()

@@ -60,6 +60,7 @@ def on_the_quay() -> Hour:
     return Hour(OF_PORT, [entry("port", "JPTYO", TOKYO)], said, "events", {"X_SHOCK": 12, "GTIN": 12})
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("hour", "struck"), [(at_sea(), 0), (at_sea(), 1), (on_the_quay(), 0)], ids=["ship's first", "ship's second", "port's first"]

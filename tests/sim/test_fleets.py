@@ -244,6 +244,7 @@ def watched(request: pytest.FixtureRequest) -> Watched:
     return Watched(sensors, [alert for place in world.places.ships for alert in alerts_at(sensors, f"ship/{place}", whole)])
 
 
+@pytest.mark.long
 def test_the_watch_of_each_ship_tells_of_the_boxes_she_lost_and_of_no_other(watched: Watched) -> None:
     sensors, world = watched.sensors, watched.sensors.world
     felt = {world.boxes.numbers[loss.box]: loss for loss in world.losses}

@@ -110,6 +110,7 @@ def fleet_at_ms(settings: SimSettings) -> int:
     return progress.fleet_at_ms
 
 
+@pytest.mark.long
 async def test_a_story_with_everything(tmp_path: Path) -> None:
     """Pause, speed, jumps, stops and starts; then nothing is missing or twice, at the node and at headquarters."""
     headquarters = MoodyHeadquarters(moods=[503])

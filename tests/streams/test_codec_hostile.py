@@ -54,6 +54,7 @@ def check(found: dict[str, float]) -> None:
     assert found["peak_mib"] < MEMORY_MIB_MAX
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_spoiled_blocks_and_lying_encoders() -> None:
     check(tried(20261121, 2000, 580))

@@ -84,6 +84,7 @@ def test_killed_at_any_instant(kafka: Kafka, tmp_path: Path) -> None:
         log.close()
 
 
+@pytest.mark.long
 def test_the_broker_is_killed_in_the_middle_of_appends(kafka: Kafka, tmp_path: Path) -> None:
     """Appends wait while it is away. Three threads; each number appended once is there once."""
     log = open_kafka_log(place(kafka, tmp_path, gather_ms=2, answer_s=60))
@@ -107,6 +108,7 @@ def test_the_broker_is_killed_in_the_middle_of_appends(kafka: Kafka, tmp_path: P
     log.close()
 
 
+@pytest.mark.long
 def test_a_suspended_writer_is_replaced_and_can_not_write_any_more(kafka: Kafka, tmp_path: Path) -> None:
     """The standby, on a disk of its own, takes over, under a new generation; the zombie, awake again, is told so at its next append."""
     where, acknowledged = place(kafka, tmp_path / "a"), tmp_path / "acknowledged"
