@@ -25,6 +25,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from bench.endless import NOBODY
@@ -146,7 +147,7 @@ def ships(nodes: Sequence[ShipNode]) -> Iterator[None]:
             stack.callback(node.kill)
             node.start()
         for node in nodes:
-            wait(lambda node=node: _is_in(node, len(nodes)), node.tail)  # type: ignore[misc]
+            wait(partial(_is_in, node, len(nodes)), node.tail)
         yield
 
 
