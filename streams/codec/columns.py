@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
 
@@ -74,8 +76,12 @@ def _taken(room: Room, values: Values, index: Ints) -> Values:
     return room.taken(values, index) if len(values) else room.full(len(index), 0, values.dtype)
 
 
-def schema_of(named: dict[str, pa.DataType]) -> pa.Schema:
-    """All columns in their usual order: GIVEN, SOURCE, STAMPED, signals. Raises Corrupt when one of the log's own is of another type."""
+@lru_cache(64)
+def schema_of(columns: tuple[tuple[str, int], ...]) -> pa.Schema:
+    """All columns, given by name and type's number, in their usual order: GIVEN, SOURCE, STAMPED, signals. Raises Corrupt when one of the
+    log's own is of another type. Most blocks have the same.
+    """
+    named = {name: TYPES[kind] for name, kind in columns}
     fields = [*GIVEN, *(field for field in SOURCE if field.name in named), *STAMPED]
     for field in fields:
         if named.get(field.name, field.type) != field.type:

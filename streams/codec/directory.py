@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import OrderedDict
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from streams.block import BlockHead
-from streams.codec.columns import TYPES, schema_of
+from streams.codec.columns import schema_of
 from streams.codec.groups import Payload, Spans
 from streams.codec.layout import Layout
 from streams.codec.numbers import PcoTables
@@ -32,7 +33,7 @@ class Directory:
     """
 
     received: ReceivedTimes | None
-    fences: tuple[list[int], list[str]]
+    fences: tuple[array[int], list[str]]
     layout: Layout
     schema: pa.Schema
     spans: Spans
@@ -45,10 +46,10 @@ class Directory:
         reader, count = payload.directory, len(payload.groups)
         by_topic = reader.below(2, "an order of rows") == 1
         received = read_received(reader, head.count, head.order_last_ms)
-        fences = read_fences(reader, count) if count > 1 else ([], [])
+        fences = read_fences(reader, count) if count > 1 else (array("q"), [])
         layout = Layout.read(reader, by_topic=by_topic, each_received=received is None)
-        schema = schema_of({column.name: TYPES[column.kind] for column in layout.named})
-        spans = Spans([], b"")
+        schema = schema_of(tuple((column.name, column.kind) for column in layout.named))
+        spans = Spans(array("q"), b"")
         if payload.only is None:
             spans = payload.spans()
         else:
@@ -61,21 +62,26 @@ class Directory:
 
 
 class KeptTables:
-    """The tables of the last TABLES_KEPT_MAX blocks of several groups that were looked into. Safe from any thread."""
+    """The tables of those of the last TABLES_KEPT_MAX blocks of several groups that topics were found in, in which it was not the first:
+    room for tables is dearer than they are, to whoever looks once. Safe from any thread.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[Directory, Tables]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[Directory, Tables | None]] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, directory: Directory) -> Tables:
         """The directory's, for the calling thread alone until it gives them back. Raises Corrupt."""
         with self._lock:
-            _, tables = self._kept.pop(id(directory), (None, None))
+            _, tables = self._kept.get(id(directory), (None, None))
+            if tables is not None:
+                self._kept[id(directory)] = directory, None
         return directory.tables() if tables is None else tables
 
     def give_back(self, directory: Directory, tables: Tables) -> None:
-        """They stay at hand, for whoever has the same directory."""
+        """They stay at hand, for whoever has the same directory, the second time and from then on."""
         with self._lock:
-            self._kept[id(directory)] = directory, tables
+            self._kept[id(directory)] = directory, tables if id(directory) in self._kept else None
+            self._kept.move_to_end(id(directory))
             if len(self._kept) > TABLES_KEPT_MAX:
                 self._kept.popitem(last=False)

@@ -169,15 +169,24 @@ def _rice(values: Ints, sketch: Sketch) -> bytes:
 def _read_rice(reader: Reader, count: int) -> Ints:
     middle, shift = reader.signed(), reader.below(41, "a number of low bits")
     unary_bits = reader.below(_UNARY_BITS_MAX, "the length of unary numbers") + count
-    bits = _bits(reader, unary_bits + count * shift)
-    ends = np.flatnonzero(bits[:unary_bits] == 0)
+    data = reader.raw((unary_bits + count * shift + 7) // 8)
+    unary = np.unpackbits(np.frombuffer(data, np.uint8, (unary_bits + 7) // 8), count=unary_bits, bitorder="little")
+    ends = np.flatnonzero(unary == 0)
     if len(ends) != count or ends[-1] != unary_bits - 1:
         raise Corrupt(f"{count} unary numbers are {len(ends)}")
     folded = ends.copy()
     folded[1:] -= ends[:-1] + 1
     if shift:
-        folded = (folded << shift) + _words(bits[unary_bits:], count, shift).view(np.int64)
+        folded <<= shift
+        folded |= _low_bits(data, unary_bits, count, shift)
     return np.asarray(middle + ((folded >> 1) ^ -(folded & 1)))
+
+
+def _low_bits(data: bytes, at: int, count: int, width: int) -> Ints:
+    """`count` numbers of `width` bits each, at most 57, lowest first, from bit `at` on: each out of the eight bytes that it begins in."""
+    places = np.arange(at, at + count * width, width)
+    words: Ints = np.ndarray((len(data),), "<i8", data + bytes(8), strides=(1,))
+    return np.asarray(words[places >> 3] >> (places & 7) & ((1 << width) - 1))
 
 
 def _digits(values: Words, base: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -12,7 +13,7 @@ import xxhash
 
 from streams import varints
 from streams.block import ReadBytes
-from streams.codec.numbers import read_ints, write_ints
+from streams.codec.numbers import read_ints, whole_numbers, write_ints
 from streams.codec.wire import Bools, Budget, Reader, Writer
 from streams.errors import Corrupt
 
@@ -46,7 +47,7 @@ class Groups:
 class Spans:
     """Where in the payload each group begins, and the last ends; their checksums, one after another."""
 
-    starts: list[int]
+    starts: array[int]
     checksums: bytes
 
     def runs(self, chosen: Sequence[int]) -> list[tuple[range, int, int]]:
@@ -109,7 +110,9 @@ class Payload:
         lengths = read_ints(self.directory, count)
         checksums = self.directory.raw(_CHECKSUM.size * count)
         self.directory.end()
-        starts = [self._end + _CHECKSUM.size, *(self._end + _CHECKSUM.size + np.cumsum(lengths)).tolist()]
+        ends = np.add.accumulate(lengths)
+        starts = array("q", [self._end + _CHECKSUM.size])
+        starts += whole_numbers(ends + starts[0])
         if lengths.min() < 0 or lengths.max() > self._bytes or starts[-1] != self._bytes:
             raise Corrupt(f"the groups of a block end at {starts[-1]}, its payload at {self._bytes}")
         return Spans(starts, checksums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Literal
 
@@ -91,6 +92,13 @@ def read_ints(reader: Reader, count: int, last: int | None = None) -> Ints:
     if kind != _PCO:
         return unpack_few(reader, kind - _FEW, count)
     return _read_pco(reader.sized(), count, count if last is None else pco_reach(count, last))
+
+
+def whole_numbers(values: Ints) -> array[int]:
+    """The same as Python has them: looked into one at a time sooner than by numpy, in a fifth of what a list of them takes."""
+    found = array("q")
+    found.frombytes(values.tobytes())
+    return found
 
 
 def pco_pages(values: Ints | Floats | Small, counts: Sequence[int]) -> tuple[bytes, list[bytes]]:

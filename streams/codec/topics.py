@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.codec.isonumbers import NUMBERS, SERIALS, packed, packed_one, unpacked
-from streams.codec.numbers import packed_ints, read_ints, write_ints
+from streams.codec.numbers import packed_ints, read_ints, whole_numbers, write_ints
 from streams.codec.room import Room
 from streams.codec.textlists import read_list, write_list
 from streams.codec.texts import Owners, dictionary_of, take
@@ -231,15 +232,15 @@ def write_fences(directory: Writer, topics: Topics, codes: Sequence[int]) -> Non
         write_list(directory, topics.others.take(pa.array([code - len(topics.numbers) for code in codes[split:]], pa.int64())))
 
 
-def read_fences(directory: Reader, count: int) -> tuple[list[int], list[str]]:
+def read_fences(directory: Reader, count: int) -> tuple[array[int], list[str]]:
     """What `write_fences` wrote for `count` groups: container numbers, then other topics. Raises Corrupt."""
     numbered = directory.below(count + 1, "the count of groups that begin with a container number")
-    numbers = np.cumsum(read_ints(directory, numbered)) if numbered else np.empty(0, np.int64)
+    numbers = np.add.accumulate(read_ints(directory, numbered)) if numbered else np.empty(0, np.int64)
     others = read_list(directory, count - numbered).to_pylist() if numbered < count else []
-    return numbers.tolist(), others
+    return whole_numbers(numbers), others
 
 
-def groups_of(fences: tuple[list[int], list[str]], name: str) -> range:
+def groups_of(fences: tuple[array[int], list[str]], name: str) -> range:
     """The groups that may hold rows of this topic."""
     numbers, others = fences
     number = packed_one(name)

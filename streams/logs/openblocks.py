@@ -11,7 +11,7 @@ from streams.errors import Corrupt
 from streams.logs.book import Location
 
 KEPT_MAX = 1024
-"""Blocks that stay known: some 20 KB each, of 16 columns and 250 groups."""
+"""Blocks that stay known: some 12 KB each, of 16 columns and 250 groups."""
 
 
 @dataclass(frozen=True, slots=True)
