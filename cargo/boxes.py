@@ -11,7 +11,7 @@ import msgspec
 from cargo.beats import Habit, grace_ms
 from cargo.episodes import RuleMemory
 from cargo.heard import Value
-from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, SHOCK_G, TILT_DEG, Evidence, State
+from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, LAST_WORDS_MS, SHOCK_G, TILT_DEG, Evidence, State
 from cargo.track import last, packed, unpacked
 from cargo.voyage import Voyage
 
@@ -75,6 +75,10 @@ class Loss(msgspec.Struct, frozen=True):
     detail: str
     posterior: float
     evidence: tuple[Evidence, ...]
+
+    def told_by(self, at_ms: int) -> bool:
+        """Whether a word of this time (UTC ms, by the box's own clock) is of the fall itself, and no sign that the box is still there."""
+        return any(piece.family == "kinematic" and at_ms - piece.at_ms <= LAST_WORDS_MS for piece in self.evidence)
 
 
 class Box(msgspec.Struct, omit_defaults=True):

@@ -79,7 +79,8 @@ class Terms(msgspec.Struct, frozen=True):
 class Memory(msgspec.Struct):
     """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
     `deaf_until_ms`: when the node heard again after being deaf; `call_until_ms`: until when somebody is called (`cargo.rollcall`);
-    `listed`: the load list in force; `call`: the one of the port she lies in."""
+    `listed`: the load list in force; `call`: the one of the port she lies in; `told`: of each alert that was told of since `told_from_ms`,
+    the time of the last change (`cargo.telling`)."""
 
     clock: EventClock
     voyage: Voyage
@@ -100,6 +101,8 @@ class Memory(msgspec.Struct):
     size_types: dict[str, Climate] = {}
     incidents: dict[str, Incident] = {}
     pending: list[tuple[int, Heard]] = []
+    told: dict[str, int] = {}
+    told_from_ms: int = 0
 
 
 class WatchState:

@@ -245,7 +245,7 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     if not box.aboard and not box.first_at_ms:
         box.first_at_ms = heard_at
     if state.settings.place.ship is not None:
-        _aboard_again(state, box, heard_at)
+        _aboard_again(state, box, heard_at, at_ms)
     else:
         heard_on_quay(state, box, heard_at)
         state.wake(box, state.missed_at_ms(box, heard_at, 2))
@@ -275,13 +275,13 @@ def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int, heard_at_
     box.habit.note(at_ms - before_ms, storm=storm)
 
 
-def _aboard_again(state: WatchState, box: Box, at_ms: int) -> None:
+def _aboard_again(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:
     if not box.off_since_ms:
         box.by_hand = False
         if box.rules.episodes:
             end_silence(state, box, at_ms, "heard again")
         if box.state != "ONBOARD" and box.state != "COLLAPSED_ON_BOARD":
-            refuted(state, box, at_ms)
+            refuted(state, box, at_ms, said_at_ms)
         heard_aboard(state, box, at_ms)
     stack_down(state, box, at_ms)
     wake_after_news(state, box, at_ms)

@@ -143,6 +143,18 @@ def test_what_was_kept_and_comes_late_takes_the_alert_back_for_good() -> None:
     assert (stands["lost_container"], stands["incident"]) == ("retracted", "retracted")
 
 
+def test_what_was_said_in_the_fall_and_has_its_turn_later_takes_nothing_back() -> None:
+    """Goal: the boxes' clocks are 35 s fast, so that their fall has its turn when they have been silent for that long: they are told at
+    once, and what else they said as they fell has its turn after that."""
+    sea, fast = stormy(), {number(at) for at in LOST}
+    blows = [heard for at in LOST for heard in (*fall(sea, at, LOSS_MS), sea.says(at, LOSS_MS + 3 * SECOND_MS, shock_g=8.0))]
+    readings = sea.readings(STORM_MS + 5 * HOUR_MS, blows)
+    came = [replace(row, received_at_ms=row.order_at_ms - 35 * SECOND_MS) if row.topic in fast else row for row in readings]
+    _, made = watch(sea, sorted(came, key=lambda row: row.received_at_ms))
+    assert probable(made) == dict.fromkeys(fast, 2 * SECOND_MS)
+    assert not told(made.alerts, state="retracted")
+
+
 def test_who_is_found_puts_nobody_at_risk_any_more() -> None:
     """Goal: the boxes without tracker of a stack are at risk while one of it is lost, not when all of it was heard again."""
     silent = {at: [(LOSS_MS, LOSS_MS + HOUR_MS if at == 1 else FOR_EVER)] for at in (1, 4)}
