@@ -25,9 +25,9 @@ def of(container: Mapping[str, Any]) -> Digest | None:
 
 
 def heard(container: Mapping[str, Any]) -> str:
-    """How long ago a container was heard, by its readings here or by a digest."""
+    """How long ago a container was heard, by its readings here or by the digest of the ship that has newer ones."""
     digest = of(container)
-    return f"{words.ago(digest['age_ms'])}, by digest" if digest else words.ago(container["age_ms"])
+    return f"{words.ago(digest['age_ms'])}, by {digest['node']}'s digest" if digest else words.ago(container["age_ms"])
 
 
 def sentence(digest: Digest) -> str:

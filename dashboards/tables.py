@@ -120,6 +120,20 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
     return f"{told}, when the booking ended" if container["ended"] else told
 
 
+def call_when(call: Row, now_at_ms: int) -> str:
+    """How a ship's call stands by what was heard of her and by its load list; where she should have sailed by now, that no word came."""
+    arrived, sailed, departs = (call[f"{what}_at_ms"] for what in ("arrived", "sailed", "departs"))
+    if sailed is not None:
+        return f"arrived {words.stamp(arrived)}, sailed {words.stamp(sailed)} UTC"
+    overdue = departs <= now_at_ms
+    if arrived is not None:
+        sails = f"by the list she sailed {words.age(departs, now_at_ms)}, no word of it has come"
+        return f"in port since {words.stamp(arrived)} UTC, {sails if overdue else f'sails {words.stamp(departs)} UTC by the list'}"
+    if overdue:
+        return f"no word of this call has come; by the list she sailed {words.age(departs, now_at_ms)}"
+    return f"expected: the list is here before the ship; she sails again in {words.span(departs - now_at_ms)} by the list"
+
+
 def container_rows(items: Iterable[Row], lost: Mapping[str, Row], alarmed: Mapping[str, int], names: Names) -> list[Texts]:
     """Rows of CONTAINERS. `lost`: boxes overboard by number; `alarmed`: open alerts by number."""
     rows = []

@@ -105,7 +105,7 @@ def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
     ship = names.get(call["ship"], call["ship"])
     columns = (markup.Column("what", "What"), markup.Column("boxes", "Boxes", right=True))
     rows = [{"what": title, "boxes": words.number(call[key]["count"])} for key, title in LISTS]
-    body = markup.paragraph(_when(call, now_at_ms), muted=True) + markup.table(columns, rows, "")
+    body = markup.paragraph(tables.call_when(call, now_at_ms), muted=True) + markup.table(columns, rows, "")
     if muster := call["muster"]:
         body += markup.paragraph(_muster(muster, now_at_ms))
     tone = "warning" if call["left_behind"]["count"] or call["new_aboard"]["count"] else "accent"
@@ -114,15 +114,6 @@ def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
         for key, title in LISTS:
             if call[key]["count"]:
                 st.html(f"<p><b>{title}</b></p>{_spelled(call[key])}")
-
-
-def _when(call: Answer, now_at_ms: int) -> str:
-    if call["sailed_at_ms"] is not None:
-        return f"arrived {words.stamp(call['arrived_at_ms'])}, sailed {words.stamp(call['sailed_at_ms'])} UTC"
-    if call["arrived_at_ms"] is not None:
-        return f"in port since {words.stamp(call['arrived_at_ms'])} UTC, sails {words.stamp(call['departs_at_ms'])} UTC by the list"
-    left = (call["departs_at_ms"] or now_at_ms) - now_at_ms
-    return f"expected: the list is here before the ship; she sails again in {words.span(left)} by the list"
 
 
 def _muster(muster: Answer, now_at_ms: int) -> str:

@@ -9,7 +9,7 @@ from tests.dashboards.rows import HOUR_MS, NOW_MS, container, digest, fleet
 def test_the_age_is_that_of_the_digest_and_says_so() -> None:
     names = tables.names_of(fleet())
     both = [container(), container(age_ms=40 * HOUR_MS, digest=digest())]
-    assert [row["heard"] for row in tables.container_rows(both, {}, {}, names)] == ["1 h ago", "1 h 10 min ago, by digest"]
+    assert [row["heard"] for row in tables.container_rows(both, {}, {}, names)] == ["1 h ago", "1 h 10 min ago, by ship-9999010's digest"]
 
 
 def test_which_window_it_is_of_and_what_waits() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards import markup, tables
-from tests.dashboards.rows import NOW_MS, age, alert, container, fleet, lost, position, signals
+from dashboards import markup, tables, words
+from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, fleet, lost, position, signals
 
 NAMES = tables.names_of(fleet())
 
@@ -16,6 +16,21 @@ def test_the_temperature_that_counts() -> None:
     assert tables.control_air(container(signals=signals(setpoint_c=-18.0, supply_c=-19.0, return_c=-17.5))) == ("return", -17.5)
     assert tables.control_air(container(signals=signals(ambient_c=30.0))) == ("ambient", 30.0)
     assert tables.control_air(container()) == ("ambient", None)
+
+
+def test_how_a_call_stands() -> None:
+    """Goal: what the list foretold is told as such, and once its time is past, that no word of it has come."""
+
+    def told(departs_ms: int, arrived_ms: int | None = None, sailed_ms: int | None = None) -> str:
+        at = {"departs": departs_ms, "arrived": arrived_ms, "sailed": sailed_ms}
+        return tables.call_when({f"{what}_at_ms": None if ms is None else NOW_MS + ms for what, ms in at.items()}, NOW_MS)
+
+    assert told(2 * HOUR_MS) == "expected: the list is here before the ship; she sails again in 2 h by the list"
+    assert told(-2 * HOUR_MS) == "no word of this call has come; by the list she sailed 2 h ago"
+    arrived = f"in port since {words.stamp(NOW_MS - 5 * HOUR_MS)} UTC, "
+    assert told(HOUR_MS, -5 * HOUR_MS) == f"{arrived}sails {words.stamp(NOW_MS + HOUR_MS)} UTC by the list"
+    assert told(-HOUR_MS, -5 * HOUR_MS) == f"{arrived}by the list she sailed 1 h ago, no word of it has come"
+    assert told(-HOUR_MS, -5 * HOUR_MS, -HOUR_MS).endswith(f"sailed {words.stamp(NOW_MS - HOUR_MS)} UTC")
 
 
 def test_a_container_row() -> None:
