@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from bench.brokered import Tap, behind_broker, ships
-from bench.losspair import DISK_MIB, Struck, strike
+from bench.losspair import DISK_MIB, Strikes, Struck
 from bench.losspublisher import Publisher
 from bench.mqttservers import BEST, TOPIC, mosquitto, number_of
 from bench.powercut import CutDisk
@@ -76,26 +76,29 @@ def struck_pair_behind(folder: Path, strikes: int, chance: random.Random, *, cut
         nodes = behind_broker(folder, 2, promised.port, Struck)
         stack.enter_context(ships(nodes))
         told = promised if broker_too else publisher
+        on_nodes, alone = Strikes(nodes, disks, told, chance), 0
 
         def strikes_fall() -> None:
+            nonlocal alone
             if broker_too:
                 promised.wait_for_more(1 + chance.randrange(PER_STRIKE // 4))
             struck = chance.choice(("broker", "nodes", "both")) if broker_too else "nodes"
             if struck != "nodes":
                 broker.kill()
+                alone += struck == "broker"
             if struck != "broker":
-                strike(nodes, disks, told, chance)
+                on_nodes.fall()
             if struck != "nodes":
                 broker.start()
 
-        for _ in range(strikes):
+        while on_nodes.fallen + alone < strikes:
             publisher.publish(broker.port, PER_STRIKE, chance.randrange(1, PER_STRIKE), strike=strikes_fall)
         publisher.publish(broker.port, PER_STRIKE, PER_STRIKE)
         promised.wait_for_more(PER_STRIKE)
         acknowledged = frozenset(told.acknowledged)
         lost = {number for node in nodes for number in _lacking(node, acknowledged)}
         rows = [[(row["origin"], row["device_at_ms"]) for row in node.rows("containers")] for node in nodes]
-        return Tally(strikes, len(acknowledged), len(lost), sum(len(one) - len(set(one)) for one in rows))
+        return Tally(on_nodes.fallen + alone, len(acknowledged), len(lost), sum(len(one) - len(set(one)) for one in rows))
 
 
 def _lacking(node: ShipNode, acknowledged: frozenset[int]) -> frozenset[int]:

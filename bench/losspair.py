@@ -1,11 +1,13 @@
-"""Two nodes of one ship, `ack = two_nodes`, struck again and again: one or both killed or without power, and now and then a disk gone."""
+"""Two nodes of one ship, `ack = two_nodes`, struck again and again: one or both killed or without power, also while they take up what the
+strike before has left, and now and then a disk gone."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from tests.edge.test_two_nodes import Sensors, ShipNode, Told, pair, wait_filled
 
 PER_STRIKE = 60
 """Readings that are acknowledged, at most, before the next strike."""
+WHILE_STARTING = 0.4
+"""Of so many strikes the next falls before those that were struck have started again."""
 WAIT_S_MAX = 180.0
 DISK_MIB = 256
 
@@ -45,10 +49,11 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
         folder.mkdir(parents=True, exist_ok=True)
         nodes = stack.enter_context(pair(folder, Struck))
         with Sensors([node.mqtt_port for node in nodes]) as sensors:
-            for _ in range(strikes):
+            struck = Strikes(nodes, disks, sensors, chance)
+            while struck.fallen < strikes:
                 wanted = len(sensors.acknowledged) + 1 + chance.randrange(PER_STRIKE)
                 _until(partial(_reached, sensors, wanted))
-                strike(nodes, disks, sensors, chance)
+                struck.fall()
             sensors.finish()
         _until(lambda: all(len(set(node.held())) >= sensors.published for node in nodes), fails=False)
         lost: set[int] = set()
@@ -57,30 +62,53 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
             lost |= sensors.acknowledged.difference(node.held())
             rows = [(row["origin"], row["device_at_ms"]) for row in node.rows("containers")]
             twice += len(rows) - len(set(rows))
-        return Tally(strikes, len(sensors.acknowledged), len(lost), twice)
+        return Tally(struck.fallen, len(sensors.acknowledged), len(lost), twice)
 
 
-def strike(nodes: list[ShipNode], disks: list[CutDisk], sensors: Told, chance: random.Random) -> None:
-    """One or both are killed, or their power cut, now and then one's disk is taken, and they run again."""
-    struck = chance.choice([[0], [1], [0, 1]])
-    robbed = chance.choice(struck) if chance.random() < 0.5 else None
-    if robbed is not None:
-        wait_filled(nodes[1 - robbed], sensors)
-    for at in struck:
-        if disks:
-            disks[at].cut()
-    for at in struck:
-        nodes[at].kill()
-    for at in struck:
-        if disks:
-            disks[at].format() if at == robbed else disks[at].back()
-            nodes[at].is_filled = nodes[at].is_filled and at != robbed
-        elif at == robbed:
-            nodes[at].lose_disk()
-    for at in struck:
-        nodes[at].start()
-    for at in struck:
-        nodes[at].wait_ready()
+@dataclass
+class Strikes:
+    """What falls on two nodes of one ship, on their disks where these can be cut; `fallen`: how many strikes that were."""
+
+    nodes: Sequence[ShipNode]
+    disks: Sequence[CutDisk]
+    told: Told
+    chance: random.Random
+    fallen: int = 0
+    _start_s: float = 0.0
+    """How long the last start took."""
+
+    def fall(self) -> None:
+        """One or both are killed, or their power cut, now and then one's disk is taken, and they run again; now and then they are struck
+        again before they do."""
+        struck = self.chance.choice([[0], [1], [0, 1]])
+        robbed = self.chance.choice(struck) if self.chance.random() < 0.5 else None
+        if robbed is not None:
+            wait_filled(self.nodes[1 - robbed], self.told)
+        self._strike(struck, robbed)
+        while self.chance.random() < WHILE_STARTING:
+            time.sleep(self.chance.random() * self._start_s)
+            self._strike(struck, None)
+        began_s = time.monotonic()
+        for at in struck:
+            self.nodes[at].wait_ready()
+        self._start_s = time.monotonic() - began_s
+
+    def _strike(self, struck: Sequence[int], robbed: int | None) -> None:
+        """All in one instant; who was struck starts again."""
+        self.fallen += 1
+        if self.disks:
+            for at in struck:
+                self.disks[at].cut()
+        for at in struck:
+            self.nodes[at].kill()
+        for at in struck:
+            if self.disks:
+                self.disks[at].format() if at == robbed else self.disks[at].back()
+                self.nodes[at].is_filled = self.nodes[at].is_filled and at != robbed
+            elif at == robbed:
+                self.nodes[at].lose_disk()
+        for at in struck:
+            self.nodes[at].start()
 
 
 def _reached(sensors: Sensors, wanted: int) -> bool:

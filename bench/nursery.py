@@ -14,7 +14,7 @@ from pathlib import Path
 from landfall.cli import main
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["__main__", "edge.settings", "edge.ship", "bench.nursery"])
+_CONTEXT.set_forkserver_preload(["__main__", "edge.settings", "edge.ship", "landfall.shiptools", "bench.nursery"])
 
 
 class Forked:
