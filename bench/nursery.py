@@ -5,16 +5,25 @@ Each is a process of its own with nothing of another's but that; a start costs a
 
 from __future__ import annotations
 
+import encodings.idna
+import gc
 import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy.ma
+
 from landfall.cli import main
 
+_LATE = (encodings.idna, numpy.ma)
+"""What else a ship loads as it starts."""
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["__main__", "edge.settings", "edge.ship", "landfall.shiptools", "bench.nursery"])
+
+gc.collect()
+gc.freeze()  # else each looks through all of it, and has a copy of its own of what it has looked at
 
 
 class Forked:
