@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
@@ -35,12 +36,14 @@ from bench.mqttload import messages
 from bench.mqttservers import BEST, mosquitto, versions
 from tests.edge.aboard import TOKEN
 from tests.edge.test_two_nodes import ShipNode
-from tests.node.process import wait
+from tests.node.process import DEADLINE_S, wait
 
 RATES, BESIDE_PER_S = (1_000, 10_000), 50
 STEP_S = 0.005
 WARM_S = 2
 """What is published in the first seconds is not counted."""
+DURABLE_WITHIN_S = 180.0
+"""So long after the last was published; then the run fails."""
 SYNCS = 200
 ALONE = "its intake alone"
 WAYS = {"nothing stored": 0, ALONE: 1, "one node": 1, "two nodes": 2}
@@ -65,16 +68,17 @@ class Tap:
         await self._server.wait_closed()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        waiting: dict[bytes, int | None] = {}
+        waiting: defaultdict[bytes, deque[int | None]] = defaultdict(deque)
+        """By identifier: of more than 65,535 messages under way, as there are beside a flood, Mosquitto gives one to several."""
 
         def given(packet: bytes, body: int) -> None:
             if packet[0] & 0xF6 == 0x32:
                 id_, said = parted(packet, body)
-                waiting[id_] = self._number_of(said)
+                waiting[id_].append(self._number_of(said))
 
         def answered(packet: bytes, body: int) -> None:
-            if packet[0] == 0x40:
-                number = waiting.pop(packet[body : body + 2], None)
+            if packet[0] == 0x40 and (numbers := waiting[packet[body : body + 2]]):
+                number = numbers.popleft()
                 if number is not None:
                     self._noted(number)
 
@@ -140,14 +144,14 @@ def behind_broker(folder: Path, disks: int, port: int, kind: type[ShipNode] = Sh
 
 
 @contextmanager
-def ships(nodes: Sequence[ShipNode]) -> Iterator[None]:
-    """They run, have subscribed, and found each other; killed in the end."""
+def ships(nodes: Sequence[ShipNode], within_s: float = DEADLINE_S) -> Iterator[None]:
+    """They run, have subscribed, and found each other, each within so long; killed in the end."""
     with ExitStack() as stack:
         for node in nodes:
             stack.callback(node.kill)
             node.start()
         for node in nodes:
-            wait(partial(_is_in, node, len(nodes)), node.tail)
+            wait(partial(_is_in, node, len(nodes)), node.tail, within_s)
         yield
 
 
@@ -188,8 +192,9 @@ async def waited_ms(folder: Path, way: str, per_s: int, packets: Sequence[bytes]
             await asyncio.to_thread(behind.__enter__)
             try:
                 with beside(broker.port, side, len(packets) / per_s):
-                    due_s = await publish(broker.port, packets, per_s)
-                    await all_durable.wait()
+                    async with asyncio.timeout(len(packets) / per_s + DURABLE_WITHIN_S):
+                        due_s = await publish(broker.port, packets, per_s)
+                        await all_durable.wait()
             finally:
                 await asyncio.to_thread(behind.__exit__, None, None, None)
     finally:

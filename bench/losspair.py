@@ -15,12 +15,14 @@ from bench.nursery import Forked
 from bench.powercut import CutDisk
 from bench.tally import Tally
 from tests.edge.test_two_nodes import Sensors, ShipNode, Told, pair, wait_filled
+from tests.node.process import wait
 
 PER_STRIKE = 60
 """Readings that are acknowledged, at most, before the next strike."""
 WHILE_STARTING = 0.4
 """Of so many strikes the next falls before those that were struck have started again."""
-WAIT_S_MAX = 180.0
+WAIT_S_MAX, STARTED_WITHIN_S = 180.0, 300.0
+"""A node that has not started by then says where it stands. At the lowest priority beside much else starts took 107 s."""
 DISK_MIB = 256
 
 
@@ -34,9 +36,18 @@ class Struck(ShipNode):
         self._forked = Forked(["ship", "-c", str(self.config)], self._words)
         self._forked.start()
 
+    def wait_ready(self) -> None:
+        """Returns once its door answers."""
+        wait(self.ready, self._stands, STARTED_WITHIN_S)
+
     def kill(self) -> None:
         """SIGKILL."""
         self._forked.kill()
+
+    def _stands(self) -> str:
+        self._forked.tell_stacks()
+        time.sleep(1.0)
+        return f"alive: {self._forked.alive()}\n{self.tail()}"
 
 
 def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: bool) -> Tally:

@@ -6,9 +6,11 @@ Each is a process of its own with nothing of another's but that; a start costs a
 from __future__ import annotations
 
 import encodings.idna
+import faulthandler
 import gc
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +40,11 @@ class Forked:
         self._process = _CONTEXT.Process(target=_run, args=(self._arguments, self._words))
         self._process.start()
 
+    def tell_stacks(self) -> None:
+        """It says where each of its threads stands."""
+        if self.alive():
+            os.kill(self._process.pid or 0, signal.SIGUSR1)
+
     def alive(self) -> bool:
         """Whether it runs."""
         return self._process.is_alive()
@@ -56,4 +63,5 @@ def _run(arguments: list[str], words: Path) -> None:
     with words.open("ab") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
+    faulthandler.register(signal.SIGUSR1)
     main(arguments)

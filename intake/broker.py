@@ -24,19 +24,22 @@ from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
 from intake.subscriber import Subscriber
+from intake.window import Window
 from streams.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
 READ_REST_S = 0.02
 """What comes so soon after what was read is read together: a broker writes each message by itself, and many small commits wait for each
-other."""
+other. Not where the broker waits for acknowledgements itself (`intake.window`)."""
 PRESENCE, HERE, AWAY, STILL_HERE = "landfall/nodes/", b"here", b"away", b"still here"
 _PRESENCE = PRESENCE.encode()
 """Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says by its will that it is away.
 A broker that is killed forgets its wills, and not what was retained: so who hears of another that it has come answers it."""
 STANDS_IN_AFTER_S, ANSWERS_WITHIN_S = 1.0, 10.0
 """Who only connects again is back sooner; who is said to be there, and does not answer for so long, is not."""
+BURST_REST_S = 0.002
+"""So long after the acknowledgements that it waited for a broker takes to send what they make room for."""
 _RESTS = "more comes soon"
 _log = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class BrokerIntake:
         self._loop = asyncio.get_running_loop()
         self._lost = asyncio.Event()
         self._acknowledger: _Acknowledger | None = None
+        self._window = Window()
         self._waits: set[str] = set()
         self._problem = ""
         self.connected = False
@@ -150,7 +154,8 @@ class BrokerIntake:
         if isinstance(sock, socket.socket):  # an ssl.SSLSocket is one
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._client.begin()
-            self._acknowledger = _Acknowledger(self._client, self._held)
+            self._acknowledger = _Acknowledger(self._client, self._held, self._acknowledged)
+            self._window = Window()
             self._waits = {"queue is full"} if self._pipeline.full else set()
             if not self._waits:
                 self._loop.add_reader(sock, self._read)
@@ -164,12 +169,23 @@ class BrokerIntake:
             (told if publish.topic.startswith(_PRESENCE) else brought).append(publish)
         self._hear_of_others(told)
         if brought and acknowledger is not None:
+            self._window.brought(sum(1 for publish in brought if publish.packet_id))
             self._pipeline.offer(acknowledger, brought)
         if self._client.more:
             self._read_on()
-        else:
-            self._wait(_RESTS, True)
-            self._loop.call_later(READ_REST_S, self._wait, _RESTS, False)
+        elif not self._window.is_full:
+            self._rest(READ_REST_S)
+
+    def _rest(self, rest_s: float) -> None:
+        self._wait(_RESTS, True)
+        self._loop.call_later(rest_s, self._wait, _RESTS, False)
+
+    def _acknowledged(self, messages: int) -> None:
+        """The broker hears of so many, and sends as many at once where it waited for that."""
+        was_full = self._window.is_full
+        self._window.acknowledged(messages)
+        if was_full:
+            self._rest(BURST_REST_S)
 
     def _read_on(self) -> None:
         """What has come and was not read yet in its turn: nobody hears of it from the socket."""
@@ -299,8 +315,8 @@ class _Acknowledger:
     account = "the broker"
     """All that comes from there."""
 
-    def __init__(self, client: Subscriber, held: Callable[[bool], None]) -> None:
-        self._client, self._held = client, held
+    def __init__(self, client: Subscriber, held: Callable[[bool], None], acknowledged: Callable[[int], None]) -> None:
+        self._client, self._held, self._acknowledged = client, held, acknowledged
         self.over = False
 
     def hold(self, held: bool) -> None:
@@ -311,7 +327,9 @@ class _Acknowledger:
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """The pipeline says that these are durable."""
         if not self.over:
-            self._client.acknowledge([message.packet_id for message in messages if message.packet_id])
+            ids = [message.packet_id for message in messages if message.packet_id]
+            self._client.acknowledge(ids)
+            self._acknowledged(len(ids))
 
     def let_go(self) -> None:
         """The session goes on with a new connection, in which the broker brings again what was not acknowledged."""
