@@ -14,6 +14,7 @@ from rich.table import Table
 from cargo.identifiers import check_container
 from landfall.headquarters import Api, Password, Username, answer_of, headquarters
 from landfall.lognumbers import printable, read_at_ms, utc
+from landfall.screen import say
 from landfall.writingout import tell
 from streams.errors import Misuse
 
@@ -52,7 +53,7 @@ def ask_ship(
     with headquarters(api, username, password) as client:
         if list_:
             told = [one for page in _pages(client) for one in page]
-            typer.echo("\n".join(map(json.dumps, told))) if as_json else _show(told)
+            say("\n".join(map(json.dumps, told))) if as_json else _show(told)
             return
         if ship is None or container is None or since is None or (price and at_any_price):
             raise Misuse(
@@ -64,7 +65,7 @@ def ask_ship(
         body = {"ship": ship, "container": container, **span, "spend": spend}
         ask_id = answer_of(client, "POST", "/api/asks", json=body)["ask_id"]
         one = _answered(client, ask_id, wait_s)
-        typer.echo(json.dumps(one) if as_json else _line(one) if one["answer"] else _waits(client, one))
+        say(json.dumps(one) if as_json else _line(one) if one["answer"] else _waits(client, one))
     if one["state"] in ("asked", "refused") or (one["state"] == "answered" and not one["arrived"]):
         raise typer.Exit(1)
 

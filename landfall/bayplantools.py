@@ -21,6 +21,7 @@ from cargo.registry import LoadList, Stowed
 from cargo.slots import Slot
 from landfall.headquarters import Api, Password, Username, answer_of, headquarters
 from landfall.lognumbers import read_at_ms, utc
+from landfall.screen import say
 from landfall.writingout import whole_file
 from streams.errors import Misuse
 
@@ -40,7 +41,7 @@ def check(file: File, leave_out_bad: LeaveOut = False) -> None:
     """Read a bay plan and tell what is in it, or all that is wrong with it: at which segment, and what to do. Asks and writes nothing."""
     read = _read(file, leave_out_bad)
     for line in summary(read.plan):
-        typer.echo(line)
+        say(line)
 
 
 @bayplan_app.command("import")
@@ -74,10 +75,10 @@ def import_(
         entries = [{"type": "load_list", "id": value.id, "value": msgspec.to_builtins(value)}]
         entry = answer_of(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
     for line in summary(plan):
-        typer.echo(line)
+        say(line)
     discharged = "what is discharged is not known" if before is None else f"{len(value.discharge):,} discharged"
     done = "is written" if entry["written"] else "stood like this already"
-    typer.echo(f"load list {value.id} {done}, version {entry['version']}: {len(value.load):,} loaded, {discharged}")
+    say(f"load list {value.id} {done}, version {entry['version']}: {len(value.load):,} loaded, {discharged}")
 
 
 @bayplan_app.command("export")
@@ -99,7 +100,7 @@ def export(
     plan = BayPlan(value.ship, listed["name"] or "", "", value.port, "", value.departs_at_ms, value.aboard)
     with whole_file(file) as place:
         place.write_bytes(write_bayplan(plan, dialect, time.time_ns() // 1_000_000))
-    typer.echo(f"{file}: {len(plan.boxes):,} boxes of load list {value.id}")
+    say(f"{file}: {len(plan.boxes):,} boxes of load list {value.id}")
 
 
 def next_call(calls: Sequence[dict[str, Any]], port: str, departs_at_ms: int) -> int:
@@ -150,14 +151,14 @@ def _read(file: Path, leave_out_bad: bool) -> Read:
         raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
     read = read_bayplan(content)
     for note in read.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if read.problems and not (leave_out_bad and all(problem.one_box for problem in read.problems)):
         lines = "\n".join(f"  {problem}" for problem in read.problems)
         single = all(problem.one_box for problem in read.problems)
         hint = "mend the file" + (", or take the rest with --leave-out-bad" if single else "")
         raise Misuse(f"{len(read.problems)} problem{'s' if len(read.problems) > 1 else ''} in {file}:\n{lines}\n", hint=hint)
     for left_out in read.problems:
-        typer.echo(f"left out: {left_out}", err=True)
+        say(f"left out: {left_out}", err=True)
     return read
 
 

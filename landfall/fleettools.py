@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from landfall.screen import say
+
 fleet_app = typer.Typer(help="The demo's fleet for other ways to start it: docker compose.", no_args_is_help=True)
 
 
@@ -22,4 +24,4 @@ def write(
     from landfall.demo.fleet import Story
 
     write_containers(folder.resolve(), Story(seed=seed, boxes=boxes, speed=speed))
-    typer.echo(f"written: {folder / 'settings'}")
+    say(f"written: {folder / 'settings'}")

@@ -15,6 +15,7 @@ from cargo.agreement import Compared, Told, Verdict
 from landfall.loglists import UNSEEN_WIDTH
 from landfall.lognumbers import many, minutes, printable, read_at_ms, utc
 from landfall.processes import settings_of
+from landfall.screen import say
 
 if TYPE_CHECKING:
     from hq.analytics.judging import Judgement
@@ -59,7 +60,7 @@ def judge_again(
     asked = Asked(container, None if since is None else read_at_ms(since), None if until is None else read_at_ms(until))
     judgement = judge_tables(settings, asked)
     if as_json:
-        typer.echo(msgspec.json.encode(_body(judgement)).decode())
+        say(msgspec.json.encode(_body(judgement)).decode())
     else:
         show(judgement, whole=container is not None)
 

@@ -12,6 +12,7 @@ from cargo.payloadschema import payload_schema
 from cargo.readings import read_payloads
 from intake.decoders import DECODERS, find_decoder
 from intake.decoding import decoded
+from landfall.screen import say
 from streams.errors import Misuse
 
 payload_app = typer.Typer(
@@ -22,7 +23,7 @@ payload_app = typer.Typer(
 @payload_app.command("schema")
 def schema() -> None:
     """The JSON Schema of a payload of our own form, as docs/payload.schema.json has it."""
-    typer.echo(schema_text(), nl=False)
+    say(schema_text().removesuffix("\n"))
 
 
 @payload_app.command("check")
@@ -42,8 +43,8 @@ def check(
         reasons = told(line, decoder)
         bad += bool(reasons)
         for reason in reasons:
-            typer.echo(f"{number}: {reason}")
-    typer.echo(f"{len(lines) - bad:,} of {len(lines):,} taken whole")
+            say(f"{number}: {reason}")
+    say(f"{len(lines) - bad:,} of {len(lines):,} taken whole")
     if bad:
         raise typer.Exit(1)
 

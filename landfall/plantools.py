@@ -20,6 +20,7 @@ from landfall.loglists import UNSEEN_WIDTH
 from landfall.lognumbers import read_at_ms, utc
 from landfall.planwords import age, legs_json, size, waits_bytes
 from landfall.processes import settings_of
+from landfall.screen import say
 from sim.steady import SIGNALS, Steady, box_readings, ship_readings
 from streams.derived import KEPT
 from streams.errors import Misuse
@@ -99,7 +100,7 @@ def plan_voyage(
     )
     planned = plan(settings, voyage, _readings(voyage, settings.node.identity))
     if as_json:
-        typer.echo(json.dumps(_json(planned)))
+        say(json.dumps(_json(planned)))
         return
     _tell(planned)
 

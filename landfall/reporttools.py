@@ -20,6 +20,7 @@ from cargo.losstext import report_text
 from cargo.registry import ToldFrom, parse_entry
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import opened
+from landfall.screen import say
 from landfall.shiptools import ship_of
 from landfall.writingout import whole_file
 from streams.bodies import Bodies
@@ -54,7 +55,7 @@ def list_reports(folder: Folder, as_json: AsJson = False) -> None:
     reports = _book(folder).reports()
     if as_json:
         for report in reports:
-            typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+            say(json.dumps(report.to_json(), ensure_ascii=False))
         return
     columns = ("kind", "state", "lost", "at risk", "heard again", "written", "by", "sent to")
     table = Table("report", *columns, box=None, header_style="bold")
@@ -71,10 +72,10 @@ def show(which: Which, folder: Folder, as_json: AsJson = False) -> None:
     """One report, to read and to transcribe: each line with its value and from what it is."""
     report = _one(folder, which)
     if as_json:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+        say(json.dumps(report.to_json(), ensure_ascii=False))
         return
-    typer.echo(report_text(report))
-    typer.echo(f"version {report.digest[:8]}: `landfall report approve` wants it")
+    say(report_text(report))
+    say(f"version {report.digest[:8]}: `landfall report approve` wants it")
 
 
 @report_app.command("export")
@@ -85,7 +86,7 @@ def export(
     report = _one(folder, which)
     with whole_file(file) as place:
         place.write_bytes(_as_file(report, file.suffix))
-    typer.echo(f"{file}: {report.head.kind} report {report.id}, {report.state}")
+    say(f"{file}: {report.head.kind} report {report.id}, {report.state}")
 
 
 @report_app.command("notices")
@@ -107,7 +108,7 @@ def show_notices(
     finally:
         log.close()
     for notice in made:
-        typer.echo(json.dumps(notice.to_json(), ensure_ascii=False) if as_json else notice.to_json()["text"])
+        say(json.dumps(notice.to_json(), ensure_ascii=False) if as_json else notice.to_json()["text"])
 
 
 @report_app.command("edit")
@@ -164,7 +165,7 @@ def final(incident: Annotated[str, typer.Argument(help="The incident's id, whole
 
 def _wished(config: Path | None, wish: dict[str, Any]) -> None:
     told = ship_of(config, HINT).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
-    typer.echo(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
+    say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
 
 
 def _as_file(report: Report, ending: str) -> bytes:

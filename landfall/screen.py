@@ -21,6 +21,15 @@ def escape_what_is_not_encoded() -> None:
         sys.stdout.reconfigure(errors=ESCAPED)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """`text` and the end of its line, on standard output or standard error, as all else goes there: typer's own echo takes an ASCII one for
+    a mistake, and writes UTF-8.
+    """
+    stream = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
 def _escaped(problem: UnicodeError) -> tuple[str, int]:
     if not isinstance(problem, UnicodeEncodeError):
         raise problem

@@ -14,6 +14,7 @@ from cargo.forecast import Forecast, Weather, read_forecast
 from cargo.geo import distance_nm
 from cargo.searcharea import NOTE, Search, search_area
 from landfall.lognumbers import read_at_ms, utc
+from landfall.screen import say
 from landfall.writingout import whole_file
 from streams.errors import Misuse
 
@@ -51,10 +52,10 @@ def write_search_area(
         place.write_text(json.dumps(drawn), encoding="utf-8")
     for told in (feature["properties"] for feature in drawn["features"]):
         if told["what"] == "hull" and told["hours"] == hours:
-            typer.echo(f"{told['told']}: {told['share']:.0%} within {told['area_nm2']:,.0f} nm² after {hours} h")
-    typer.echo(f"{file}: {NOTE}")
+            say(f"{told['told']}: {told['share']:.0%} within {told['area_nm2']:,.0f} nm² after {hours} h")
+    say(f"{file}: {NOTE}")
     for since_ms, until_ms in unknown:
-        typer.echo(f"{forecast} says nothing of {utc(since_ms)} to {utc(until_ms)}: reckoned from what is nearest in time")
+        say(f"{forecast} says nothing of {utc(since_ms)} to {utc(until_ms)}: reckoned from what is nearest in time")
 
 
 def _segment(lost: list[str]) -> LossSegment:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cargo.payloadschema import payload_schema
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -14,6 +15,7 @@ from streams.logs.files import FileLog
 from streams.records import Record, to_batch
 from tests.landfall.commands import called
 
+ROOT = Path(__file__).resolve().parents[2]
 CARGO = 'ducks "é" \u0416 \u9d28 \U0001f986'
 TEXT = {
     "ascii": r"ducks \"\u00e9\" \u0416 \u9d28 \ud83e\udd86",
@@ -58,3 +60,16 @@ def test_lists_and_names_of_files_are_told_too(home: Path) -> None:
 def test_what_the_environment_says_of_such_letters_holds(home: Path) -> None:
     done = called("log", "cat", "containers", "-f", home, encoding="ascii", errors="replace")
     assert (done.returncode, "device=Ger?t" in done.stdout) == (0, True)
+
+
+def test_what_is_said_without_a_table_is_escaped_too() -> None:
+    for encoding, letter in (("ascii", r"\u00b0"), ("latin-1", "°"), ("utf-8", "°")):
+        done = called("payload", "schema", encoding=encoding)
+        assert (done.returncode, done.stderr, json.loads(done.stdout)) == (0, "", payload_schema())
+        assert letter in done.stdout
+
+
+def test_all_of_it_goes_the_one_way() -> None:
+    """Typer's own echo takes an ASCII screen for a mistake."""
+    echoing = [str(file) for file in sorted((ROOT / "landfall").rglob("*.py")) if "typer.echo" in file.read_text(encoding="utf-8")]
+    assert echoing == []
