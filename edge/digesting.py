@@ -91,11 +91,11 @@ class Digesting:
     def _taken_up(self, log: Log, now_ms: int) -> tuple[Consumer, Position | None]:
         """The consumer as an earlier run of this node left it; and where it is to begin, where there was none."""
         consumer = Consumer(log, DIGESTS, CONTAINERS)
-        for batch in log.latest(DIGESTS, self._summary_topic()):
+        for batch in log.latest(DIGESTS, self._summary_topic(), [log.node]):
             [row] = batch.records.to_pylist()
-            if batch.origin.node == log.node and row[UNTIL] > self._until_ms:
+            if row[UNTIL] > self._until_ms:
                 self._until_ms, self._last = row[UNTIL], {name: row[name] for name in (FROM, UNTIL, BOXES, READINGS)}
-        if any(batch.origin.node == log.node for batch in log.latest(CONSUMERS, DIGESTS)):
+        if log.latest(CONSUMERS, DIGESTS, [log.node]):
             return consumer, None
         return consumer, self._read(consumer.position(), now_ms // self._every_ms * self._every_ms, None).position
 

@@ -79,5 +79,4 @@ def spent(log: LogReader, name: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _told(log: LogReader, name: str) -> list[dict[str, Any]]:
-    batches = [batch for batch in log.latest(METRICS, f"{name}.ship") if batch.origin.node == name]
-    return [json.loads(batch.records.column(BODY)[0].as_py()) for batch in batches]
+    return [json.loads(batch.records.column(BODY)[0].as_py()) for batch in log.latest(METRICS, f"{name}.ship", [name])]

@@ -136,15 +136,13 @@ class Consumer:
 
     def _recorded(self) -> Standing:
         standing = Standing()
-        for batch in self._log.latest(CONSUMERS, self.name):
-            if batch.origin.node in self._nodes:
-                told = Consumed.read(json.loads(batch.records.column(BODY)[0].as_py()))
-                if told.stream != self.stream:
-                    raise Misuse(
-                        f"{self.name!r} is a consumer of {told.stream!r}, not of {self.stream!r}",
-                        hint="give the new consumer another name",
-                    )
-                standing = standing.merged(told.standing())
+        for batch in self._log.latest(CONSUMERS, self.name, self._nodes):
+            told = Consumed.read(json.loads(batch.records.column(BODY)[0].as_py()))
+            if told.stream != self.stream:
+                raise Misuse(
+                    f"{self.name!r} is a consumer of {told.stream!r}, not of {self.stream!r}", hint="give the new consumer another name"
+                )
+            standing = standing.merged(told.standing())
         return standing
 
 

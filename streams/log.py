@@ -192,9 +192,10 @@ class LogReader(Protocol):
         """
         ...
 
-    def latest(self, stream: str, topic: str) -> list[Batch]:
+    def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
         """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end.
 
+        `nodes`: at origins of these nodes alone; whoever has no use for others' saves looking through all that they have.
         Called for states, settings and consumers' Positions, where the newest counts. The last by offset, not by time; beyond a hole too.
         Blocks of an unknown codec version are passed over: where `spans` tells of one behind the row, that may not be the last held.
         """

@@ -164,10 +164,12 @@ class IndexedReader(ABC):
         for origin in self._lines().get(stream, {}):
             yield from self._topic_rows((stream, origin), topic, since, until)
 
-    def latest(self, stream: str, topic: str) -> list[Batch]:
-        """The last held row of `topic` at each origin of `stream`, one batch of one row each: found from the end."""
+    def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
+        """The last held row of `topic` at each origin of `stream`, of these nodes, one batch of one row each: found from the end."""
         found = []
         for origin, line in sorted(self._lines().get(stream, {}).items()):
+            if nodes is not None and origin.node not in nodes:
+                continue
             rows = self._last_row((stream, origin), topic, line.end)
             if rows is not None:
                 found.append(Batch(stream, origin, rows))

@@ -40,8 +40,7 @@ class Originating:
 
     def take_up(self, log: LogReader) -> None:
         """What an earlier process has told of is not told again. Before `appended` and `run`."""
-        own = [batch for batch in log.latest(CONSUMERS, KEPT_HERE) if batch.origin.node == self._me.node]
-        if own:
+        if own := log.latest(CONSUMERS, KEPT_HERE, [self._me.node]):
             last = max(own, key=lambda batch: batch.origin)
             self._kept.update(json.loads(last.records.column(BODY)[0].as_py())["streams"])
         self._noted = set(self._kept)

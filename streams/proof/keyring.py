@@ -21,8 +21,8 @@ def own_keys(log: Log, key: bytes) -> frozenset[bytes]:
     found = {key}
     for heads in (stream for stream in log.streams() if stream.endswith(HEADS)):
         stream = heads.removesuffix(HEADS)
-        for batch in log.latest(heads, stream):
-            if batch.origin.node == log.node and log.own_end(heads, batch.origin):
+        for batch in log.latest(heads, stream, [log.node]):
+            if log.own_end(heads, batch.origin):
                 with suppress(Corrupt):
                     found.add(Statement.from_body(stream, batch.origin, batch.records.column(BODY)[0].as_py() or "").key)
     return frozenset(found)

@@ -213,7 +213,7 @@ def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[State
 
 def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:
     """The last that this copy holds. Raises Corrupt when it does not read."""
-    for batch in log.latest(stream + HEADS, stream):
+    for batch in log.latest(stream + HEADS, stream, [origin.node]):
         if batch.origin == origin:
             return Statement.from_body(stream, origin, batch.records.column(BODY)[0].as_py() or "")
     return None

@@ -84,6 +84,5 @@ def in_whole_runs(ranges: RangeSet) -> RangeSet:
 
 
 def _latest(log: LogReader, stream: str, topic: str, writers: Collection[str] | None) -> Iterator[dict[str, Any]]:
-    for batch in log.latest(stream, topic):
-        if writers is None or batch.origin.node in writers:
-            yield json.loads(batch.records.column(BODY)[0].as_py())
+    for batch in log.latest(stream, topic, writers):
+        yield json.loads(batch.records.column(BODY)[0].as_py())

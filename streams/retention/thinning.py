@@ -72,14 +72,13 @@ class Thinning:
     def finish(self) -> None:
         """What an earlier step kept and did not come to declare gone is declared now. Raises RetryLater when the disk is full."""
         ledger = self._log.ledger(self.stream)
-        for batch in self._log.latest(CONSUMERS, self._topic):
-            if batch.origin.node == self._log.node:
-                told = json.loads(batch.records.column(BODY)[0].as_py())
-                origin, (first, end) = Origin.parse(told["origin"]), told["thinned"]
-                self._reached[origin] = max(end, self._reached.get(origin, 0))
-                held = ledger[origin].held.within(first, end) if origin in ledger else RangeSet()
-                for low, high in held.without(self._ashore(self.stream, origin)):
-                    self._log.declare_gone(self.stream, origin, low, high, "thinned")
+        for batch in self._log.latest(CONSUMERS, self._topic, [self._log.node]):
+            told = json.loads(batch.records.column(BODY)[0].as_py())
+            origin, (first, end) = Origin.parse(told["origin"]), told["thinned"]
+            self._reached[origin] = max(end, self._reached.get(origin, 0))
+            held = ledger[origin].held.within(first, end) if origin in ledger else RangeSet()
+            for low, high in held.without(self._ashore(self.stream, origin)):
+                self._log.declare_gone(self.stream, origin, low, high, "thinned")
 
     def step(self, older_than_ms: int) -> Thinned | None:
         """Thin the oldest runs whose readings are all older than `older_than_ms` (fleet time, UTC ms); None when there are none to thin.

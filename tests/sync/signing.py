@@ -5,7 +5,7 @@ Signed is what is signed at once, with keys that all know. Runs are RUN offsets 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import cast
@@ -80,9 +80,11 @@ class _Reading:
         for block in self._log.blocks((stream, origin), first, end):
             yield HeldBlock(block.first, block.end, block)
 
-    def latest(self, stream: str, topic: str) -> Iterator[Batch]:
+    def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> Iterator[Batch]:
         """Of statements alone: no key is in the registry here."""
         for origin, one in self._log.ledger(stream).items() if stream == topic + HEADS else ():
+            if nodes is not None and origin.node not in nodes:
+                continue
             last = one.held.end() - 1
             for block in self._log.blocks((stream, origin), last, last + 1):
                 yield Batch(stream, origin, CODEC_OF_ROWS.decode(block))
