@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes, TopicRows, UnknownCodec
 from streams.codec.columns import TYPES
-from streams.codec.directory import KeptTables
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.codec.lookup import OpenBlock
 from streams.codec.picked import PickedRows, records_of
@@ -39,7 +38,6 @@ class BlockCodec:
 
     def __init__(self, group_rows: int = GROUP_ROWS) -> None:
         self._group_rows = max(group_rows, GROUP_ROWS_MIN)
-        self._tables = KeptTables()
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
         """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
@@ -87,7 +85,7 @@ class BlockCodec:
     def opened(self, head: BlockHead, read: ReadBytes) -> OpenBlock:
         """The block as far as it is read before any topic of it is looked up. Raises as `decode`."""
         _check_codec(head.codec)
-        return OpenBlock(head, read, self._tables)
+        return OpenBlock(head, read)
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
         """What `OpenBlock.topic_rows` found, in its order, in as few batches as it fits. Raises Misuse for what another codec found."""

@@ -1,10 +1,8 @@
-"""What a block's directory says, taken apart; of the blocks whose topics were looked up last the tables stay at hand."""
+"""What a block's directory says, taken apart."""
 
 from __future__ import annotations
 
-import threading
 from array import array
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,11 +16,10 @@ from streams.codec.pages import PackedColumn
 from streams.codec.times import ReceivedTimes, read_received
 from streams.codec.topics import read_fences
 
-TABLES_KEPT_MAX = 320
-"""Of so many blocks the tables of their columns stay at hand: 150 KB each, of 16 columns; without them a look-up takes a tenth longer."""
-
 Tables = list[PcoTables | None]
-"""What unpacks the pages of a block's columns, as `Directory.columns` has them. No two threads may use them at a time."""
+"""What unpacks the pages of a block's columns, as `Directory.columns` has them. They are made for each look-up: 150 KB of 16 columns, of
+which who looks once need not pay for the room, and who looks again saves a twentieth.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +56,3 @@ class Directory:
     def tables(self) -> Tables:
         """Those of all columns. Raises Corrupt."""
         return [None if column is None else column.tables() for column, _ in self.columns]
-
-
-class KeptTables:
-    """The tables of those of the last TABLES_KEPT_MAX blocks of several groups that topics were found in, in which it was not the first:
-    room for tables is dearer than they are, to whoever looks once. Safe from any thread.
-    """
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[Directory, Tables | None]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def take(self, directory: Directory) -> Tables:
-        """The directory's, for the calling thread alone until it gives them back. Raises Corrupt."""
-        with self._lock:
-            _, tables = self._kept.get(id(directory), (None, None))
-            if tables is not None:
-                self._kept[id(directory)] = directory, None
-        return directory.tables() if tables is None else tables
-
-    def give_back(self, directory: Directory, tables: Tables) -> None:
-        """They stay at hand, for whoever has the same directory, the second time and from then on."""
-        with self._lock:
-            self._kept[id(directory)] = directory, tables if id(directory) in self._kept else None
-            self._kept.move_to_end(id(directory))
-            if len(self._kept) > TABLES_KEPT_MAX:
-                self._kept.popitem(last=False)

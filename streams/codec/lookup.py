@@ -9,7 +9,7 @@ import numpy as np
 
 from streams.block import BlockHead, ReadBytes
 from streams.codec.columns import stored_at
-from streams.codec.directory import Directory, KeptTables, Tables
+from streams.codec.directory import Directory, Tables
 from streams.codec.groups import Payload, read_groups
 from streams.codec.pages import GroupPages, Wanted
 from streams.codec.picked import PickedRows
@@ -26,10 +26,10 @@ _FIRST = np.zeros(1, np.int64)
 class OpenBlock:
     """A block whose directory is read and verified. Safe from any thread."""
 
-    def __init__(self, head: BlockHead, read: ReadBytes, kept: KeptTables) -> None:
+    def __init__(self, head: BlockHead, read: ReadBytes) -> None:
         """Raises Corrupt."""
         payload = Payload(read, head.payload_bytes, head.count, Budget())
-        self._head, self._kept, self._groups = head, kept, payload.groups
+        self._head, self._groups = head, payload.groups
         self._directory = Directory.read(payload, head)
         self._only = payload.group
 
@@ -51,7 +51,7 @@ class OpenBlock:
         head, directory, budget = self._head, self._directory, Budget()
         if not directory.alone:
             return PickedRows.of_records(read_rows(head, read), topic)
-        lookup = Lookup(head, directory, topic, budget, self._kept)
+        lookup = Lookup(head, directory, topic, budget)
         if self._only is not None:
             data, at = self._only
             parts = lookup.rows_of(GroupPages(Reader(data, budget, at), sized=False), head.count)
@@ -59,7 +59,6 @@ class OpenBlock:
             chosen = groups_of(directory.fences, topic)
             groups = zip(read_groups(read, directory.spans, chosen, budget), self._groups.sizes(chosen), strict=True)
             parts = [part for group, rows in groups for part in lookup.rows_of(GroupPages(group, sized=True), rows)]
-            lookup.end()
         if not parts:
             return None
         rows = parts[0] if len(parts) == 1 else PickedRows.joined(parts)
@@ -84,8 +83,8 @@ class Known:
 class Lookup:
     """Looks for the rows of one topic in one group of a block after another."""
 
-    def __init__(self, head: BlockHead, directory: Directory, topic: str, budget: Budget, kept: KeptTables) -> None:
-        self._head, self._directory, self._topic, self._budget, self._kept = head, directory, topic, budget, kept
+    def __init__(self, head: BlockHead, directory: Directory, topic: str, budget: Budget) -> None:
+        self._head, self._directory, self._topic, self._budget = head, directory, topic, budget
         self._tables: Tables | None = None
         self._layout, self._received, self._schema = directory.layout, directory.received, directory.schema
         self._columns = directory.columns
@@ -114,11 +113,6 @@ class Lookup:
         pages.end()
         return [PickedRows(self._topic, self._schema, stamps, named, values, of_nulls)]
 
-    def end(self) -> None:
-        """No more groups."""
-        if self._tables is not None:
-            self._kept.give_back(self._directory, self._tables)
-
     def _masks(self, pages: GroupPages, every: Known) -> list[Known]:
         """Where every row is known, where device times are, and where the columns with nulls."""
         masks = self._layout.masks
@@ -134,7 +128,7 @@ class Lookup:
         """The columns after the masks, as they are stored; None where there is none. `masks`: where each may have values."""
         self._budget.pay_cells(sum([masks[mask].wanted.count for column, mask in self._columns if column is not None]))
         if self._tables is None:
-            self._tables = self._kept.take(self._directory)
+            self._tables = self._directory.tables()
         done: list[Values] = [one.mask for one in masks[1:]]
         return [
             None if column is None else column.resolved(column.at(pages, masks[mask].wanted, tables), done)

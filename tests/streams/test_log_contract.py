@@ -332,9 +332,6 @@ def test_the_latest_row_of_a_topic(make: Maker) -> None:
     [latest] = log.latest("containers", "box-3")
     assert (latest.records.num_rows, latest.records.column(OFFSET)[0].as_py()) == (1, 3)
     assert log.latest("containers", "nobody") == []
-    log.append([Append("containers", to_batch([Record("box-3", device_at_ms=NOW_MS)]))])
-    for nodes, found in ((None, [log.origin, ship.origin]), (["ship-a"], [ship.origin]), ({"port-b", None}, [log.origin]), ([], [])):
-        assert [batch.origin for batch in log.latest("containers", "box-3", nodes)] == found
 
 
 def test_many_threads_append_and_read_at_once(make: Maker) -> None:

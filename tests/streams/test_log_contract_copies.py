@@ -84,6 +84,15 @@ def test_what_the_disk_does_not_give_is_replaced_by_what_a_peer_brings_and_by_no
     assert ship.position("containers") == Position({origin: 40})
 
 
+def test_the_latest_row_of_a_topic_at_some_nodes_alone(make: Maker) -> None:
+    ship, port = make("ship-a"), make("port-b")
+    for log in (ship, port):
+        append_rows(log, rows(10))
+    copy_all(ship, port, ["containers"])
+    for nodes, found in ((None, [port.origin, ship.origin]), (["ship-a"], [ship.origin]), ({"port-b", None}, [port.origin]), ([], [])):
+        assert [batch.origin for batch in port.latest("containers", "box-3", nodes)] == found
+
+
 def test_own_end_is_what_this_log_gave_itself(make: Maker) -> None:
     ship, port = make("ship-a"), make("port-b")
     append_rows(ship, rows(7))

@@ -7,10 +7,7 @@ from itertools import product
 
 import pytest
 
-from streams.block import Block
 from streams.codec import BlockCodec
-from streams.codec.directory import KeptTables
-from streams.codec.lookup import OpenBlock
 from streams.errors import Corrupt
 from streams.logs import openblocks
 from streams.logs.book import Location
@@ -104,28 +101,3 @@ def test_several_threads_look_topics_up_in_the_same_blocks() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(right, [*product(range(40), range(2))] * 2))
-
-
-def test_the_tables_of_no_more_blocks_stay_at_hand_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.codec.directory.TABLES_KEPT_MAX", 1)
-    kept, block = KeptTables(), Block.from_bytes(written(100))
-
-    def read(at: int, length: int) -> bytes:
-        return block.payload[at : at + length]
-
-    opened = [OpenBlock(block.head, read, kept) for _ in range(2)]
-    for one in opened * 2:
-        found = one.topic_rows(read, "box-7")
-        assert found is not None
-        assert found.offsets.tolist() == list(range(7, ROWS, 100))
-    directories = [one._directory for one in opened]
-    assert kept.take(directories[1]) is not kept.take(directories[1]), "taken by one, they are no other's"
-    tables = directories[0].tables()
-    kept.give_back(directories[0], tables)
-    assert kept.take(directories[0]) is not tables, "who looks once keeps none"
-    for _ in range(2):
-        kept.give_back(directories[0], tables)
-        assert kept.take(directories[0]) is tables
-    kept.give_back(directories[0], tables)
-    kept.give_back(directories[1], directories[1].tables())
-    assert kept.take(directories[0]) is not tables
