@@ -29,7 +29,7 @@ from cargo.outcome import Outcome, Place
 from cargo.rollcall import to_call
 from cargo.state import WatchSettings, WatchState
 from cargo.stormmode import Asking, StormRules
-from cargo.watch import advance, learn, step
+from cargo.watch import advance, arrived, falls_due_ms, learn, step
 from sim.answering import Answering
 from sim.mishaps import (
     Felt,
@@ -86,10 +86,10 @@ def watched(trial: Trial) -> Seen:
     state = WatchState(WatchSettings(Place(f"ship-{SHIP}", ship=SHIP)))
     learn(state, trial.entries())
     sampled_ms = 0
-    for part in _by_arrival(trial, state):
+    for part, now_ms in _by_arrival(trial, state):
         seen.readings += len(part)
-        now_ms = part[-1].received_at_ms
         _note(seen, step(state, part), now_ms)
+        _note(seen, arrived(state, None if part else now_ms), now_ms)
         if now_ms - sampled_ms >= (MINUTE_MS if trial.storm_ms <= now_ms < trial.storm_ends_ms else 20 * MINUTE_MS):
             sampled_ms = now_ms
             _sample(seen, state)
@@ -97,9 +97,10 @@ def watched(trial: Trial) -> Seen:
     return seen
 
 
-def _by_arrival(trial: Trial, state: WatchState) -> Iterator[list[Heard]]:
-    """The readings of the voyage in parts, as they arrive. In between the node asks devices for what follows from how `state` then stands,
-    and those that listen do so."""
+def _by_arrival(trial: Trial, state: WatchState) -> Iterator[tuple[list[Heard], int]]:
+    """The readings of the voyage in parts, as they arrive, and what time it is then (UTC ms); none where something falls due before the
+    next of them, by the second. In between the node asks devices for what follows from how `state` then stands, and those that listen do
+    so."""
     rows, answers = deque(trial.heard()), deque[Heard]()
     losses = sorted(trial.lost.values()) or [0]
     rules = StormRules()
@@ -107,6 +108,8 @@ def _by_arrival(trial: Trial, state: WatchState) -> Iterator[list[Heard]]:
     closely_until_ms, stormy = 0, False
     while rows:
         since_ms = _next(rows, answers)[0].received_at_ms
+        while (due_ms := falls_due_ms(state)) is not None and (looks_ms := -(-due_ms // SECOND_MS) * SECOND_MS) < since_ms:
+            yield [], looks_ms
         closely = since_ms < closely_until_ms or losses[0] <= since_ms < losses[-1] + WATCHED_MS
         until_ms = since_ms + (SECOND_MS if closely else MINUTE_MS)
         part: list[Heard] = []
@@ -116,7 +119,7 @@ def _by_arrival(trial: Trial, state: WatchState) -> Iterator[list[Heard]]:
             begins = not stormy and abs(float(row.signals.get("roll_deg", 0.0))) > rules.begins_deg
             if begins or float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
                 until_ms, closely_until_ms = row.received_at_ms, row.received_at_ms + MINUTE_MS
-        yield part
+        yield part, part[-1].received_at_ms
         request = asking.due(state.memory.voyage.rolls, state.memory.settled_at_ms, to_call(state))
         if request is not None:
             devices.hear(request, until_ms + SECOND_MS)

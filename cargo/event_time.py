@@ -2,7 +2,8 @@
 
 The trusted clock follows the ship's own location and environment readings, and the middle of what the last devices said, so that no single
 wrong clock moves it, and that never beyond the arrival of the reading that moves it. Order times never run more than 5 minutes ahead of
-the node's own clock (`streams.records.order_at_ms`), which bounds both.
+the node's own clock (`streams.records.order_at_ms`), which bounds both. In between it moves on with the arrivals: what the middle device
+said, and what has passed by the node's clock since it was heard.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from cargo.heard import Heard
 
 QUORUM = 31
 """Of so many last devices the middle one's time is believed."""
+STANDS_MS = 60_000
+"""Between two arrivals, and after the last, no more than so much is taken to have passed: a node that hears nobody knows of no silence."""
+PROMPT_MS = 60_000
+"""A reading that arrives so near to its time was not kept on the way: such arrivals tell how time passes."""
 SOUND_MS = 20 * 60_000
 """A reading this little behind the trusted clock is taken at its word: the clock itself may stand for 15 minutes between two readings."""
 LOCKSTEP_MS = 5 * 60_000
@@ -35,10 +40,16 @@ class DeviceClock(msgspec.Struct):
 
 
 class EventClock(msgspec.Struct):
-    """The trusted clock of a node (`now_at_ms`, UTC ms; 0 before anything was heard). It never goes back."""
+    """The trusted clock of a node (`now_at_ms`, UTC ms; 0 before anything was heard). It never goes back.
+
+    `arrived_at_ms`: the last prompt arrival (UTC ms by the node's clock); `stood_ms`: how much of the gaps between them was not counted;
+    `recent`: of each of the last devices its latest order time, and how far that was before its arrival, `stood_ms` taken off.
+    """
 
     now_at_ms: int = 0
-    recent: dict[str, int] = {}
+    arrived_at_ms: int = 0
+    stood_ms: int = 0
+    recent: dict[str, tuple[int, int]] = {}
     devices: dict[str, DeviceClock] = {}
 
     def hear(self, heard: Heard, *, from_ship: bool) -> int:
@@ -47,6 +58,10 @@ class EventClock(msgspec.Struct):
         A device that is hours behind is put right by its smallest lag; one known to be sound that comes hours behind is late, and keeps
         its time.
         """
+        since_ms = heard.received_at_ms - self.arrived_at_ms
+        if since_ms > 0 and abs(heard.received_at_ms - heard.order_at_ms) <= PROMPT_MS:
+            self.stood_ms += max(0, since_ms - STANDS_MS) if self.arrived_at_ms else 0
+            self.arrived_at_ms = heard.received_at_ms
         if from_ship:
             self.now_at_ms = max(self.now_at_ms, heard.order_at_ms)
             return heard.order_at_ms
@@ -57,13 +72,32 @@ class EventClock(msgspec.Struct):
         """The clock is at least at `at_ms`."""
         self.now_at_ms = max(self.now_at_ms, at_ms)
 
+    def arrive(self, at_ms: int) -> None:
+        """All that had come by `at_ms` (UTC ms by the node's clock) has been heard: time has gone on since each of it came."""
+        if self.recent:
+            until_ms = min(at_ms, self.arrived_at_ms + STANDS_MS)
+            self.now_at_ms = max(self.now_at_ms, until_ms - self._behind_ms())
+
+    def arrives_ms(self, at_ms: int) -> int | None:
+        """When (UTC ms by the node's clock) this clock will be at `at_ms` though nothing more comes; None: never."""
+        if not self.recent:
+            return None
+        comes_ms = at_ms + self._behind_ms()
+        return comes_ms if comes_ms <= self.arrived_at_ms + STANDS_MS else None
+
+    def _behind_ms(self) -> int:
+        """How far the middle of the last devices is behind the arrivals; 0 where it is ahead."""
+        return max(0, self.stood_ms - _middle([offset for _, offset in self.recent.values()]))
+
     def _quorum(self, heard: Heard) -> None:
         recent = self.recent
-        recent[heard.device] = max(recent.pop(heard.device, 0), heard.order_at_ms)
+        newest = (heard.order_at_ms, heard.order_at_ms - heard.received_at_ms + self.stood_ms)
+        before = recent.pop(heard.device, newest)
+        recent[heard.device] = newest if heard.order_at_ms > before[0] else before
         if len(recent) > QUORUM:
             del recent[next(iter(recent))]
         if heard.order_at_ms > self.now_at_ms:
-            middle = sorted(recent.values())[(len(recent) - 1) // 2]
+            middle = _middle([order_at_ms for order_at_ms, _ in recent.values()])
             self.now_at_ms = max(self.now_at_ms, min(middle, heard.received_at_ms))
 
     def _put_right(self, heard: Heard) -> int:
@@ -95,3 +129,8 @@ class EventClock(msgspec.Struct):
             clock.lag_ms, clock.lag_at_ms, clock.lag_readings = lag, self.now_at_ms, 0
         clock.lag_readings += 1
         return clock.lag_readings >= LOCKSTEP_READINGS and self.now_at_ms - clock.lag_at_ms >= LOCKSTEP_RUN_MS
+
+
+def _middle(values: list[int]) -> int:
+    """The middle one, of two the smaller."""
+    return sorted(values)[(len(values) - 1) // 2]

@@ -46,3 +46,7 @@ class Waiting:
         """Who was struck, by readings that have not had their turn yet: one topic for each of these."""
         self._blows = [blow for blow in self._blows if blow[0] > settled_at_ms]
         return [topic for _, topic in self._blows]
+
+    def next_blow_at_ms(self, settled_at_ms: int) -> int | None:
+        """When the first of these readings has its turn (UTC ms); None: there is none."""
+        return min((at_ms for at_ms, _ in self._blows if at_ms > settled_at_ms), default=None)

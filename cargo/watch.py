@@ -62,6 +62,26 @@ def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
     return _handed_over(state)
 
 
+def arrived(state: WatchState, at_ms: int | None = None) -> Outcome:
+    """All that the node had heard by `at_ms` (UTC ms by its clock; None: by the last reading taken) has been taken: what falls due
+    meanwhile does so though no reading tells the time. A node that hears nobody goes on for a minute and no further."""
+    clock = state.memory.clock
+    clock.arrive(clock.arrived_at_ms if at_ms is None else at_ms)
+    if clock.now_at_ms - state.settings.lateness_ms > state.memory.settled_at_ms:
+        _settle(state, clock.now_at_ms - state.settings.lateness_ms)
+    return _handed_over(state)
+
+
+def falls_due_ms(state: WatchState) -> int | None:
+    """When `arrived` is worth calling though nothing comes (UTC ms by the node's clock): a timer rings, or a blow has its turn. None: more
+    must come first."""
+    memory = state.memory
+    due_at_ms = _next_timer(state, FOREVER)
+    blow_at_ms = state.waiting.next_blow_at_ms(memory.settled_at_ms)
+    due_at_ms = due_at_ms if blow_at_ms is None else min(due_at_ms, blow_at_ms)
+    return memory.clock.arrives_ms(max(due_at_ms, memory.settled_at_ms + 1) + state.settings.lateness_ms)
+
+
 def advance(state: WatchState, at_ms: int) -> Outcome:
     """The trusted clock is at least at `at_ms` (UTC ms, fleet time): for a node that has taken all it has and knows the time."""
     state.memory.clock.advance(at_ms)

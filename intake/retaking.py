@@ -48,19 +48,21 @@ class Retaking:
                 return
 
 
-def cuts(log: Log, reached: Positions, committed: Position) -> Iterator[dict[str, Position]]:
-    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order. A stream that an earlier version of this
-    program did not read stood at its beginning then."""
+def cuts(log: Log, reached: Positions, committed: Position) -> Iterator[tuple[dict[str, Position], int | None]]:
+    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order, and the time (UTC ms) of one that followed
+    from the time alone. A stream that an earlier version of this program did not read stood at its beginning then."""
     names = {f"watch/{stream}": stream for stream in reached}
-    told: dict[str, list[Position]] = {stream: [] for stream in reached}
+    told: dict[str, list[tuple[Position, int | None]]] = {stream: [] for stream in reached}
     newest = max((origin.generation for origin in committed), default=0)
     for origin, ledger in sorted(log.ledger(CONSUMERS).items(), key=lambda one: one[0]):
         if origin.node == log.node and origin.generation >= newest:
             for batch in log.run(CONSUMERS, origin, max(committed[origin], ledger.floor), ledger.end()):
                 for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
                     if topic in names:
-                        told[names[topic]].append(Position.from_json(json.loads(body)["position"]))
+                        one = json.loads(body)
+                        told[names[topic]].append((Position.from_json(one["position"]), one.get("at_ms")))
     steps = max(len(positions) for positions in told.values())
-    told = {stream: [Position()] * (steps - len(positions)) + positions for stream, positions in told.items()}
-    for positions in zip(*told.values(), strict=True):
-        yield dict(zip(told, positions, strict=True))
+    told = {stream: [(Position(), None)] * (steps - len(positions)) + positions for stream, positions in told.items()}
+    for step in zip(*told.values(), strict=True):
+        at_ms = max((timed for _, timed in step if timed is not None), default=None)
+        yield dict(zip(told, (position for position, _ in step), strict=True)), at_ms

@@ -39,13 +39,13 @@ class OwnReadings:
     """The readings that `node` took in, of whatever generation. What other nodes appended is left to them. For one thread.
 
     `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most. `more`: whether the last poll was cut short by its
-    `rows_max`, so that the next one finds more at once.
+    `rows_max`, so that the next one finds more at once; `waits`: whether it was cut short by a hole.
     """
 
     def __init__(self, log: LogReader, node: str, clock: Clock, patience_s: Callable[[str], float | None]) -> None:
         self._log, self._node, self._clock, self._patience_s = log, node, clock, patience_s
         self._waiting: dict[tuple[str, Origin], tuple[int, float]] = {}
-        self.more = False
+        self.more = self.waits = False
 
     def poll(self, since: Positions, rows_max: int) -> tuple[dict[str, Polled], list[PassedOver]]:
         """What follows `since`, by stream, all streams up to the same received time; and what was passed over to get there.
@@ -55,6 +55,7 @@ class OwnReadings:
         when damage is found on the way.
         """
         standing, passed, holes = self._standing(since)
+        self.waits = bool(holes)
         ends = self._ends(standing)
         held_back_at_ms = [self._received_at_ms(stream, origin, offset) for stream, origin, offset in holes]
         while True:

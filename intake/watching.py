@@ -32,7 +32,7 @@ from cargo.registry import Entry, parse_entry
 from cargo.rollcall import to_call
 from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
-from cargo.watch import learn, step
+from cargo.watch import arrived, falls_due_ms, learn, step
 from intake.finishing import to_its_end
 from intake.musters import Called, called
 from intake.pipeline import STREAMS, Sink
@@ -52,6 +52,8 @@ from streams.words import Position
 ROWS_AT_ONCE_MAX = 4_096
 GATHER_S = 0.25
 """So long rests the watch after a step that was not full: a busy log is judged some times a second, not at each of its commits."""
+LOOK_S = 0.5
+"""So often it looks at the time while something falls due though nothing comes."""
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
 DIGEST_BYTES, LENGTH_BYTES = 8, 4
@@ -71,11 +73,12 @@ class _Standing(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one step read and made."""
+    """What one step read and made; `at_ms`: the time (UTC ms) it followed from, where nothing was read."""
 
     polled: dict[str, Polled]
     appends: list[Append]
     more: bool
+    at_ms: int | None = None
 
 
 class Watching:
@@ -130,8 +133,8 @@ class Watching:
                 await asyncio.to_thread(self._take_up, log)
             grown.set()
             while True:
-                with suppress(TimeoutError):  # a hole may have been waited for long enough, though nothing came
-                    async with asyncio.timeout(PATIENCE_S):
+                with suppress(TimeoutError):  # a hole may have been waited for long enough, or something fall due, though nothing came
+                    async with asyncio.timeout(PATIENCE_S if falls_due_ms(self._state) is None else LOOK_S):
                         await grown.wait()
                 grown.clear()
                 behind = False
@@ -192,20 +195,28 @@ class Watching:
 
     def _read_and_judge(self, log: Log) -> _Step | None:
         standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
+        at_ms: int | None = self._clock.now_ms()
         polled = {stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in (*self._told_by, *self._decided_in)}
         readings, passed = self._taken_in_since(log, {stream: standing[stream] for stream in STREAMS})
         polled |= readings
-        if all(polled[stream].position == position for stream, position in standing.items()):
+        if any(polled[stream].position != position for stream, position in standing.items()):
+            at_ms = None
+        elif not self._due(at_ms):
             return None
         started_s = self._clock.monotonic_s()
-        outcome = self._judge({stream: one.batches for stream, one in polled.items()})
+        outcome = self._judge({stream: one.batches for stream, one in polled.items()}, at_ms)
         self._metrics.observe("watch_step_ms", (self._clock.monotonic_s() - started_s) * 1000)
         counts = (sum(one.rows for one in polled.values()), len(outcome.alerts), len(outcome.events), outcome.unwatched)
         for name, count in zip(("readings", "alerts", "events", "unwatched"), counts, strict=True):
             self._metrics.count(f"watch_{name}", count)
         appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
         more = any(one.rows >= ROWS_AT_ONCE_MAX for one in polled.values()) or any(own.more for own in self._taken_in)
-        return _Step(polled, [*appends, *self._told_of(passed)], more)
+        return _Step(polled, [*appends, *self._told_of(passed)], more, at_ms)
+
+    def _due(self, at_ms: int) -> bool:
+        """Whether something falls due by now, with all taken that was heard by then: what waits behind a hole was heard too."""
+        due_ms = falls_due_ms(self._state)
+        return due_ms is not None and due_ms <= at_ms and not any(own.waits for own in self._taken_in)
 
     def _taken_in_since(self, log: Log, standing: Positions) -> tuple[dict[str, Polled], list[PassedOver]]:
         """What each node took in: one that is behind, or has a hole, holds up no other."""
@@ -233,9 +244,9 @@ class Watching:
         records = [Record(self._metrics.process, device_at_ms=self._clock.now_ms(), body=body) for body in bodies]
         return [Append(EXCEPTIONS, to_batch(records))] if records else []
 
-    def _judge(self, batches: Mapping[str, Sequence[Batch]]) -> Outcome:
-        """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then what
-        people said."""
+    def _judge(self, batches: Mapping[str, Sequence[Batch]], at_ms: int | None) -> Outcome:
+        """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then that time has gone on
+        (`at_ms`: up to when, where nothing was read); then what people said."""
         outcome = Outcome()
         for stream in self._told_by:
             outcome.add(learn(self._state, self._entries(batches.get(stream, ()))))
@@ -243,6 +254,7 @@ class Watching:
         heard = [row for batch in own for row in _heard(batch)]
         heard.sort(key=lambda row: row.order_at_ms)
         outcome.add(step(self._state, heard))
+        outcome.add(arrived(self._state, at_ms))
         for stream in self._decided_in:
             for batch in batches.get(stream, ()):
                 for body in batch.records.column(BODY).to_pylist():
@@ -269,7 +281,7 @@ class Watching:
     async def _commit(self, made: _Step, sink: Sink) -> None:
         appends = list(made.appends)
         for stream, polled in made.polled.items():
-            appends += self._consumers[stream].with_position(polled.position)
+            appends += self._consumers[stream].with_position(polled.position, at_ms=made.at_ms)
         while True:
             try:
                 last = [answer for answer in await sink.append(appends) if answer.stream == CONSUMERS][-1]
@@ -292,8 +304,8 @@ class Watching:
             restored = self._restore_snapshot(reached)
         at = restored or {stream: _floor(log, stream) for stream in reached}
         taking, steps = Retaking(log, at, reached), 0
-        for cut in cuts(log, reached, self._committed):
-            self._judge({stream: list(taking.until(stream, position)) for stream, position in cut.items()})
+        for cut, at_ms in cuts(log, reached, self._committed):
+            self._judge({stream: list(taking.until(stream, position)) for stream, position in cut.items()}, at_ms)
             steps += 1
         _log.info("the watch has taken up its memory: %d steps since the snapshot taken again", steps)
 

@@ -102,17 +102,18 @@ class Consumer:
         self.committed(position)
         return answers[: len(effects)]
 
-    def with_position(self, position: Position, effects: Sequence[Append] = ()) -> list[Append]:
+    def with_position(self, position: Position, effects: Sequence[Append] = (), at_ms: int | None = None) -> list[Append]:
         """The appends of a commit, for who commits through a GroupCommitter and then says `committed`. Raises Misuse as `commit`.
 
-        What is newly skipped or passed over is told in `exceptions` in the same commit.
+        `at_ms`: kept beside the Position, for whose effects depend on a time that no record tells. What is newly skipped or passed over is told in `exceptions` in the same commit.
         """
         if not position.reaches(self._standing.position):
             raise Misuse(f"consumer {self.name!r} stands at {self._standing.position} and does not go back to {position}")
         skipped = self._skipped_at(position)
         polled = self._polled
         passed = polled.passed if polled is not None and polled.position == position else {}
-        return [*effects, standing_append(self.name, self.stream, Standing(position, skipped)), *self._told(skipped, passed)]
+        stands = standing_append(self.name, self.stream, Standing(position, skipped), at_ms)
+        return [*effects, stands, *self._told(skipped, passed)]
 
     def committed(self, position: Position) -> None:
         """The appends that `with_position` gave for `position` are durable: poll goes on from there."""
@@ -146,9 +147,10 @@ class Consumer:
         return standing
 
 
-def standing_append(name: str, stream: str, standing: Standing) -> Append:
-    """The record by which the consumer `name` of `stream` stands there."""
-    return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json()})]))
+def standing_append(name: str, stream: str, standing: Standing, at_ms: int | None = None) -> Append:
+    """The record by which the consumer `name` of `stream` stands there, and the time kept beside it, if any."""
+    timed = {} if at_ms is None else {"at_ms": at_ms}
+    return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json(), **timed})]))
 
 
 def client_topic(consumer: str) -> str:

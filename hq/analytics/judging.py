@@ -122,6 +122,7 @@ def put_in_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if name != place:
                 place, ship, clock = name, f"{_watch_at(name).ship}.", EventClock()
             at_ms.append(clock.hear(row, from_ship=row.topic.startswith(ship)))
+            clock.arrive(clock.arrived_at_ms)
         at = batch.schema.get_field_index(ORDER_AT)
         yield batch.set_column(at, batch.schema.field(at), pa.array(at_ms, pa.int64()))
 
