@@ -251,6 +251,8 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     settled = state.memory.settled_at_ms
     if at_ms < before:
         _correct(state, box, at_ms, settled, row.signals)
+        if state.settings.place.ship is not None and any(float(row.signals.get(blow, 0.0)) >= least for _, blow, least in BLOWS):
+            state.wake(box, settled)  # the messages of a fall overtook one another, by a clock that is behind: nothing newer may come
         return
     _judge_now(state, box, at_ms, row.signals, historical=late and settled - at_ms > state.settings.historical_ms)
     if at_ms == before:
