@@ -15,7 +15,10 @@ from cargo.heard import Heard
 QUORUM = 31
 """Of so many last devices the middle one's time is believed."""
 STANDS_MS = 60_000
-"""Between two arrivals, and after the last, no more than so much is taken to have passed: a node that hears nobody knows of no silence."""
+"""After the last arrival no more than so much is taken to have passed: a node that hears nobody knows of no silence."""
+GAP_MS = 10 * 60_000
+"""Nor between two arrivals more than this, in which the ship's own sensors speak at least once: the node was away, and what was kept may
+come yet."""
 PROMPT_MS = 60_000
 """A reading that arrives so near to its time was not kept on the way: such arrivals tell how time passes."""
 SOUND_MS = 20 * 60_000
@@ -60,7 +63,7 @@ class EventClock(msgspec.Struct):
         """
         since_ms = heard.received_at_ms - self.arrived_at_ms
         if since_ms > 0 and abs(heard.received_at_ms - heard.order_at_ms) <= PROMPT_MS:
-            self.stood_ms += max(0, since_ms - STANDS_MS) if self.arrived_at_ms else 0
+            self.stood_ms += max(0, since_ms - GAP_MS) if self.arrived_at_ms else 0
             self.arrived_at_ms = heard.received_at_ms
         if from_ship:
             self.now_at_ms = max(self.now_at_ms, heard.order_at_ms)

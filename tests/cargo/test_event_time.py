@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cargo.event_time import EventClock
+from cargo.event_time import GAP_MS, QUORUM, STANDS_MS, EventClock
 from cargo.heard import Heard
 
-HOUR_MS, MINUTE_MS = 3_600_000, 60_000
+HOUR_MS, MINUTE_MS, SECOND_MS = 3_600_000, 60_000, 1_000
 NOW = 1_777_600_000_000
 
 
@@ -74,3 +74,69 @@ def test_a_clock_that_is_set_back_is_noticed() -> None:
     assert at_ms == NOW + 5 * HOUR_MS
     clock.advance(NOW + 6 * HOUR_MS)
     assert clock.hear(from_box("SET", NOW + 6 * HOUR_MS - 5), from_ship=False) == NOW + 6 * HOUR_MS - 5
+
+
+def after_many(lag_ms: int = 0) -> EventClock:
+    """A clock after a quorum of devices, one each 20 s up to NOW, whose readings came so much later than they say."""
+    clock = EventClock()
+    for at in range(QUORUM):
+        received_at_ms = NOW - (QUORUM - 1 - at) * 20 * SECOND_MS
+        clock.hear(Heard("DUCU0000017", f"T{at}", received_at_ms - lag_ms, received_at_ms - lag_ms, received_at_ms), from_ship=False)
+    return clock
+
+
+def test_it_moves_on_with_the_arrivals() -> None:
+    """Goal: in calm water, where few speak and the middle of them spoke minutes ago, it is as late as they are on the way, no more."""
+    clock = after_many()
+    assert clock.now_at_ms == NOW - 15 * 20 * SECOND_MS, "by what the devices said alone"
+    clock.arrive(NOW)
+    assert clock.now_at_ms == NOW
+    late = after_many(7 * SECOND_MS)
+    late.arrive(NOW)
+    assert late.now_at_ms == NOW - 7 * SECOND_MS
+
+
+def test_it_moves_on_though_nothing_comes_and_for_a_minute_only() -> None:
+    """Goal: a node that hears nobody does not know that anybody was silent."""
+    clock = after_many(2 * SECOND_MS)
+    assert clock.arrives_ms(NOW + 10 * SECOND_MS) == NOW + 12 * SECOND_MS
+    assert clock.arrives_ms(NOW + STANDS_MS) is None
+    clock.arrive(NOW + 10 * SECOND_MS)
+    assert clock.now_at_ms == NOW + 8 * SECOND_MS
+    clock.arrive(NOW + HOUR_MS)
+    assert clock.now_at_ms == NOW + STANDS_MS - 2 * SECOND_MS
+
+
+def test_readings_kept_while_the_node_was_away_are_not_overtaken() -> None:
+    """Goal: after an hour in which the node heard nothing what was kept comes after one that is live: it is judged in its order."""
+    clock = after_many()
+    clock.hear(from_box("LIVE", NOW + HOUR_MS), from_ship=False)
+    clock.arrive(NOW + HOUR_MS)
+    assert clock.now_at_ms == NOW + GAP_MS
+    for at in range(360):
+        order_at_ms = NOW + at * 10 * SECOND_MS
+        clock.hear(Heard("DUCU0000017", f"T{at % QUORUM}", order_at_ms, order_at_ms, NOW + HOUR_MS + at), from_ship=False)
+        clock.arrive(NOW + HOUR_MS + at)
+        assert clock.now_at_ms <= max(NOW + GAP_MS, order_at_ms)
+    assert clock.now_at_ms >= NOW + HOUR_MS - 200 * SECOND_MS
+
+
+def test_repeats_and_single_wrong_clocks_do_not_move_it() -> None:
+    """Goal: what comes again an hour later, from half of the devices, counts as it came first; and one clock 5 min ahead not at all."""
+    clock = after_many(3 * SECOND_MS)
+    for at in range(QUORUM // 2):
+        order_at_ms = NOW - (QUORUM - 1 - at) * 20 * SECOND_MS - 3 * SECOND_MS
+        clock.hear(Heard("DUCU0000017", f"T{at}", order_at_ms, order_at_ms, NOW + at), from_ship=False)
+    clock.hear(Heard("DUCU0000017", "AHEAD", NOW + 5 * MINUTE_MS, NOW + 5 * MINUTE_MS, NOW + 20), from_ship=False)
+    clock.arrive(NOW + 20)
+    assert clock.now_at_ms == NOW + 20 - 3 * SECOND_MS
+
+
+def test_nodes_whose_own_clock_jumps_are_not_believed() -> None:
+    """Goal: the node's clock is set an hour ahead: what comes then is no more than a minute further."""
+    clock = after_many()
+    for at in range(1, QUORUM):
+        order_at_ms = NOW + at * SECOND_MS
+        clock.hear(Heard("DUCU0000017", f"T{at}", order_at_ms, order_at_ms, order_at_ms + HOUR_MS), from_ship=False)
+        clock.arrive(order_at_ms + HOUR_MS)
+        assert clock.now_at_ms <= NOW + STANDS_MS

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from cargo.alerts import AlertBook
 from cargo.outcome import Outcome
 from cargo.slots import Slot
-from cargo.watch import step
+from cargo.state import WatchState
+from cargo.watch import arrived, falls_due_ms, learn, step
 from tests.cargo.faults import of_boxes, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 20 * HOUR_MS
 LOSS_MS = STORM_MS + HOUR_MS + 17 * SECOND_MS
@@ -40,6 +41,39 @@ def test_a_loss_with_shock_and_fall_is_raised_soon(fell_ms: int, silence_s: int)
     assert set(raised) == {number(at) for at in LOST}
     assert all(silence_s * SECOND_MS < after < (silence_s + 10) * SECOND_MS for after in raised.values())
     assert not told(made.alerts, state="retracted")
+
+
+def test_in_calm_water_a_fall_is_told_within_the_minute() -> None:
+    """Goal: boxes speak each hour, the ship's sensors each ten minutes: the watch needs nobody to speak, and a box that speaks after its
+    fall is not told."""
+    sea = Sea(boxes=96, silent={at: [(LOSS_MS, FOR_EVER)] for at in LOST})
+    blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS + at * 100)]
+    lives = [*fall(sea, 50, LOSS_MS), sea.says(50, LOSS_MS + 15 * SECOND_MS, shock_g=0.1)]
+    heard = [one for one in sea.readings(LOSS_MS + 15 * SECOND_MS, [*blows, *lives]) if not LOSS_MS + 16 * SECOND_MS < one.order_at_ms]
+    state = WatchState(settings())
+    learn(state, sea.entries())
+    made = Outcome()
+    for one in heard:
+        made.add(step(state, [one]))
+        made.add(arrived(state))
+    told_ms = {}
+    while (due_ms := falls_due_ms(state)) is not None:
+        for record in told(arrived(state, due_ms).alerts, rule="lost_container", state="raised"):
+            told_ms[record.topic] = due_ms - LOSS_MS
+    assert not probable(made)
+    assert set(told_ms) == {number(at) for at in LOST}
+    assert max(told_ms.values()) <= 45 * SECOND_MS
+
+
+def test_messages_of_a_fall_that_overtake_one_another_by_a_clock_that_is_behind_are_judged_at_once() -> None:
+    """Goal: the fall comes after the blow that ended it, and both after their turn: the half minute of silence counts all the same."""
+    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={0: [(LOSS_MS - MINUTE_MS, FOR_EVER)]})
+    heard = sea.readings(LOSS_MS + 5 * MINUTE_MS)
+    blow, fell = fall(sea, 0, LOSS_MS - 25 * SECOND_MS)
+    strikes = replace(sea.says(0, LOSS_MS - 22 * SECOND_MS, shock_g=9.0), received_at_ms=LOSS_MS)
+    late = [strikes, *(replace(one, received_at_ms=LOSS_MS + SECOND_MS) for one in (blow, fell))]
+    _, made = watch(sea, sorted([*heard, *late], key=lambda one: one.received_at_ms), batch=1)
+    assert 20 * SECOND_MS <= probable(made)[number(0)] <= 45 * SECOND_MS
 
 
 def test_without_shock_and_fall_the_same_silence_is_not_raised_at_once() -> None:

@@ -13,7 +13,7 @@ from cargo.heard import Heard
 from cargo.outcome import Outcome, Place
 from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
+from cargo.watch import advance, arrived, falls_due_ms, learn, step
 from tests.cargo.faults import held_back, jittered, of_gateway, repeated, without, wrong_clocks
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, settings, told, watch
 
@@ -122,6 +122,36 @@ def test_wrong_clocks_and_late_heaps_change_no_verdict() -> None:
     wanted = verdicts(readings)
     assert verdicts(wrong_clocks(readings, 0.0, 5)) == wanted
     assert verdicts(held_back(readings, of_gateway("GW-1"), STORM_MS + HOUR_MS, STORM_MS + 2 * HOUR_MS)) == wanted
+
+
+def live(sea: Sea, readings: list[Heard], restarts: bool = False) -> Outcome:
+    """As a node does it: each second what came is taken, time goes on by the arrivals, and by the node's clock while something falls
+    due."""
+    state, made = WatchState(settings()), Outcome()
+    made.add(learn(state, sea.entries()))
+    at = 0
+    while at < len(readings):
+        now_ms, first = readings[at].received_at_ms, at
+        while (due_ms := falls_due_ms(state)) is not None and due_ms < now_ms:
+            made.add(arrived(state, due_ms))
+        while at < len(readings) and readings[at].received_at_ms < now_ms + SECOND_MS:
+            at += 1
+        made.add(step(state, sorted(readings[first:at], key=lambda row: row.order_at_ms)))
+        made.add(arrived(state))
+        if restarts and at % 7 == 0:
+            state = from_snapshot(snapshot_of(state), settings())
+    made.add(advance(state, END_MS + state.settings.lateness_ms))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_time_that_goes_on_by_the_arrivals_changes_nothing(seed: int) -> None:
+    """Goal: what is decided sooner, by the arrivals and by the node's own time, is decided the same: with repeats, order disturbed within
+    the lateness, and restarts."""
+    sea, readings = eventful(seed)
+    wanted = flat(watch(sea, readings)[1])
+    assert flat(live(sea, readings)) == wanted
+    assert flat(live(sea, jittered(repeated(readings, 0.1, seed), 9 * SECOND_MS, seed), restarts=True)) == wanted
 
 
 def test_shore_runs_the_same_watch_and_agrees() -> None:

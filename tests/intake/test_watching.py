@@ -15,9 +15,10 @@ import intake.watching
 from cargo.heard import Heard
 from cargo.outcome import Place
 from cargo.registry import entry_body
+from cargo.snapshot import snapshot_of
 from cargo.state import WatchSettings
 from intake.musters import Musters
-from intake.watching import Watching
+from intake.watching import LOOK_S, Watching
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
@@ -25,7 +26,7 @@ from streams.log import Append
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
 from streams.records import Record, to_batch
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall
 from tests.intake.stand import eventually, stored
 
 FALLS_MS = SAILS_MS + HOUR_MS
@@ -206,10 +207,10 @@ async def test_who_looks_at_the_muster_does_not_wait_for_a_backlog(tmp_path: Pat
     assert before.lines
     judge = watching._judge
 
-    def slow(batches: Any) -> Any:
+    def slow(batches: Any, at_ms: int | None) -> Any:
         judges.set()
         goes_on.wait(30)
-        return judge(batches)
+        return judge(batches, at_ms)
 
     monkeypatch.setattr(watching, "_judge", slow)
     aboard.append(readings[200:])
@@ -240,4 +241,41 @@ async def test_a_backlog_is_judged_at_one_go_though_no_step_of_it_is_full(tmp_pa
     await aboard.watch()
     steps = [row for row in stored(aboard.log, "consumers") if row.record.topic == "watch/containers"]
     assert len(steps) > 5
+    aboard.log.close()
+
+
+async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_path: Path) -> None:
+    """Goal: nobody speaks for a minute after a box fell over the side: the bridge is told by the node's own time, not before its half
+    minute of silence, and a watch that takes all steps again makes no more of it."""
+    sea, aboard = Sea(boxes=48), Aboard(tmp_path)
+    heard = [*[one for one in sea.readings(FALLS_MS) if one.order_at_ms < FALLS_MS - MINUTE_MS], *fall(sea, 3, FALLS_MS)]
+    aboard.log.append([Append(f"aboard/{SHIP}", to_batch([Record(one.topic, body=entry_body(one)) for one in sea.entries()]))])
+    for one in heard:
+        aboard.clock.at_ms = one.order_at_ms + 500
+        aboard.append([one])
+    committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
+    watching = Watching(settings, aboard.folder, aboard.clock, Metrics("ship"), print, (f"aboard/{SHIP}",))
+    running = asyncio.create_task(watching.run(aboard.log, committer))
+
+    def lost() -> list[str]:
+        return [topic for topic, body in aboard.made() if body.get("rule") == "lost_container"]
+
+    await eventually(lambda: aboard.judged() or running.done())
+    aboard.clock.advance(38)
+    await asyncio.sleep(2 * LOOK_S)
+    assert not lost()
+    aboard.clock.advance(10)
+    await eventually(lambda: bool(lost()) or running.done())
+    running.cancel()
+    await asyncio.wait([running])
+    await committer.close()
+    made = sorted_made(aboard)
+    assert lost() == [heard[-1].topic]
+
+    (aboard.folder / "watch.snapshot").unlink(missing_ok=True)
+    again = Watching(settings, aboard.folder, aboard.clock, Metrics("ship"), print, (f"aboard/{SHIP}",))
+    await asyncio.to_thread(again._take_up, aboard.log)
+    assert again._state.memory.incidents
+    assert list(snapshot_of(again._state)) == list(snapshot_of(watching._state))
+    assert sorted_made(aboard) == made
     aboard.log.close()
