@@ -195,14 +195,14 @@ class Watching:
 
     def _read_and_judge(self, log: Log) -> _Step | None:
         standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
-        at_ms: int | None = self._clock.now_ms()
+        now_ms = self._clock.now_ms()
         polled = {stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in (*self._told_by, *self._decided_in)}
         readings, passed = self._taken_in_since(log, {stream: standing[stream] for stream in STREAMS})
         polled |= readings
-        if any(polled[stream].position != position for stream, position in standing.items()):
-            at_ms = None
-        elif not self._due(at_ms):
+        read = any(polled[stream].position != position for stream, position in standing.items())
+        if not read and not self._due(now_ms):
             return None
+        at_ms = None if read else now_ms
         started_s = self._clock.monotonic_s()
         outcome = self._judge({stream: one.batches for stream, one in polled.items()}, at_ms)
         self._metrics.observe("watch_step_ms", (self._clock.monotonic_s() - started_s) * 1000)

@@ -105,7 +105,8 @@ class Consumer:
     def with_position(self, position: Position, effects: Sequence[Append] = (), at_ms: int | None = None) -> list[Append]:
         """The appends of a commit, for who commits through a GroupCommitter and then says `committed`. Raises Misuse as `commit`.
 
-        `at_ms`: kept beside the Position, for whose effects depend on a time that no record tells. What is newly skipped or passed over is told in `exceptions` in the same commit.
+        What is newly skipped or passed over is told in `exceptions` in the same commit. `at_ms` is kept beside the Position: for effects
+        that depend on a time which no record tells.
         """
         if not position.reaches(self._standing.position):
             raise Misuse(f"consumer {self.name!r} stands at {self._standing.position} and does not go back to {position}")

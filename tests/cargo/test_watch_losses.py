@@ -49,7 +49,7 @@ def test_in_calm_water_a_fall_is_told_within_the_minute() -> None:
     sea = Sea(boxes=96, silent={at: [(LOSS_MS, FOR_EVER)] for at in LOST})
     blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS + at * 100)]
     lives = [*fall(sea, 50, LOSS_MS), sea.says(50, LOSS_MS + 15 * SECOND_MS, shock_g=0.1)]
-    heard = [one for one in sea.readings(LOSS_MS + 15 * SECOND_MS, [*blows, *lives]) if not LOSS_MS + 16 * SECOND_MS < one.order_at_ms]
+    heard = sea.readings(LOSS_MS + 15 * SECOND_MS, [*blows, *lives])
     state = WatchState(settings())
     learn(state, sea.entries())
     made = Outcome()
@@ -67,10 +67,11 @@ def test_in_calm_water_a_fall_is_told_within_the_minute() -> None:
 
 def test_messages_of_a_fall_that_overtake_one_another_by_a_clock_that_is_behind_are_judged_at_once() -> None:
     """Goal: the fall comes after the blow that ended it, and both after their turn: the half minute of silence counts all the same."""
-    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={0: [(LOSS_MS - MINUTE_MS, FOR_EVER)]})
+    sea = Sea(boxes=96, silent={0: [(LOSS_MS - MINUTE_MS, FOR_EVER)]})
     heard = sea.readings(LOSS_MS + 5 * MINUTE_MS)
-    blow, fell = fall(sea, 0, LOSS_MS - 25 * SECOND_MS)
-    strikes = replace(sea.says(0, LOSS_MS - 22 * SECOND_MS, shock_g=9.0), received_at_ms=LOSS_MS)
+    heard.append(replace(sea.ship(LOSS_MS)[-1], order_at_ms=LOSS_MS - SECOND_MS, received_at_ms=LOSS_MS - SECOND_MS))
+    blow, fell = fall(sea, 0, LOSS_MS - 53 * SECOND_MS)
+    strikes = replace(sea.says(0, LOSS_MS - 50 * SECOND_MS, shock_g=9.0), received_at_ms=LOSS_MS)
     late = [strikes, *(replace(one, received_at_ms=LOSS_MS + SECOND_MS) for one in (blow, fell))]
     _, made = watch(sea, sorted([*heard, *late], key=lambda one: one.received_at_ms), batch=1)
     assert 20 * SECOND_MS <= probable(made)[number(0)] <= 45 * SECOND_MS
