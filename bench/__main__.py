@@ -40,6 +40,7 @@ SHORT = {
     "watchtable": ("40", "2"),
     "watchday": ("500", "6"),
     "watchfleet": ("demo", "1", "60"),
+    "lossashore": ("1",),
     "voyage": (),
     "firstrun": (),
 }
