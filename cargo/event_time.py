@@ -8,6 +8,8 @@ said, and what has passed by the node's clock since it was heard.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from cargo.heard import Heard
@@ -46,13 +48,15 @@ class EventClock(msgspec.Struct):
     """The trusted clock of a node (`now_at_ms`, UTC ms; 0 before anything was heard). It never goes back.
 
     `arrived_at_ms`: the last prompt arrival (UTC ms by the node's clock); `stood_ms`: how much of the gaps between them was not counted;
-    `recent`: of each of the last devices its latest order time, and how far that was before its arrival, `stood_ms` taken off.
+    `recent`: of each of the last devices its latest order time; `prompt`: of each of the last whose readings came promptly its latest order
+    time, and how far that was before its arrival, `stood_ms` taken off.
     """
 
     now_at_ms: int = 0
     arrived_at_ms: int = 0
     stood_ms: int = 0
-    recent: dict[str, tuple[int, int]] = {}
+    recent: dict[str, int] = {}
+    prompt: dict[str, tuple[int, int]] = {}
     devices: dict[str, DeviceClock] = {}
 
     def hear(self, heard: Heard, *, from_ship: bool) -> int:
@@ -61,13 +65,15 @@ class EventClock(msgspec.Struct):
         A device that is hours behind is put right by its smallest lag; one known to be sound that comes hours behind is late, and keeps
         its time.
         """
-        since_ms = heard.received_at_ms - self.arrived_at_ms
-        if since_ms > 0 and abs(heard.received_at_ms - heard.order_at_ms) <= PROMPT_MS:
-            self.stood_ms += max(0, since_ms - GAP_MS) if self.arrived_at_ms else 0
-            self.arrived_at_ms = heard.received_at_ms
+        prompt = abs(heard.received_at_ms - heard.order_at_ms) <= PROMPT_MS
+        if prompt:
+            self._arrived(heard.received_at_ms)
         if from_ship:
             self.now_at_ms = max(self.now_at_ms, heard.order_at_ms)
             return heard.order_at_ms
+        if prompt:
+            newest = (heard.order_at_ms, heard.order_at_ms - heard.received_at_ms + self.stood_ms)
+            _note_last(self.prompt, heard.device, max(newest, self.prompt.get(heard.device, newest), key=lambda one: one[0]))
         self._quorum(heard)
         return self._put_right(heard)
 
@@ -77,31 +83,30 @@ class EventClock(msgspec.Struct):
 
     def arrive(self, at_ms: int) -> None:
         """All that had come by `at_ms` (UTC ms by the node's clock) has been heard: time has gone on since each of it came."""
-        if self.recent:
+        if self.prompt:
             until_ms = min(at_ms, self.arrived_at_ms + STANDS_MS)
             self.now_at_ms = max(self.now_at_ms, until_ms - self._behind_ms())
 
     def arrives_ms(self, at_ms: int) -> int | None:
         """When (UTC ms by the node's clock) this clock will be at `at_ms` though nothing more comes; None: never."""
-        if not self.recent:
+        if not self.prompt:
             return None
         comes_ms = at_ms + self._behind_ms()
         return comes_ms if comes_ms <= self.arrived_at_ms + STANDS_MS else None
 
+    def _arrived(self, at_ms: int) -> None:
+        if at_ms > self.arrived_at_ms:
+            self.stood_ms += max(0, at_ms - self.arrived_at_ms - GAP_MS) if self.arrived_at_ms else 0
+            self.arrived_at_ms = at_ms
+
     def _behind_ms(self) -> int:
-        """How far the middle of the last devices is behind the arrivals; 0 where it is ahead."""
-        return max(0, self.stood_ms - _middle([offset for _, offset in self.recent.values()]))
+        """How far the middle of the last prompt devices is behind the arrivals; 0 where it is ahead."""
+        return max(0, self.stood_ms - _middle([offset for _, offset in self.prompt.values()]))
 
     def _quorum(self, heard: Heard) -> None:
-        recent = self.recent
-        newest = (heard.order_at_ms, heard.order_at_ms - heard.received_at_ms + self.stood_ms)
-        before = recent.pop(heard.device, newest)
-        recent[heard.device] = newest if heard.order_at_ms > before[0] else before
-        if len(recent) > QUORUM:
-            del recent[next(iter(recent))]
+        _note_last(self.recent, heard.device, max(self.recent.get(heard.device, 0), heard.order_at_ms))
         if heard.order_at_ms > self.now_at_ms:
-            middle = _middle([order_at_ms for order_at_ms, _ in recent.values()])
-            self.now_at_ms = max(self.now_at_ms, min(middle, heard.received_at_ms))
+            self.now_at_ms = max(self.now_at_ms, min(_middle(list(self.recent.values())), heard.received_at_ms))
 
     def _put_right(self, heard: Heard) -> int:
         clock = self.devices.get(heard.device)
@@ -132,6 +137,14 @@ class EventClock(msgspec.Struct):
             clock.lag_ms, clock.lag_at_ms, clock.lag_readings = lag, self.now_at_ms, 0
         clock.lag_readings += 1
         return clock.lag_readings >= LOCKSTEP_READINGS and self.now_at_ms - clock.lag_at_ms >= LOCKSTEP_RUN_MS
+
+
+def _note_last(last: dict[str, Any], device: str, noted: int | tuple[int, int]) -> None:
+    """This device is the last of QUORUM."""
+    last.pop(device, None)
+    last[device] = noted
+    if len(last) > QUORUM:
+        del last[next(iter(last))]
 
 
 def _middle(values: list[int]) -> int:

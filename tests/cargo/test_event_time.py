@@ -121,6 +121,17 @@ def test_readings_kept_while_the_node_was_away_are_not_overtaken() -> None:
     assert clock.now_at_ms >= NOW + HOUR_MS - 200 * SECOND_MS
 
 
+def test_what_a_gateway_had_kept_does_not_hold_it_up() -> None:
+    """Goal: a quorum of devices whose readings were kept for an hour spoke last: the clock moves on as before."""
+    clock = after_many()
+    for at in range(QUORUM):
+        order_at_ms = NOW - HOUR_MS + at
+        clock.hear(Heard("DUCU0000017", f"KEPT{at}", order_at_ms, order_at_ms, NOW + at), from_ship=False)
+    clock.hear(from_box("LIVE", NOW + 40 * SECOND_MS), from_ship=False)
+    clock.arrive(NOW + 40 * SECOND_MS)
+    assert clock.now_at_ms == NOW + 40 * SECOND_MS
+
+
 def test_repeats_and_single_wrong_clocks_do_not_move_it() -> None:
     """Goal: what comes again an hour later, from half of the devices, counts as it came first; and one clock 5 min ahead not at all."""
     clock = after_many(3 * SECOND_MS)
