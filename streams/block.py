@@ -19,6 +19,7 @@ import pyarrow as pa
 import xxhash
 
 from streams import varints
+from streams.columns import Columns
 from streams.errors import Corrupt, Misuse
 from streams.words import Origin, check_stream
 
@@ -250,8 +251,9 @@ class OpenedBlock(Protocol):
 class Codec(Protocol):
     """Turns records into a block's payload and back. Given to the log where it is wired, so that logs know no encoding."""
 
-    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
-        """The block of `records`, which have consecutive `offset`s and all STAMPED columns. `decode` gives the very same rows back.
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch | Columns) -> Block:
+        """The block of `records`, which have consecutive `offset`s and all STAMPED columns. `decode` gives the very same rows back. Of many
+        rows few columns are asked for at a time.
 
         Raises Misuse when a column's type is not one of the four, or the offsets are not consecutive; BlockTooLarge when it does not fit.
         """
@@ -261,6 +263,13 @@ class Codec(Protocol):
         """The block's rows in offset order, with GIVEN, STAMPED and signal columns.
 
         Raises Corrupt for hostile or damaged bytes, in bounded memory and time; UnknownCodec for a number that is none of its own.
+        """
+        ...
+
+    def columns(self, block: Block) -> Columns:
+        """The same rows as `decode` gives, of a large block a column at a time: each is unpacked when it is asked for, and not kept.
+
+        Raises as `decode`, of what it reads.
         """
         ...
 

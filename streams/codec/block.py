@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes, TopicRows, UnknownCodec
 from streams.codec.columns import TYPES
-from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
+from streams.codec.columnwise import BlockColumns, StoredColumns
+from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN, Payload
 from streams.codec.lookup import OpenBlock
 from streams.codec.picked import PickedRows, records_of
 from streams.codec.reading import check_rows, few_of_many, read_rows, read_some_rows, read_topics
-from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, TEXT_BYTES_MAX
+from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, Budget
 from streams.codec.writing import write_payload
+from streams.columns import Columns, Whole
 from streams.errors import Corrupt, Misuse
 from streams.records import OFFSET, ORDER_AT, RESERVED, STAMPED, TOPIC, check_signal
 from streams.words import Origin
@@ -28,7 +30,6 @@ DECODE_BYTES_MAX = 384 << 20
 """What reading one block takes at most, by CELLS_MAX and TEXT_BYTES_MAX: measured with the worst that could be made, 230 MiB for all its
 rows, 340 for one topic that is all of them. Two threads may read at a time.
 """
-_TEXT_COPIES = 3
 _CELLS_A_ROW, _CELLS_A_BLOCK = 1, 1 << 12
 """Where device times are known; fences and lengths of groups."""
 
@@ -39,14 +40,15 @@ class BlockCodec:
     def __init__(self, group_rows: int = GROUP_ROWS) -> None:
         self._group_rows = max(group_rows, GROUP_ROWS_MIN)
 
-    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch | Columns) -> Block:
         """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
 
         Raises Misuse for columns of other types, offsets that are not consecutive, or no rows; BlockTooLarge when fewer rows would fit.
         """
-        first = _check(records)
-        order = pc.min_max(records.column(ORDER_AT))
-        payload = write_payload(records, order["max"].as_py(), self._group_rows)
+        columns = Whole(records) if isinstance(records, pa.RecordBatch) else records
+        first = _check(columns)
+        order = pc.min_max(columns.column(ORDER_AT))
+        payload = write_payload(columns, order["max"].as_py(), self._group_rows)
         if len(payload) > BLOCK_BYTES_MAX:
             raise BlockTooLarge(f"{records.num_rows} rows take {len(payload)} bytes, more than the {BLOCK_BYTES_MAX} of a block")
         return Block(stream, origin, first, records.num_rows, order["min"].as_py(), order["max"].as_py(), CODEC, payload)
@@ -62,6 +64,14 @@ class BlockCodec:
         if (order["min"].as_py(), order["max"].as_py()) != (block.order_first_ms, block.order_last_ms):
             raise Corrupt("a block's order times are not those of its header")
         return records
+
+    def columns(self, block: Block) -> Columns:
+        """The block's rows in offset order, of a large block each column unpacked when it is asked for. Raises as `decode`."""
+        _check_codec(block.codec)
+        payload = Payload(lambda at, length: block.payload[at : at + length], block.head.payload_bytes, block.count, Budget())
+        if payload.only is not None:
+            return Whole(self.decode(block))
+        return BlockColumns(StoredColumns(block.head, payload), 0, block.count)
 
     def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
         """The rows `first .. end - 1`, which are within the block. Of a large one whose other rows are many, in a part of the memory."""
@@ -112,12 +122,14 @@ class BlockCodec:
         return self.encode(block.stream, block.origin, self.some_rows(block, first, end))
 
 
-def cells_of(records: pa.RecordBatch) -> int:
-    """At most how many values decoding the block of `records` will count: what a block may hold is what a reader lets pass."""
-    cells: int = _CELLS_A_ROW * records.num_rows + _CELLS_A_BLOCK
-    for column in records.columns:
-        known, nulls = len(column) - column.null_count, bool(column.null_count)
-        cells += (1 + CELLS_OF_A_TEXT * pa.types.is_string(column.type)) * known + (len(column) // BITS_OF_A_CELL + 1) * nulls
+def cells_of(columns: Columns) -> int:
+    """At most how many values decoding the block of these rows will count: what a block may hold is what a reader lets pass."""
+    rows = columns.num_rows
+    cells = _CELLS_A_ROW * rows + _CELLS_A_BLOCK
+    for field in columns.schema:
+        known = columns.known(field.name)
+        values = rows if known is None else int(np.count_nonzero(known))
+        cells += (1 + CELLS_OF_A_TEXT * pa.types.is_string(field.type)) * values + (0 if known is None else rows // BITS_OF_A_CELL + 1)
     return cells
 
 
@@ -126,15 +138,15 @@ def _check_codec(codec: int) -> None:
         raise UnknownCodec(f"a block of codec {codec} is none of codec {CODEC}", hint="a newer version of Landfall reads it")
 
 
-def _check(records: pa.RecordBatch) -> int:
-    """The first offset, when `records` can be a block."""
-    rows, columns, cells = records.num_rows, records.num_columns, cells_of(records)
-    text_bytes = sum(column.nbytes for column in records.columns if pa.types.is_string(column.type))
-    if not rows > 0 or columns > COLUMNS_MAX:
-        raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {columns}")
-    if rows > BLOCK_RECORDS_MAX or cells > CELLS_MAX or text_bytes > TEXT_BYTES_MAX // _TEXT_COPIES:
-        raise BlockTooLarge(f"{rows} rows of {columns} columns, {cells} values and {text_bytes} bytes of text are too much for one block")
-    for field in records.schema:
+def _check(columns: Columns) -> int:
+    """The first offset, when the rows can be a block."""
+    rows, width = columns.num_rows, len(columns.schema)
+    if not rows > 0 or width > COLUMNS_MAX:
+        raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {width}")
+    cells = cells_of(columns)
+    if rows > BLOCK_RECORDS_MAX or cells > CELLS_MAX:
+        raise BlockTooLarge(f"{rows} rows of {width} columns, {cells} values, are too much for one block")
+    for field in columns.schema:
         if field.type not in TYPES:
             raise Misuse(f"column {field.name!r} is {field.type}: a block holds bool, int64, float64 and string")
         if field.name not in RESERVED:
@@ -142,9 +154,9 @@ def _check(records: pa.RecordBatch) -> int:
                 check_signal(field.name)
             except ValueError as problem:
                 raise Misuse(str(problem)) from problem
-        if field.name in STAMPED.names and records.column(field.name).null_count:
+        if field.name in STAMPED.names and columns.known(field.name) is not None:
             raise Misuse(f"column {field.name!r} has rows without a value")
-    offsets = records.column(OFFSET).to_numpy(zero_copy_only=False)
+    offsets = columns.column(OFFSET).to_numpy(zero_copy_only=False)
     first = int(offsets[0])
     if not np.array_equal(offsets, np.arange(first, first + rows)):
         raise Misuse("the offsets of a block follow one another without a gap")

@@ -34,10 +34,12 @@ def known_rows(column: pa.Array) -> Bools:
 
 
 def narrowed(values: Ints) -> Ints:
-    """Many whole numbers in half the memory, where that holds them: as they wait for all columns to be there. They are int64 no more."""
-    if len(values) < NARROWED_MIN or values.min() < -(1 << 31) or values.max() >= 1 << 31:
+    """Many whole numbers in a half or a quarter of the memory, where that holds them, as they wait for others. They are int64 no more."""
+    if len(values) < NARROWED_MIN:
         return values
-    return values.astype(np.int32)
+    low, high = values.min(), values.max()
+    kind = next((kind for kind in (np.int16, np.int32) if low >= np.iinfo(kind).min and high <= np.iinfo(kind).max), None)
+    return values if kind is None else values.astype(kind)
 
 
 def type_number(kind: pa.DataType) -> int:

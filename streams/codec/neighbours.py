@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,17 +30,30 @@ class Measured:
     mask: int
 
 
-def neighbours_of(columns: Sequence[Measured]) -> list[Measured | None]:
-    """For each column the earlier one of the same resolution and the same rows that tells it in fewer bits, judged by some rows."""
-    judged = [_sample(column.values) for column in columns]
-    pairs = [(place, other) for place, column in enumerate(columns) for other in _like(column, columns[:place])]
-    found = sketches_of([*judged, *(judged[at] - judged[other] for at, other in pairs)])
+def neighbours_of(columns: Sequence[Measured], before: Sequence[Measured] = ()) -> list[Measured | None]:
+    """For each column the earlier one of the same resolution and the same rows that tells it in fewer bits, judged by some rows; of those
+    `before` them too, which are at least `candidates` of all there were."""
+    every, new = [*before, *columns], len(before)
+    judged = [_sample(column.values) for column in every]
+    pairs = [(place, other) for place, column in enumerate(every[new:], new) for other in _like(column, every[:place])]
+    found = sketches_of([*judged[new:], *(judged[at] - judged[other] for at, other in pairs)])
     best: list[tuple[float, int]] = [
-        (_bytes(sketch, values) - _GAIN_BITS * len(values) / 8, -1) for sketch, values in zip(found, judged, strict=False)
+        (_bytes(sketch, values) - _GAIN_BITS * len(values) / 8, -1) for sketch, values in zip(found, judged[new:], strict=False)
     ]
     for (place, other), sketch in zip(pairs, found[len(columns) :], strict=True):
-        best[place] = min(best[place], (_bytes(sketch, judged[place] - judged[other]), other))
-    return [columns[other] if other >= 0 else None for _, other in best]
+        best[place - new] = min(best[place - new], (_bytes(sketch, judged[place] - judged[other]), other))
+    return [every[other] if other >= 0 else None for _, other in best]
+
+
+def candidates(columns: Sequence[Measured]) -> list[Measured]:
+    """Those that a later column may be told from."""
+    seen: Counter[tuple[int, int]] = Counter()
+    kept = []
+    for column in reversed(columns):
+        seen[like := (column.decimals, column.mask)] += 1
+        if seen[like] <= _CANDIDATES_MAX:
+            kept.append(column)
+    return kept[::-1]
 
 
 def _bytes(sketch: Sketch | None, values: Ints) -> int:

@@ -58,9 +58,13 @@ class GroupPages:
         """What the next page is read from."""
         if not self._sized:
             return self._group
-        page = Reader(self._group.sized(), self._group.budget)
+        page = Reader(self.taken(), self._group.budget)
         self._given.append(page)
         return page
+
+    def taken(self) -> bytes:
+        """The next page, of several groups, to be read later; it is left to the caller whether all of it is. Raises Corrupt."""
+        return self._group.sized()
 
     def end(self) -> None:
         """Raises Corrupt unless all of every page, and every page, was read."""
@@ -211,12 +215,15 @@ class PackedColumn:
         if self.neighbour:
             if self.neighbour > len(done):
                 raise Corrupt(f"column {len(done) + 1} of a block refers to column {self.neighbour}")
-            other = done[self.neighbour - 1]
-            if other.dtype != values.dtype or len(other) != len(values):
-                raise Corrupt(f"a column refers to column {self.neighbour}, which is none of its kind")
-            values = other if self.kind == "bit" else np.add(values, other, out=values)
+            values = self.told_from(values, done[self.neighbour - 1])
         done.append(values)
         return values
+
+    def told_from(self, values: Values, other: Values) -> Values:
+        """The column itself, of which `values` are what it differs by from `other`, its neighbour. Raises Corrupt."""
+        if other.dtype != values.dtype or len(other) != len(values):
+            raise Corrupt(f"a column refers to column {self.neighbour}, which is none of its kind")
+        return other if self.kind == "bit" else np.add(values, other, out=values)
 
     def cells(self, count: int) -> int:
         """What so many of its values count."""

@@ -218,9 +218,6 @@ class StoredRows:
         self._done = [known.mask for known in masks]
         return [every, *masks]
 
-    def _split(self, rows: Bools) -> list[Bools]:
-        return [rows[first:end] for first, end in pairwise(accumulate(self._sizes, initial=0))]
-
     def _numbers(self, every: Known, has_device_at: Known, known: dict[str, Known]) -> list[tuple[PackedColumn, Task]]:
         """The columns of numbers after the masks, and what reads them."""
         layout = self._layout
@@ -234,9 +231,9 @@ class StoredRows:
         for column in self._layout.named:
             if column.kind == TEXT:
                 at = known.get(column.name, every)
-                masks: Sequence[Bools | None] = [None] * len(groups) if at is every else self._split(at.mask)
+                masks: Sequence[Bools | None] = [None] * len(groups) if at is every else split(at.mask, self._sizes)
                 owners = [group.owners(mask) for group, mask in zip(groups, masks, strict=True)]
-                tasks.append(partial(_text_values, self._next(), at.counts, owners))
+                tasks.append(partial(text_values, self._next(), at.counts, owners))
         return tasks
 
     def _tasks(self, columns: Sequence[tuple[PackedColumn, Known]]) -> list[Task]:
@@ -299,7 +296,12 @@ class StoredRows:
         return take(self._budget, dictionary if len(dictionary) else pa.array([""]), codes, nulls)
 
 
-def _text_values(pages: Sequence[Reader], counts: Sequence[int], owners: Sequence[Owners]) -> tuple[pa.StringArray, Ints]:
+def split(rows: Bools, sizes: Sequence[int]) -> list[Bools]:
+    """What is said of each row, group by group."""
+    return [rows[first:end] for first, end in pairwise(accumulate(sizes, initial=0))]
+
+
+def text_values(pages: Sequence[Reader], counts: Sequence[int], owners: Sequence[Owners]) -> tuple[pa.StringArray, Ints]:
     """The texts of one column in all groups: the different ones, and the place among them of each known row."""
     dictionaries, size, at = [], 0, 0
     budget, total = pages[0].budget, sum(counts)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from streams.block import Block, BlockTooLarge, Codec
 from streams.clock import EARLY_MS_MAX, Clock
+from streams.columns import Columns
 from streams.errors import Misuse
 from streams.log import Append, Appended, Witness
 from streams.logs.book import Line
@@ -173,7 +174,7 @@ def _in_parts(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch
         yield from found
 
 
-def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch, rows_max: int) -> Iterator[tuple[Block, bytes]]:
+def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch | Columns, rows_max: int) -> Iterator[tuple[Block, bytes]]:
     """Blocks of at most `rows_max` rows, with the filters of their topics; of half as many, and so on, where they do not fit one block."""
     rows = records.num_rows
     try:

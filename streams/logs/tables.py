@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streams.columns import Columns, Joined
 from streams.records import GIVEN, OFFSET, ORDER_AT, STAMPED, Batch
 
+Rows = TypeVar("Rows", pa.RecordBatch, Columns)
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 STREAM, ORIGIN = "stream", "origin"
 
 
 def coalesced(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order, in as few batches as their columns' types and `rows_max` allow."""
-    waiting: list[pa.RecordBatch] = []
+    return (_taken(waiting) for waiting in _together(batches, rows_max))
+
+
+def joined(parts: Iterable[Columns], rows_max: int) -> Iterator[Columns]:
+    """The same of rows whose columns are not there yet."""
+    return (waiting[0] if len(waiting) == 1 else Joined.of(waiting) for waiting in _together(parts, rows_max))
+
+
+def _together(batches: Iterable[Rows], rows_max: int) -> Iterator[list[Rows]]:
+    waiting: list[Rows] = []
     for part in _parts(batches, rows_max):
         if waiting and (sum(one.num_rows for one in waiting) + part.num_rows > rows_max or not agree(waiting, part)):
-            yield _taken(waiting)
+            yield waiting
+            waiting = []
         waiting.append(part)
         del part  # what is given next is all that is kept in memory
     if waiting:
-        yield _taken(waiting)
+        yield waiting
 
 
-def _parts(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+def _parts(batches: Iterable[Rows], rows_max: int) -> Iterator[Rows]:
     for batch in batches:
         for at in range(0, batch.num_rows, rows_max):
             yield batch.slice(at, rows_max)
@@ -49,7 +62,7 @@ def _column(part: pa.RecordBatch, field: pa.Field) -> pa.Array:
     return part.column(field.name) if field.name in part.schema.names else pa.nulls(part.num_rows, field.type)
 
 
-def agree(batches: Sequence[pa.RecordBatch], other: pa.RecordBatch) -> bool:
+def agree(batches: Sequence[pa.RecordBatch | Columns], other: pa.RecordBatch | Columns) -> bool:
     """Whether no column of `other` has another type than in `batches`."""
     if batches[-1].schema.equals(other.schema):
         return True

@@ -12,9 +12,8 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-import pyarrow as pa
-
 from streams.block import BLOCK_BYTES_MAX, Block, Codec
+from streams.columns import Columns
 from streams.cores import give_way, one_core
 from streams.crash import commit_point
 from streams.errors import Corrupt
@@ -28,7 +27,7 @@ from streams.logs.levels import LEVELS, Level, ripe_groups, tail_of
 from streams.logs.merging import MergedFiles, Rewritten
 from streams.logs.segments import disk_refused, file_path, merged_numbers, read_span, segment_numbers
 from streams.logs.stamping import encoded
-from streams.logs.tables import coalesced
+from streams.logs.tables import joined
 from streams.logs.walking import FrameWalk
 from streams.logs.writing import LogWriter
 from streams.memory import release
@@ -100,9 +99,10 @@ class Files:
 class FileUpkeep:
     """Upkeep (see `streams.log.Upkeep`) of the log in its own process.
 
-    A merge 1 reads and decodes a group of neighbouring blocks, 2 encodes them as one, 3 writes it to the merged file and syncs that,
-    4 swaps the pieces in the index, in one transaction and under the log's lock; only then may 5 a file in which nothing is held any more
-    be deleted, once the index that no longer names it is on the disk, and every row of it verifies: a damaged one is built anew instead.
+    A merge 1 reads a group of neighbouring blocks, 2 decodes them and encodes them as one, a column after the other where they are large,
+    3 writes it to the merged file and syncs that, 4 swaps the pieces in the index, in one transaction and under the log's lock; only then
+    may 5 a file in which nothing is held any more be deleted, once the index that no longer names it is on the disk, and every row of it
+    verifies: a damaged one is built anew instead.
     A crash before 4 leaves bytes that nobody names, which 5 deletes.
     """
 
@@ -212,11 +212,11 @@ class FileUpkeep:
         if not blocks or len(blocks) < len(group):
             return
         blocks.reverse()
-        rows = (_rows(self._parts.codec, blocks.pop(), piece) for piece in group)  # of what is decoded the block is let go
+        rows = (_columns(self._parts.codec, blocks.pop(), piece) for piece in group)  # of what is read the block is let go
         rows_max = max(level.rows for level in self._levels)
         merged = [
             Rewritten(block, topics)
-            for records in coalesced(rows, rows_max)
+            for records in joined(rows, rows_max)
             for block, topics in encoded(self._parts.codec, *key, records, rows_max)
         ]
         if len(merged) >= len(group):
@@ -300,9 +300,9 @@ class FileUpkeep:
         return closing(IndexReader.open(self._parts.folder / INDEX_NAME))
 
 
-def _rows(codec: Codec, block: Block, piece: Piece) -> pa.RecordBatch:
+def _columns(codec: Codec, block: Block, piece: Piece) -> Columns:
     give_way()
-    return codec.decode(block).slice(piece.first - block.first, piece.end - piece.first)
+    return codec.columns(block).slice(piece.first - block.first, piece.end - piece.first)
 
 
 def _batches(pieces: Sequence[tuple[LineKey, Piece]]) -> Iterator[tuple[LineKey, list[Piece]]]:

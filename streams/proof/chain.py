@@ -75,10 +75,9 @@ class Chain:
             raise Misuse(f"{self.stream}:{self.origin} goes on at {self.end}, not at {offsets[0].as_py()}..{offsets[-1].as_py()}")
         if records.num_rows:
             self.newest_at_ms = max(self.newest_at_ms, int(records.column(ORDER_AT).to_numpy().max()))
-        rows = entries(records)
         at = 0
-        while at < len(rows):
-            part = rows[at : at + RUN - (len(self._tail) + self._skipped)]
+        while at < records.num_rows:
+            part = entries(records.slice(at, RUN - (len(self._tail) + self._skipped)))  # a run at a time spares memory
             self._tail += part
             at += len(part)
             self._close_full()

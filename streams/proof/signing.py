@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -14,6 +15,7 @@ from streams.clock import Clock
 from streams.derived import DERIVED, HEADS, KEPT, WAITING
 from streams.errors import LandfallError, Unreadable
 from streams.log import Append, Log
+from streams.memory import large_work
 from streams.proof.chain import Chain, entries
 from streams.proof.keys import SigningKey
 from streams.proof.reading import Copy, Unread
@@ -28,6 +30,8 @@ NEVER_SIGNED = ("metrics", "exceptions", "consumers", WAITING)
 """What a node says of itself, for its operators: nobody's claim rests on it."""
 ROOTS_MAX = 512
 """Roots in one statement: a long log is signed for the first time in several."""
+LARGE_ROWS_MIN = 1 << 16
+"""To sign so many rows is large work: it waits for another, and what it took is given back."""
 
 
 @dataclass(slots=True)
@@ -99,9 +103,15 @@ class Signer:
         if signed_at_once(stream):
             return self._left_open(stream, origin, end)
         followed = self._later.get((stream, origin)) or self._begun(self._later, stream, origin)
+        with large_work() if end - followed.chain.end >= LARGE_ROWS_MIN else nullcontext():
+            return self._up_to_now(followed, end)
+
+    def _up_to_now(self, followed: _Followed, end: int) -> list[Append]:
+        stream, origin = followed.chain.stream, followed.chain.origin
         found, at = list[Append](), self._log.own_end(stream + HEADS, origin)  # nobody else appends there
         for part in self._copy.rows(stream, origin, followed.chain.end, end):
             _take(followed.chain, part)
+            del part  # before the next is read
             if len(followed.chain.roots) >= ROOTS_MAX:
                 found.append(self._statement(followed, at=at + len(found)))
         if followed.signed < followed.chain.end:

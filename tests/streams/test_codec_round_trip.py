@@ -23,6 +23,7 @@ from streams.codec.numbers import read_ints, write_ints
 from streams.codec.textlists import TextList, read_list, write_list
 from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
 from streams.codec.writing import _Numbers
+from streams.columns import Whole
 from streams.errors import Corrupt, Misuse
 from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
 from streams.words import Coordinates, Origin
@@ -276,7 +277,7 @@ def test_what_a_block_may_hold_a_reader_lets_pass(kind: str, monkeypatch: pytest
     spent: list[int] = []
     monkeypatch.setattr(Budget, "pay_cells", lambda self, cells: spent.append(cells))
     CODEC.decode(BlockCodec(GROUP_ROWS_MIN).encode("containers", SHIP, records))
-    assert records.num_rows * 3 < sum(spent) <= cells_of(records)
+    assert records.num_rows * 3 < sum(spent) <= cells_of(Whole(records))
 
 
 def test_a_header_that_lies_about_order_times_is_corrupt() -> None:
@@ -359,7 +360,7 @@ def test_as_many_rows_of_short_commits_as_fit_are_one_block() -> None:
     columns |= {name: pa.array(values) for name, values in stamps.items()} | {ORDER_AT: pa.array(stamps[DEVICE_AT])}
     columns |= {f"s{place}": pa.array(numbers % (place + 2) / 10) for place in range(14)}
     records = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-    assert 0.99 * CELLS_MAX < cells_of(records) <= CELLS_MAX
+    assert 0.99 * CELLS_MAX < cells_of(Whole(records)) <= CELLS_MAX
     block = CODEC.encode("containers", SHIP, records)
     head, read = spans(block)
     asked: list[int] = []

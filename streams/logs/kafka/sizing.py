@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, OpenedBlock, ReadBytes, TopicRows
+from streams.columns import Columns
 from streams.logs.kafka.records import HEADERS_BYTES_MAX
 from streams.logs.topics import FILTER_BYTES_MIN
 from streams.words import Origin
@@ -28,7 +29,7 @@ class SizedCodec:
         longest = len(block.payload) + HEAD_BYTES_MAX + _CHECKSUM_BYTES + HEADERS_BYTES_MAX + filter_bytes
         return longest <= self.record_bytes_max
 
-    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch) -> Block:
+    def encode(self, stream: str, origin: Origin, records: pa.RecordBatch | Columns) -> Block:
         """As the codec does it. Raises BlockTooLarge when it does not fit."""
         block = self.codec.encode(stream, origin, records)
         if not self.fits(block):
@@ -38,6 +39,10 @@ class SizedCodec:
     def decode(self, block: Block) -> pa.RecordBatch:
         """As the codec does it."""
         return self.codec.decode(block)
+
+    def columns(self, block: Block) -> Columns:
+        """As the codec does it."""
+        return self.codec.columns(block)
 
     def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
         """As the codec does it."""

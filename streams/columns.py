@@ -1,0 +1,118 @@
+"""Rows by their columns, each of which is there when it is asked for and not before: what a merge reads from, and a codec writes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Columns(Protocol):
+    """Rows in offset order. Safe from any thread."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+        ...
+
+    def column(self, name: str) -> pa.Array:
+        """One column of all rows. Raises as `Codec.decode`, of what it reads."""
+        ...
+
+    def known(self, name: str) -> Bools | None:
+        """Which rows of this column are not null; None: all. Takes less than the column."""
+        ...
+
+    def slice(self, at: int, length: int | None = None) -> Columns:
+        """Rows from place `at` on, `length` of them at most."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Rows that are in memory."""
+
+    records: pa.RecordBatch
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        return int(self.records.num_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+        return self.records.schema
+
+    def column(self, name: str) -> pa.Array:
+        """One column."""
+        return self.records.column(name)
+
+    def known(self, name: str) -> Bools | None:
+        """Which rows of this column are not null; None: all."""
+        column = self.records.column(name)
+        if not column.null_count:
+            return None
+        known: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+        return known
+
+    def slice(self, at: int, length: int | None = None) -> Whole:
+        """Some of them."""
+        return Whole(self.records.slice(at, length))
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Rows of several parts, whose columns agree in their types, one part after another: null where a part lacks a column."""
+
+    parts: Sequence[Columns]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, parts: Sequence[Columns]) -> Joined:
+        """Over the union of their columns."""
+        return cls(parts, pa.unify_schemas([part.schema for part in parts]))
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        return sum(part.num_rows for part in self.parts)
+
+    def column(self, name: str) -> pa.Array:
+        """One column of all parts."""
+        kind = self.schema.field(name).type
+        return pa.concat_arrays([part.column(name) if _has(part, name) else pa.nulls(part.num_rows, kind) for part in self.parts])
+
+    def known(self, name: str) -> Bools | None:
+        """Which rows of this column are not null; None: all."""
+        found = [part.known(name) if _has(part, name) else np.zeros(part.num_rows, np.bool_) for part in self.parts]
+        if all(known is None for known in found):
+            return None
+        alike = zip(self.parts, found, strict=True)
+        return np.concatenate([np.ones(part.num_rows, np.bool_) if known is None else known for part, known in alike])
+
+    def slice(self, at: int, length: int | None = None) -> Joined:
+        """Some of them, with the same columns."""
+        end = self.num_rows if length is None else min(at + length, self.num_rows)
+        parts = []
+        for part, first in zip(self.parts, accumulate((part.num_rows for part in self.parts), initial=0), strict=False):
+            low, high = max(at - first, 0), min(end - first, part.num_rows)
+            if low < high:
+                parts.append(part.slice(low, high - low))
+        return Joined(parts, self.schema)
+
+
+def _has(part: Columns, name: str) -> bool:
+    return bool(part.schema.get_field_index(name) >= 0)
