@@ -352,8 +352,7 @@ def test_a_block_of_hardly_more_rows_than_topics_has_smaller_groups(topics: int,
 
 def test_as_many_rows_of_short_commits_as_fit_are_one_block() -> None:
     """As large as a block of 14 signals gets, and a directory that stays small though every commit has two rows."""
-    count = 753_000
-    numbers = np.arange(count)
+    numbers = np.arange(count := 753_000)
     columns = {TOPIC: pa.array([f"box-{n}" for n in range(500)]).take(pa.array(numbers % 500)), DEVICE: pa.nulls(count, pa.string())}
     received = NOW_MS + np.repeat(np.cumsum(np.random.default_rng(1).integers(500, 1500, count // 2)), 2)
     stamps = {DEVICE_AT: received - 300, OFFSET: numbers, RECEIVED_AT: received}
