@@ -14,6 +14,7 @@ from streams.codec import BlockCodec
 from streams.codec.block import CODEC
 from streams.codec.groups import GROUP_ROWS
 from streams.codec.writing import write_payload
+from streams.columns import Whole
 from streams.errors import Corrupt, Misuse
 from streams.log import Append
 from streams.logs.files import FileLog
@@ -52,7 +53,7 @@ def test_such_a_name_is_refused_where_it_would_come_in(log: FileLog, name: str) 
 def test_a_block_with_such_a_name_is_refused_and_history_goes_on(log: FileLog, name: str) -> None:
     records = named(name, stamped(to_batch([Record(BOX, "TRK-1", NOW_MS, {"return_c": 4.0})])))
     at_ms = records.column(ORDER_AT)[0].as_py()
-    hostile = Block("containers", SHIP, 0, 1, at_ms, at_ms, CODEC, write_payload(records, at_ms, GROUP_ROWS))
+    hostile = Block("containers", SHIP, 0, 1, at_ms, at_ms, CODEC, write_payload(Whole(records), at_ms, GROUP_ROWS))
     with pytest.raises(Corrupt, match="a column of a block can not be"):
         log.admit([hostile])
     assert log.history(BOX).rows.num_rows == 1
