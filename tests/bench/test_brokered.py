@@ -37,5 +37,6 @@ async def test_one_identifier_of_two_messages_under_way_is_two_acknowledgements(
         writer.write(b"\x40\2\0\7" + b"\x40\2\0\x08" + b"\x40\2\0\7")
         async with asyncio.timeout(60):
             await all_noted.wait()
-        writer.close()
+            writer.close()
+            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))  # the relay's and the broker's end with it
     assert noted == [0, 1, 2]
