@@ -72,8 +72,10 @@ class EventClock(msgspec.Struct):
             self.now_at_ms = max(self.now_at_ms, heard.order_at_ms)
             return heard.order_at_ms
         if prompt:
-            newest = (heard.order_at_ms, heard.order_at_ms - heard.received_at_ms + self.stood_ms)
-            _note_last(self.prompt, heard.device, max(newest, self.prompt.get(heard.device, newest), key=lambda one: one[0]))
+            known = self.prompt.get(heard.device)
+            if known is None or known[0] <= heard.order_at_ms:
+                known = (heard.order_at_ms, heard.order_at_ms - heard.received_at_ms + self.stood_ms)
+            _note_last(self.prompt, heard.device, known)
         self._quorum(heard)
         return self._put_right(heard)
 
