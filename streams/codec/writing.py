@@ -74,11 +74,15 @@ class _Rows:
         """One column, in offset order. Raises BlockTooLarge when its texts are too much, with those before."""
         found = self.columns.column(name)
         if pa.types.is_string(found.type):
-            with self.lock:
-                self.text_bytes += found.nbytes
-            if self.text_bytes > TEXT_BYTES_MAX // _TEXT_COPIES:
-                raise BlockTooLarge(f"{self.groups.rows} rows have {self.text_bytes} bytes of text, which is too much for one block")
+            self.count_text(found.nbytes)
         return found
+
+    def count_text(self, size: int) -> None:
+        """So many bytes of text more were read. Raises BlockTooLarge when they are too much, with those before."""
+        with self.lock:
+            self.text_bytes += size
+        if self.text_bytes > TEXT_BYTES_MAX // _TEXT_COPIES:
+            raise BlockTooLarge(f"{self.groups.rows} rows have {self.text_bytes} bytes of text, which is too much for one block")
 
     def times(self, name: str) -> Ints:
         """A column of times, as it is stored."""
@@ -167,12 +171,15 @@ class _Numbers:
 def write_payload(columns: Columns, order_last_ms: int, group_rows: int) -> bytes:
     """Rows, at least one, with all STAMPED columns; the offsets and `order_last_ms` are the head's. Each column is asked for once, and of
     large ones few are there at a time. Raises BlockTooLarge for too much text."""
-    rows = columns.num_rows
-    topics, codes = topics_of(columns.column(TOPIC))
+    rows, of = columns.num_rows, columns.column(TOPIC)
+    text_bytes, (topics, codes) = of.nbytes, topics_of(of)
+    del of
     order = _order(codes, group_rows)
     if rows >= _SPARSE_ROWS_MIN and 2 * len(topics) > rows:
         group_rows = max(group_rows * 3 // 8, GROUP_ROWS_MIN)
     groups = Groups(rows, rows if order is None or rows <= group_rows else group_rows)
+    stored = _Rows(columns, order, groups)
+    stored.count_text(text_bytes)
     directory = Writer()
     directory.varint(AS_ARRIVED if order is None else BY_TOPIC)
     received_at = columns.column(RECEIVED_AT).to_numpy(zero_copy_only=False)
@@ -186,7 +193,7 @@ def write_payload(columns: Columns, order_last_ms: int, group_rows: int) -> byte
     for body, (first, end) in zip(bodies, bounds, strict=True):
         _write_page(body, _topic_page(topics, codes[first:end], by_topic=order is not None), len(bodies))
     del topics, received_at
-    _write_columns(directory, bodies, _Rows(columns, order, groups), codes, each_received=not runs)
+    _write_columns(directory, bodies, stored, codes, each_received=not runs)
     return assembled(groups, directory, [body.to_bytes() for body in bodies])
 
 

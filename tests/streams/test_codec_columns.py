@@ -23,8 +23,8 @@ from streams.cores import one_core
 from streams.errors import Corrupt
 from streams.logs.stamping import encoded
 from streams.logs.tables import coalesced, joined
-from streams.records import OFFSET, ORDER_AT, TOPIC
-from tests.streams.logkit import SHIP, rows, stamped
+from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
+from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
 from tests.streams.test_codec_round_trip import batches, bits
 
 CODEC = BlockCodec(GROUP_ROWS_MIN)
@@ -145,6 +145,18 @@ def test_half_of_what_is_too_much_text_for_a_block_is_merged_by_columns_too() ->
     found = list(encoded(CODEC, "containers", SHIP, columns, 1 << 20))
     assert [(block.first, block.count) for block, _ in found] == [(0, 300), (300, 300)]
     assert bits(CODEC.decode(found[1][0])) == bits(CODEC.decode(parts[1]))
+
+
+def test_topics_are_text_too() -> None:
+    """A block of more text than a reader lets pass would be lost to everybody: a merge writes two in its place."""
+    names = pa.array([f"{at:0200d}" for at in range(TEXT_BYTES_MAX // 600)])
+    times = pa.array(np.arange(len(names)) + NOW_MS)
+    columns = {TOPIC: names, DEVICE_AT: times, OFFSET: pa.array(np.arange(len(names))), RECEIVED_AT: times, ORDER_AT: times}
+    records = pa.RecordBatch.from_pydict(columns)
+    with pytest.raises(BlockTooLarge, match="bytes of text"):
+        CODEC.encode("containers", SHIP, records)
+    for block, _ in encoded(CODEC, "containers", SHIP, records, 1 << 20):
+        assert CODEC.decode(block).column("topic").equals(names.slice(block.first, block.count))
 
 
 def test_a_small_block_is_read_whole_and_a_large_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
