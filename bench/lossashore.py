@@ -30,8 +30,6 @@ from bench.proxy import LoopThread, Proxy, Shape
 from bench.watching import spread
 from cargo.heard import Heard
 from cargo.registry import entry_body
-from streams.errors import LandfallError
-from streams.patience import Standing
 from streams.records import Record, to_batch
 from tests.cargo.sea import HOUR_MS, SAILS_MS, SECOND_MS, Sea, fall, number
 from tests.edge.aboard import Gateway, message
@@ -45,7 +43,7 @@ READY_S, FIRST_S = 60, 20
 AT_SEA_MS = 3 * HOUR_MS
 KEPT_BYTES, KEPT_RECORDS_S = 3_000, 6.0
 """A record of the backlog, of bytes that do not pack, and how many are aboard for each second: more than the link takes."""
-SETTLED_S_MAX, LISTEN_MS = 600.0, 2_000
+SETTLED_S_MAX = 600.0
 
 
 class Ship(StationNode):
@@ -72,16 +70,9 @@ class Listener:
         self._thread.start()
 
     def _run(self) -> None:
-        standing = Standing()
-        while not self.over:
-            try:
-                followed = self.node.reader.follow("alerts", standing, wait_ms=LISTEN_MS)
-            except LandfallError:
-                continue  # it is being ended, or asked again
-            standing, read_s = followed.standing, time.monotonic()
-            for row in followed.rows:
-                if row["body"].get("rule") == "lost_container" and row["topic"] not in self.lost:
-                    self.lost[row["topic"]], self.held[row["topic"]] = read_s, self.node.held()
+        for row in self.node.follow("alerts", lambda: self.over):
+            if row["body"].get("rule") == "lost_container" and row["topic"] not in self.lost:
+                self.lost[row["topic"]], self.held[row["topic"]] = time.monotonic(), self.node.held()
 
 
 def voyage(losses: int, begins_ms: int) -> tuple[Sea, list[Heard], dict[int, int]]:
@@ -128,7 +119,7 @@ def measured(losses: int, folder: Path) -> dict[str, Any]:
         hq.append(f"aboard/{IMO}", to_batch([Record(one.topic, body=entry_body(one)) for one in _papers(sea, begins_ms)]))
         wait_until(lambda: ship.held(f"aboard/{IMO}") == len(sea.entries()), "she knows what she carries", SETTLED_S_MAX)
         waits = backlog(READY_S + FIRST_S + losses * APART_S)
-        with Gateway(ship._mqtt_port) as gateway:
+        with Gateway(ship.mqtt_port) as gateway:
             now_ms = int(time.time() * 1000)
             gateway.publish([message(one) for one in said if one.order_at_ms < now_ms])
             wait_until(gateway.done, "what was said before is aboard", SETTLED_S_MAX)

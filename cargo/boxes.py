@@ -76,7 +76,7 @@ class Loss(msgspec.Struct, frozen=True):
     posterior: float
     evidence: tuple[Evidence, ...]
 
-    def told_by(self, at_ms: int) -> bool:
+    def is_last_word(self, at_ms: int) -> bool:
         """Whether a word of this time (UTC ms, by the box's own clock) is of the fall itself, and no sign that the box is still there."""
         return any(piece.family == "kinematic" and at_ms - piece.at_ms <= LAST_WORDS_MS for piece in self.evidence)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
 from streams.logs.files import FileLog
 from streams.node.upkeep import IDLE_S, REST_SHARE
+from streams.patience import Standing
 from streams.policy import LinkClass
 
 IMO = "9321483"
 LOCODES = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD", "durban": "ZADUR"}
 COMMIT_READINGS = 32_768
+LISTEN_MS = 5_000
 STOPPED_WITHIN_S = 30.0
 STEP_S = 0.5
 """What one step of upkeep takes, about."""
@@ -58,7 +60,7 @@ class StationNode:
     others: Iterable[str] = ("ship", "hq", *LOCODES)
 
     def __post_init__(self) -> None:
-        self.port, self._mqtt_port = free_ports(2)
+        self.port, self.mqtt_port = free_ports(2)
         url = f"http://127.0.0.1:{self.port}"
         self.writer, self.reader = AppendDoor(url, _token(self.name)), ReadDoor(url, _token(self.name), timeout_s=120)
         self._config, self._words = self.folder / f"{self.name}.toml", self.folder / f"{self.name}.txt"
@@ -93,7 +95,7 @@ class StationNode:
             ],
             "links": self.links,
         }
-        return {"node": node, "intake": {"endpoint": {"port": self._mqtt_port}}} if self.role == "ship" else {"node": node}
+        return {"node": node, "intake": {"endpoint": {"port": self.mqtt_port}}} if self.role == "ship" else {"node": node}
 
     def start(self) -> None:
         """Under way and ready. Raises RetryLater with its last words when it ends."""
@@ -138,6 +140,17 @@ class StationNode:
     def held(self, stream: str = "containers") -> int:
         """How many records of the stream can be read here, from whatever origin, without a hole."""
         return sum(self.reader.position(stream).values())
+
+    def follow(self, stream: str, over: Callable[[], bool]) -> Iterator[dict[str, Any]]:
+        """Its records as they come, until that is `over`."""
+        standing = Standing()
+        while not over():
+            try:
+                followed = self.reader.follow(stream, standing, wait_ms=LISTEN_MS)
+            except LandfallError:
+                continue  # it is being ended, or asked again
+            standing = followed.standing
+            yield from followed.rows
 
     def rests(self) -> bool:
         """Whether its upkeep and its watch have nothing more to do: REST_S without work to speak of."""

@@ -17,16 +17,13 @@ from bench.duel.nodes import Dial, StationNode
 from bench.duel.side import Compared, Given, Listener, wait_until
 from bench.proxy import Proxy
 from streams.codec import BlockCodec
-from streams.errors import LandfallError
 from streams.log import Append
 from streams.logs.files import FileLogReader
-from streams.patience import Standing
 from streams.policy import LinkClass
 from streams.records import OFFSET, Record, to_batch
 from streams.words import Position
 
 LOADED_S_MAX = 1_800.0
-LISTEN_MS = 5_000
 
 
 class Ours:
@@ -138,15 +135,8 @@ class Ours:
         return self.ship
 
     def _listen(self, note: Callable[[int], None]) -> None:
-        standing = Standing()
-        while not self._over:
-            try:
-                followed = self.hq.reader.follow("alerts", standing, wait_ms=LISTEN_MS)
-            except LandfallError:
-                continue  # it is being ended, or asked again
-            standing = followed.standing
-            for row in followed.rows:
-                note(int(row["body"]["alert_id"].rpartition("-")[2]))
+        for row in self.hq.follow("alerts", lambda: self._over):
+            note(int(row["body"]["alert_id"].rpartition("-")[2]))
 
 
 def compared(came: Iterable[pa.RecordBatch], given: Given) -> Compared:
