@@ -340,8 +340,8 @@ class Log(LogReader, Protocol):
         ...
 
     def close(self) -> None:
-        """Everything appended is durable already; releases the files, once a commit under way is done. Called once, when nobody uses the
-        log any more: what is called afterwards fails in any way.
+        """Everything appended is durable already; releases the files, once a commit under way is done. For when nobody uses the log any
+        more: what is called afterwards fails in any way and changes nothing; to close it again does nothing.
         """
         ...
 

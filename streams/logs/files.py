@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -65,8 +64,8 @@ class FileLog(KeptLog, FileLogReader):
         aside = Aside(folder, options.disk, options.on_damage)
         super().__init__(node, codec, clock, aside, options.randbits)
         with ExitStack() as undo:
-            self._lock_descriptor = lock_folder(folder, SEGMENTS, MERGED)
-            undo.callback(os.close, self._lock_descriptor)
+            self._lock = lock_folder(folder, SEGMENTS, MERGED)
+            undo.callback(self._lock.close)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:
                 aside.tell(self._disowned.damaged)
@@ -105,7 +104,8 @@ class FileLog(KeptLog, FileLogReader):
         """Releases the files. The log can not be used afterwards."""
         self._upkeep.close()
         with self._write_lock:
-            super().close()
-            self._writer.refresh_marker()
-            self._writer.close()
-            os.close(self._lock_descriptor)
+            if not self._lock.closed:
+                super().close()
+                self._writer.refresh_marker()
+                self._writer.close()
+                self._lock.close()

@@ -212,8 +212,9 @@ class SegmentWriter:
         self._torn = self._whole = False
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file. Its descriptor may be another's file afterwards, which nothing is written to."""
         os.close(self._descriptor)
+        self._descriptor = -1
 
     def _mend(self) -> None:
         if not self._torn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -155,6 +155,17 @@ def test_what_is_no_stream_range_or_reason_changes_nothing(make: Maker) -> None:
         with pytest.raises(Misuse):
             log.trim(stream, origin, floor)
     assert log.ledger("containers") == before
+
+
+def test_closing_again_takes_nothing_from_others(make: Maker, tmp_path: Path) -> None:
+    """What the first time gave back to the system may be another's by the second."""
+    log = make("ship-a")
+    append_rows(log, rows(10))
+    log.close()
+    with ExitStack() as others:
+        opened = [others.enter_context((tmp_path / f"other-{number}").open("w+b", buffering=0)) for number in range(64)]
+        log.close()
+        assert [file.write(b"whole") for file in opened] == [5] * 64
 
 
 @settings(max_examples=25)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -42,8 +41,8 @@ class KafkaLog(KeptLog, KafkaLogReader):
             raise Misuse(f"{folder} holds a log in files", hint="give the log in Kafka a folder of its own; a peer brings the records over")
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
-            self._lock_descriptor = lock_folder(folder)
-            undo.callback(os.close, self._lock_descriptor)
+            self._lock = lock_folder(folder)
+            undo.callback(self._lock.close)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:
                 options.on_damage(self._disowned.damaged)
@@ -79,10 +78,11 @@ class KafkaLog(KeptLog, KafkaLogReader):
     def close(self) -> None:
         """Releases everything. The log can not be used afterwards."""
         with self._write_lock:
-            super().close()
-            self._kafka.refresh_marker()
-            self._kafka.close()
-            os.close(self._lock_descriptor)
+            if not self._lock.closed:
+                super().close()
+                self._kafka.refresh_marker()
+                self._kafka.close()
+                self._lock.close()
 
     def _to_store(self, block: Block) -> list[NewBlock]:
         return [new for part in self._fitting(block) for new in super(KafkaLog, self)._to_store(part)]
