@@ -116,7 +116,7 @@ class Kills:
 
 
 def main() -> None:
-    """What this prints goes to `docs/torture.md`."""
+    """What this prints goes to `docs/performance.md`, the count of kills to `docs/torture.md`."""
     words = argparse.ArgumentParser(description="The time to resume of a program whose port is killed.")
     words.add_argument("kills", nargs="?", type=int, default=KILLS)
     asked = words.parse_args()
