@@ -288,7 +288,8 @@ def by_cause(count: int, severe: list[Seen], causes: Sequence[str] = FELT, weath
             if weather in ("severe", "extreme"):
                 severe.extend(seen)
             yield recall_row(f"{felt}, {weather}", seen)
-    yield recall_row("**all of these in severe and extreme weather**", severe)
+    if severe:
+        yield recall_row("**all of these in severe and extreme weather**", severe)
 
 
 def by_size(count: int) -> Iterator[str]:
