@@ -90,7 +90,7 @@ def test_kill_one_the_muster_and_the_alerts_go_on_and_an_alert_that_both_raise_i
             killed.wait_ready()
             wait(lambda: alike(("containers", "ships"), *all_.nodes) and all(one.has_judged() for one in all_.nodes), all_.tails)
             wait(lambda: all_.linked() == keepers and alike((hour.stream,), *all_.nodes, all_.hq), all_.tails)
-            wait(lambda: musters(hour, all_.nodes), all_.tails)
+            wait(lambda: musters(hour, all_.nodes), lambda: f"{[one.muster() for one in all_.nodes]}\n{all_.tails()}")
             check(hour, all_, all_.nodes)
 
 
