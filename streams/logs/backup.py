@@ -95,7 +95,7 @@ def restore(source: Path, home: Path) -> Path | None:
     with ExitStack() as stack:
         stack.enter_context(_told_by(source, home))
         if log.exists():
-            stack.enter_context(lock_folder(log))  # raises Misuse while a node writes it, and keeps it from starting
+            stack.callback(os.close, lock_folder(log))  # raises Misuse while a node writes it, and keeps it from starting
             aside = next(place for n in range(1, 10_000) if not (place := home / f"log.replaced-{n}").exists())
         if beside.exists():
             shutil.rmtree(beside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from streams.logs.filereading import FileLogReader
 from streams.logs.keeping import KeptLog
 from streams.logs.levels import LEVELS, Level
 from streams.logs.marker import Marker
-from streams.logs.opening import LogFolder, lock_folder
+from streams.logs.opening import CLOSED, LogFolder, lock_folder
 from streams.logs.segments import MERGED, SEGMENTS
 from streams.logs.upkeep import FileUpkeep, LogParts
 from streams.logs.writing import LogWriter, WriteLimits
@@ -64,8 +65,8 @@ class FileLog(KeptLog, FileLogReader):
         aside = Aside(folder, options.disk, options.on_damage)
         super().__init__(node, codec, clock, aside, options.randbits)
         with ExitStack() as undo:
-            self._lock = lock_folder(folder, SEGMENTS, MERGED)
-            undo.callback(self._lock.close)
+            self._lock_descriptor = lock_folder(folder, SEGMENTS, MERGED)
+            undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:
                 aside.tell(self._disowned.damaged)
@@ -104,8 +105,9 @@ class FileLog(KeptLog, FileLogReader):
         """Releases the files. The log can not be used afterwards."""
         self._upkeep.close()
         with self._write_lock:
-            if not self._lock.closed:
+            if self._lock_descriptor != CLOSED:
                 super().close()
                 self._writer.refresh_marker()
                 self._writer.close()
-                self._lock.close()
+                os.close(self._lock_descriptor)
+                self._lock_descriptor = CLOSED

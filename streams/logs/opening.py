@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
 
 from streams.block import Codec
 from streams.errors import Misuse, RetryLater
@@ -20,9 +20,12 @@ from streams.logs.marker import Marker
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused, merged_numbers, secret_of, segment_numbers
 
+CLOSED = -1
+"""In place of a descriptor that was given back: its number may be that of another's file by now."""
 
-def lock_folder(folder: Path, *kinds: str) -> BinaryIO:
-    """A file that keeps all other writers out of `folder` until it is closed; in it are the folders `kinds`, made if need be.
+
+def lock_folder(folder: Path, *kinds: str) -> int:
+    """A descriptor that keeps all other writers out of `folder` until it is closed; in it are the folders `kinds`, made if need be.
 
     Raises Misuse when there is one already, or a restore was interrupted; RetryLater when the disk is full, read-only or failing.
     """
@@ -32,17 +35,17 @@ def lock_folder(folder: Path, *kinds: str) -> BinaryIO:
     try:
         for kind in kinds:
             (folder / kind).mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("ab")
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as problem:
         raise disk_refused(problem) from problem
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as problem:
-        lock.close()
+        os.close(descriptor)
         raise Misuse(
             f"another process writes the log in {folder}", hint="a log has one writer: stop the other, or use its append door"
         ) from problem
-    return lock
+    return descriptor
 
 
 def restored_beside(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from streams.logs.kafka.keeper import KafkaKeeper, KafkaLogOptions, Place
 from streams.logs.kafka.reading import KafkaLogReader
 from streams.logs.kafka.sizing import SizedCodec
 from streams.logs.keeping import KeptLog
-from streams.logs.opening import lock_folder
+from streams.logs.opening import CLOSED, lock_folder
 from streams.logs.segments import SEGMENTS
 from streams.logs.stamping import NewBlock
 
@@ -41,8 +42,8 @@ class KafkaLog(KeptLog, KafkaLogReader):
             raise Misuse(f"{folder} holds a log in files", hint="give the log in Kafka a folder of its own; a peer brings the records over")
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
-            self._lock = lock_folder(folder)
-            undo.callback(self._lock.close)
+            self._lock_descriptor = lock_folder(folder)
+            undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:
                 options.on_damage(self._disowned.damaged)
@@ -78,11 +79,12 @@ class KafkaLog(KeptLog, KafkaLogReader):
     def close(self) -> None:
         """Releases everything. The log can not be used afterwards."""
         with self._write_lock:
-            if not self._lock.closed:
+            if self._lock_descriptor != CLOSED:
                 super().close()
                 self._kafka.refresh_marker()
                 self._kafka.close()
-                self._lock.close()
+                os.close(self._lock_descriptor)
+                self._lock_descriptor = CLOSED
 
     def _to_store(self, block: Block) -> list[NewBlock]:
         return [new for part in self._fitting(block) for new in super(KafkaLog, self)._to_store(part)]
