@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from hq.fanout.fanning import Fanout
 from hq.fanout.settings import FanoutSettings
@@ -16,6 +17,8 @@ from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
 from streams.link.certificates import make_authority, make_node
 from streams.link.tls import TlsFiles
 from streams.log import Append
+from streams.logs.kafka.client import LOOK_S, check_lets_in
+from streams.logs.kafka.settings import KafkaAccess
 from streams.metrics import Metrics
 from streams.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka, free_ports
@@ -114,3 +117,12 @@ def test_a_broker_that_is_away_is_named(over_tls: Kafka, tmp_path: Path) -> None
     assert append_rows(log, rows(3, start=3)) == 3
     assert numbers(log) == list(range(6))
     log.close()
+
+
+def test_where_nothing_listens_that_is_said_however_long_it_is_waited_for(certificates: TlsFiles) -> None:
+    """The client tells of it once, in the first of several looks."""
+    (port,) = free_ports(1)
+    for tls_ca in (None, certificates.authority):
+        access = KafkaAccess(brokers=f"127.0.0.1:{port}", username="hq", password=SecretStr(PASSWORD), tls_ca=tls_ca)
+        with pytest.raises(RetryLater, match=r"no broker of 127\.0\.0\.1:\d+ answers: .*Connection refused"):
+            check_lets_in(access, 3 * LOOK_S)

@@ -71,17 +71,18 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
         if access.tls_ca is None:
             raise
         raise Misuse(f"tls_ca: there are no certificates in {access.tls_ca}", hint="name a PEM file, such as authority.pem") from problem
+    why = ended = _ENDED if access.tls_ca is None else "they end the connection, or say nothing"
     deadline_s = time.monotonic() + within_s
-    while True:
+    while True:  # a reason is heard once: the client keeps to itself what it has said before
         try:
             apart(lambda: admin.list_topics(timeout=LOOK_S))
         except KafkaException as problem:
             admin.poll(0)
             if refused := next((_refusal(access, error) for error in heard if error.code() in _REFUSALS), None):
                 raise refused from problem
+            reasons = [error.str() for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+            why = (ended if _ENDED_AT_ONCE in reasons[-1] else reasons[-1]) if reasons else why
             if time.monotonic() > deadline_s:
-                reasons = [error.str() for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
-                why = reasons[-1] if reasons and _ENDED_AT_ONCE not in reasons[-1] else _ENDED
                 raise RetryLater(f"no broker of {access.brokers} answers: {why}", hint="start them, or mend the way to them") from problem
             heard.clear()
         else:
