@@ -341,7 +341,7 @@ class Log(LogReader, Protocol):
 
     def close(self) -> None:
         """Everything appended is durable already; releases the files, once a commit under way is done. For when nobody uses the log any
-        more: what is called afterwards fails in any way and changes nothing; to close it again does nothing.
+        more: what is called afterwards fails in any way, and writes into nobody's file; to close it again does nothing.
         """
         ...
 

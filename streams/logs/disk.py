@@ -6,6 +6,9 @@ import os
 import sqlite3
 from pathlib import Path
 
+CLOSED = -1
+"""In place of a descriptor that was given back: its number may be that of another's file by now."""
+
 
 class Disk:
     """The operating system's files. Every method raises OSError (or sqlite3.OperationalError) as it comes."""

@@ -14,13 +14,13 @@ from streams.clock import Clock
 from streams.log import Upkeep
 from streams.logs.aside import Aside
 from streams.logs.damage import Damage
-from streams.logs.disk import Disk
+from streams.logs.disk import CLOSED, Disk
 from streams.logs.disowned import Disowned
 from streams.logs.filereading import FileLogReader
 from streams.logs.keeping import KeptLog
 from streams.logs.levels import LEVELS, Level
 from streams.logs.marker import Marker
-from streams.logs.opening import CLOSED, LogFolder, lock_folder
+from streams.logs.opening import LogFolder, lock_folder
 from streams.logs.segments import MERGED, SEGMENTS
 from streams.logs.upkeep import FileUpkeep, LogParts
 from streams.logs.writing import LogWriter, WriteLimits

@@ -20,9 +20,6 @@ from streams.logs.marker import Marker
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused, merged_numbers, secret_of, segment_numbers
 
-CLOSED = -1
-"""In place of a descriptor that was given back: its number may be that of another's file by now."""
-
 
 def lock_folder(folder: Path, *kinds: str) -> int:
     """A descriptor that keeps all other writers out of `folder` until it is closed; in it are the folders `kinds`, made if need be.

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from streams.errors import Corrupt, RetryLater, Unclear, Unreadable
-from streams.logs.disk import Disk
+from streams.logs.disk import CLOSED, Disk
 from streams.logs.filehead import HEAD_BYTES, Secret, read_head
 
 SEGMENTS, MERGED = "segments", "merged"
@@ -47,7 +47,7 @@ class OpenFile:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._number, self._descriptor = 0, -1
+        self._number, self._descriptor = 0, CLOSED
 
     def span(self, number: int, at: int, length: int) -> bytes:
         """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
@@ -214,7 +214,7 @@ class SegmentWriter:
     def close(self) -> None:
         """Release the file. Its descriptor may be another's file afterwards, which nothing is written to."""
         os.close(self._descriptor)
-        self._descriptor = -1
+        self._descriptor = CLOSED
 
     def _mend(self) -> None:
         if not self._torn:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streams.codec import BlockCodec
 from streams.consumers import Consumer
-from streams.errors import Corrupt, Misuse
+from streams.errors import Corrupt, Misuse, RetryLater
 from streams.log import Append, PeerKnowsMore
 from streams.logs.book import Change
 from streams.logs.indexing import IndexWriter
@@ -166,6 +166,20 @@ def test_closing_again_takes_nothing_from_others(make: Maker, tmp_path: Path) ->
         opened = [others.enter_context((tmp_path / f"other-{number}").open("w+b", buffering=0)) for number in range(64)]
         log.close()
         assert [file.write(b"whole") for file in opened] == [5] * 64
+
+
+def test_a_closed_log_in_files_writes_into_nobodys_file(files: Maker, tmp_path: Path) -> None:
+    """The segment it wrote may have given its descriptor to another's file."""
+    log = files("ship-a")
+    append_rows(log, rows(10))
+    log.close()
+    with ExitStack() as others:
+        paths = [tmp_path / f"other-{number}" for number in range(64)]
+        for path in paths:
+            others.enter_context(path.open("w+b", buffering=0))
+        with pytest.raises(RetryLater, match="Bad file descriptor"):
+            append_rows(log, rows(10, start=10))
+        assert not any(path.stat().st_size for path in paths)
 
 
 @settings(max_examples=25)

@@ -11,13 +11,14 @@ from streams.block import Block, Codec
 from streams.clock import Clock
 from streams.errors import Misuse
 from streams.log import Append, Appended, Upkeep
+from streams.logs.disk import CLOSED
 from streams.logs.disowned import Disowned
 from streams.logs.kafka.gathering import Gathering
 from streams.logs.kafka.keeper import KafkaKeeper, KafkaLogOptions, Place
 from streams.logs.kafka.reading import KafkaLogReader
 from streams.logs.kafka.sizing import SizedCodec
 from streams.logs.keeping import KeptLog
-from streams.logs.opening import CLOSED, lock_folder
+from streams.logs.opening import lock_folder
 from streams.logs.segments import SEGMENTS
 from streams.logs.stamping import NewBlock
 
