@@ -33,7 +33,7 @@ from streams.link.metering import OPENING_BYTES, window_bytes
 from streams.policy import LinkClass
 from streams.words import Origin
 
-UPGRADE_BYTES = 524
+UPGRADE_BYTES = 596
 """What the WebSocket's upgrade takes, both ways."""
 TLS_BYTES = 4_090
 """What TLS 1.3 takes before that where both show a certificate of `landfall certs`."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from streams.block import Codec
-from streams.link.wire import framed_bytes
+from streams.link.wire import NONCE_BYTES, framed_bytes
 from streams.policy import LinkPolicy, Pace
 from streams.session.messages import (
     FRAGMENT_BYTES_MAX,
@@ -107,7 +107,8 @@ class Carrier:
         """The messages of two that meet again, where each of `streams` has something new."""
         bytes_ = 0
         for ashore in (False, True):
-            hello = Hello(PROTOCOL, PROTOCOL, origin.node, "ship", "9000000", origin.generation, list(policy.streams), [])
+            who = (origin.node, "ship", "9000000", origin.generation)
+            hello = Hello(PROTOCOL, PROTOCOL, *who, list(policy.streams), [], bytes(NONCE_BYTES))
             summary = OriginSummary(origin.node, origin.generation, 1 << 20, 1 << 20, [], [])
             said: list[Message] = [hello, Ping(1), Pong(1), Digests([(stream, bytes(8)) for stream in streams], last=True)]
             said += [Summary(stream, [summary], last=True) for stream in streams]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,8 +16,9 @@ from streams.link.certificates import doubt, doubt_of_authority
 from streams.link.metering import Meter
 from streams.link.strangers import no_node
 from streams.link.tls import MEND, Shown, TlsFiles, dialling, node_host, why
-from streams.link.wire import RECEIVE_BYTES_MAX, Wire
+from streams.link.wire import NONCE_BYTES, NONCE_HEADER, RECEIVE_BYTES_MAX, Wire, nonce_of
 from streams.policy import LinkClass
+from streams.session.terms import Nonces
 
 NODE_HEADER = "X-Landfall-Node"
 LINK_HEADER = "X-Landfall-Link"
@@ -42,8 +44,9 @@ class Dialler:
         Raises NotAllowed when it refuses us, with its own sentence, or a certificate is not as it should be; RetryLater when it can not be
         reached within DIAL_TIMEOUT_S, or what answers is no node.
         """
-        http = self._http(meter)
-        headers = {NODE_HEADER: self._node, LINK_HEADER: link, **({"Authorization": f"Bearer {token}"} if token else {})}
+        http, mine = self._http(meter), secrets.token_bytes(NONCE_BYTES)
+        headers = {NODE_HEADER: self._node, LINK_HEADER: link, NONCE_HEADER: mine.hex()}
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
         shown = node_host(peer) if url.startswith("https:") else None
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
@@ -64,8 +67,9 @@ class Dialler:
             if shown and (reason := self._wrong(problem, peer) or self._doubt(problem)):
                 raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND) from None
             raise RetryLater(f"{url} can not be reached: {str(problem) or type(problem).__name__}") from None
-        connection = opened._response.connection
-        return Wire(opened, connection.transport if connection else None)
+        answer = opened._response
+        transport = answer.connection.transport if answer.connection else None
+        return Wire(opened, transport, Nonces(mine, nonce_of(answer.headers)))
 
     async def close(self) -> None:
         """No more dialling; open links stay."""

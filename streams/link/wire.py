@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 from aiohttp import ClientWebSocketResponse, WebSocketError, WSMsgType, web
@@ -12,6 +13,7 @@ from aiohttp import ClientWebSocketResponse, WebSocketError, WSMsgType, web
 from streams.errors import Corrupt
 from streams.link.tls import expires_s
 from streams.session.messages import MESSAGE_BYTES_MAX
+from streams.session.terms import Nonces
 
 UNSENT_BYTES_MAX = 16 << 10
 """What the operating system may hold unsent: an alert waits behind no more than this, and one fragment."""
@@ -19,6 +21,9 @@ UNSENT_S = 0.1
 """On a link of a known rate it holds no more unsent than goes in this time, or one segment."""
 SEGMENT_BYTES = 1_448
 CLOSE_TIMEOUT_S = 2.0
+NONCE_HEADER = "X-Landfall-Nonce"
+"""By it each end of an upgrade asks the other for an answer in its Hello, in hex."""
+NONCE_BYTES = 8
 RECEIVE_BYTES_MAX = MESSAGE_BYTES_MAX + 1024
 
 
@@ -38,12 +43,14 @@ class Wire:
     """A WebSocket, opened by either side. `send` returns when the message has left our own queue, so that the next can still be chosen.
 
     `sent_bytes` and `received_bytes` count its frames, headers included. `counts_until_s`: until when the peer's certificate counts
-    (seconds since 1970); None where it shows none.
+    (seconds since 1970); None where it shows none. `nonces`: what its ends have asked each other. `address`: the peer's host, if known.
     """
 
-    def __init__(self, socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:
+    def __init__(self, socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None, nonces: Nonces) -> None:
         self._socket = socket_
         self._transport = transport
+        self.nonces = nonces
+        self.address = _host(socket_.get_extra_info("peername"))
         self.counts_until_s = expires_s(socket_.get_extra_info("peercert"))
         self._dialled = isinstance(socket_, ClientWebSocketResponse)
         self.sent_bytes = 0
@@ -54,8 +61,10 @@ class Wire:
     async def accept(cls, request: web.Request) -> Wire:
         """The server's end of an upgrade that has been granted."""
         response = web.WebSocketResponse(max_msg_size=RECEIVE_BYTES_MAX, compress=False, autoping=True)
+        mine = secrets.token_bytes(NONCE_BYTES)
+        response.headers[NONCE_HEADER] = mine.hex()
         await response.prepare(request)
-        return cls(response, request.transport)
+        return cls(response, request.transport, Nonces(mine, nonce_of(request.headers)))
 
     @property
     def response(self) -> web.WebSocketResponse:
@@ -104,6 +113,14 @@ class Wire:
             self._transport.abort()
 
 
+def nonce_of(headers: Mapping[str, str]) -> bytes:
+    """What these headers ask for; nothing where they ask for nothing that reads."""
+    try:
+        return bytes.fromhex(headers.get(NONCE_HEADER, ""))[:NONCE_BYTES]
+    except ValueError:
+        return b""
+
+
 def framed_bytes(payload_bytes: int, masked: bool) -> int:
     """The size of a WebSocket frame (RFC 6455, 5.2); `masked`: said by who dialled."""
     header_bytes = 2 if payload_bytes < 126 else 4 if payload_bytes < 65_536 else 10
@@ -113,6 +130,10 @@ def framed_bytes(payload_bytes: int, masked: bool) -> int:
 def unsent_bytes(rate_bit_s: int) -> int:
     """What the operating system may hold unsent on a link of so many bits per second."""
     return min(max(SEGMENT_BYTES, int(rate_bit_s / 8 * UNSENT_S)), UNSENT_BYTES_MAX)
+
+
+def _host(peername: object) -> str | None:
+    return str(peername[0]) if isinstance(peername, tuple) else None
 
 
 def _tune(socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:

@@ -54,7 +54,7 @@ class Ears:
 
     opened: Callable[[], None]
     report: Callable[..., None]
-    heard: Callable[[], None] = lambda: None
+    heard: Callable[[], None]
 
 
 class Drive:

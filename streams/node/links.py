@@ -23,6 +23,7 @@ from streams.node.ashore import Ashore, Told
 from streams.node.barred import Barred
 from streams.node.driving import Drive, Ears
 from streams.node.live import Live
+from streams.node.places import Places
 from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
@@ -31,7 +32,7 @@ from streams.node.unproven import Unproven
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
-from streams.session import Exchange, Terms
+from streams.session import PLAYED_BACK, Exchange, Terms
 from streams.session.terms import Key
 
 told = logging.getLogger("landfall.node")
@@ -89,7 +90,8 @@ class Links:
         tariffs = {link: one.tariff() for link, one in settings.links.items()}
         self._traffic, self._served = Traffic(tariffs, WallClock().now_ms()), list[Live]()
         self._kept: dict[str, _Kept] = {}
-        self._live: dict[str, Live] = {}
+        self._places = Places(settings.node)
+        self._live = self._places.live
         self._ashore = Ashore(self._of_one_ship, definitions)
         self._again = asyncio.Event()
         self._companion_spoke = asyncio.Event()
@@ -104,7 +106,7 @@ class Links:
         for name, kept in list(self._kept.items()):
             if wanted.get(name) != kept.address:
                 del self._kept[name]
-                self._end(name, "this link is not wanted any more", only_dialled=True)
+                self._places.end(name, "this link is not wanted any more", only_dialled=True)
                 if kept.task:
                     kept.task.cancel()
         for name, address in wanted.items():
@@ -151,17 +153,18 @@ class Links:
 
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
         """Streams are managed otherwise, and `before` was shared until this step of the event loop: sessions for which that has changed
-        begin anew, at once; so do those in which the peer, who heard it first, has said what is to be heard again."""
-        for name, shared in self.shared().items():
-            if shared != before[name] or self._live[name].drive.session.missed():
-                self._end(name, "headquarters has set streams otherwise: meet again")
+        begin anew, at once; so do those in which the peer, who heard it first, has said what is to be heard again, and those that come."""
+        shared = self.shared()
+        changed = [name for name, live in self._live.items() if shared[name] != before[name] or live.drive.session.missed()]
+        for name in {*changed, *self._places.coming}:
+            self._places.end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 
     def end_withdrawn(self) -> None:
         """Sessions with nodes that headquarters has withdrawn end; they are neither let in nor dialled until it takes that back."""
-        for name in [name for name in self._live if self._turned_away(name)]:
+        for name in [name for name in self._places.names() if self._turned_away(name)]:
             told.warning("headquarters has withdrawn %s: no session with it any more", name)
-            self._end(name, _WITHDRAWN.format(name))
+            self._places.end(name, _WITHDRAWN.format(name))
 
     def hurry(self) -> None:
         """A link may have come up: dial at once whoever is waited for."""
@@ -241,8 +244,8 @@ class Links:
     async def close(self, sentence: str) -> None:
         """End all sessions, dial no more."""
         self._closing = True
-        for name in list(self._live):
-            self._end(name, sentence)
+        for name in self._places.names():
+            self._places.end(name, sentence)
         async with AsyncExitStack() as last:
             last.callback(self._purses.settle)
             last.push_async_callback(self._dialler.close)
@@ -313,25 +316,39 @@ class Links:
         for name, live in list(self._live.items()):
             kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
             if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait(name)):
-                self._end(name, "the day's budget of this link is spent, and no alert waits")
+                self._places.end(name, "the day's budget of this link is spent, and no alert waits")
 
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
         name = peer.node
-        if not self._make_room(name, dialled_here):
+        if self._closing or self._turned_away(name) or not self._places.may_come(name, dialled_here):
             await wire.close()
             return
         exchange = self._exchange
-        terms = Terms(self._settings.me(), peer.peer(), policy, exchange.roles, definitions=self._definitions, ships=exchange.ships)
+        terms = Terms(
+            self._settings.me(),
+            peer.peer(),
+            policy,
+            exchange.roles,
+            definitions=self._definitions,
+            ships=exchange.ships,
+            nonces=wire.nonces,
+        )
 
         def opened() -> None:
             told.info("connected to %s over %s", name, policy.link_class)
 
         def report(reason: str, outcome: str, **details: Any) -> None:
-            self._barred.heard(name, reason, outcome, details)
+            whence = {"address": wire.address} if reason == PLAYED_BACK else {}
+            self._barred.heard(name, reason, outcome, {**details, **whence})
 
-        heard = self._heard_companion if companions(terms.me, terms.other) else _heard_another
+        def heard() -> None:
+            self._places.heard(name, live)
+            if companions(terms.me, terms.other):
+                self._heard_companion()
+
         drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, report, heard))
-        live = self._live[name] = Live(drive, policy, dialled_here, wire)
+        live = Live(drive, policy, dialled_here, wire)
+        self._places.come(name, live)
         self._metrics.count("sessions_opened")
         await self._serve(name, live)
 
@@ -353,8 +370,7 @@ class Links:
         finally:
             self._running.discard(running)
             self._ashore.note(live.drive.session)
-            if self._live.get(name) is live:
-                del self._live[name]
+            self._places.left(name, live)
             self._served.remove(live)
             self._traffic.ended(live.passed())
             self._tell_left(name, live, running)
@@ -373,26 +389,3 @@ class Links:
             f"{wire.sent_bytes:,}",
             f"{wire.received_bytes:,}",
         )
-
-    def _make_room(self, name: str, dialled_here: bool) -> bool:
-        """One session per peer: the newer replaces the older, but when both dial at once, what the smaller name dialled stays."""
-        live = self._live.get(name)
-        if self._closing or self._turned_away(name):
-            return False
-        if live is None or live.dialled_here == dialled_here:
-            self._end(name, "a newer session has taken its place")
-            return True
-        if dialled_here == (self._settings.node < name):
-            self._end(name, "another session has taken its place")
-            return True
-        return False
-
-    def _end(self, name: str, sentence: str, only_dialled: bool = False) -> None:
-        live = self._live.get(name)
-        if live and (live.dialled_here or not only_dialled):
-            del self._live[name]
-            live.drive.close(sentence)
-
-
-def _heard_another() -> None:
-    """Nobody waits for what peers elsewhere say."""

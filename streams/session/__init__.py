@@ -5,14 +5,28 @@ the
 one that drives it, `messages` what goes over the wire.
 """
 
-from streams.session.effects import BROKE_RULES, Admit, Closed, DeclareGone, Effect, Load, Loaded, OldCopy, Opened, Report, Unread
+from streams.session.effects import (
+    BROKE_RULES,
+    PLAYED_BACK,
+    Admit,
+    Closed,
+    DeclareGone,
+    Effect,
+    Load,
+    Loaded,
+    OldCopy,
+    Opened,
+    Report,
+    Unread,
+)
 from streams.session.exchange import Exchange
 from streams.session.session import Session
-from streams.session.terms import Key, Terms
+from streams.session.terms import Key, Nonces, Terms
 from streams.session.withheld import Withheld
 
 __all__ = [
     "BROKE_RULES",
+    "PLAYED_BACK",
     "Admit",
     "Closed",
     "DeclareGone",
@@ -21,6 +35,7 @@ __all__ = [
     "Key",
     "Load",
     "Loaded",
+    "Nonces",
     "OldCopy",
     "Opened",
     "Report",

@@ -64,6 +64,7 @@ class DeclareGone:
 
 
 BROKE_RULES = "a peer broke the rules of the sync session"
+PLAYED_BACK = "an old session is played back in a peer's name"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,16 @@ Name = Annotated[str, Meta(max_length=300)]
 Ranges = Annotated[list[tuple[Offset, Offset]], Meta(max_length=RANGES_MAX)]
 Digest = Annotated[bytes, Meta(min_length=8, max_length=8)]
 BlockDigest = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Nonce = Annotated[bytes, Meta(max_length=16)]
 Piece = Annotated[bytes, Meta(max_length=FRAGMENT_BYTES_MAX)]
 RejectCode = Literal["damaged", "elsewhere", "later", "restart"]
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
-    """Who speaks: the protocol versions it knows, its node, role and identity, its log's generation, the streams it lets the link carry."""
+    """Who speaks: the protocol versions it knows, its node, role and identity, its log's generation, the streams it lets the link carry.
+
+    `answers`: what the other has asked it to say here as the link was opened, so that no Hello counts on another link.
+    """
 
     protocol: Number
     protocol_min: Number
@@ -48,6 +52,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     generation: Offset
     carries: Annotated[list[Name], Meta(max_length=64)]
     partials: Annotated[list[PartialBlock], Meta(max_length=PARTIALS_MAX)]
+    answers: Nonce
 
 
 class PartialBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -143,12 +143,16 @@ class Receiver:
             return self._not_believed(incoming, problem)
         self._found_corrupt(incoming, str(problem))
 
-    def close(self) -> None:
-        """The session is over: half blocks are kept, and what was coming may come from others."""
+    def keep_halves(self) -> None:
+        """What has come so far of blocks is kept, for another session with the peer to go on with; this one goes on too."""
         for incoming in self._open.values():
             if incoming.data:
                 begin = incoming.begin
                 self._exchange.partials.keep(Partial(incoming.key, begin.first, begin.end, begin.digest, bytes(incoming.data)))
+
+    def close(self) -> None:
+        """The session is over: half blocks are kept, and what was coming may come from others."""
+        self.keep_halves()
         self._open.clear()
 
     def _grow(self, incoming: _Incoming, piece: bytes) -> None:

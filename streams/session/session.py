@@ -22,7 +22,7 @@ from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.session import messages as m
 from streams.session.announcing import Announcer
-from streams.session.effects import BROKE_RULES, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
+from streams.session.effects import BROKE_RULES, PLAYED_BACK, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
 from streams.session.exchange import Exchange
 from streams.session.hearsay import Hearsay
 from streams.session.liveness import Liveness
@@ -30,19 +30,23 @@ from streams.session.meeting import Meeting
 from streams.session.news import News
 from streams.session.receiving import Receiver
 from streams.session.sending import DAMAGED_MAX, Sender
-from streams.session.summaries import checked_ranges, checked_reason, gone_by, settled_by
+from streams.session.summaries import checked_ranges, checked_reason, checked_stream, gone_by, settled_by
 from streams.session.terms import Key, Terms
-from streams.words import check_stream
 
 MORE_THAN_THERE_IS = "a peer says it holds more of this node's records than there are, and brings none: it lies, or this log is an old copy"
+_ANOTHER_LINKS = (
+    "'{}' answers the opening of another link: an old session is played back, "
+    "or something on the way does not pass on the headers of a link's opening (X-Landfall-…)"
+)
 TRACKS_MAX = 100_000
 """(stream, origin)s a peer can make us remember."""
 
 
 class Session:
     """One end of a session with `terms.other`, whom the transport has already proved to be that node. `wake` is called when another
-    session's
-    news gives this one something to do; it must not call back. `now_s` gives monotone seconds."""
+    session's news gives this one something to do; it must not call back. `now_s` gives monotone seconds. `greeted`: the peer has said a
+    Hello, and for this link.
+    """
 
     def __init__(self, exchange: Exchange, terms: Terms, now_s: Callable[[], float], wake: Callable[[], None]) -> None:
         self._exchange = exchange
@@ -60,9 +64,8 @@ class Session:
         self._opened_at_s = now_s()
         self._their_tracks: list[Key] = []
         self._told_of = 0
-        self._resumable: list[m.PartialBlock] = []
         self._next: m.Message | None = None
-        self._greeted = False
+        self.greeted = False
         self._told_old_copy = False
         self._gone_unheard: set[Key] = set()
         self.closed = False
@@ -107,7 +110,7 @@ class Session:
             return
         self._liveness.heard(self._now_s())
         try:
-            if not self._greeted:
+            if not self.greeted:
                 self._check_protocol(data)
             self._heard(m.decode(data))
             self._announcer.check()
@@ -184,7 +187,8 @@ class Session:
         terms, exchange = self._terms, self._exchange
         partials = exchange.partials.messages(terms.incoming)
         me = terms.me
-        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, me.node, me.role, me.identity, exchange.origin.generation, terms.told_carried(), partials)
+        who = (me.node, me.role, me.identity, exchange.origin.generation)
+        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, terms.nonces.theirs)
         self._announcer.say(hello)
         for digests in self._meeting.digests():
             self._announcer.say(digests)
@@ -203,7 +207,7 @@ class Session:
             )
 
     def _heard(self, message: m.Message) -> None:
-        if not self._greeted and not isinstance(message, m.Hello | m.Refuse):
+        if not self.greeted and not isinstance(message, m.Hello | m.Refuse):
             raise Corrupt("a session begins with Hello")
         match message:
             case m.Begin():
@@ -250,26 +254,28 @@ class Session:
                 self._refuse_foreign(message.stream)
                 for origin in message.origins:
                     self._tells_of_one_more()
-                    self._heard_summary((_checked_stream(message.stream), m.origin_of(origin)), origin)
+                    self._heard_summary((checked_stream(message.stream), m.origin_of(origin)), origin)
                 self._meeting.summary(message.stream, message.last)
                 if message.last:
                     self._work(self._exchange.keys(message.stream))
 
     def _heard_hello(self, hello: m.Hello) -> None:
         known = self.peer
+        if hello.answers != self._terms.nonces.mine:
+            return self.violated(_ANOTHER_LINKS.format(known.node), PLAYED_BACK)
         same = (hello.node, hello.role) == (known.node, known.role) and known.identity in ("", hello.identity)
-        if self._greeted or not same:
+        if self.greeted or not same:
             raise NotAllowed(
                 f"the peer says it is {hello.role} '{hello.node}' ({hello.identity or 'no identity'}), "
                 f"but it is known as {known.role} '{known.node}' ({known.identity or 'no identity'})",
                 hint="make the node's own settings and those of its peers agree",
             )
-        self._greeted = True
+        self.greeted = True
         self._exchange.roles.setdefault(known.node, known.role)
         self._terms = self._news.terms = replace(self._terms, carried=tuple(hello.carries))
         self._receiver.terms = self._terms
         for partial in hello.partials:
-            key = (_checked_stream(partial.stream), m.origin_of(partial))
+            key = (checked_stream(partial.stream), m.origin_of(partial))
             self._refuse_foreign(partial.stream)
             if self._terms.outgoing(key):
                 self._sender.resumable(key, partial)
@@ -292,7 +298,7 @@ class Session:
         if track.number != len(self._their_tracks):
             raise Corrupt(f"tracks are numbered from 0 in turn, not {track.number} after {len(self._their_tracks)}")
         self._tells_of_one_more()
-        key = (_checked_stream(track.stream), m.origin_of(track))
+        key = (checked_stream(track.stream), m.origin_of(track))
         self._their_tracks.append(key)
         self._news.named(key)
 
@@ -379,9 +385,9 @@ class Session:
         if self._sender.damaged >= DAMAGED_MAX:
             raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
 
-    def violated(self, problem: str) -> None:
-        """The peer has broken the rules: it is named, and the session ends."""
-        self._effects.append(Report(BROKE_RULES, "session ended", {"peer": self.peer.node, "problem": problem}))
+    def violated(self, problem: str, reason: str = BROKE_RULES) -> None:
+        """The peer has broken the rules, or another speaks in its name: it is named, and the session ends."""
+        self._effects.append(Report(reason, "session ended", {"peer": self.peer.node, "problem": problem}))
         self.close(problem)
 
     def _close(self, sentence: str) -> None:
@@ -391,10 +397,3 @@ class Session:
             self._exchange.leave(self._news)
             self._exchange.promised(self.peer.node, self._sender.settled_by_peer())
             self._effects.append(Closed(sentence))
-
-
-def _checked_stream(name: str) -> str:
-    try:
-        return check_stream(name)
-    except ValueError as problem:
-        raise Corrupt(str(problem)) from problem

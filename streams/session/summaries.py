@@ -11,7 +11,7 @@ from streams.errors import Corrupt
 from streams.ledger import GONE_REASONS, GoneReason, OriginLedger
 from streams.ranges import Range, RangeSet
 from streams.session.messages import ORIGINS_MAX, RANGES_MAX, OriginSummary, Summary
-from streams.words import Origin
+from streams.words import Origin, check_stream
 
 Settled = Mapping[Origin, tuple[RangeSet, RangeSet]]
 """Per origin what is settled, and what of it is gone."""
@@ -53,6 +53,14 @@ def checked_reason(reason: str) -> GoneReason:
         if reason == known:
             return known
     raise Corrupt(f"offsets are gone for one of {GONE_REASONS}, not {reason!r}")
+
+
+def checked_stream(name: str) -> str:
+    """`name`, when it can be a stream's. Raises Corrupt otherwise."""
+    try:
+        return check_stream(name)
+    except ValueError as problem:
+        raise Corrupt(str(problem)) from problem
 
 
 def checked_ranges(ranges: list[Range]) -> RangeSet:

@@ -15,6 +15,14 @@ Key = tuple[str, Origin]
 
 
 @dataclass(frozen=True, slots=True)
+class Nonces:
+    """What each end of a link asks the other to say in its Hello, made up anew as the link is opened: `mine` is asked here."""
+
+    mine: bytes = b""
+    theirs: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
     """Two nodes and the link between them. `roles` says what each known node is; `carried` what the other end lets the link carry.
 
@@ -29,6 +37,7 @@ class Terms:
     carried: tuple[str, ...] = ("*",)
     definitions: Definitions = field(default_factory=Definitions)
     ships: Mapping[str, str] = field(default_factory=dict)
+    nonces: Nonces = Nonces()
 
     def lane(self, stream: str) -> Lane:
         """The lane in which blocks of `stream` travel."""

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from streams.link.wire import NONCE_HEADER
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
@@ -43,10 +44,11 @@ class Later:
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
         newer = web.WebSocketResponse(compress=False, max_msg_size=2 * MESSAGE_BYTES_MAX)
-        await newer.prepare(request)
         headers = {name: value for name, value in request.headers.items() if name.startswith("X-") or name == "Authorization"}
         limit = 2 * MESSAGE_BYTES_MAX
         async with aiohttp.ClientSession() as http, http.ws_connect(f"{self._target}/sync", headers=headers, max_msg_size=limit) as older:
+            newer.headers[NONCE_HEADER] = older._response.headers[NONCE_HEADER]
+            await newer.prepare(request)
             back = asyncio.create_task(carry(older, newer))
             async for message in newer:
                 await older.send_bytes(self._later(message.data))

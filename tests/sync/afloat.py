@@ -20,7 +20,7 @@ from streams.clock import StillClock
 from streams.node.purses import ALERTS, for_alerts
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
 from streams.ranges import RangeSet
-from streams.session import Admit, Closed, DeclareGone, Key, Load, OldCopy, Report, Session, Terms
+from streams.session import Admit, Closed, DeclareGone, Key, Load, Nonces, OldCopy, Report, Session, Terms
 from streams.session import messages as m
 from tests.sync.keeping import Keeping
 from tests.sync.liars import Liar
@@ -68,6 +68,7 @@ class Connection:
     way: Way
     spoils: float = 0.0
     since_s: float = 0.0
+    nonces: tuple[bytes, bytes] = (b"", b"")
     ends: list[Wired] = field(default_factory=list)
 
 
@@ -89,6 +90,7 @@ class Fleet:
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._turn = count()
         self._watched = False
+        self._liars_said: dict[tuple[str, str], list[bytes]] = {}
         for place in places:
             if not place.late:
                 self.join(place.name)
@@ -132,7 +134,9 @@ class Fleet:
         self.after(WATCHED_EVERY_S, self._watch)
 
     def dial(self, way: Way) -> None:
-        """A connection begins, if there are both ends and a budget for it. Ends of an older one with the same peer make room."""
+        """A connection begins, if there are both ends and a budget for it. An end of an older one with the same peer makes room: who dials
+        knows of none, who is dialled waits for the Hello.
+        """
         if not {way.a, way.b} <= set(self.nodes) or self.linked(way):
             return
         dialler = self.nodes[way.a]
@@ -142,20 +146,31 @@ class Fleet:
             policy = for_alerts(POLICIES[way.link]) if self.alerts_wait(dialler, way.b) else None
         if policy is None or (purse and not self.oracle.radio(dialler).hold(purse, policy.streams == (ALERTS,))):
             return
-        connection = Connection(way, self.spoils, self.clock.at_s)
+        at = next(self._turn)
+        connection = Connection(way, self.spoils, self.clock.at_s, (b"a%d" % at, b"b%d" % at))
+        self._make_room(dialler, way.b)
         for name, peer in ((way.a, way.b), (way.b, way.a)):
-            node = self.nodes[name]
-            for old in [end for end in self.sessions(node) if end.session.peer.node == peer]:
-                self.cut_end(old)
-            self._wire(connection, node, self.nodes[peer], policy, purse if name == way.a else None)
+            for old in self._with(self.nodes[name], peer):
+                old.session.receiver.keep_halves()
+            self._wire(connection, self.nodes[name], self.nodes[peer], policy, purse if name == way.a else None)
         self.connections.append(connection)
         for end in connection.ends:
             self.turn_of(end)
 
+    def _with(self, node: Node, peer: str) -> list[Wired]:
+        return [end for end in self.sessions(node) if end.session.peer.node == peer]
+
+    def _make_room(self, node: Node, peer: str, newest: Wired | None = None) -> None:
+        for old in self._with(node, peer):
+            if old is not newest:
+                self.cut_end(old)
+
     def _wire(self, connection: Connection, node: Node, peer: Node, policy: LinkPolicy, purse: Purse | None) -> None:
         if node.me.node != connection.way.a and policy.streams == (ALERTS,):
             policy = POLICIES[policy.link_class]  # who is dialled is told in Hello what the link carries
-        terms = Terms(node.me, peer.me, policy, node.exchange.roles, definitions=node.definitions)
+        mine, theirs = connection.nonces if node.me.node == connection.way.a else reversed(connection.nonces)
+        nonces = Nonces(mine, theirs)
+        terms = Terms(node.me, peer.me, policy, node.exchange.roles, definitions=node.definitions, nonces=nonces)
         wired: list[Wired] = []
 
         def wake() -> None:
@@ -166,7 +181,8 @@ class Fleet:
         session = (Liar if node.place.lies else Session)(node.exchange, terms, self.clock.monotonic_s, wake)
         if isinstance(session, Liar):
             chance = random.Random(f"{self.seed} {terms.other.node} {self.clock.at_s}")
-            session.begin(chance, sorted(self.oracle.truth), sorted(self.places))
+            said = self._liars_said.setdefault((node.me.node, terms.other.node), [])
+            session.begin(chance, sorted(self.oracle.truth), sorted(self.places), said)
         wired.append(Wired(node, node.life, session, policy, connection, purse))
         connection.ends.append(wired[0])
 
@@ -291,8 +307,12 @@ class Fleet:
     def _arrived(self, end: Wired, data: bytes) -> None:
         if end.purse and not self.oracle.radio(end.node).came(end, end.purse, len(data)):
             return self.cut(end.connection)
+        waited = not end.session.greeted
         end.session.receive(data)
+        if waited and end.session.greeted:
+            self._make_room(end.node, end.session.peer.node, newest=end)
         self.turn_of(end)
+        self.oracle.heard(end, data)
 
     def _set_alarm(self, end: Wired) -> None:
         due_s = max(end.session.wake_s(), self.clock.at_s + 0.001)

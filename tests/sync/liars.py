@@ -22,6 +22,10 @@ from tests.sync.signing import CODEC_OF_ROWS, key_of
 
 LIES = 0.06
 """How likely a lie goes before the next message."""
+PLAYS_BACK = 0.2
+"""How likely a session is nothing but what was said to the same peer in an earlier one."""
+PLAYED_MAX = 60
+"""So many messages of a session are kept to be played back."""
 FAR = 1_000
 KINDS = ("has", "gone", "wants", "claims", "unclaims", "neighbours", "acks", "rejects", "hello", "fragment", "garbage")
 
@@ -29,12 +33,26 @@ KINDS = ("has", "gone", "wants", "claims", "unclaims", "neighbours", "acks", "re
 class Liar(Session):
     """A session whose node says, at any moment, what is not so."""
 
-    def begin(self, chance: random.Random, keys: Sequence[Key], names: Sequence[str]) -> None:
-        """`keys`: all there is, whether it may know of it or not; `names`: of all nodes."""
+    def begin(self, chance: random.Random, keys: Sequence[Key], names: Sequence[str], said: list[bytes]) -> None:
+        """`keys`: all there is, whether it may know of it or not; `names`: of all nodes; `said`: what it said to this peer in its last
+        session, in place of which it is to put what it says in this one.
+        """
         self._chance, self._keys, self._names = chance, keys, names
+        self._played = [*said] if chance.random() < PLAYS_BACK else []
+        self._said = said
+        if not self._played:
+            said.clear()
 
     def next_message(self) -> bytes | None:
-        """As of any session, with a lie before it now and then."""
+        """As of any session, with a lie before it now and then; or what was said before, word by word."""
+        if self._played:
+            return self._played.pop(0)
+        message = self._message()
+        if message is not None and len(self._said) < PLAYED_MAX:
+            self._said.append(message)
+        return message
+
+    def _message(self) -> bytes | None:
         if self.open and self._keys and self._chance.random() < LIES:
             lie = self._lie()
             if isinstance(lie, bytes):
@@ -66,7 +84,7 @@ class Liar(Session):
                 return m.Reject(chance.randrange(1, 40), chance.choice(["elsewhere", "later", "restart", "damaged"]))
             case "hello":
                 me = self._terms.me
-                return m.Hello(m.PROTOCOL, m.PROTOCOL, me.node, "hq", "", 1, ["*"], [])
+                return m.Hello(m.PROTOCOL, m.PROTOCOL, me.node, "hq", "", 1, ["*"], [], b"")
             case "fragment":
                 return m.Fragment(FAR, b"x")
             case _:

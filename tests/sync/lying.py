@@ -39,7 +39,7 @@ class Liar:
         self.honest.append("alerts", rows(random.Random(9), 3))
         terms = Terms(self.honest.me, Peer("liar", role, identity), LAN, self.honest.exchange.roles)
         self.session = Session(self.honest.exchange, terms, self.world.clock.monotonic_s, lambda: None)
-        self.hello = m.Hello(m.PROTOCOL, m.PROTOCOL, "liar", role, identity, 1, ["*"], [])
+        self.hello = m.Hello(m.PROTOCOL, m.PROTOCOL, "liar", role, identity, 1, ["*"], [], b"")
 
     def say(self, *messages: m.Message) -> None:
         for message in messages:

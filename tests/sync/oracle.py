@@ -202,6 +202,12 @@ class Oracle:
         if data[1] in _JUDGED:
             self._said(end, m.decode(data))
 
+    def heard(self, end: Wired, data: bytes) -> None:
+        """A node has heard something: a session that was meant for another link does not go on."""
+        if data[1] == 1 and isinstance(hello := m.decode(data), m.Hello):
+            mine = end.connection.nonces[end is not end.connection.ends[0]]
+            assert hello.answers == mine or end.session.closed, f"{end.node.me.node} goes by what was said on another link"
+
     def _said(self, end: Wired, message: m.Message) -> None:
         match message:
             case m.Digests() if not end.node.place.lies:

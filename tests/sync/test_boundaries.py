@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from streams.block import digest
@@ -123,9 +124,9 @@ def test_who_tells_an_old_copy_that_has_no_room_for_a_new_generation_tells_it_ag
 
 
 def _next_version() -> bytes:
-    hello = m.encode(m.Hello(9, 7, "liar", "port", "", 1, ["*"], []))
-    assert hello[0] == 0x90 + 9, "nine parts, the message's number included"
-    return b"\x9a" + hello[1:] + b"\xa5other"
+    hello = m.encode(m.Hello(9, 7, "liar", "port", "", 1, ["*"], [], b""))
+    assert hello[0] == 0x90 + 10, "ten parts, the message's number included"
+    return b"\x9b" + hello[1:] + b"\xa5other"
 
 
 def _many_ranges(liar: Liar) -> None:
@@ -190,7 +191,8 @@ def _whole(liar: Liar, transfer: int, stream: str, first: int, n: int) -> None:
     [
         (lambda liar: liar.session.receive(b"\xff\x00"), "does not read"),
         (lambda liar: liar.session.receive(b"x" * 100_000), "at most"),
-        (lambda liar: liar.say(m.Hello(1, 1, "hq", "hq", "", 1, ["*"], [])), "says it is hq 'hq'"),
+        (lambda liar: liar.say(m.Hello(1, 1, "hq", "hq", "", 1, ["*"], [], b"")), "says it is hq 'hq'"),
+        (lambda liar: liar.say(msgspec.structs.replace(liar.hello, answers=b"another")), "answers the opening of another link"),
         (lambda liar: liar.say(m.Ping(1)), "begins with Hello"),
         (lambda liar: liar.session.receive(_next_version()), "speaks versions 7 to 9"),
         (lambda liar: (liar.greet(), liar.say(m.Have(5, [(0, 9)]))), "track 5 has no name"),
@@ -262,8 +264,8 @@ def test_a_ship_may_not_bring_what_another_wrote() -> None:
 
 def test_a_version_that_shares_ours_is_welcome() -> None:
     liar = Liar()
-    newer = m.encode(m.Hello(m.PROTOCOL + 1, m.PROTOCOL, "liar", "port", "", 1, ["*"], []))
-    liar.session.receive(b"\x9a" + newer[1:] + b"\xa5other")  # with a field this version does not know
+    newer = m.encode(m.Hello(m.PROTOCOL + 1, m.PROTOCOL, "liar", "port", "", 1, ["*"], [], b""))
+    liar.session.receive(b"\x9b" + newer[1:] + b"\xa5other")  # with a field this version does not know
     liar.say(m.Digests([], last=True))
     assert liar.session.open
 

@@ -184,7 +184,7 @@ class Slowly:
         singapore.exchange.changed(["containers"])
         terms = Terms(hq.me, Peer("tokyo", "port", "JPTYO"), LAN, hq.exchange.roles)
         one = cls(world, Session(hq.exchange, terms, world.clock.monotonic_s, lambda: None))
-        one.say(Hello(PROTOCOL, PROTOCOL, "tokyo", "port", "JPTYO", 1, ["*"], []), Digests([], last=True))
+        one.say(Hello(PROTOCOL, PROTOCOL, "tokyo", "port", "JPTYO", 1, ["*"], [], b""), Digests([], last=True))
         one.say(Track(0, "containers", ship.node, ship.generation), Begin(1, 0, 0, 393_216, 1 << 20, bytes(16), 0, b"x"))
         return one
 

@@ -35,7 +35,7 @@ class Throwaway:
         session = Session(hq.exchange, terms, self.world.clock.monotonic_s, lambda: None)
         told = m.OriginSummary(origin.node, origin.generation, next_offset, 0, list(beyond), [])
         for said in (
-            m.Hello(m.PROTOCOL, m.PROTOCOL, "liar", "port", "", 1, ["*"], []),
+            m.Hello(m.PROTOCOL, m.PROTOCOL, "liar", "port", "", 1, ["*"], [], b""),
             m.Digests([(stream, bytes(8))], last=True),
             m.Summary(stream, [told], last=True),
             m.Track(0, stream, origin.node, origin.generation),

@@ -9,14 +9,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from streams.budget import Purse
 from streams.policy import may_send
 from streams.proof.believing import Believing
 from streams.proof.trust import Trust
-from streams.session import Terms
-from streams.session.messages import Ack
+from streams.session import Session, Terms
+from streams.session.messages import Ack, Hello
 from streams.session.news import News
 from streams.session.receiving import Receiver
 from tests.sync.plans import FAULTS, SHAPES, plan_of
@@ -91,6 +92,15 @@ def _trusting(bugs: pytest.MonkeyPatch) -> None:
     bugs.setattr("streams.node.ashore.is_home", lambda peer, definition: True)
 
 
+def _any_links(bugs: pytest.MonkeyPatch) -> None:
+    heard: Callable[..., None] = Session._heard_hello
+
+    def any_links(self: Any, hello: Hello) -> None:
+        heard(self, msgspec.structs.replace(hello, answers=self._terms.nonces.mine))
+
+    bugs.setattr(Session, "_heard_hello", any_links)
+
+
 @pytest.mark.parametrize(
     ("bug", "noticed"),
     [
@@ -101,6 +111,7 @@ def _trusting(bugs: pytest.MonkeyPatch) -> None:
         (_credulous, "has taken other rows"),
         (_anybodys, "has taken other rows"),
         (_trusting, "which headquarters has not had"),
+        (_any_links, "goes by what was said on another link"),
     ],
 )
 def test_a_bug_is_noticed(bug: Callable[[pytest.MonkeyPatch], None], noticed: str, monkeypatch: pytest.MonkeyPatch) -> None:
