@@ -33,6 +33,7 @@ from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
 from streams.session import PLAYED_BACK, Exchange, Terms
+from streams.session.allowance import BYTES_PER_DAY
 from streams.session.terms import Key
 
 told = logging.getLogger("landfall.node")
@@ -332,6 +333,7 @@ class Links:
             definitions=self._definitions,
             ships=exchange.ships,
             nonces=wire.nonces,
+            bytes_per_day=peer.bytes_per_day or BYTES_PER_DAY[peer.role],
         )
 
         def opened() -> None:

@@ -34,6 +34,8 @@ class KnownPeer(SettingsTable):
 
     With `node.tls` it may come with its certificate, whether it has a token or not. `keys`: the public keys it signs with, as it says them
     by a way that is trusted (`landfall proof key`): headquarters' on every node, for the registry can not vouch for who writes it.
+    `bytes_per_day`: of records that it may bring, saved up for ten days; by default 2 GB of a ship or a customer, 20 of a port, 200 of
+    headquarters (docs/links.md).
     """
 
     node: NodeName
@@ -41,6 +43,7 @@ class KnownPeer(SettingsTable):
     identity: str = ""
     token: PeersToken | None = None
     keys: tuple[str, ...] = Field(default=(), examples=[["ed25519:…"]])
+    bytes_per_day: int | None = Field(default=None, gt=0)
 
     @between
     def _has_keys_that_read(self) -> Iterator[Problem]:

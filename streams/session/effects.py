@@ -107,6 +107,12 @@ def too_many_begun(peer: str, stream: str, origin: Origin) -> Report:
     return Report("a peer brings too many streams and origins of which nothing is here", "further ones are not taken", details)
 
 
+def too_many_bytes(peer: str, stream: str, origin: Origin, per_day: int) -> Report:
+    """A peer has used up what it may bring, and what it has saved up."""
+    details = {"peer": peer, "stream": stream, "origin": str(origin), "bytes_per_day": per_day}
+    return Report("a peer brings more bytes of records than it may", "further ones are taken as its allowance grows", details)
+
+
 def too_scattered(peer: str, stream: str, origin: Origin) -> Report:
     """A peer brings so many separate pieces of one origin's records that each commit of it would cost all of them."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}

@@ -16,6 +16,7 @@ from streams.derived import HEADS
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.policy import Peer, Role
 from streams.ranges import Range, RangeSet
+from streams.session.allowance import Allowances
 from streams.session.begun import Begun
 from streams.session.bringers import Bringers
 from streams.session.partials import Partials
@@ -140,7 +141,7 @@ class Exchange:
         self.me, self.signed_end = me, signed_end
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
-        self.partials, self.promises = Partials(), Promises()
+        self.partials, self.promises, self.allowances = Partials(), Promises(), Allowances()
         self._log = log
         self._ledgers: dict[str, dict[Origin, OriginLedger]] = {}
         self._settled: dict[Key, RangeSet] = {}

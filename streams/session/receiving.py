@@ -12,7 +12,7 @@ from streams.derived import HEADS
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
 from streams.log import NotProven, PeerKnowsMore
 from streams.policy import Lane
-from streams.session.effects import Admit, Report, too_many_begun, too_scattered
+from streams.session.effects import Admit, Report, too_many_begun, too_many_bytes, too_scattered
 from streams.session.exchange import Exchange, Member
 from streams.session.messages import Ack, Begin, Fragment, Reject, RejectCode
 from streams.session.partials import Partial
@@ -42,6 +42,7 @@ class _Incoming:
     begin: Begin
     key: Key
     data: bytearray
+    lane: Lane
 
 
 class Receiver:
@@ -92,6 +93,9 @@ class Receiver:
             return self._too_many(begin, too_many_begun(self._member.peer.node, *key))
         if self._exchange.scatters(self._member, key, begin.first, begin.end):
             return self._too_many(begin, too_scattered(self._member.peer.node, *key))
+        lane, per_day = self.terms.lane(key[0]), self.terms.bytes_per_day
+        if self._exchange.allowances.left(self._member.peer.node, lane, per_day, now_s) <= 0:
+            return self._too_many(begin, too_many_bytes(self._member.peer.node, *key, per_day))
         if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
             raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
         if len(self._open) + len(self._admitting) >= UNDURABLE_MAX:
@@ -100,11 +104,12 @@ class Receiver:
         if begin.start and (kept is None or len(kept.data) < begin.start):
             return self._reject(begin.transfer, "restart")
         alone = self._exchange.arriving(self._member, key, (begin.first, begin.end), begin.size_bytes - begin.start, now_s)
-        if not alone and self.terms.lane(key[0]) != Lane.ALERTS:
+        if not alone and lane != Lane.ALERTS:
             return self._reject(begin.transfer, "elsewhere")
         head = kept.data[: begin.start] if kept and begin.start else b""
-        incoming = self._open[begin.transfer] = _Incoming(begin, key, bytearray(head))
+        incoming = self._open[begin.transfer] = _Incoming(begin, key, bytearray(head), lane)
         self._undurable_bytes += begin.size_bytes
+        self._exchange.allowances.spend(self._member.peer.node, lane, begin.size_bytes)
         self._exchange.moved(self._member, key, begin.first, len(begin.piece), now_s)
         self._grow(incoming, begin.piece)
 
@@ -153,6 +158,8 @@ class Receiver:
     def close(self) -> None:
         """The session is over: half blocks are kept, and what was coming may come from others."""
         self.keep_halves()
+        for incoming in self._open.values():
+            self._not_kept(incoming)
         self._open.clear()
 
     def _grow(self, incoming: _Incoming, piece: bytes) -> None:
@@ -229,8 +236,13 @@ class Receiver:
             details = {"peer": node, "stream": stream, "origin": str(origin), "first": begin.first, "end": begin.end}
             self._effect(Report("a peer said that records are gone, and their origin has brought them", "taken from their origin", details))
 
+    def _not_kept(self, incoming: _Incoming) -> None:
+        """Not so of what is on its way to the disk as the session ends: it may be kept all the same."""
+        self._exchange.allowances.spend(self._member.peer.node, incoming.lane, -incoming.begin.size_bytes)
+
     def _drop(self, incoming: _Incoming) -> None:
         self._undurable_bytes -= incoming.begin.size_bytes
+        self._not_kept(incoming)
         self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=False)
 
     def _reject(self, number: int, code: RejectCode) -> None:

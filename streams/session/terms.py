@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from streams.definitions import Definitions, could_have, could_originate, may_have, may_originate, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
 from streams.policy import Lane, LinkPolicy, Peer, Role, carries, companions, may_send
+from streams.session.allowance import BYTES_PER_DAY
 from streams.words import Origin
 
 Key = tuple[str, Origin]
@@ -28,6 +29,7 @@ class Terms:
 
     `definitions` say who may have and write each stream: as they stand at the moment of asking. `ships`: the IMO number of each ship's node
     that is known. Nodes of one ship hold all that any of them wrote, and bring one another whatever they may hold.
+    `bytes_per_day`: how many bytes of records are added in a day to what the other may bring (`streams/session/allowance.py`).
     """
 
     me: Peer
@@ -38,6 +40,7 @@ class Terms:
     definitions: Definitions = field(default_factory=Definitions)
     ships: Mapping[str, str] = field(default_factory=dict)
     nonces: Nonces = Nonces()
+    bytes_per_day: int = BYTES_PER_DAY["hq"]
 
     def lane(self, stream: str) -> Lane:
         """The lane in which blocks of `stream` travel."""

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from streams.block import digest
+from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.link.dialling import Dialler
 from streams.link.wire import RECEIVE_BYTES_MAX, Wire
@@ -22,7 +23,7 @@ from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.session import messages as m
 from streams.words import Origin, Position
-from tests.node.fleet import ROLES, Calendar, address, readings, started, until
+from tests.node.fleet import ROLES, Calendar, address, readings, settings, started, until
 from tests.streams.logkit import rows, stamped
 
 ENDLESS = (1 << 63) - 1
@@ -337,3 +338,34 @@ async def test_who_dials_anew_while_its_old_link_still_seems_up_goes_on_with_hal
             await after.say(track(0, "containers", Origin("tokyo", 1)), m.Begin(1, 0, 0, 500, len(data), digest(data), 100, data[100:]))
             await until(lambda: held(hq, "containers", Origin("tokyo", 1)) == 500)
             assert any(isinstance(message, m.Refuse) and "newer session" in message.sentence for message in before.heard)
+
+
+def answered(liar: Liar) -> int:
+    """How many of its blocks have been taken, or not."""
+    return sum(len(one.transfers) if isinstance(one, m.Ack) else isinstance(one, m.Reject) for one in liar.heard)
+
+
+async def test_records_without_end_that_read_are_taken_up_to_so_many_bytes_a_day(tmp_path: Path) -> None:
+    """As the settings have it, in whatever sessions; and what others bring goes on."""
+    mine = settings("hq", tmp_path)
+    known = tuple(peer.model_copy(update={"bytes_per_day": 1_000 if peer.node == "tokyo" else None}) for peer in mine.known)
+    hq = Node(mine.model_copy(update={"known": known}), WallClock())
+    await hq.start()
+    ship, source, sizes = await started("ship-a", tmp_path), Origin("tokyo", 1), list[int]()
+    for session in range(3):
+        async with lying(hq) as liar:
+            await liar.say(track(0, "containers", source))
+            for number in range(30):
+                at = 30 * session + number
+                data = BlockCodec().encode("containers", source, stamped(rows(20, 20 * at), 20 * at)).to_bytes()
+                sizes.append(len(data))
+                await liar.say(m.Begin(number + 1, 0, 20 * at, 20 * at + 20, len(data), digest(data), 0, data))
+            await until(lambda: answered(liar) == 30)
+    taken = held(hq, "containers", source) // 20
+    assert sum(sizes[: taken - 1]) < 10_000 <= sum(sizes[:taken]) < sum(sizes), "what ten days make, the last block whole"
+    await until(lambda: named(hq, "tokyo", "more bytes of records than it may"))
+    ship.link([address("ship-a", "hq", hq.url)])
+    await ship.append([readings(0, 10_000)])
+    await until(lambda: held(hq, "containers", ship.log.origin) == 10_000)
+    for node in (ship, hq):
+        await node.stop()
