@@ -238,7 +238,21 @@ def under(weights: Weights, voyages: Iterable[Seen]) -> tuple[int, int, int]:
 def curve(losses: list[Seen], quiets: list[Seen]) -> Iterator[str]:
     """What is bought with what: the threshold, then each weight taken away and halved again as much."""
     asked = [(f"threshold {at}", Weights(probable_min=at)) for at in (0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999)]
-    for name in ("shock", "free_fall", "tilt", "group", "motion", "exposed", "power", "hold", "battery", "gateway", "restarted"):
+    for name in (
+        "shock",
+        "promise",
+        "free_fall",
+        "tilt",
+        "group",
+        "below",
+        "motion",
+        "exposed",
+        "power",
+        "hold",
+        "battery",
+        "gateway",
+        "restarted",
+    ):
         for factor in (0.0, 0.5, 1.5):
             asked.append((f"{name} × {factor}", msgspec.structs.replace(WEIGHTS, **{name: getattr(WEIGHTS, name) * factor})))
     for name, weights in asked:
@@ -258,6 +272,7 @@ def likelihoods(voyages: list[Seen]) -> Iterator[str]:
             cases[gone] += 1
             told[gone].update({piece.signal for piece in decide(several[-1]).evidence if piece.weight})
     names = {"silent_together": "group", "roll": "motion", "sockets": "power", "fix": "position", "rssi": "battery", "restart": "restarted"}
+    names |= {"silence": "promise", "stands_on_lost": "below"}
     for signal in sorted(told[True] | told[False]):
         weight = getattr(WEIGHTS, names.get(signal, signal), WEIGHTS.discharge)
         rates = [(told[gone][signal] + 0.5) / (cases[gone] + 1) for gone in (True, False)]

@@ -88,6 +88,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     `shock` and `free_fall` are (value, own time); `tilt` is the residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait
     until the ship's track reaches beyond them; `rssi` is the strongest (dBm) of each of the last spans of 6 h, packed (`cargo.track`);
     `off_since_ms`: when it was last heard before its own positions left the ship's track.
+    `again_ms`: after how long it speaks again, by its own last word (0: that said nothing of it).
     `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
     `call_until_ms`.
     `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or she sails from the next port.
@@ -119,6 +120,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     fixes: tuple[tuple[int, float, float], ...] = ()
     fixes_nm: tuple[float, ...] = ()
     off_since_ms: int = 0
+    again_ms: int = 0
     answers: int = 0
     answered_at_ms: int = 0
     called_at_ms: int = 0
@@ -141,6 +143,7 @@ class Box(msgspec.Struct, omit_defaults=True):
             self._fall(at_ms, int(signals["free_fall_ms"]))
         if at_ms < self.newest_at_ms:
             return
+        self.again_ms = 1_000 * int(signals.get("again_in_s", 0))
         if "tilt_deg" in signals:
             self._tilt(at_ms, float(signals["tilt_deg"]), voyage)
         if "power_on" in signals:

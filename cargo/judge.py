@@ -21,7 +21,7 @@ from cargo.lost import (
     shortcut_silence_ms,
 )
 from cargo.outcome import event
-from cargo.rollcall import LOOK_AGAIN_MS, unanswered_at_ms, unanswered_ms
+from cargo.rollcall import LOOK_AGAIN_MS, WAITED_FOR_MS, silent_fellows, tells_on, unanswered_at_ms, unanswered_ms
 from cargo.silence import end_silence, note_silence
 from cargo.state import WatchState
 
@@ -75,7 +75,7 @@ def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
         if short > at_ms:
             state.wake(box, short)
     called = unanswered_at_ms(state, box, at_ms)
-    if called:
+    if called and at_ms < called + WAITED_FOR_MS:
         state.wake(box, called if called > at_ms else at_ms + LOOK_AGAIN_MS)
     first = state.missed_at_ms(box, at_ms, 1)
     second = state.missed_at_ms(box, at_ms, state.patience(box))
@@ -168,6 +168,9 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         sockets=sockets_dead(state, box),
         down=fell_and_speak(state, box),
         fixes_nm=box.fixes_nm,
+        promised_ms=box.again_ms if tells_on(state, box) else 0,
+        fellows=silent_fellows(state, box, now),
+        below=lost_below(state, box),
         battery_low=box.battery_low,
         rssi_sliding=box.rssi_sliding,
     )
@@ -244,6 +247,13 @@ def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
         if other is not None and other.power_off_at_ms and abs(other.power_off_at_ms - box.newest_at_ms) <= GROUP_WINDOW_MS:
             found.append(number)
     return tuple(found)
+
+
+def lost_below(state: WatchState, box: Box) -> tuple[str, ...]:
+    """The boxes that it stands on which are told as lost, and went after its last words or with them."""
+    under = (state.memory.boxes.get(number) for number in state.stowage.under(box.number))
+    since_ms = box.heard_at_ms - KINEMATIC_WINDOW_MS
+    return tuple(one.number for one in under if one is not None and one.state in GONE_STATES and one.lost_at_ms >= since_ms)
 
 
 def fell_and_speak(state: WatchState, box: Box) -> tuple[str, ...]:

@@ -53,7 +53,9 @@ SHORTCUT_SILENCE_MS = 60_000
 DEEP_FALL_SILENCE_MS = 30_000
 """After a fall deeper than the box stood above its deck: it can not have ended aboard, where a stack that is down would."""
 CALL_STRUCK_SILENCE_MS, CALL_SILENCE_MS = 25_000, 60_000
-"""A box that listens does not answer the roll call for so long: one that was struck, and one that was not."""
+"""A box that listens does not answer the roll call for so long: one that was struck, and one that was not. The first goes also for one
+that was struck and said that it would speak again at once, and for one whose fellows have gone.
+"""
 LAST_WORDS_MS = 10_000
 """The messages of one fall (it slides, falls, strikes) come within this time [A]: who speaks later is still there to speak."""
 GROUP_MIN = 3
@@ -73,6 +75,8 @@ class Weights(msgspec.Struct, frozen=True):
     free_fall: float = 3.0
     tilt: float = 2.0
     group: float = 3.0
+    below: float = 5.0
+    promise: float = 1.5
     motion: float = 2.0
     hold: float = -4.0
     exposed: float = 0.3
@@ -117,7 +121,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `fixes_nm`: the last positions' distances from the ship's track, in order. `patience`: how many missed intervals make it missing, two or
     more where the radio loses much. `deck_fall_ms`: how long a fall from its place can last that ends aboard (None: its place is unknown).
     `down`: its neighbours that were struck within two minutes of it and spoke on. `unanswered_ms`: how long it has not answered a roll call
-    that others of its gateway answer; 0 where it was not called, and before that is long enough to count.
+    that others of its gateway answer, or has not spoken after a blow though it had said that it would every `promised_ms` (0: it had not),
+    or its fellows that would have spoken for it (`fellows`) have not; 0 where nobody waits for its word, and before that is long enough to
+    count. `below`: the boxes under it in its stack that are told as lost since it last spoke.
     """
 
     now_at_ms: int
@@ -147,6 +153,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     down: tuple[str, ...] = ()
     gateway_restarted: bool = False
     unanswered_ms: int = 0
+    promised_ms: int = 0
+    fellows: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
     battery_low: bool = False
     rssi_sliding: bool = False
 
@@ -162,10 +171,9 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(case: Case, weights: Weights = WEIGHTS) -> Decision:
     """The decision on one case. Same case, same decision; nothing is remembered here.
 
-    PROBABLE_OVERBOARD needs an open case (two expected intervals missed, or a roll call not answered; the gateway alive and 80 % of its
-    boxes heard), a second family,
-    and a posterior of 0.9; or the shortcut: free fall and more than 4 g within two minutes of the last message, then silence
-    (`shortcut_silence_ms`), unless the fall may have ended aboard.
+    PROBABLE_OVERBOARD needs an open case (two expected intervals missed, a roll call not answered, or a word not kept after a blow; the
+    gateway alive and 80 % of its boxes heard), a second family, and a posterior of 0.9; or the shortcut: free fall and more than 4 g within
+    two minutes of the last message, then silence (`shortcut_silence_ms`), unless the fall may have ended aboard.
     """
     evidence = tuple(_counted(_families(case, weights)))
     posterior = probability(PRIOR + sum(piece.weight for piece in evidence))
@@ -200,7 +208,7 @@ def missed(case: Case) -> int:
 
 
 def _state(case: Case, evidence: tuple[Evidence, ...], posterior: float, probable_min: float) -> State:
-    speaking = sum(1 for piece in evidence if piece.weight > 0) + 1
+    speaking = sum(1 for piece in evidence if piece.weight > 0 and piece.family != "presence") + 1
     sure = posterior >= probable_min and speaking >= FAMILIES_MIN
     if case.unanswered_ms and sure and not case.leaving and not _gateway_out(case):
         return "PROBABLE_OVERBOARD"
@@ -233,16 +241,22 @@ def _counted(pieces: list[Evidence]) -> list[Evidence]:
 
 
 def _families(case: Case, weights: Weights) -> list[Evidence]:
-    return [*_presence(case), *_kinematic(case, weights), *_around(case, weights), *_contra(case, weights)]
+    return [*_presence(case, weights), *_kinematic(case, weights), *_around(case, weights), *_contra(case, weights)]
 
 
-def _presence(case: Case) -> list[Evidence]:
+def _presence(case: Case, weights: Weights) -> list[Evidence]:
     detail = f"silent for {_span(case.silent_ms)}, expected every {_span(case.interval_ms)}"
-    if case.unanswered_ms:
+    weight = 0.0
+    if case.unanswered_ms and case.promised_ms:
+        weight = weights.promise if _stack_down_at_ms(case) is None else 0.0
+        detail += f"; it was to speak every {_span(case.promised_ms)} after its blow, and has not for {_span(case.unanswered_ms)}"
+    elif case.unanswered_ms and case.fellows:
+        detail += f"; neither have {len(case.fellows)} that were struck with it, and were to speak: {', '.join(case.fellows[:12])}"
+    elif case.unanswered_ms:
         detail += f"; no answer to the roll call for {_span(case.unanswered_ms)}, which others answer"
     if case.heard_share is not None:
         detail += f"; {case.heard_share:.0%} of the gateway's other boxes due were heard"
-    return [Evidence("presence", "silence", 0.0, detail, case.heard_at_ms)]
+    return [Evidence("presence", "silence", weight, detail, case.heard_at_ms)]
 
 
 def _shock_counts(case: Case) -> bool:
@@ -258,6 +272,12 @@ def _fell_short(case: Case) -> bool:
     if case.free_fall is None or case.deck_fall_ms is None:
         return False
     return case.free_fall[0] <= case.deck_fall_ms or case.newest_at_ms - case.free_fall[1] > LAST_WORDS_MS
+
+
+def _stack_down_at_ms(case: Case) -> int | None:
+    """When it fell, where it fell no deeper than the deck and others that fell with it speak on: then that a tracker is silent tells little
+    of where its box is. None in all other cases."""
+    return case.free_fall[1] if case.free_fall is not None and case.down and _fell_short(case) else None
 
 
 def _with_last_message(case: Case, at_ms: int) -> bool:
@@ -284,6 +304,9 @@ def _kinematic(case: Case, weights: Weights) -> list[Evidence]:
 
 def _around(case: Case, weights: Weights) -> list[Evidence]:
     pieces = []
+    if case.below and _stack_down_at_ms(case) is None:
+        detail = f"{len(case.below)} boxes under it in its stack are told as lost: {', '.join(case.below[:12])}"
+        pieces.append(Evidence("group", "stands_on_lost", weights.below, detail, case.heard_at_ms))
     if len(case.group) >= GROUP_MIN:
         detail = f"{len(case.group)} boxes of its stack and beside it fell silent within 2 min: {', '.join(case.group[:12])}"
         pieces.append(Evidence("group", "silent_together", weights.group, detail, case.heard_at_ms))
@@ -314,9 +337,10 @@ def _contra(case: Case, weights: Weights) -> list[Evidence]:
         pieces.append(Evidence("contra", "gateway", weights.gateway, f"its gateway heard {share}", case.now_at_ms))
     elif case.gateway_restarted:
         pieces.append(Evidence("contra", "restart", weights.restarted, "its gateway was out since it was last heard", case.heard_at_ms))
-    if case.down and case.free_fall is not None and _fell_short(case):
+    fell_at_ms = _stack_down_at_ms(case)
+    if fell_at_ms is not None:
         detail = f"its fall was no deeper than the deck, and {len(case.down)} that fell with it speak on: {', '.join(case.down[:12])}"
-        pieces.append(Evidence("contra", "stack_down", weights.collapse, detail, case.free_fall[1]))
+        pieces.append(Evidence("contra", "stack_down", weights.collapse, detail, fell_at_ms))
     if case.leaving:
         pieces.append(Evidence("contra", "discharge", weights.discharge, "it is being loaded or discharged in port", case.now_at_ms))
     elif not case.at_sea:

@@ -1,8 +1,10 @@
-"""The roll call: boxes near a blow in heavy motion are asked to speak every few seconds, so that who is gone is missed in half a minute.
+"""Who was to speak within seconds, and does not, so that who is gone is missed in half a minute: after a blow a device tells on by itself,
+and says so; and boxes near a blow in heavy motion are called to speak every few seconds.
 
-The node asks (`cargo.stormmode`), the watch counts. It believes nothing of a call that nobody answers: a box counts as listening once it
-has answered in this storm, and as missed when it does not answer while others of its gateway do. So what follows depends on readings
-alone, and is the same ashore, after a restart, and aboard a node that did not ask.
+The node calls (`cargo.stormmode`), the watch counts. It believes nothing of a call that nobody answers: a box counts as listening once it
+has answered in this storm, and as missed when it does not answer while others of its gateway do. For a box that was struck and does
+neither speak those that were struck with it. So what follows depends on readings alone, and is the same ashore, after a restart, and aboard
+a node that did not ask.
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from itertools import islice
 
 from cargo.boxes import Box
 from cargo.heard import ship_topic
-from cargo.lost import CALL_SILENCE_MS, CALL_STRUCK_SILENCE_MS, GONE_STATES, INTERVALS_MISSING, ROLL_GROWING_DEG, ROLL_WINDOW_MS
+from cargo.lost import (
+    CALL_SILENCE_MS,
+    CALL_STRUCK_SILENCE_MS,
+    GONE_STATES,
+    INTERVALS_MISSING,
+    KINEMATIC_WINDOW_MS,
+    LAST_WORDS_MS,
+    ROLL_GROWING_DEG,
+    ROLL_WINDOW_MS,
+)
 from cargo.state import WatchState
 from cargo.stormmode import CALL_INTERVAL_MS, CALL_LASTS_MS, LISTENS_MS
 
@@ -20,6 +31,11 @@ ANSWER_MS_MIN, ANSWER_MS_MAX = 3_000, 15_000
 """Between two answers to a call (5 or 10 s) lies so much; less lies between the messages of one fall."""
 ANSWERS_MIN = 2
 WITNESSES_MIN = 3
+STRUCK_WORDS = 5
+"""So many words of a box that was struck are waited for."""
+FELLOWS_MIN = 2
+WAITED_FOR_MS = CALL_LASTS_MS
+"""So long after its silence is long enough a box is looked at again and again: who could speak for it may do so a little later."""
 ELSEWHERE = 8
 LOOK_AGAIN_MS = 5_000
 
@@ -50,6 +66,11 @@ def call(state: WatchState, box: Box, at_ms: int) -> None:
         due_at_ms = unanswered_at_ms(state, other, at_ms)
         if due_at_ms:
             state.wake(other, due_at_ms)
+    _hear_at_once(state, at_ms)
+
+
+def _hear_at_once(state: WatchState, at_ms: int) -> None:
+    """From now on a word counts from when it comes, though by a clock that is ahead it has its turn later."""
     begins = state.memory.settled_at_ms >= state.memory.call_until_ms
     state.memory.call_until_ms = max(state.memory.call_until_ms, at_ms + CALL_LASTS_MS)
     if begins:
@@ -84,14 +105,32 @@ def _listening(state: WatchState, gateway: str) -> list[str]:
     return sorted(number for number in numbers if boxes[number].answers >= ANSWERS_MIN and boxes[number].state not in GONE_STATES)
 
 
+def expect_again(state: WatchState, box: Box, at_ms: int) -> None:
+    """A blow of this box was heard at `at_ms`, and it says that it speaks again at once: its words count from when they come."""
+    if tells_on(state, box):
+        _hear_at_once(state, at_ms)
+
+
 def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
-    """When its silence under a call will be long enough to be judged; 0 where it is not called, or never showed that it listens."""
-    listens = box.answers >= ANSWERS_MIN and at_ms - box.answered_at_ms <= LISTENS_MS
-    if at_ms >= box.call_until_ms or not listens:
+    """When its silence will be long enough to be judged; 0 where nobody waits for a word: it was not struck, and it is not called, or never
+    showed that it listens."""
+    struck = box.struck(state.memory.voyage.sailed_at_ms)
+    if not struck and not _listens(box, at_ms):
         return 0
-    patience_ms = CALL_STRUCK_SILENCE_MS if box.struck(state.memory.voyage.sailed_at_ms) else CALL_SILENCE_MS
-    patience_ms += (state.patience(box) - INTERVALS_MISSING) * CALL_INTERVAL_MS
+    every_ms = box.again_ms if tells_on(state, box) else CALL_INTERVAL_MS
+    patience_ms = max(CALL_STRUCK_SILENCE_MS, STRUCK_WORDS * every_ms) if struck else CALL_SILENCE_MS
+    patience_ms += (state.patience(box) - INTERVALS_MISSING) * every_ms
     return _quiet_from_ms(state, box, at_ms) + patience_ms + _ahead_ms(state, box)
+
+
+def _listens(box: Box, at_ms: int) -> bool:
+    """Whether it is called, and answers calls."""
+    return at_ms < box.call_until_ms and box.answers >= ANSWERS_MIN and at_ms - box.answered_at_ms <= LISTENS_MS
+
+
+def tells_on(state: WatchState, box: Box) -> bool:
+    """Whether it was struck at sea, and its last word says that it speaks again at once."""
+    return 0 < box.again_ms <= ANSWER_MS_MAX and box.struck(state.memory.voyage.sailed_at_ms)
 
 
 def _quiet_from_ms(state: WatchState, box: Box, at_ms: int) -> int:
@@ -110,12 +149,46 @@ def _ahead_ms(state: WatchState, box: Box) -> int:
 
 
 def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
-    """How long it has not answered a call that others of its gateway answer; 0 before that is long enough, and where nobody shows that the
-    call was heard."""
+    """How long it has not said what it was to say: after a blow, by its own word; in a roll call that others of its gateway answer; or, as
+    it was struck and tells of neither, as those have not that were struck with it. 0 before that is long enough."""
     due_at_ms = unanswered_at_ms(state, box, at_ms)
-    if not due_at_ms or at_ms < due_at_ms or _witnesses(state, box, at_ms) < WITNESSES_MIN:
+    if not due_at_ms or at_ms < due_at_ms:
         return 0
-    return at_ms - _quiet_from_ms(state, box, at_ms)
+    kept_from = _kept_from_speaking(state, box, at_ms) or silent_fellows(state, box, at_ms)
+    return at_ms - _quiet_from_ms(state, box, at_ms) if kept_from else 0
+
+
+def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
+    """Whether one that has not spoken for long enough was to speak by its own word, and no later one waits that may take it back; or by a
+    call that others hear."""
+    if tells_on(state, box):
+        return not state.waiting.waits(box.number, at_ms)
+    return _listens(box, at_ms) and _witnesses(state, box, at_ms) >= WITNESSES_MIN
+
+
+def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
+    """Of a box that was struck, and of which no word was to be expected: those around it that were struck with it and have not said what
+    they were to say; none where one of them spoke on, and where they are fewer than two."""
+    if box.shock is None or _spoke_on(state, box, at_ms) or tells_on(state, box) or _listens(box, at_ms):
+        return ()
+    found = []
+    for number in state.stowage.near(box.number):
+        other = state.memory.boxes.get(number)
+        if other is None or other is box or other.shock is None or abs(other.shock[1] - box.shock[1]) > KINEMATIC_WINDOW_MS:
+            continue
+        if other.state in GONE_STATES:
+            found.append(number)
+        elif _spoke_on(state, other, at_ms):
+            return ()
+        elif _kept_from_speaking(state, other, at_ms) and at_ms >= unanswered_at_ms(state, other, at_ms):
+            found.append(number)
+    return tuple(found) if len(found) >= FELLOWS_MIN else ()
+
+
+def _spoke_on(state: WatchState, box: Box, at_ms: int) -> bool:
+    """Whether one that was struck had a word after that by `at_ms`, which may still wait for its turn."""
+    later_ms = max(state.waiting.came_at_ms(box.number, at_ms) - box.heard_at_ms, box.newest_at_ms - (box.shock or (0.0, 0))[1])
+    return later_ms > LAST_WORDS_MS
 
 
 def _witnesses(state: WatchState, box: Box, at_ms: int) -> int:

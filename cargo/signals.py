@@ -49,6 +49,7 @@ SIGNALS: dict[str, Signal] = {
         _number("shock_g", "g", 0, 500),
         _number("tilt_deg", "°", -180, 180),
         Signal("free_fall_ms", "int", "ms", 0, 600_000),
+        Signal("again_in_s", "int", "s", 1, 86_400),
         _number("speed_kn", "kn", 0, 60),
         _number("course_deg", "°", 0, 360),
         _number("heading_deg", "°", 0, 360),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable
+from operator import itemgetter
 
 from cargo.heard import Heard
 from cargo.lost import SHOCK_G
@@ -16,7 +17,7 @@ class Waiting:
     """
 
     def __init__(self) -> None:
-        self._came: dict[str, list[int]] = {}
+        self._came: dict[str, list[tuple[int, int]]] = {}
         self._blows: list[tuple[int, str]] = []
 
     def note_all(self, pending: Iterable[tuple[int, Heard]], settled_at_ms: int, *, called: bool) -> None:
@@ -32,15 +33,19 @@ class Waiting:
             self._blows.append((at_ms, row.topic))
         if called and row.received_at_ms < at_ms:
             came = self._came.setdefault(row.topic, [])
-            insort(came, row.received_at_ms)
-            del came[: max(0, bisect_right(came, settled_at_ms) - 1)]
+            insort(came, (row.received_at_ms, at_ms))
+            del came[: max(0, bisect_right(came, settled_at_ms, key=itemgetter(0)) - 1)]
 
     def came_at_ms(self, number: str, at_ms: int) -> int:
         """When the last word of this box came, up to `at_ms`, that may still wait for its turn (UTC ms); 0: none, or nobody is called.
 
         Under a roll call a box has spoken once its word has come, though by a clock that is ahead that has its turn later.
         """
-        return max((came for came in self._came.get(number, ()) if came <= at_ms), default=0)
+        return max((came_ms for came_ms, _ in self._came.get(number, ()) if came_ms <= at_ms), default=0)
+
+    def waits(self, number: str, at_ms: int) -> bool:
+        """Whether a word of this box that came by then has its turn later."""
+        return any(came_ms <= at_ms < turn_ms for came_ms, turn_ms in self._came.get(number, ()))
 
     def blows(self, settled_at_ms: int) -> list[str]:
         """Who was struck, by readings that have not had their turn yet: one topic for each of these."""

@@ -25,7 +25,7 @@ from cargo.muster import muster_event
 from cargo.outcome import Made, Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
 from cargo.registry import Booking, Entry, LoadList, Port, SizeType
-from cargo.rollcall import call, note_answer
+from cargo.rollcall import call, expect_again, note_answer
 from cargo.rules import judge_reading
 from cargo.silence import end_silence
 from cargo.state import PENDING_MAX, Terms, WatchState
@@ -246,7 +246,7 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
         return
     box = state.box(row.topic)
     state.changed(box)
-    before = box.newest_at_ms
+    before, promised = box.newest_at_ms, box.again_ms > 0
     box.fold(at_ms, row.signals, state.memory.voyage)
     settled = state.memory.settled_at_ms
     if at_ms < before:
@@ -260,10 +260,12 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     heard_at = _heard_at(state, at_ms, row, late=late)
     kept = late and settled - at_ms > OUTAGE_MS_MIN
     _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)), kept=kept)
-    _note_gap(state, box, before, at_ms, heard_at)
+    if not promised:
+        _note_gap(state, box, before, at_ms, heard_at)
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
     if float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
         call(state, box, heard_at)
+        expect_again(state, box, heard_at)
     if not box.aboard and not box.first_at_ms:
         box.first_at_ms = heard_at
     if state.settings.place.ship is not None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Floats, Ints
+from cargo.lost import SHOCK_G
+from cargo.stormmode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS
+from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.chance import Chance
 from sim.spells import Spells
 from sim.stages import State
@@ -18,7 +20,9 @@ HANDLED_HARD_SHARE = 0.5
 SEA_SHOCKS_PER_DAY = 0.07
 YARD_KNOCKS_MAX = 4
 """In one stay."""
-HAPPENING_SIGNALS = ("shock_g", "tilt_deg", "free_fall_ms", "motion", "door_open", "power_on")
+HAPPENING_SIGNALS = ("shock_g", "tilt_deg", "free_fall_ms", "motion", "door_open", "power_on", "again_in_s")
+_TIME_BITS = 42
+"""Times (UTC ms) take fewer until 2109."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,8 @@ class _Gathered:
         return Happenings(at_ms[order], box[order], signals)
 
 
-def happenings_of(world: World, power_off: Spells, doors_open: Spells) -> Happenings:
-    """Everything devices tell at once in `world`, heard or not."""
+def happenings_of(world: World, power_off: Spells, doors_open: Spells, listens: Flags) -> Happenings:
+    """Everything devices tell at once in `world`, heard or not; those of the boxes that `listens` says tell on after a blow."""
     gathered = _Gathered()
     _switches(doors_open, "door_open", 1.0, gathered)
     _switches(power_off, "power_on", 0.0, gathered)
@@ -73,6 +77,28 @@ def happenings_of(world: World, power_off: Spells, doors_open: Spells) -> Happen
     _ashore(world, gathered)
     _falls(world, gathered)
     _topples(world, gathered)
+    return _telling_on(gathered.sorted(), listens)
+
+
+def _telling_on(happened: Happenings, listens: Flags) -> Happenings:
+    """After a blow, of several the last, a device that listens tells on each five seconds for a minute, and with each word but the last
+    that it will."""
+    order = np.lexsort((happened.at_ms, happened.box))
+    box, at_ms = happened.box[order], happened.at_ms[order]
+    struck = np.flatnonzero((happened.signals["shock_g"][order] > SHOCK_G) & listens[box])
+    if not len(struck):
+        return happened
+    when = (box << _TIME_BITS) + at_ms
+    last = np.searchsorted(when[struck], when, side="right") - 1
+    blow = struck[np.maximum(last, 0)]
+    promises = happened.signals["again_in_s"].copy()
+    promises[order[(last >= 0) & (when - when[blow] < AFTER_BLOW_MS)]] = AFTER_BLOW_INTERVAL_MS / SECOND_MS
+    ends = struck[np.diff(when[struck], append=np.iinfo(np.int64).max) >= AFTER_BLOW_MS]
+    gathered = _Gathered()
+    gathered.add(happened.box, happened.at_ms, **{**happened.signals, "again_in_s": promises})
+    for later_ms in range(AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS + 1, AFTER_BLOW_INTERVAL_MS):
+        promise = AFTER_BLOW_INTERVAL_MS / SECOND_MS if later_ms < AFTER_BLOW_MS else np.nan
+        gathered.add(box[ends], at_ms[ends] + later_ms, motion=0.0, again_in_s=promise)
     return gathered.sorted()
 
 

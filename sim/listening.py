@@ -16,16 +16,15 @@ from sim.truth import Truth
 
 
 class Listening:
-    """A seeded `share` of the boxes, and what each intake asked of them last. Belongs to the tape's thread.
+    """The boxes that listen, and what each intake asked of them last. Belongs to the tape's thread.
 
     A request counts from the fleet time up to which the tape was played when it was heard, for as long as it says. What was asked before a
     restart is reported again as it was, from the truth; so an intake knows it as a repeat.
     """
 
-    def __init__(self, sensors: Sensors, truth: Truth, share: float, from_at_ms: int) -> None:
+    def __init__(self, sensors: Sensors, truth: Truth, from_at_ms: int) -> None:
         self._sensors, self._truth = sensors, truth
-        boxes = np.arange(len(sensors.world.boxes))
-        self.boxes = boxes[sensors.world.chance.uniform("listens", boxes) < share]
+        self.boxes = np.flatnonzero(sensors.listens)
         self._numbers = {sensors.world.boxes.numbers[box]: box for box in self.boxes.tolist()}
         self._again = [span for span in truth.asked() if span.until_ms > from_at_ms]
         self._told_until_ms = max((span.until_ms for span in self._again), default=from_at_ms)

@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from cargo.heard import Value
+from cargo.lost import SHOCK_G
 from cargo.slots import Slot
 from cargo.stowage import TIER_M
 from sim.arrays import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -32,11 +34,14 @@ def lose(trial: Trial, boxes: int, felt: Felt) -> None:
         if not trial.ship.tracker[box] or says == "nothing":
             continue
         slide_g = round(float(chance.uniform(4.2, 7.0)), 1)
-        trial.said.add(box, at_ms, shock_g=slide_g, tilt_deg=round(float(chance.uniform(32, 60)), 1))
-        if says == "shock and fall":
+        slides_deg = round(float(chance.uniform(32, 60)), 1)
+        if says == "shock":
+            trial.struck(box, at_ms, shock_g=slide_g, tilt_deg=slides_deg)
+        else:
             fell_ms = _fall_ms(_height_m(trial.ship.slots[box]) + float(chance.uniform(*FREEBOARD_M)))
-            trial.said.add(box, at_ms + fell_ms, free_fall_ms=fell_ms, tilt_deg=95.0)
-            trial.said.add(box, at_ms + fell_ms + 400, shock_g=round(float(chance.uniform(7.5, 12.0)), 1))
+            falls: dict[str, Value] = {"free_fall_ms": fell_ms, "tilt_deg": 95.0}
+            hits: dict[str, Value] = {"shock_g": round(float(chance.uniform(7.5, 12.0)), 1)}
+            trial.struck(box, at_ms, (fell_ms, falls), (fell_ms + 400, hits), shock_g=slide_g, tilt_deg=slides_deg)
             trial.lost[box] = at_ms + fell_ms + SECOND_MS
 
 
@@ -62,7 +67,10 @@ def devices_fail(trial: Trial, share: float = 0.03, outages: float = 1.0) -> Non
     for box in np.flatnonzero(chance.random(trial.boxes) < 0.3).tolist():
         handled_ms, shock_g = BEGINS_MS + int(chance.uniform(0, SAILS_H) * HOUR_MS), round(2.0 + 9.0 * float(chance.random()) ** 3, 1)
         if trial.ship.tracker[box]:
-            trial.said.add(box, handled_ms, shock_g=shock_g)
+            if shock_g > SHOCK_G:
+                trial.struck(box, handled_ms, shock_g=shock_g)
+            else:
+                trial.said.add(box, handled_ms, shock_g=shock_g)
 
 
 def gateway_dies(trial: Trial) -> None:
@@ -98,9 +106,10 @@ def stack_falls_aboard(trial: Trial, crushed: float = 0.0) -> None:
         fell_ms = int(_fall_ms(_height_m(trial.ship.slots[box])) * chance.uniform(0.4, 0.95))
         lies_deg = round(float(chance.uniform(35, 95)), 1)
         trial.tilted[box] = (at_ms, lies_deg)
-        trial.said.add(box, at_ms, shock_g=round(float(chance.uniform(4.2, 9.0)), 1), tilt_deg=lies_deg)
-        trial.said.add(box, at_ms + fell_ms, free_fall_ms=fell_ms, tilt_deg=lies_deg)
-        trial.said.add(box, at_ms + fell_ms + 300, shock_g=round(float(chance.uniform(4.2, 9.0)), 1), tilt_deg=lies_deg)
+        struck_g, hits_g = (round(float(chance.uniform(4.2, 9.0)), 1) for _ in range(2))
+        falls: dict[str, Value] = {"free_fall_ms": fell_ms, "tilt_deg": lies_deg}
+        hits: dict[str, Value] = {"shock_g": hits_g, "tilt_deg": lies_deg}
+        trial.struck(box, at_ms, (fell_ms, falls), (fell_ms + 300, hits), shock_g=struck_g, tilt_deg=lies_deg)
         if chance.random() < crushed:
             trial.dies_ms[box] = at_ms + fell_ms + SECOND_MS
 

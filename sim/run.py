@@ -56,7 +56,7 @@ class Simulation:
         progress = load_progress(self._path, self._story) or Progress(
             self._story, settings.begins_at_ms, 0, Setting(settings.speed, paused=False)
         )
-        self.sensors = Sensors(world, settings.reporting())
+        self.sensors = Sensors(world, settings.reporting(), settings.listening)
         self._truth = Truth(settings.data / "truth", self.sensors)
         self._truth.begin()
         times = world.timeline
@@ -69,7 +69,7 @@ class Simulation:
         listens = settings.listening > 0
         self._publisher = Publisher(world.places.names, settings.doors(), self._wall, self._report, listens=listens)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
-        self._listening = Listening(self.sensors, self._truth, settings.listening, progress.fleet_at_ms) if listens else None
+        self._listening = Listening(self.sensors, self._truth, progress.fleet_at_ms) if listens else None
         self._acknowledged_ms = progress.fleet_at_ms
         self._played_ms = progress.fleet_at_ms - 1
 

@@ -44,15 +44,18 @@ class Span:
 
 
 class Sensors:
-    """The devices of `world`, reporting as often as `cadence` says. Pure: `heard` depends on nothing but its arguments. Belongs to one
-    thread: what is the same for a whole day is held, of the last days."""
+    """The devices of `world`, reporting as often as `cadence` says; a seeded share of the boxes, `listening`, does what a node asks.
 
-    def __init__(self, world: World, cadence: Cadence) -> None:
+    Pure: `heard` depends on nothing but its arguments. Belongs to one thread: what is the same for a whole day is held, of the last days.
+    """
+
+    def __init__(self, world: World, cadence: Cadence, listening: float = 0.0) -> None:
         self.world = world
         self.cadence = cadence
         self.faults: Faults = faults_of(world)
         self.cooling = Cooling(world)
-        self.happenings = happenings_of(world, self.cooling.power_off, self.cooling.doors_open)
+        self.listens: Flags = world.chance.uniform("listens", np.arange(len(world.boxes))) < listening
+        self.happenings = happenings_of(world, self.cooling.power_off, self.cooling.doors_open, self.listens)
         ships = [voyage.ship.imo for voyage in world.timeline.voyages]
         self.topics: tuple[str, ...] = (
             *(f"landfall/containers/{number}/reading" for number in world.boxes.numbers),

@@ -15,7 +15,8 @@ from cargo.heard import Heard, Value
 from cargo.identifiers import make_imo
 from cargo.registry import Entry, LoadList, Port, Stowed
 from cargo.slots import Slot
-from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
+from cargo.stormmode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS
+from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.identity import container_numbers
 from sim.storms import ROLL_DEG, Weather
 from streams.records import order_at_ms
@@ -65,7 +66,7 @@ class Said:
     signals: list[dict[str, Value]] = field(default_factory=list)
 
     def add(self, box: int, at_ms: float, **signals: Value) -> None:
-        """One message of `box`."""
+        """One message of `box` at that instant (UTC ms)."""
         self.at_ms.append(np.array([int(at_ms)], dtype=np.int64))
         self.box.append(np.array([box], dtype=np.int64))
         self.signals.append(signals)
@@ -107,6 +108,21 @@ class Trial:
         self.roll_deg = float(self.chance.uniform(low, high))
         self.lossy = 0.0
         self.clock_off_ms = np.zeros(self.boxes, dtype=np.int64)
+
+    def struck(self, box: int, at_ms: float, *others: tuple[float, dict[str, Value]], **signals: Value) -> None:
+        """The messages of a blow to `box`: one at `at_ms` (UTC ms), `others` of what became of it so many ms later. A device that knows of
+        it tells on each five seconds for a minute, and says so.
+        """
+        knows = bool(self.ship.storm_mode[box])
+        again: dict[str, Value] = {"again_in_s": AFTER_BLOW_INTERVAL_MS // SECOND_MS} if knows else {}
+        self.said.add(box, at_ms, **signals, **again)
+        for later_ms, told in others:
+            self.said.add(box, at_ms + later_ms, **told, **again)
+        last_ms = max((later_ms for later_ms, _ in others), default=0.0)
+        for later_ms in range(AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS + 1, AFTER_BLOW_INTERVAL_MS) if knows else ():
+            self.said.add(
+                box, at_ms + last_ms + later_ms, **self._tilt(box, at_ms + last_ms + later_ms), **again if later_ms < AFTER_BLOW_MS else {}
+            )
 
     @property
     def gateways(self) -> int:
@@ -171,8 +187,11 @@ class Trial:
     def _short(self, box: int, at_ms: int) -> dict[str, Value]:
         rssi_dbm = -72 - (at_ms - BEGINS_MS) // HOUR_MS * (box in self.fades)
         told: dict[str, Value] = {"rssi_dbm": int(rssi_dbm), "gateway": self._gateway(box)}
+        return told | self._tilt(box, at_ms)
+
+    def _tilt(self, box: int, at_ms: float) -> dict[str, Value]:
         since_ms, degrees = self.tilted.get(box, (NEVER_MS, 0.0))
-        return {**told, "tilt_deg": degrees} if at_ms >= since_ms else told
+        return {"tilt_deg": degrees} if at_ms >= since_ms else {}
 
     def _speaks(self, at_ms: Ints, box: Ints) -> Flags:
         """Whether each of these boxes can say something at that instant that a gateway which is not out hears."""

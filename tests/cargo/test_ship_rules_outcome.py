@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from hypothesis import given
@@ -22,8 +22,8 @@ STORM_ENDS_MS = STORM_MS + 20 * MINUTE_MS
 END_MS = STORM_ENDS_MS + 8 * HOUR_MS
 FOR_EVER = 1 << 62
 BOXES = 15
-Fate = Literal["well", "falls", "slides", "silent", "found", "down", "warm", "dark", "open", "dies in port"]
-FATES: tuple[Fate, ...] = ("well", "falls", "slides", "silent", "found", "down", "warm", "dark", "open", "dies in port")
+Fate = Literal["well", "falls", "slides", "silent", "found", "down", "warm", "dark", "open", "dies in port", "cut off", "tells on"]
+FATES: tuple[Fate, ...] = get_args(Fate)
 Fates = dict[int, tuple[Fate, int]]
 
 
@@ -34,7 +34,7 @@ def befallen(fates: Fates) -> tuple[Sea, list[Heard]]:
     more: list[Heard] = []
     for at, (fate, second) in fates.items():
         at_ms = STORM_MS + 10 * MINUTE_MS + second * SECOND_MS
-        if fate in ("falls", "slides", "silent", "found"):
+        if fate in ("falls", "slides", "silent", "found", "cut off"):
             silent[at] = [(at_ms, at_ms + HOUR_MS if fate == "found" else FOR_EVER)]
         elif fate == "dies in port":
             silent[at] = [(SAILS_MS - MINUTE_MS, FOR_EVER)]
@@ -48,6 +48,12 @@ def happens(sea: Sea, at: int, fate: Fate, at_ms: int) -> list[Heard]:
         return fall(sea, at, at_ms - 3 * SECOND_MS, fell_ms=2_500)
     if fate == "slides":
         return [sea.says(at, at_ms - 1, shock_g=6.5)]
+    if fate in ("cut off", "tells on"):
+        words = range(3 if fate == "cut off" else 12)
+        on = [
+            sea.says(at, at_ms + 5_000 * word, motion=False, **({"again_in_s": 5} if word < 12 else {})) for word in (n + 1 for n in words)
+        ]
+        return [sea.says(at, at_ms - 1, shock_g=6.5, again_in_s=5), *on]
     if fate == "down":
         upright = sea.says(at, STORM_MS - 5 * MINUTE_MS, tilt_deg=1.0)
         return [upright, *fall(sea, at, at_ms, fell_ms=600), *(sea.says(at, at_ms + n * MINUTE_MS, tilt_deg=80.0) for n in range(1, 9))]

@@ -107,11 +107,11 @@ def test_an_outage_of_the_gateway_and_the_port_are_no_silence() -> None:
 
 def test_a_loss_is_told_in_place_of_its_silence() -> None:
     """Goal: whoever is probably overboard is not late beside it."""
-    sea = Sea(boxes=24, silent={at: [(DEAD_MS, 1 << 62)] for at in (0, 1)})
+    sea = Sea(boxes=24, silent={at: [(DEAD_MS, 1 << 62)] for at in (0, 9)})
     state, made = watch(sea, sea.readings(END_MS, fall(sea, 0, DEAD_MS)))
     assert state.memory.boxes[number(0)].state == "PROBABLE_OVERBOARD"
     assert silence(made, 0) == []
-    assert silence(made, 1)[0] == ("late", "raised")
+    assert silence(made, 9)[0] == ("late", "raised")
 
 
 def test_what_was_kept_and_comes_late_ends_the_silence_for_good() -> None:

@@ -39,7 +39,7 @@ STORM_MS = TIMES.falls_at_ms - 2 * HOUR_MS
 
 @pytest.fixture(scope="module")
 def sensors() -> Sensors:
-    return Sensors(build_world(3, 80, BEGINS_AT_MS), CADENCES["demo"])
+    return Sensors(build_world(3, 80, BEGINS_AT_MS), CADENCES["demo"], 1.0)
 
 
 def test_what_is_asked_of_whom(sensors: Sensors) -> None:
@@ -72,7 +72,7 @@ class Obeying:
         truth.begin()
         self.publisher = Publisher(INTAKES, doors, WallClock(), listens=True)
         self.tape = Tape(sensors, truth, self.publisher, from_at_ms)
-        self.listening = Listening(sensors, truth, 1.0, from_at_ms)
+        self.listening = Listening(sensors, truth, from_at_ms)
         self.at_ms = from_at_ms
         self.heard: list[tuple[int, Request]] = []
 

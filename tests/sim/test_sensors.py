@@ -25,7 +25,7 @@ from sim.world import OUTAGE_MS, build_world
 
 @pytest.fixture(scope="module")
 def sensors() -> Sensors:
-    return Sensors(build_world(3, 300, BEGINS_AT_MS), CADENCES["demo"])
+    return Sensors(build_world(3, 300, BEGINS_AT_MS), CADENCES["demo"], listening=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_same_readings_however_time_is_cut(sensors: Sensors, whole: Readings) ->
     times = sensors.world.timeline
     cuts = [0, *sorted(random.integers(times.begins_at_ms, times.ends_at_ms, 120).tolist()), sensors.world.outages[0].until_at_ms + 7_000]
     cuts = [*sorted(cuts), times.ends_at_ms + 1]
-    again = Sensors(build_world(3, 300, BEGINS_AT_MS), CADENCES["demo"])
+    again = Sensors(build_world(3, 300, BEGINS_AT_MS), CADENCES["demo"], listening=0.5)
     parts = [again.heard(since, until) for since, until in itertools.pairwise(cuts)]
     assert rows(concatenated(parts), again) == rows(whole, sensors)
 

@@ -1,0 +1,181 @@
+"""Goal: after a blow a device tells on by itself and says so, so that who is gone is missed within a minute in any weather; who was struck
+and says nothing of the kind goes with those that were struck with it; and who stands on one that is lost is lost too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from msgspec.structs import replace
+
+from cargo.heard import Heard, Value
+from cargo.outcome import Outcome
+from cargo.rollcall import to_call
+from cargo.snapshot import from_snapshot, snapshot_of
+from cargo.state import WatchState
+from cargo.watch import advance, learn, step
+from tests.cargo.faults import jittered
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, settings, told, watch
+
+BLOW_MS = SAILS_MS + 30 * HOUR_MS + 17 * SECOND_MS
+ENDS_MS = BLOW_MS + 4 * HOUR_MS
+STACK = (0, 1, 2)
+"""The outermost stack of the first bay, from below; 3 to 8 are the two stacks beside it."""
+EVERY_S, WORDS = 5, 12
+
+
+def calm(lost: Iterable[int] = (), **usual: int) -> Sea:
+    """Calm water, in which these boxes fall silent with the blow."""
+    return Sea(boxes=96, silent={at: [(BLOW_MS, ENDS_MS * 2)] for at in lost}, **usual)  # type: ignore[arg-type]
+
+
+def blow(sea: Sea, at: int, *, promises: bool = True, at_ms: int = BLOW_MS) -> Heard:
+    again: dict[str, Value] = {"again_in_s": EVERY_S} if promises else {}
+    return sea.says(at, at_ms, shock_g=6.5, **again)
+
+
+def on(sea: Sea, at: int, words: int = WORDS, at_ms: int = BLOW_MS) -> list[Heard]:
+    """What a device says after its blow, as many words of it: the last of all promises no more."""
+    again: dict[str, Value] = {"again_in_s": EVERY_S}
+    return [
+        sea.says(at, at_ms + EVERY_S * word * SECOND_MS, motion=False, **(again if word < WORDS else {})) for word in range(1, words + 1)
+    ]
+
+
+def lost(made: Outcome) -> dict[int, float]:
+    """Which boxes were told as lost, and how many seconds after the blow."""
+    numbers = {number(at): at for at in range(96)}
+    return {numbers[one.topic]: (one.at_ms - BLOW_MS) / 1_000 for one in told(made.alerts, rule="lost_container", state="raised")}
+
+
+def watched(sea: Sea, said: Iterable[Heard]) -> dict[int, float]:
+    return lost(watch(sea, sea.readings(ENDS_MS, said))[1])
+
+
+def test_who_was_to_tell_on_and_does_not_is_told_within_half_a_minute() -> None:
+    """Goal: one box, outboard, in calm water, with a blow and no fall. However the readings are cut, the same is told."""
+    sea = calm([2])
+    rows = sea.readings(ENDS_MS, [blow(sea, 2)])
+    _, made = watch(sea, rows)
+    assert lost(made) == {2: 25.0}
+    (alert,) = told(made.alerts, rule="lost_container", state="raised")
+    assert "it was to speak every 5 s after its blow, and has not for 25 s" in alert.body["detail"]
+    assert {piece["family"] for piece in alert.body["evidence"] if piece["weight"] > 0} == {"presence", "kinematic", "slot"}
+    assert [one.body for one in watch(sea, rows, batch=7)[1].alerts] == [one.body for one in made.alerts]
+
+
+@pytest.mark.parametrize("words", [1, 4, 11])
+def test_who_falls_silent_before_its_last_word_is_told_from_then_on(words: int) -> None:
+    sea = calm([2])
+    assert watched(sea, [blow(sea, 2), *on(sea, 2, words)]) == {2: 25.0 + EVERY_S * words}
+
+
+def test_who_tells_on_to_the_end_is_not_told() -> None:
+    """Goal: it lies aboard, and its next regular report is an hour away; nor is one that was lifted hard at the berth."""
+    sea = calm()
+    assert not watched(sea, [blow(sea, 2), *on(sea, 2)])
+    moored_ms = SAILS_MS - HOUR_MS
+    assert not watched(sea, [blow(sea, 2, at_ms=moored_ms), *on(sea, 2, 3, moored_ms)])
+
+
+@pytest.mark.parametrize("why", ["it says nothing of the kind", "it speaks again in a minute", "not struck hard"])
+def test_else_it_is_told_as_any_silence_is(why: str) -> None:
+    sea = calm([2])
+    said = {
+        "it says nothing of the kind": blow(sea, 2, promises=False),
+        "it speaks again in a minute": sea.says(2, BLOW_MS, shock_g=6.5, again_in_s=60),
+        "not struck hard": sea.says(2, BLOW_MS, shock_g=3.9, again_in_s=EVERY_S),
+    }[why]
+    assert not watched(sea, [said])
+
+
+def test_one_in_the_middle_of_the_deck_goes_with_nobody() -> None:
+    """Goal: a single box that is not outboard can not go over the side alone; its tracker is broken sooner."""
+    assert not watched(calm([10]), [blow(calm(), 10)])
+
+
+@pytest.mark.parametrize("ahead_s", [-29, 20, 29])
+def test_a_clock_that_is_off_cries_no_wolf(ahead_s: int) -> None:
+    """Goal: what a fast clock's box tells on has its turn later, but it has come. However the readings are cut, and after a restart."""
+    for gone in (False, True):
+        sea = calm([2] if gone else [])
+        regular = [row for row in sea.readings(ENDS_MS) if row.topic != number(2)]
+        its = [blow(sea, 2), *([] if gone else on(sea, 2))]
+        off = [
+            replace(row, device_at_ms=row.order_at_ms + ahead_s * SECOND_MS, order_at_ms=row.order_at_ms + ahead_s * SECOND_MS)
+            for row in its
+        ]
+        rows = sorted([*regular, *off], key=lambda row: row.received_at_ms)
+        assert lost(watch(sea, rows)[1]).keys() == ({2} if gone else set())
+        assert lost(cut_and_restarted(sea, rows)).keys() == ({2} if gone else set())
+        assert lost(watch(sea, jittered(rows, 9 * SECOND_MS, ahead_s), 7)[1]).keys() == ({2} if gone else set())
+
+
+def cut_and_restarted(sea: Sea, rows: list[Heard]) -> Outcome:
+    """What a watch tells that is taken down and up again from its snapshot after each few readings about the blow."""
+    state = WatchState(settings())
+    made, at = learn(state, sea.entries()), 0
+    while at < len(rows):
+        upto = at + (3 if abs(rows[at].received_at_ms - BLOW_MS) < 2 * MINUTE_MS else 2_000)
+        made.add(step(state, rows[at:upto]))
+        state, at = from_snapshot(snapshot_of(state), settings()), upto
+    made.add(advance(state, max(row.order_at_ms for row in rows) + state.settings.lateness_ms))
+    return made
+
+
+def test_a_device_that_says_nothing_of_it_goes_with_its_fellows() -> None:
+    """Goal: it was struck with two of its stack that were to tell on, and none of the three has a word: told within the minute."""
+    sea = calm(STACK)
+    after = watched(sea, [blow(sea, 0), blow(sea, 1), blow(sea, 2, promises=False)])
+    assert after.keys() == set(STACK)
+    assert max(after.values()) <= 35
+    _, made = watch(sea, sea.readings(ENDS_MS, [blow(sea, 0), blow(sea, 1), blow(sea, 2, promises=False)]))
+    (its,) = [one for one in told(made.alerts, rule="lost_container", state="raised") if one.topic == number(2)]
+    assert f"neither have 2 that were struck with it, and were to speak: {number(0)}, {number(1)}" in its.body["detail"]
+
+
+@pytest.mark.parametrize("why", ["one fellow speaks on", "one fellow alone"])
+def test_its_fellows_must_all_be_silent_and_two_at_least(why: str) -> None:
+    """Goal: else nothing is told of it but what two missed reports tell."""
+    sea = calm(STACK)
+    said = [blow(sea, 1), blow(sea, 2, promises=False)]
+    if why == "one fellow speaks on":
+        sea = calm((0, 1, 2))
+        said += [blow(sea, 0), blow(sea, 3), *on(sea, 3)]
+    after = watched(sea, said)
+    assert after.get(2, 9_999) > 2 * HOUR_MS / SECOND_MS
+
+
+def test_who_stands_on_one_that_is_lost_is_lost_once_it_missed_two_reports() -> None:
+    """Goal: its tracker felt nothing, and in calm water nothing else speaks. Who stands under it is not told for that."""
+    sea = calm((1, 2))
+    state, made = watch(sea, sea.readings(ENDS_MS, [blow(sea, 1)]))
+    after = lost(made)
+    assert after.keys() == {1, 2}
+    assert after[2] > HOUR_MS / SECOND_MS
+    (its,) = [one for one in told(made.alerts, rule="lost_container", state="raised") if one.topic == number(2)]
+    assert f"1 boxes under it in its stack are told as lost: {number(1)}" in its.body["detail"]
+    assert state.box(number(0)).state == "ONBOARD"
+    below = calm((0, 1))
+    assert watched(below, [blow(below, 1)]).keys() == {1}
+
+
+def test_one_that_spoke_since_stands_on_nothing_lost() -> None:
+    """Goal: heard after the loss under it, it is there; that it falls silent a day later is another matter."""
+    sea = calm([1])
+    day_ms = 24 * HOUR_MS
+    sea.silent[2] = [(BLOW_MS + day_ms, BLOW_MS + 3 * day_ms)]
+    _, made = watch(sea, sea.readings(BLOW_MS + 2 * day_ms, [blow(sea, 1)]))
+    assert lost(made).keys() == {1}
+
+
+def test_telling_on_teaches_the_watch_no_habit_and_calls_nobody() -> None:
+    """Goal: after it the box is expected each hour, as before; in calm water nobody can be called."""
+    sea = calm()
+    rows = sea.readings(BLOW_MS + 3 * MINUTE_MS, [blow(sea, 2), *on(sea, 2)])
+    state, _ = watch(sea, rows)
+    assert state.interval_ms(state.box(number(2)), BLOW_MS + 3 * MINUTE_MS) == HOUR_MS
+    state = WatchState(settings())
+    learn(state, sea.entries())
+    step(state, [row for row in rows if row.order_at_ms <= BLOW_MS + 20 * SECOND_MS])
+    assert not to_call(state)
