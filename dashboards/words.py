@@ -59,6 +59,7 @@ SIGNALS: dict[str, str] = {
     "free_fall": "free fall",
     "tilt": "a tilt that lasted",
     "silent_together": "neighbours fell silent together",
+    "stands_on_lost": "boxes under it are told as lost",
     "roll": "the ship rolled heavily",
     "exposed": "on deck, outboard or aft",
     "hold": "stowed in the hold",
