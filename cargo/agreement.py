@@ -1,7 +1,7 @@
 """Whether two accounts of the same readings agree: what was told of each episode when it came, and what its whole history shows.
 
-An episode is one run beyond a limit, or one silence, as its alert and, of a temperature, its record (`X_EXCURSION`) tell it. Both accounts
-are folds of such records, so neither depends on their order.
+An episode is one run beyond a limit, one silence, or one loss, as its alert and, of a temperature, its record (`X_EXCURSION`) tell it. Both
+accounts are folds of such records, so neither depends on their order.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from cargo.errors import Unreadable
 from cargo.silence import SEVERITIES
 from cargo.temperature import RULE as TEMPERATURE
 
-RULES = frozenset(WORDS) | frozenset(SEVERITIES)
-"""The rules on each reading, and those of silence: what follows from readings and registry alone. Of a loss people decide too."""
+LOSS = "lost_container"
+RULES = frozenset(WORDS) | frozenset(SEVERITIES) | {LOSS}
+"""The rules on each reading, those of silence, and the loss of a box: of that people decide too, and when it is over is theirs to say."""
 EXCURSION = "X_EXCURSION"
 Said = tuple[str, Mapping[str, Any]]
 """The topic and the body of a record."""
@@ -205,6 +206,8 @@ def _differing(shown: Told, told: Told) -> Iterable[str]:
     """When a silence was over is when its place heard of it, which the readings' own times do not say."""
     if shown.since_at_ms != told.since_at_ms:
         yield "since_at_ms"
+    if shown.rule == LOSS:
+        return
     if (shown.until_at_ms is None) != (told.until_at_ms is None) or (
         shown.rule not in SEVERITIES and shown.until_at_ms != told.until_at_ms
     ):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cargo.lost import SHOCK_G
-from cargo.stormmode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS
+from cargo.stormmode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS, PROMISES_MS
 from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.chance import Chance
 from sim.spells import Spells
@@ -81,8 +81,8 @@ def happenings_of(world: World, power_off: Spells, doors_open: Spells, listens: 
 
 
 def _telling_on(happened: Happenings, listens: Flags) -> Happenings:
-    """After a blow, of several the last, a device that listens tells on each five seconds for a minute, and with each word but the last
-    that it will."""
+    """After a blow, of several the last, a device that listens tells on each five seconds for a minute, and in the first half of it
+    says that it will."""
     order = np.lexsort((happened.at_ms, happened.box))
     box, at_ms = happened.box[order], happened.at_ms[order]
     struck = np.flatnonzero((happened.signals["shock_g"][order] > SHOCK_G) & listens[box])
@@ -92,12 +92,12 @@ def _telling_on(happened: Happenings, listens: Flags) -> Happenings:
     last = np.searchsorted(when[struck], when, side="right") - 1
     blow = struck[np.maximum(last, 0)]
     promises = happened.signals["again_in_s"].copy()
-    promises[order[(last >= 0) & (when - when[blow] < AFTER_BLOW_MS)]] = AFTER_BLOW_INTERVAL_MS / SECOND_MS
+    promises[order[(last >= 0) & (when - when[blow] <= PROMISES_MS)]] = AFTER_BLOW_INTERVAL_MS / SECOND_MS
     ends = struck[np.diff(when[struck], append=np.iinfo(np.int64).max) >= AFTER_BLOW_MS]
     gathered = _Gathered()
     gathered.add(happened.box, happened.at_ms, **{**happened.signals, "again_in_s": promises})
     for later_ms in range(AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS + 1, AFTER_BLOW_INTERVAL_MS):
-        promise = AFTER_BLOW_INTERVAL_MS / SECOND_MS if later_ms < AFTER_BLOW_MS else np.nan
+        promise = AFTER_BLOW_INTERVAL_MS / SECOND_MS if later_ms <= PROMISES_MS else np.nan
         gathered.add(box[ends], at_ms[ends] + later_ms, motion=0.0, again_in_s=promise)
     return gathered.sorted()
 

@@ -15,7 +15,7 @@ from cargo.heard import Heard, Value
 from cargo.identifiers import make_imo
 from cargo.registry import Entry, LoadList, Port, Stowed
 from cargo.slots import Slot
-from cargo.stormmode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS
+from cargo.stormmode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS, PROMISES_MS
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.identity import container_numbers
 from sim.storms import ROLL_DEG, Weather
@@ -111,7 +111,7 @@ class Trial:
 
     def struck(self, box: int, at_ms: float, *others: tuple[float, dict[str, Value]], **signals: Value) -> None:
         """The messages of a blow to `box`: one at `at_ms` (UTC ms), `others` of what became of it so many ms later. A device that knows of
-        it tells on each five seconds for a minute, and says so.
+        it tells on each five seconds for a minute, and says so in the first half of it.
         """
         knows = bool(self.ship.storm_mode[box])
         again: dict[str, Value] = {"again_in_s": AFTER_BLOW_INTERVAL_MS // SECOND_MS} if knows else {}
@@ -120,9 +120,8 @@ class Trial:
             self.said.add(box, at_ms + later_ms, **told, **again)
         last_ms = max((later_ms for later_ms, _ in others), default=0.0)
         for later_ms in range(AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS + 1, AFTER_BLOW_INTERVAL_MS) if knows else ():
-            self.said.add(
-                box, at_ms + last_ms + later_ms, **self._tilt(box, at_ms + last_ms + later_ms), **again if later_ms < AFTER_BLOW_MS else {}
-            )
+            word_ms = at_ms + last_ms + later_ms
+            self.said.add(box, word_ms, **self._tilt(box, word_ms), **again if later_ms <= PROMISES_MS else {})
 
     @property
     def gateways(self) -> int:

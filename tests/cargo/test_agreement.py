@@ -58,7 +58,8 @@ def test_an_episode_is_the_fold_of_its_records() -> None:
     for mixed in (said, said[::-1], said[4:] + said[:4]):
         found = [(one.rule, one.since_at_ms, one.until_at_ms, one.raised_at_ms) for one in episodes(mixed, [])]
         first, second = START_MS + 7 * HOUR_MS, START_MS + 4 * HOUR_MS
-        assert found == [("power_off", START_MS, START_MS + 6 * HOUR_MS, second), ("shock", first, None, first)]
+        loss = ("lost_container", START_MS, None, START_MS + 9 * HOUR_MS)
+        assert sorted(found) == [loss, ("power_off", START_MS, START_MS + 6 * HOUR_MS, second), ("shock", first, None, first)]
 
 
 def test_a_temperature_that_is_over_is_as_its_latest_record_has_it() -> None:
@@ -82,6 +83,8 @@ def test_a_temperature_that_is_over_is_as_its_latest_record_has_it() -> None:
         (told("a", 0, 6, "late"), told("a", 0, 7, "late"), "same", ()),
         (told("a", 0, 6, "late"), told("a", 0, None, "late"), "different", ("until_at_ms",)),
         (told("a", 0, 6), told("b", 1, 6), "different", ("since_at_ms",)),
+        (told("a", 0, None, "lost_container"), told("a", 0, 6, "lost_container"), "same", ()),
+        (told("a", 0, None, "lost_container"), told("b", 1, None, "lost_container"), "different", ("since_at_ms",)),
         (told("a", 0, 6, "temperature", 5.0), told("b", 0, 6, "temperature", 5.5), "different", ("peak_c",)),
         (told("a", 0, 6, "temperature", 5.0), told(None, 0, 6, "temperature", 5.0), "untold", ()),
         (told("a", 0, 6, "temperature", 5.0), told("a", 0, 6, "temperature"), "same", ()),

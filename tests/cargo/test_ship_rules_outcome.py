@@ -51,7 +51,7 @@ def happens(sea: Sea, at: int, fate: Fate, at_ms: int) -> list[Heard]:
     if fate in ("cut off", "tells on"):
         words = range(3 if fate == "cut off" else 12)
         on = [
-            sea.says(at, at_ms + 5_000 * word, motion=False, **({"again_in_s": 5} if word < 12 else {})) for word in (n + 1 for n in words)
+            sea.says(at, at_ms + 5_000 * word, motion=False, **({"again_in_s": 5} if word <= 7 else {})) for word in (n + 1 for n in words)
         ]
         return [sea.says(at, at_ms - 1, shock_g=6.5, again_in_s=5), *on]
     if fate == "down":

@@ -21,7 +21,7 @@ BLOW_MS = SAILS_MS + 30 * HOUR_MS + 17 * SECOND_MS
 ENDS_MS = BLOW_MS + 4 * HOUR_MS
 STACK = (0, 1, 2)
 """The outermost stack of the first bay, from below; 3 to 8 are the two stacks beside it."""
-EVERY_S, WORDS = 5, 12
+EVERY_S, WORDS, PROMISED = 5, 12, 7
 
 
 def calm(lost: Iterable[int] = (), **usual: int) -> Sea:
@@ -35,10 +35,11 @@ def blow(sea: Sea, at: int, *, promises: bool = True, at_ms: int = BLOW_MS) -> H
 
 
 def on(sea: Sea, at: int, words: int = WORDS, at_ms: int = BLOW_MS) -> list[Heard]:
-    """What a device says after its blow, as many words of it: the last of all promises no more."""
+    """What a device says after its blow, as many words of it: the last five promise no more."""
     again: dict[str, Value] = {"again_in_s": EVERY_S}
     return [
-        sea.says(at, at_ms + EVERY_S * word * SECOND_MS, motion=False, **(again if word < WORDS else {})) for word in range(1, words + 1)
+        sea.says(at, at_ms + EVERY_S * word * SECOND_MS, motion=False, **(again if word <= PROMISED else {}))
+        for word in range(1, words + 1)
     ]
 
 
@@ -64,8 +65,8 @@ def test_who_was_to_tell_on_and_does_not_is_told_within_half_a_minute() -> None:
     assert [one.body for one in watch(sea, rows, batch=7)[1].alerts] == [one.body for one in made.alerts]
 
 
-@pytest.mark.parametrize("words", [1, 4, 11])
-def test_who_falls_silent_before_its_last_word_is_told_from_then_on(words: int) -> None:
+@pytest.mark.parametrize("words", [1, 4, PROMISED])
+def test_who_falls_silent_while_it_promises_more_is_told_from_then_on(words: int) -> None:
     sea = calm([2])
     assert watched(sea, [blow(sea, 2), *on(sea, 2, words)]) == {2: 25.0 + EVERY_S * words}
 
@@ -74,6 +75,10 @@ def test_who_tells_on_to_the_end_is_not_told() -> None:
     """Goal: it lies aboard, and its next regular report is an hour away; nor is one that was lifted hard at the berth."""
     sea = calm()
     assert not watched(sea, [blow(sea, 2), *on(sea, 2)])
+    for lost_on_the_air in (slice(0, 3), slice(3, 7), slice(7, 11), slice(8, 12)):
+        said = on(sea, 2)
+        del said[lost_on_the_air]
+        assert not watched(sea, [blow(sea, 2), *said])
     moored_ms = SAILS_MS - HOUR_MS
     assert not watched(sea, [blow(sea, 2, at_ms=moored_ms), *on(sea, 2, 3, moored_ms)])
 

@@ -32,7 +32,7 @@ from streams.committing import GroupCommitter
 from streams.metrics import Metrics
 from streams.records import ORDER_AT, TOPIC, Record
 from streams.words import Position
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, Sea, entry, number
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, Sea, entry, fall, number
 from tests.hq_spark.fleet import Place
 from tests.intake.stand import eventually, stored
 
@@ -41,9 +41,9 @@ END_MS = START_MS + 50 * HOUR_MS
 WINDOW_MS = 30 * MINUTE_MS
 PARTS = ((0, 30), (30, 50))
 """Hours after each of which the watches have judged all that came: who catches up takes what waited in the order of its time."""
-LATE, DARK, CHANGED, GONE, UNTAUGHT, QUIET = 4, 5, 7, 9, 8, 3
+LATE, DARK, CHANGED, GONE, UNTAUGHT, QUIET, FALLEN = 4, 5, 7, 9, 8, 3, 14
 """Boxes of the ship: an excursion and a time without power that come half a day late; those of whom headquarters holds another truth; and
-the one that is silent for a day."""
+the one that is silent for a day, and the one that goes over the side."""
 ON_QUAY = 30
 Said = dict[str, Value]
 
@@ -103,10 +103,12 @@ def said_aboard() -> list[tuple[int, Heard]]:
     for at in range(sea.boxes):
         for half in range(99):
             h, at_ms = half / 2, hour(half / 2) + at * 1_000
-            if at == QUIET and 18 <= h < 40:
+            if (at == QUIET and 18 <= h < 40) or (at == FALLEN and h >= 24):
                 continue
             comes_ms = hour(38) if at in (LATE, DARK) and 20 <= h <= 26 else at_ms
             coming += come(chance, comes_ms, sea.says(at, at_ms, **box_says(at, h)))
+    for one in fall(sea, FALLEN, hour(24.1)):
+        coming += come(chance, one.order_at_ms, one)
     return coming
 
 
