@@ -24,7 +24,7 @@ be held to listen."""
 DRILL_EVERY_MS = 6 * 3_600_000
 """Everybody is called as storm mode begins, and at each sixth hour (UTC) of it, so that the watch knows who listens."""
 AFTER_BLOW_MS, AFTER_BLOW_INTERVAL_MS, PROMISES_MS = 60_000, 5_000, 35_000
-"""After a blow beyond SHOCK_G a device that listens tells on by itself: for so long, so often; for so long each word says that another comes.
+"""After a blow beyond SHOCK_G a device that listens tells on by itself: for so long, so often; for so long it says that another word comes.
 After the last of these come five more, so that none that is lost on the air looks like a broken promise.
 """
 LISTENS_MS = 7 * 3_600_000

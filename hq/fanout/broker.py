@@ -54,7 +54,7 @@ def run_broker(settings: KafkaBrokerSettings) -> None:
         stop_when_asked(under_way.stop)
         format_folder(settings)
         with serving(settings) as process, serve_health(settings.host, settings.health_port, lambda: _health(settings)) as port:
-            log.info("Kafka on %s, health on port %d", ", ".join(door.advertised for door in settings.doors), port)
+            log.info("the broker comes up, which takes some seconds; health on port %d", port)
             looks = threading.Thread(target=_look, args=(settings, under_way), name="looks")
             looks.start()
             try:
@@ -83,6 +83,8 @@ def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
         before, answered = answered, answers(own_access(settings))
         under_way.metrics.observe("login", (under_way.clock.monotonic_s() - began_s) * 1_000)
         under_way.metrics.count("logins" if answered else "logins_refused")
+        if answered and not before:
+            log.info("Kafka answers on %s", ", ".join(door.advertised for door in settings.doors))
         if before and not answered:
             under_way.teller.report("the broker lets its own super user in no more", outcome="looked again")
 

@@ -268,7 +268,10 @@ class KafkaKeeper:
             if self._stopping.is_set():
                 raise RetryLater("asked to end while another process writes the log")
             if not waits:
-                told.info("stands by: another process writes the log %s", self._place.settings.prefix)
+                told.info(
+                    "stands by: another process writes the log %s, or one that was killed still counts as doing so",
+                    self._place.settings.prefix,
+                )
                 waits = True
             self._follow()
             if doubt is None:
