@@ -141,11 +141,16 @@ def _quiet_from_ms(state: WatchState, box: Box, at_ms: int) -> int:
 def _ahead_ms(state: WatchState, box: Box) -> int:
     """Of a fall that may have ended aboard, those who were struck with it and speak on are the proof: by how much the clocks of these and
     its own are ahead at most, so much later their words have their turn. Of any other box nothing is waited for."""
-    deck_ms = state.stowage.deck_fall_ms(box.number)
-    if box.free_fall is None or deck_ms is None or box.free_fall[0] > deck_ms:
+    if not _may_lie_aboard(state, box):
         return 0
     struck = (other for number in state.stowage.near(box.number) if (other := state.memory.boxes.get(number)) and other.shock)
     return max(0, *(one.newest_at_ms - one.heard_at_ms for one in (box, *struck)))
+
+
+def _may_lie_aboard(state: WatchState, box: Box) -> bool:
+    """Whether its last words tell of a fall that was no longer than one onto the deck."""
+    deck_ms, fall = state.stowage.deck_fall_ms(box.number), box.free_fall
+    return fall is not None and deck_ms is not None and fall[0] <= deck_ms and box.newest_at_ms - fall[1] <= KINEMATIC_WINDOW_MS
 
 
 def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
@@ -160,9 +165,11 @@ def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
 
 def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
     """Whether one that has not spoken for long enough was to speak by its own word, and no later one waits that may take it back; or by a
-    call that others hear."""
+    call that others hear. After a fall that may have ended aboard its gateway must have brought something since."""
     if tells_on(state, box):
-        return not state.waiting.waits(box.number, at_ms)
+        gateway = state.memory.gateways.get(box.gateway)
+        heard = gateway is not None and gateway.heard_at_ms > box.heard_at_ms
+        return not state.waiting.waits(box.number, at_ms) and (heard or not _may_lie_aboard(state, box))
     return _listens(box, at_ms) and _witnesses(state, box, at_ms) >= WITNESSES_MIN
 
 

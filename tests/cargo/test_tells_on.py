@@ -14,7 +14,7 @@ from cargo.rollcall import to_call
 from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
-from tests.cargo.faults import jittered
+from tests.cargo.faults import jittered, of_gateway, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, settings, told, watch
 
 BLOW_MS = SAILS_MS + 30 * HOUR_MS + 17 * SECOND_MS
@@ -92,6 +92,17 @@ def test_else_it_is_told_as_any_silence_is(why: str) -> None:
         "not struck hard": sea.says(2, BLOW_MS, shock_g=3.9, again_in_s=EVERY_S),
     }[why]
     assert not watched(sea, [said])
+
+
+def test_after_a_short_fall_its_gateway_must_be_heard() -> None:
+    """Goal: of a stack that fell onto the deck as its gateway died nobody is told (calibrating seed 472); while that brings others'
+    words, and nobody that fell with it speaks, it is told."""
+    sea = calm([2])
+    said = [blow(sea, 2), sea.says(2, BLOW_MS + 400, free_fall_ms=600, again_in_s=EVERY_S)]
+    others = [sea.says(20, BLOW_MS + 10 * SECOND_MS, ambient_c=20.0)]
+    assert watched(sea, [*said, *others]) == {2: 25.4}
+    rows = without(sea.readings(ENDS_MS, said), of_gateway("GW-0"), BLOW_MS + SECOND_MS, ENDS_MS)
+    assert not lost(watch(sea, rows)[1])
 
 
 def test_one_in_the_middle_of_the_deck_goes_with_nobody() -> None:
