@@ -11,7 +11,7 @@ import msgspec
 from cargo.beats import Habit, grace_ms
 from cargo.episodes import RuleMemory
 from cargo.heard import Value
-from cargo.lost import FREE_FALL_MS, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, LAST_WORDS_MS, SHOCK_G, TILT_DEG, Evidence, State
+from cargo.lost import INTERVALS_MISSING, KINEMATIC_WINDOW_MS, LAST_WORDS_MS, SHOCK_G, SHORT_FALL_MS, TILT_DEG, Evidence, State
 from cargo.track import last, packed, unpacked
 from cargo.voyage import Voyage
 
@@ -197,7 +197,7 @@ class Box(msgspec.Struct, omit_defaults=True):
             self.shock = max(self.shock, (shock_g, at_ms))
 
     def _fall(self, at_ms: int, free_fall_ms: int) -> None:
-        if free_fall_ms < FREE_FALL_MS:
+        if free_fall_ms < SHORT_FALL_MS:
             return
         if self.free_fall is None or at_ms > self.free_fall[1] + KINEMATIC_WINDOW_MS:
             self.free_fall = (free_fall_ms, at_ms)

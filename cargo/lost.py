@@ -46,6 +46,8 @@ INTERVALS_LATE, INTERVALS_MISSING = 1, 2
 
 SHOCK_G = 4.0
 FREE_FALL_MS = 500
+SHORT_FALL_MS = 200
+"""A fall of 20 cm: no evidence of a loss, as one from FREE_FALL_MS on is, but of how deep it was."""
 TILT_DEG = 30.0
 TILT_LASTS_MS = 10_000
 KINEMATIC_WINDOW_MS = 2 * 60_000

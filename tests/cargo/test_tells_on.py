@@ -94,11 +94,12 @@ def test_else_it_is_told_as_any_silence_is(why: str) -> None:
     assert not watched(sea, [said])
 
 
-def test_after_a_short_fall_its_gateway_must_be_heard() -> None:
+@pytest.mark.parametrize("fell_ms", [330, 600])
+def test_after_a_short_fall_its_gateway_must_be_heard(fell_ms: int) -> None:
     """Goal: of a stack that fell onto the deck as its gateway died nobody is told (calibrating seed 472); while that brings others'
     words, and nobody that fell with it speaks, it is told."""
     sea = calm([2])
-    said = [blow(sea, 2), sea.says(2, BLOW_MS + 400, free_fall_ms=600, again_in_s=EVERY_S)]
+    said = [blow(sea, 2), sea.says(2, BLOW_MS + 400, free_fall_ms=fell_ms, again_in_s=EVERY_S)]
     others = [sea.says(20, BLOW_MS + 10 * SECOND_MS, ambient_c=20.0)]
     assert watched(sea, [*said, *others]) == {2: 25.4}
     rows = without(sea.readings(ENDS_MS, said), of_gateway("GW-0"), BLOW_MS + SECOND_MS, ENDS_MS)
