@@ -91,6 +91,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     `again_ms`: after how long it speaks again, by its own last word (0: that said nothing of it).
     `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
     `call_until_ms`.
+    `listened_from_ms`: its silence counts from then on, as nobody listened before when it may have spoken (`cargo.resuming`; UTC ms).
     `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or she sails from the next port.
     """
 
@@ -100,6 +101,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     newest_at_ms: int = 0
     heard_at_ms: int = 0
     waiting_from_ms: int = 0
+    listened_from_ms: int = 0
     first_at_ms: int = 0
     gateway: str = ""
     aboard: bool = False

@@ -48,6 +48,9 @@ class EventClock(msgspec.Struct):
     """The trusted clock of a node (`now_at_ms`, UTC ms; 0 before anything was heard). It never goes back.
 
     `arrived_at_ms`: the last prompt arrival (UTC ms by the node's clock); `stood_ms`: how much of the gaps between them was not counted;
+    `listened_at_ms`: the last time by that clock at which the node, or another of its ship or port, is known to have listened;
+    `resumes_at_ms`: since when the node listens again, until something comes that came after that; `ended_at_ms`: when it was known to have
+    listened last before;
     `recent`: of each of the last devices its latest order time; `prompt`: of each of the last whose readings came promptly its latest order
     time, and how far that was before its arrival, `stood_ms` taken off.
     """
@@ -55,6 +58,9 @@ class EventClock(msgspec.Struct):
     now_at_ms: int = 0
     arrived_at_ms: int = 0
     stood_ms: int = 0
+    listened_at_ms: int = 0
+    ended_at_ms: int = 0
+    resumes_at_ms: int = 0
     recent: dict[str, int] = {}
     prompt: dict[str, tuple[int, int]] = {}
     devices: dict[str, DeviceClock] = {}
@@ -65,7 +71,7 @@ class EventClock(msgspec.Struct):
         A device that is hours behind is put right by its smallest lag; one known to be sound that comes hours behind is late, and keeps
         its time.
         """
-        prompt = abs(heard.received_at_ms - heard.order_at_ms) <= PROMPT_MS
+        prompt = _is_prompt(heard)
         if prompt:
             self._arrived(heard.received_at_ms)
         if from_ship:
@@ -86,17 +92,37 @@ class EventClock(msgspec.Struct):
     def arrive(self, at_ms: int) -> None:
         """All that had come by `at_ms` (UTC ms by the node's clock) has been heard: time has gone on since each of it came."""
         if self.prompt:
-            until_ms = min(at_ms, self.arrived_at_ms + STANDS_MS)
+            until_ms = self.arrived_at_ms if self.resumes_at_ms else min(at_ms, self.arrived_at_ms + STANDS_MS)
+            self.listened_at_ms = max(self.listened_at_ms, until_ms)
             self.now_at_ms = max(self.now_at_ms, until_ms - self._behind_ms())
 
     def arrives_ms(self, at_ms: int) -> int | None:
         """When (UTC ms by the node's clock) this clock will be at `at_ms` though nothing more comes; None: never."""
-        if not self.prompt:
+        if not self.prompt or self.resumes_at_ms:
             return None
         comes_ms = at_ms + self._behind_ms()
         return comes_ms if comes_ms <= self.arrived_at_ms + STANDS_MS else None
 
+    def resume(self, at_ms: int) -> None:
+        """The node was down, and listens again from `at_ms` on (UTC ms by its clock). What passed after the last arrival passed unheard, so
+        this clock stands until something comes."""
+        if 0 < self.listened_at_ms < at_ms:
+            self.ended_at_ms, self.resumes_at_ms = self.listened_at_ms, at_ms
+
+    def unheard(self, heard: Heard) -> tuple[int, int] | None:
+        """In which span before this reading came nobody listened (UTC ms by the node's clock), where that shows now: until the first came
+        that another node took in while this one was down; and from the last of these until it listened again. To be asked before `hear`."""
+        came_ms = heard.received_at_ms
+        if not self.resumes_at_ms or came_ms <= self.listened_at_ms or not _is_prompt(heard):
+            return None
+        since_ms, resumes_at_ms = self.listened_at_ms, self.resumes_at_ms
+        if came_ms > resumes_at_ms:
+            self.resumes_at_ms = 0
+            return since_ms, resumes_at_ms
+        return (since_ms, came_ms) if since_ms == self.ended_at_ms else None
+
     def _arrived(self, at_ms: int) -> None:
+        self.listened_at_ms = max(self.listened_at_ms, at_ms)
         if at_ms > self.arrived_at_ms:
             self.stood_ms += max(0, at_ms - self.arrived_at_ms - GAP_MS) if self.arrived_at_ms else 0
             self.arrived_at_ms = at_ms
@@ -139,6 +165,10 @@ class EventClock(msgspec.Struct):
             clock.lag_ms, clock.lag_at_ms, clock.lag_readings = lag, self.now_at_ms, 0
         clock.lag_readings += 1
         return clock.lag_readings >= LOCKSTEP_READINGS and self.now_at_ms - clock.lag_at_ms >= LOCKSTEP_RUN_MS
+
+
+def _is_prompt(heard: Heard) -> bool:
+    return abs(heard.received_at_ms - heard.order_at_ms) <= PROMPT_MS
 
 
 def _note_last(last: dict[str, Any], device: str, noted: int | tuple[int, int]) -> None:

@@ -157,7 +157,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         bare,
         gateway_alive=alive,
         heard_share=share if alive else None,
-        gateway_restarted=not never and ((box.state == "GATEWAY_OUTAGE" and not all_gone) or bare.silent_ms < now - heard),
+        gateway_restarted=not never and ((box.state == "GATEWAY_OUTAGE" and not all_gone) or state.began_in_an_outage(box)),
         exposed=state.stowage.exposed(box.number),
         tilt=box.tilt,
         tilt_lasts_ms=box.tilt[1] - box.tilt_from_ms if box.tilt is not None else 0,

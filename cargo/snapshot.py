@@ -12,7 +12,7 @@ from cargo.errors import Unreadable
 from cargo.event_time import DeviceClock
 from cargo.state import Memory, WatchSettings, WatchState
 
-VERSION = 7
+VERSION = 8
 PART_ENTRIES = 512
 """So many boxes, or devices, are written down or taken up at a time: half a MiB, of 30 for a large ship."""
 

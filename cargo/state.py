@@ -28,6 +28,7 @@ PENDING_MAX = 200_000
 BOXES_MAX = 100_000
 """Four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS = 60_000
+OUTAGE_MS_MIN = 3 * 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class Terms(msgspec.Struct, frozen=True):
 
 class Memory(msgspec.Struct):
     """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
-    `deaf_until_ms`: when the node heard again after being deaf; `call_until_ms`: until when somebody is called (`cargo.rollcall`);
+    `deaf_until_ms`: when the node heard again after being deaf; `down`: the last spans in which nobody listened (by the node's clock,
+    `cargo.resuming`); `call_until_ms`: until when somebody is called (`cargo.rollcall`);
     `listed`: the load list in force; `call`: the one of the port she lies in; `told`: of each alert that was told of since `told_from_ms`,
     the time of the last change (`cargo.telling`)."""
 
@@ -103,6 +105,7 @@ class Memory(msgspec.Struct):
     pending: list[tuple[int, Heard]] = []
     told: dict[str, int] = {}
     told_from_ms: int = 0
+    down: list[tuple[int, int]] = []
 
 
 class WatchState:
@@ -335,8 +338,14 @@ class WatchState:
 
     def silent_from_ms(self, box: Box) -> int:
         """Since when it could have been heard and was not: outages of its gateway and of the node do not count."""
-        base_ms, floor_ms = box.base_ms(), self._floor_ms(box)
+        base_ms, floor_ms = _listened_from_ms(box), self._floor_ms(box)
         return base_ms if base_ms > floor_ms else floor_ms
+
+    def began_in_an_outage(self, box: Box) -> bool:
+        """Whether its silence may have begun while its gateway or the node was out."""
+        outages = (until_ms for since_ms, until_ms in self.memory.down if until_ms - since_ms >= OUTAGE_MS_MIN)
+        was_due = any(box.listened_from_ms >= until_ms > box.heard_at_ms for until_ms in outages)
+        return was_due or self._floor_ms(box) > box.heard_at_ms
 
     def silent_ms(self, box: Box, at_ms: int) -> int:
         """How long it has been silent though it could have been heard."""
@@ -368,7 +377,7 @@ class WatchState:
             on_deck=bool(self.stowage.on_deck(number)),
             struck=box.struck(self.memory.voyage.sailed_at_ms),
             heard_at_ms=box.heard_at_ms,
-            base_ms=box.base_ms(),
+            base_ms=_listened_from_ms(box),
             calm_ms=(calm, calm + grace_ms(calm)),
             storm_ms=(storm, storm + grace_ms(storm)),
             lost=box.state in GONE_STATES,
@@ -377,3 +386,8 @@ class WatchState:
     def _index(self, id_: str, boxes: tuple[BookedContainer, ...]) -> None:
         for box in boxes:
             self._booked.setdefault(box.container, {}).setdefault(id_, []).append(box)
+
+
+def _listened_from_ms(box: Box) -> int:
+    base_ms = box.base_ms()
+    return base_ms if base_ms > box.listened_from_ms else box.listened_from_ms

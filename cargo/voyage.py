@@ -45,12 +45,14 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Voyage(msgspec.Struct):
-    """What the ship's readings told so far. `berth`: the port she lies in, or empty; `sailed_at_ms`: when she last left one."""
+    """What the ship's readings told so far. `berth`: the port she lies in, or empty; `sailed_at_ms`: when she last left one;
+    `storm_may_last_ms`: a storm felt up to then is the one before, as nobody felt anything in between."""
 
     track: list[Fix] = []
     rolls: list[tuple[int, float]] = []
     storm_from_ms: int = 0
     storm_until_ms: int = 0
+    storm_may_last_ms: int = 0
     berth: str = ""
     berthed_at_ms: int = 0
     last_port: str = ""
@@ -93,10 +95,15 @@ class Voyage(msgspec.Struct):
             del self.rolls[:-ROLLS_MAX]
         if (roll is None or abs(roll) < STORM_ROLL_DEG) and (wind is None or wind < STORM_WIND_MS):
             return False
-        begins = not self.storm(at_ms)
+        begins = at_ms > max(self.storm_until_ms, self.storm_may_last_ms)
         self.storm_from_ms = at_ms if begins else self.storm_from_ms
         self.storm_until_ms = at_ms + STORM_LASTS_MS
         return begins
+
+    def unfelt(self, since_ms: int, until_ms: int) -> None:
+        """In this span nobody felt anything: a storm of before that is felt again as soon after it as any is the same."""
+        if self.storm(since_ms):
+            self.storm_may_last_ms = self.storm_until_ms + until_ms - since_ms
 
     def roll(self, since_ms: int, until_ms: int) -> tuple[float, int, bool]:
         """The largest roll (degrees, either side) in the span, both ends included, when it was, and whether it was growing; 0 when none

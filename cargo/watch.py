@@ -25,10 +25,11 @@ from cargo.muster import muster_event
 from cargo.outcome import Made, Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
 from cargo.registry import Booking, Entry, LoadList, Port, SizeType
+from cargo.resuming import hear_again, leave_out_again
 from cargo.rollcall import call, expect_again, note_answer
 from cargo.rules import judge_reading
 from cargo.silence import end_silence
-from cargo.state import PENDING_MAX, Terms, WatchState
+from cargo.state import OUTAGE_MS_MIN, PENDING_MAX, Terms, WatchState
 from cargo.telling import tell
 from cargo.temperature import TEMPERATURE, Late, correct_reading
 
@@ -37,7 +38,6 @@ NO_GATEWAY = ""
 GATEWAYS_MAX = 2_000
 """Beyond so many, readings count as heard by nobody in particular: whoever makes up names of gateways takes no more memory than that."""
 OUTAGE_READINGS = 10
-OUTAGE_MS_MIN = 3 * 60_000
 BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
 """The blows that are events: code, signal, and the least of it."""
 
@@ -49,6 +49,8 @@ def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
     lateness, pending = state.settings.lateness_ms, state.memory.pending
     clock, ship = state.memory.clock, f"{state.settings.place.ship}."
     for row in heard:
+        if clock.resumes_at_ms:
+            hear_again(state, row)
         at_ms = clock.hear(row, from_ship=row.topic.startswith(ship))
         if at_ms > state.memory.settled_at_ms:
             heappush(pending, (at_ms, row))
@@ -263,6 +265,8 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     if not promised:
         _note_gap(state, box, before, at_ms, heard_at)
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
+    if state.memory.down and box.heard_at_ms < state.memory.down[-1][1]:
+        leave_out_again(state, box)
     if float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
         call(state, box, heard_at)
         expect_again(state, box, heard_at)
@@ -290,7 +294,7 @@ def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int, heard_at_
     """Learns the box's habit from the gap between two readings: not from one across an outage, or across the beginning of a storm."""
     gateway, voyage = state.memory.gateways[box.gateway], state.memory.voyage
     storm = voyage.storm(at_ms)
-    known_from = max(gateway.back_at_ms, state.memory.deaf_until_ms, voyage.storm_from_ms if storm else 1)
+    known_from = max(gateway.back_at_ms, state.memory.deaf_until_ms, box.listened_from_ms, voyage.storm_from_ms if storm else 1)
     if before_ms < known_from or (storm and note_answer(box, at_ms - before_ms, heard_at_ms)):
         return
     regular = box.habit.storm_ms if storm else box.habit.calm_ms

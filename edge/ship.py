@@ -16,8 +16,10 @@ from edge.settings import ShipSettings
 from edge.storm import StormMode
 from edge.waiting import TellingWaiting
 from intake.musters import Musters
+from intake.pipeline import STREAMS
 from intake.serving import Intake
 from intake.watching import Watching
+from streams.node.catchingup import lacked
 from streams.node.node import Node
 from streams.node.otherdisks import other_disks
 
@@ -44,6 +46,7 @@ async def run_ship(settings: ShipSettings) -> None:
     )
     intake.strangers = watching.strangers
     intake.sessions_file = settings.node.folder / "mqtt.sessions"
+    watching.lacked = lambda: lacked(node, STREAMS)
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters, settings.port_patience_s, settings.takeover_s)

@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from streams.consumers import CONSUMERS
+from streams.consumers import CONSUMERS, NO_TIMES, Times
 from streams.log import Log, LogReader
 from streams.records import BODY, OFFSET, Batch
 from streams.words import Origin, Position
 
 Positions = Mapping[str, Position]
+TIMES = AT_MS, RESUMED_AT_MS = "at_ms", "resumed_at_ms"
+"""What a step is kept with: when it was, if it followed from the time alone; since when the node listens again, if it began with that."""
 
 
 class Retaking:
@@ -48,11 +50,11 @@ class Retaking:
                 return
 
 
-def cuts(log: Log, reached: Positions, committed: Position) -> Iterator[tuple[dict[str, Position], int | None]]:
-    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order, and the time (UTC ms) of one that followed
-    from the time alone. A stream that an earlier version of this program did not read stood at its beginning then."""
+def cuts(log: Log, reached: Positions, committed: Position) -> Iterator[tuple[dict[str, Position], Times]]:
+    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order, and the times (UTC ms, by name) kept
+    beside them. A stream that an earlier version of this program did not read stood at its beginning then."""
     names = {f"watch/{stream}": stream for stream in reached}
-    told: dict[str, list[tuple[Position, int | None]]] = {stream: [] for stream in reached}
+    told: dict[str, list[tuple[Position, Times]]] = {stream: [] for stream in reached}
     newest = max((origin.generation for origin in committed), default=0)
     for origin, ledger in sorted(log.ledger(CONSUMERS).items(), key=lambda one: one[0]):
         if origin.node == log.node and origin.generation >= newest:
@@ -60,9 +62,10 @@ def cuts(log: Log, reached: Positions, committed: Position) -> Iterator[tuple[di
                 for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
                     if topic in names:
                         one = json.loads(body)
-                        told[names[topic]].append((Position.from_json(one["position"]), one.get("at_ms")))
+                        times = {name: one[name] for name in TIMES if name in one}
+                        told[names[topic]].append((Position.from_json(one["position"]), times))
     steps = max(len(positions) for positions in told.values())
-    told = {stream: [(Position(), None)] * (steps - len(positions)) + positions for stream, positions in told.items()}
+    told = {stream: [(Position(), NO_TIMES)] * (steps - len(positions)) + positions for stream, positions in told.items()}
     for step in zip(*told.values(), strict=True):
-        at_ms = max((timed for _, timed in step if timed is not None), default=None)
-        yield dict(zip(told, (position for position, _ in step), strict=True)), at_ms
+        times = {name: at_ms for _, kept in step for name, at_ms in kept.items()}
+        yield dict(zip(told, (position for position, _ in step), strict=True)), times

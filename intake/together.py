@@ -38,17 +38,20 @@ class PassedOver:
 class OwnReadings:
     """The readings that `node` took in, of whatever generation. What other nodes appended is left to them. For one thread.
 
-    `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most. `more`: whether the last poll was cut short by its
-    `rows_max`, so that the next one finds more at once; `waits`: whether it was cut short by a hole.
+    `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most. `cut_at_ms`: where the last poll was cut short by its
+    `rows_max`, so that the next one finds more at once, the received time (UTC ms) before which all is read, else None; `waits`: whether it
+    was cut short by a hole.
     """
 
     def __init__(self, log: LogReader, node: str, clock: Clock, patience_s: Callable[[str], float | None]) -> None:
         self._log, self._node, self._clock, self._patience_s = log, node, clock, patience_s
         self._waiting: dict[tuple[str, Origin], tuple[int, float]] = {}
-        self.more = self.waits = False
+        self.waits = False
+        self.cut_at_ms: int | None = None
 
-    def poll(self, since: Positions, rows_max: int) -> tuple[dict[str, Polled], list[PassedOver]]:
-        """What follows `since`, by stream, all streams up to the same received time; and what was passed over to get there.
+    def poll(self, since: Positions, rows_max: int, before_ms: int | None = None) -> tuple[dict[str, Polled], list[PassedOver]]:
+        """What follows `since`, by stream, all streams up to the same received time (UTC ms), and to none from `before_ms` on; and what was
+        passed over to get there.
 
         About `rows_max` rows a stream; more when one commit holds more. Passed over is what this copy dropped before it was read, and what
         is missing for longer than the stream's patience. While a hole is waited for, nothing is read that came after it. Raises RetryLater
@@ -58,16 +61,17 @@ class OwnReadings:
         self.waits = bool(holes)
         ends = self._ends(standing)
         held_back_at_ms = [self._received_at_ms(stream, origin, offset) for stream, origin, offset in holes]
+        held_back_at_ms += [] if before_ms is None else [before_ms]
         while True:
             polled = {stream: self._rows(stream, position, ends[stream], rows_max) for stream, position in standing.items()}
             cut_at_ms = [_last_received_at_ms(one) for stream, one in polled.items() if not _reaches(one.position, ends[stream])]
             if not cut_at_ms and not held_back_at_ms:
-                self.more = False
+                self.cut_at_ms = None
                 return polled, passed
             until_ms = min(cut_at_ms + held_back_at_ms)
-            self.more = until_ms in cut_at_ms
+            self.cut_at_ms = until_ms if until_ms in cut_at_ms else None
             together = {stream: _received_before(one, standing[stream], until_ms) for stream, one in polled.items()}
-            if not self.more or any(one.position != standing[stream] for stream, one in together.items()):
+            if self.cut_at_ms is None or any(one.position != standing[stream] for stream, one in together.items()):
                 return together, passed
             rows_max *= 2
 

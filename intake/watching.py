@@ -12,17 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 
-import msgspec
 import pyarrow as pa
-import xxhash
 
 from cargo.byhand import read_said, take_said
 from cargo.errors import Unreadable
@@ -30,16 +25,17 @@ from cargo.heard import Heard, rows
 from cargo.outcome import Made, Outcome
 from cargo.registry import Entry, parse_entry
 from cargo.rollcall import to_call
-from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import arrived, falls_due_ms, learn, step
+from intake.catchingup import caught_up
 from intake.finishing import to_its_end
+from intake.keptwatch import Kept, read_kept, write_kept
 from intake.musters import Called, called
 from intake.pipeline import STREAMS, Sink
-from intake.retaking import Retaking, cuts
+from intake.retaking import AT_MS, RESUMED_AT_MS, Retaking, cuts
 from intake.together import PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import Clock
-from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer
+from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer, Times
 from streams.crash import commit_point
 from streams.errors import RetryLater
 from streams.log import Append, Log
@@ -56,29 +52,19 @@ LOOK_S = 0.5
 """So often it looks at the time while something falls due though nothing comes."""
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
-DIGEST_BYTES, LENGTH_BYTES = 8, 4
-"""A snapshot: XXH3-64 of all that follows, the length of where it stands, that, and the watch's memory, a line for each part of it. It is
-never in memory whole: that would be 30 MiB more for a large ship, each time.
-"""
-READ_BYTES = 1 << 20
 Positions = dict[str, Position]
 Report = Callable[..., None]
 _log = logging.getLogger(__name__)
 
 
-class _Standing(msgspec.Struct, array_like=True):
-    positions: dict[str, dict[str, int]]
-    committed: dict[str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one step read and made; `at_ms`: the time (UTC ms) it followed from, where nothing was read."""
+    """What one step read and made, and the times it followed from (`intake.retaking.TIMES`)."""
 
     polled: dict[str, Polled]
     appends: list[Append]
     more: bool
-    at_ms: int | None = None
+    times: Times
 
 
 class Watching:
@@ -89,7 +75,8 @@ class Watching:
 
     `told_by`: streams with the registry entries this watch hears of (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
     knows without being told, such as the ports of the settings. `decided_in`: the stream of what people aboard say of boxes, or None.
-    `companions`: the other nodes of the same ship or port, whose readings are watched too.
+    `companions`: the other nodes of the same ship or port, whose readings are watched too. `lacked`: how many of their readings are not
+    here yet, as far as is known; None while none of them says. After a start these come first (`intake.catchingup`).
     """
 
     def __init__(
@@ -109,6 +96,7 @@ class Watching:
         self._file = folder / "watch.snapshot"
         self._clock, self._metrics, self._report = clock, metrics, report
         self.patience_s: Callable[[str], float | None] = _for_ever
+        self.lacked: Callable[[], int | None] = _nothing
         self._consumers: dict[str, Consumer] = {}
         self._nodes = (settings.place.node, *companions)
         self._taken_in: list[OwnReadings] = []
@@ -116,9 +104,11 @@ class Watching:
         self._stepping = asyncio.Lock()
         self._snapshot_at_s = 0.0
         self._committed = Position()
+        self._resumes_at_ms: int | None = None
 
     async def run(self, log: Log, sink: Sink) -> None:
-        """Take up the memory, then step whenever the log grows, until cancelled."""
+        """Take up the memory, wait for what companions heard meanwhile, then step whenever the log grows, until cancelled."""
+        self._resumes_at_ms = self._clock.now_ms()
         loop = asyncio.get_running_loop()
         grown = asyncio.Event()
         heard = frozenset((*self._told_by, *self._decided_in, *STREAMS))
@@ -131,6 +121,8 @@ class Watching:
         try:
             async with self._stepping:
                 await asyncio.to_thread(self._take_up, log)
+            if len(self._nodes) > 1:
+                await caught_up(self.lacked, self._clock)
             grown.set()
             while True:
                 with suppress(TimeoutError):  # a hole may have been waited for long enough, or something fall due, though nothing came
@@ -200,18 +192,26 @@ class Watching:
         readings, passed = self._taken_in_since(log, {stream: standing[stream] for stream in STREAMS})
         polled |= readings
         read = any(polled[stream].position != position for stream, position in standing.items())
-        if not read and not self._due(now_ms):
+        more = any(one.rows >= ROWS_AT_ONCE_MAX for one in polled.values()) or any(own.cut_at_ms is not None for own in self._taken_in)
+        times = self._times(now_ms, read=read)
+        if times is None:
             return None
-        at_ms = None if read else now_ms
         started_s = self._clock.monotonic_s()
-        outcome = self._judge({stream: one.batches for stream, one in polled.items()}, at_ms)
+        outcome = self._judge({stream: one.batches for stream, one in polled.items()}, times)
         self._metrics.observe("watch_step_ms", (self._clock.monotonic_s() - started_s) * 1000)
         counts = (sum(one.rows for one in polled.values()), len(outcome.alerts), len(outcome.events), outcome.unwatched)
         for name, count in zip(("readings", "alerts", "events", "unwatched"), counts, strict=True):
             self._metrics.count(f"watch_{name}", count)
         appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
-        more = any(one.rows >= ROWS_AT_ONCE_MAX for one in polled.values()) or any(own.more for own in self._taken_in)
-        return _Step(polled, [*appends, *self._told_of(passed)], more, at_ms)
+        return _Step(polled, [*appends, *self._told_of(passed)], more, times)
+
+    def _times(self, now_ms: int, *, read: bool) -> Times | None:
+        """Those that a step follows from; None where there is none to make: after a start nothing falls due before something came."""
+        if self._resumes_at_ms is not None:
+            return {RESUMED_AT_MS: self._resumes_at_ms} if read else None
+        if read:
+            return {}
+        return {AT_MS: now_ms} if self._due(now_ms) else None
 
     def _due(self, at_ms: int) -> bool:
         """Whether something falls due by now, with all taken that was heard by then: what waits behind a hole was heard too."""
@@ -219,13 +219,16 @@ class Watching:
         return due_ms is not None and due_ms <= at_ms and not any(own.waits for own in self._taken_in)
 
     def _taken_in_since(self, log: Log, standing: Positions) -> tuple[dict[str, Polled], list[PassedOver]]:
-        """What each node took in: one that is behind, or has a hole, holds up no other."""
+        """What each node took in, of a backlog all up to the same received time: one that has a hole holds up no other."""
         if not self._taken_in:
             self._taken_in = [OwnReadings(log, node, self._clock, lambda stream: self.patience_s(stream)) for node in self._nodes]
         found = {stream: Polled((), position) for stream, position in standing.items()}
         passed: list[PassedOver] = []
-        for own in self._taken_in:
-            polled, over = own.poll(standing, ROWS_AT_ONCE_MAX)
+        polls = [own.poll(standing, ROWS_AT_ONCE_MAX) for own in self._taken_in]
+        cut_at_ms = min((own.cut_at_ms for own in self._taken_in if own.cut_at_ms is not None), default=None)
+        for own, poll in zip(self._taken_in, polls, strict=True):
+            behind = cut_at_ms is None or own.cut_at_ms == cut_at_ms
+            polled, over = poll if behind else own.poll(standing, ROWS_AT_ONCE_MAX, cut_at_ms)
             passed += over
             for stream, one in polled.items():
                 found[stream] = Polled((*found[stream].batches, *one.batches), found[stream].position.merged(one.position))
@@ -244,17 +247,19 @@ class Watching:
         records = [Record(self._metrics.process, device_at_ms=self._clock.now_ms(), body=body) for body in bodies]
         return [Append(EXCEPTIONS, to_batch(records))] if records else []
 
-    def _judge(self, batches: Mapping[str, Sequence[Batch]], at_ms: int | None) -> Outcome:
-        """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then that time has gone on
-        (`at_ms`: up to when, where nothing was read); then what people said."""
+    def _judge(self, batches: Mapping[str, Sequence[Batch]], times: Times) -> Outcome:
+        """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then that time has gone on;
+        then what people said. Before all that, that the node listens again, if it was down."""
         outcome = Outcome()
         for stream in self._told_by:
             outcome.add(learn(self._state, self._entries(batches.get(stream, ()))))
         own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node in self._nodes]
         heard = [row for batch in own for row in _heard(batch)]
         heard.sort(key=lambda row: row.order_at_ms)
+        if (resumed_at_ms := times.get(RESUMED_AT_MS)) is not None:
+            self._state.memory.clock.resume(resumed_at_ms)
         outcome.add(step(self._state, heard))
-        outcome.add(arrived(self._state, at_ms))
+        outcome.add(arrived(self._state, times.get(AT_MS)))
         for stream in self._decided_in:
             for batch in batches.get(stream, ()):
                 for body in batch.records.column(BODY).to_pylist():
@@ -281,7 +286,7 @@ class Watching:
     async def _commit(self, made: _Step, sink: Sink) -> None:
         appends = list(made.appends)
         for stream, polled in made.polled.items():
-            appends += self._consumers[stream].with_position(polled.position, at_ms=made.at_ms)
+            appends += self._consumers[stream].with_position(polled.position, times=made.times)
         while True:
             try:
                 last = [answer for answer in await sink.append(appends) if answer.stream == CONSUMERS][-1]
@@ -292,6 +297,8 @@ class Watching:
         self._committed = Position({last.origin: last.first + last.count})
         for stream, polled in made.polled.items():
             self._consumers[stream].committed(polled.position)
+        if RESUMED_AT_MS in made.times:
+            self._resumes_at_ms = None
 
     def _take_up(self, log: Log) -> None:
         self._consumers = {
@@ -304,8 +311,8 @@ class Watching:
             restored = self._restore_snapshot(reached)
         at = restored or {stream: _floor(log, stream) for stream in reached}
         taking, steps = Retaking(log, at, reached), 0
-        for cut, at_ms in cuts(log, reached, self._committed):
-            self._judge({stream: list(taking.until(stream, position)) for stream, position in cut.items()}, at_ms)
+        for cut, times in cuts(log, reached, self._committed):
+            self._judge({stream: list(taking.until(stream, position)) for stream, position in cut.items()}, times)
             steps += 1
         _log.info("the watch has taken up its memory: %d steps since the snapshot taken again", steps)
 
@@ -314,69 +321,35 @@ class Watching:
 
     def _restore_snapshot(self, reached: Positions) -> Positions | None:
         try:
-            with self._file.open("rb") as file:
-                if _digest_of(file) != file.read(DIGEST_BYTES):
-                    raise Unreadable("its checksum does not match its bytes")
-                standing = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
-                snapshot = msgspec.msgpack.decode(standing, type=_Standing)
-                at = {stream: Position.from_json(position) for stream, position in snapshot.positions.items()}
-                if at.keys() != reached.keys() or not all(reached[stream].reaches(at[stream]) for stream in at):
-                    raise Unreadable("it is ahead of this log, or of another watch")
-                self._state = from_snapshot(file, self._settings)
-            self._committed = Position.from_json(snapshot.committed)
-        except FileNotFoundError:
-            return None
-        except (Unreadable, msgspec.MsgspecError, ValueError, OSError) as problem:
+            kept = read_kept(self._file, self._settings, reached)
+        except (ValueError, OSError) as problem:
             self._report("the watch's snapshot can not be used", "memory built again from the log", problem=str(problem))
-            self._state = self._new_state()
             return None
+        if kept is None:
+            return None
+        self._state, self._committed = kept.state, kept.committed
         learn(self._state, self._known)
-        return at
+        return dict(kept.positions)
 
     def _keep_snapshot(self) -> None:
         """Over a full disk the snapshot before stays good: it only is older. The memory it took, and the readings', is given back."""
         self._snapshot_at_s = self._clock.monotonic_s()
+        positions = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         try:
-            self._write_snapshot()
+            write_kept(self._file, Kept(self._state, positions, self._committed))
         except OSError as problem:
             self._report("the watch's snapshot can not be written", "the one before is kept", problem=str(problem))
         release()
-
-    def _write_snapshot(self) -> None:
-        positions = {stream: consumer.position().to_json() for stream, consumer in self._consumers.items()}
-        standing = msgspec.msgpack.encode(_Standing(positions, self._committed.to_json()))
-        digest = xxhash.xxh3_64()
-        draft = self._file.with_suffix(".draft")
-        with draft.open("wb") as file:
-            file.write(bytes(DIGEST_BYTES))
-            for part in chain((len(standing).to_bytes(LENGTH_BYTES, "little") + standing,), _lines(self._state)):
-                digest.update(part)
-                file.write(part)
-            file.seek(0)
-            file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._file)
-
-
-def _lines(state: WatchState) -> Iterator[bytes]:
-    """What a snapshot keeps of it."""
-    return (part + b"\n" for part in snapshot_of(state))
-
-
-def _digest_of(file: BinaryIO) -> bytes:
-    """Of all that follows the digest in a snapshot's `file`, which is at its beginning then."""
-    digest = xxhash.xxh3_64()
-    file.seek(DIGEST_BYTES)
-    while data := file.read(READ_BYTES):
-        digest.update(data)
-    file.seek(0)
-    return digest.digest()
 
 
 def _for_ever(stream: str) -> float | None:
     """The patience of streams of which nothing else is said."""
     return None
+
+
+def _nothing() -> int:
+    """What is lacked where nobody is asked."""
+    return 0
 
 
 def _records(made: Sequence[Made]) -> pa.RecordBatch:

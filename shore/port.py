@@ -5,6 +5,7 @@ ships.
 from __future__ import annotations
 
 from cargo.entitled import JUDGES
+from intake.pipeline import STREAMS
 from intake.serving import Intake
 from intake.watching import Watching
 from shore.aboard import ShipsDesk
@@ -13,6 +14,7 @@ from shore.settings import PortSettings
 from shore.taking import Taking
 from shore.terms import CustomersDesk
 from streams.clock import Clock
+from streams.node.catchingup import lacked
 from streams.node.node import Node
 from streams.node.otherdisks import other_disks
 from streams.node.settings import NodeSettings
@@ -42,6 +44,7 @@ class PortNode:
             )
             self.intake.strangers = self._watching.strangers
             self.intake.sessions_file = settings.node.folder / "mqtt.sessions"
+            self._watching.lacked = lambda: lacked(self.node, STREAMS)
             self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s
             self.node.add_background("intake", self._take_in)
             self.node.needs("the quay's endpoint", lambda: self.intake.listens)

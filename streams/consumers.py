@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -25,6 +26,8 @@ from streams.words import TOPIC_CHARS_MAX, Position, check_stream, check_topic
 CONSUMERS = "consumers"
 """The stream that holds the Positions of all consumers of a node; the topic is the consumer's name, the latest record counts."""
 EXCEPTIONS = "exceptions"
+Times = Mapping[str, int]
+NO_TIMES: Times = MappingProxyType({})
 CLIENT = "client/"
 """What the names of programs' consumers begin with: they are nobody's of the nodes' own."""
 
@@ -102,18 +105,18 @@ class Consumer:
         self.committed(position)
         return answers[: len(effects)]
 
-    def with_position(self, position: Position, effects: Sequence[Append] = (), at_ms: int | None = None) -> list[Append]:
+    def with_position(self, position: Position, effects: Sequence[Append] = (), times: Times = NO_TIMES) -> list[Append]:
         """The appends of a commit, for who commits through a GroupCommitter and then says `committed`. Raises Misuse as `commit`.
 
-        What is newly skipped or passed over is told in `exceptions` in the same commit. `at_ms` is kept beside the Position: for effects
-        that depend on a time which no record tells.
+        What is newly skipped or passed over is told in `exceptions` in the same commit. `times` (by name, UTC ms) are kept beside the
+        Position: for effects that depend on what no record tells.
         """
         if not position.reaches(self._standing.position):
             raise Misuse(f"consumer {self.name!r} stands at {self._standing.position} and does not go back to {position}")
         skipped = self._skipped_at(position)
         polled = self._polled
         passed = polled.passed if polled is not None and polled.position == position else {}
-        stands = standing_append(self.name, self.stream, Standing(position, skipped), at_ms)
+        stands = standing_append(self.name, self.stream, Standing(position, skipped), times)
         return [*effects, stands, *self._told(skipped, passed)]
 
     def committed(self, position: Position) -> None:
@@ -148,10 +151,9 @@ class Consumer:
         return standing
 
 
-def standing_append(name: str, stream: str, standing: Standing, at_ms: int | None = None) -> Append:
-    """The record by which the consumer `name` of `stream` stands there, and the time kept beside it, if any."""
-    timed = {} if at_ms is None else {"at_ms": at_ms}
-    return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json(), **timed})]))
+def standing_append(name: str, stream: str, standing: Standing, times: Times = NO_TIMES) -> Append:
+    """The record by which the consumer `name` of `stream` stands there, and the times (UTC ms) kept beside it."""
+    return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json(), **times})]))
 
 
 def client_topic(consumer: str) -> str:

@@ -32,7 +32,7 @@ from streams.node.unproven import Unproven
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
-from streams.session import PLAYED_BACK, Exchange, Terms
+from streams.session import PLAYED_BACK, Exchange, Session, Terms
 from streams.session.allowance import BYTES_PER_DAY
 from streams.session.terms import Key
 
@@ -136,11 +136,13 @@ class Links:
 
     def on_other_disks(self, key: Key) -> RangeSet | None:
         """What the other nodes of this ship or port that are in session say they have of `key`; None while there is none."""
-        me = self._settings.me()
-        sessions = [
-            live.drive.session for live in self._live.values() if live.drive.session.open and companions(me, live.drive.session.peer)
-        ]
+        sessions = self.with_companions()
         return RangeSet(part for one in sessions for part in one.sender.settled_by_peer().get(key, ())) if sessions else None
+
+    def with_companions(self) -> list[Session]:
+        """The sessions with the other nodes of this ship or port in which both ends have compared what they have."""
+        sessions = [live.drive.session for live in self._live.values()]
+        return [one for one in sessions if one.open and companions(self._settings.me(), one.peer)]
 
     async def companion_spoke(self, within_s: float) -> None:
         """Until another node of this ship or port has said anything, or for so long."""

@@ -1,13 +1,10 @@
-"""One sync session between two nodes, without sockets, threads or sleep: it is given messages and answers, and gives out messages and
-wishes.
+"""One sync session between two nodes, without sockets, threads or sleep: it is given messages and answers, and gives both and wishes.
 
 1 both say Hello and a digest per stream, at once; 2 where digests differ, a Summary; each then knows what the other lacks; 3 blocks go out
-in
-fragments, the most urgent lane first; 4 the receiver acknowledges only what is durable; 5 after a cut, step 1 again: a half block goes on.
+in fragments, the most urgent lane first; 4 the receiver acknowledges what is durable; 5 after a cut, step 1 again: half a block goes on.
 
 Whoever drives it calls `receive`, `loaded`, `admitted` and `tick`, carries out `effects`, and sends what `next_message` gives, one at a
-time,
-as the link has room. Not safe from several threads.
+time, as the link has room. Not safe from several threads.
 """
 
 from __future__ import annotations
@@ -85,6 +82,10 @@ class Session:
     def open(self) -> bool:
         """Whether both ends have compared what they have."""
         return self._meeting.compared and not self.closed
+
+    def compared(self, stream: str) -> bool:
+        """Whether it is known what the peer has of this stream."""
+        return self.open and self._meeting.known(stream)
 
     def shares(self, key: Key) -> bool:
         """Whether both ends may speak of this (stream, origin) now."""

@@ -61,6 +61,21 @@ def test_streams_come_in_step_and_whole(tmp_path: Path, seed: int) -> None:
         assert offsets == list(range(sum(rows.get(stream, 0) for rows in commits)))
 
 
+def test_who_is_cut_short_says_where_and_others_are_read_no_further(tmp_path: Path) -> None:
+    """Goal: the nodes of one ship are read in step too, though each has a log of its own commits."""
+    clock = StillClock()
+    log = filled(tmp_path, clock, [{"containers": 10, "ships": 1}] * 4)
+    own, since = OwnReadings(log, "ship", clock, lambda stream: None), {stream: Position() for stream in STREAMS}
+    polled, _ = own.poll(since, 15)
+    third_ms = clock.now_ms() - 60_000
+    assert (offsets(polled), own.cut_at_ms) == ({"containers": list(range(10)), "ships": [0]}, third_ms - 60_000)
+    polled, _ = own.poll(since, 1_000, third_ms)
+    assert (offsets(polled), own.cut_at_ms) == ({"containers": list(range(20)), "ships": [0, 1]}, None)
+    assert offsets(own.poll(at(polled), 1_000, third_ms)[0]) == {"containers": [], "ships": []}
+    assert offsets(own.poll(at(polled), 1_000)[0])["ships"] == [2, 3]
+    log.close()
+
+
 def test_one_commit_larger_than_a_step_is_read_whole(tmp_path: Path) -> None:
     log = filled(tmp_path, StillClock(), [{"containers": 100}, {"ships": 1}])
     steps = played(log, rows_max=10)

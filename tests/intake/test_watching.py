@@ -207,10 +207,10 @@ async def test_who_looks_at_the_muster_does_not_wait_for_a_backlog(tmp_path: Pat
     assert before.lines
     judge = watching._judge
 
-    def slow(batches: Any, at_ms: int | None) -> Any:
+    def slow(batches: Any, times: Any) -> Any:
         judges.set()
         goes_on.wait(30)
-        return judge(batches, at_ms)
+        return judge(batches, times)
 
     monkeypatch.setattr(watching, "_judge", slow)
     aboard.append(readings[200:])

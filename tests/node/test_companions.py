@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from streams.clock import WallClock
 from streams.log import Append
+from streams.node.catchingup import lacked
 from streams.node.node import Node
 from streams.node.settings import KnownPeer, NodeSettings
 from streams.policy import LAN, Peer, Role, companions, may_send
@@ -116,6 +117,28 @@ async def test_a_lost_disk_comes_back_from_the_other(tmp_path: Path, pair: tuple
     await until(lambda: again.log.position("containers")[lost] == 3_000)
     assert again.log.origin != lost
     assert again.log.history("MSKU1234565").rows.num_rows == 3_000
+    await again.stop()
+
+
+async def test_who_is_started_again_knows_what_it_lacks_of_the_other_s(tmp_path: Path, pair: tuple[Node, Node, Node]) -> None:
+    """What the other wrote meanwhile, until it is here; nobody knows while none is in session."""
+    bridge, engine, _ = pair
+    await engine.append([readings(0, 100)])
+    await until(lambda: has(bridge, "containers") == 100 and lacked(bridge, ("containers",)) == 0)
+    await engine.stop()
+    assert lacked(bridge, ("containers",)) is None
+    await bridge.append([readings(1_000, 20_000), alert(1)])
+    again, seen = await started("engine", tmp_path), set[int | None]()
+    assert lacked(again, ("containers", "ships")) is None
+    again.link([address("engine", "bridge", bridge.url)])
+
+    def there() -> bool:
+        seen.add(now := lacked(again, ("containers", "ships")))
+        return now == 0
+
+    await until(there)
+    assert has(again, "containers") == 20_100
+    assert max(one for one in seen if one is not None) == 20_000
     await again.stop()
 
 
