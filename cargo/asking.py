@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -20,14 +21,18 @@ RECORDS_MAX = 20_000
 """What one answer holds at most: ten weeks of a box that reports every five minutes."""
 BYTES_A_MB = 1_000_000
 Id = Annotated[str, Meta(pattern="^[a-z0-9]{1,40}$")]
-Spend = Literal["nothing", "budget", "any"]
-"""What an answer may take: nothing (its price alone is told), what is left of the day's budget, or whatever it costs."""
+Spend = Literal["nothing", "budget"]
+"""What an answer may take without more ado: nothing (its price alone is told), or what is left of the day's budget."""
+Price = Annotated[float, Meta(ge=0)]
 Whole = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The question: all that `ship` (IMO number) has of `container` with since <= order time < until (UTC ms). `by` asked it `at_ms`."""
+    """The question: all that `ship` (IMO number) has of `container` with since <= order time < until (UTC ms). `by` asked it `at_ms`.
+
+    `at_most`: the price agreed to, in the ship's own currency; for so much it is brought beyond the day's budget, or where there is none.
+    """
 
     ask_id: Id
     ship: str
@@ -37,6 +42,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spend: Spend
     at_ms: AtMs
     by: str
+    at_most: Price | None = None
 
     def __post_init__(self) -> None:
         if not is_imo(self.ship):
@@ -45,6 +51,8 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.container!r} is not written like a container number of ISO 6346")
         if self.until_at_ms <= self.since_at_ms:
             raise ValueError("a span ends after it begins")
+        if self.at_most is not None and (self.spend == "nothing" or not isfinite(self.at_most)):
+            raise ValueError("who agrees to a price names it, and asks for more than the price")
         need_plain(self.by)
 
     @property
@@ -54,7 +62,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the ship says to it. `priced`: what it would cost; `refused`: why not; `answered`: the records come beside this.
+    """What the ship says to it. `priced`: what it costs, nothing was sent; `refused`: why not; `answered`: the records come beside it.
 
     `records`: those to send, beside `sent_before` that were sent before or are ashore; `bytes`: what sending them counts on `link`; `cost`
     in the ship's own currency (None: a link without a budget). `free_bytes`: left of the day's budget, before. By `granted_bytes` that of
@@ -105,6 +113,10 @@ class Allowance:
         """What so many bytes cost."""
         return bytes_ / BYTES_A_MB * self.price_per_mb
 
+    def covers(self, found: Found) -> bool:
+        """Whether nobody has to be asked for it: it is within what a budget has left, or nothing at all."""
+        return not found.records or (self.free_bytes is not None and found.bytes <= self.free_bytes)
+
 
 def read_ask(body: Mapping[str, Any]) -> Ask:
     """The question in a record's body. Raises Unreadable."""
@@ -123,22 +135,20 @@ def read_answer(body: Mapping[str, Any]) -> Answer:
 
 def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
     """What is said to `ask`, over a link of this `allowance` (None: one with neither budget nor price). `at_ms`: fleet time."""
-    price, short = _price(found, allowance), 0
-    if allowance is not None and allowance.free_bytes is not None:
-        short = found.bytes - allowance.free_bytes
-    granted = 0
+    told, granted, cost = _price(found, allowance), 0, _cost(found, allowance)
     state: Literal["priced", "refused", "answered"] = "answered"
     if found.records > RECORDS_MAX:
         state = "refused"
-        price = f"{found.records:,} records are more than the {RECORDS_MAX:,} of one answer: ask for a shorter span"
+        told = f"{found.records:,} records are more than the {RECORDS_MAX:,} of one answer: ask for a shorter span"
     elif ask.spend == "nothing":
         state = "priced"
-    elif allowance is not None and short > 0 and ask.spend == "any":
-        granted = short + allowance.opening_bytes
-        price += f"; today's budget is raised by {granted:,} bytes for it"
-    elif allowance is not None and short > 0:
-        state = "refused"
-        price += f": {_when(found.bytes, allowance)}, or ask with --at-any-price"
+    elif allowance is not None and cost is not None and not allowance.covers(found):
+        if ask.at_most is None or cost > ask.at_most:
+            state = "priced"
+            told += f": {_needs(found, allowance) if ask.at_most is None else f'more than the {ask.at_most:,.4f} agreed to'}"
+        elif allowance.free_bytes is not None:
+            granted = found.bytes - allowance.free_bytes + allowance.opening_bytes
+            told += f"; today's budget is raised by {granted:,} bytes for it"
     return Answer(
         ask_id=ask.ask_id,
         ship=ask.ship,
@@ -149,9 +159,9 @@ def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wa
         records=found.records,
         sent_before=found.sent_before,
         bytes=found.bytes,
-        told=price,
+        told=told,
         link=allowance.link if allowance else None,
-        cost=round(allowance.cost(found.bytes), 4) if allowance else None,
+        cost=cost,
         free_bytes=allowance.free_bytes if allowance else None,
         granted_day=allowance.day if allowance and granted else None,
         granted_bytes=granted,
@@ -167,6 +177,17 @@ def _price(found: Found, allowance: Allowance | None) -> str:
         return f"{told} over a link without a budget"
     left = "it has no budget" if allowance.free_bytes is None else f"{allowance.free_bytes:,} bytes are left today"
     return f"{told} over the {allowance.link} link, cost {allowance.cost(found.bytes):,.4f}; {left}"
+
+
+def _cost(found: Found, allowance: Allowance | None) -> float | None:
+    """As it is told, and agreed to."""
+    return None if allowance is None else round(allowance.cost(found.bytes), 4)
+
+
+def _needs(found: Found, allowance: Allowance) -> str:
+    if allowance.free_bytes is None:
+        return "it comes when its price is agreed to (--at-most)"
+    return f"{_when(found.bytes, allowance)}, or agree to its price (--at-most)"
 
 
 def _when(bytes_: int, allowance: Allowance) -> str:

@@ -193,10 +193,12 @@ class Answering:
         return carried
 
     def _said(self, ask: Ask, picked: _Picked) -> Answer:
-        """Over the link she has now, by its budget and price; by the budget of the first that has one when she has none."""
-        budgets = self._node.links.budgets()
-        link = next(iter([*sorted(status["link"] for status in self._node.links.status().values()), *budgets]), None)
-        set_ = next((one for name, one in self._node.settings.links.items() if name == link), LinkSettings())
+        """Over the link ashore that she has now, by its budget and price; of the first that has either when she has none."""
+        budgets, own = self._node.links.budgets(), self._node.settings
+        up = sorted(status["link"] for peer, status in self._node.links.status().items() if peer not in own.companions())
+        dear = sorted(name for name, one in own.links.items() if one.budget() or one.price_per_mb)
+        link = next(iter([*up, *dear]), None)
+        set_ = next((one for name, one in own.links.items() if name == link), LinkSettings())
         budget, tariff, allowance, bytes_ = set_.budget(), set_.tariff(), None, picked.socket_bytes
         if link is not None and budget is None and tariff.price_per_mb:
             allowance, bytes_ = Allowance(link, "", None, 0, tariff.price_per_mb), tariff.charge(picked.socket_bytes)

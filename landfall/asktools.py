@@ -1,9 +1,11 @@
-"""`landfall ask`: a ship at sea is asked for what she has of one container; what that costs is told first, or kept within her budget."""
+"""`landfall ask`: a ship at sea is asked for what she has of one container; within her day's budget, or once its price is agreed to."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
+from math import ceil
 from typing import Annotated, Any
 
 import httpx
@@ -20,12 +22,16 @@ from streams.errors import Misuse
 
 LOOK_S = 0.5
 LISTED_MAX = 500
+AGREED_TO = 1.01
+"""Of the price that was told."""
 Ship = Annotated[str | None, typer.Argument(help="Her IMO number.")]
 Container = Annotated[str | None, typer.Argument(help="The container's number.")]
 Since = Annotated[str | None, typer.Option("--since", help="From when on, like 2026-05-01T04:00 (UTC).")]
 Until = Annotated[str | None, typer.Option("--until", help="Before when.", show_default="the fleet's time now")]
 PriceOnly = Annotated[bool, typer.Option("--price", help="Only tell what it would cost.")]
-AnyPrice = Annotated[bool, typer.Option("--at-any-price", help="Bring it now, though it is more than is left of the day's budget.")]
+AtMost = Annotated[
+    float | None, typer.Option("--at-most", min=0, help="Bring it for at most this price, also beyond the day's budget, without asking.")
+]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Wait so many seconds for her answer.")]
 Listed = Annotated[bool, typer.Option("--list", help="What ships were asked, by whom, and what they said.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
@@ -40,34 +46,41 @@ def ask_ship(
     since: Since = None,
     until: Until = None,
     price: PriceOnly = False,
-    at_any_price: AnyPrice = False,
+    at_most: AtMost = None,
     wait_s: Wait = 60.0,
     list_: Listed = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a ship for one container's records of a time, over the link she has now: within her day's budget, or with its price told.
+    """Ask a ship for one container's records of a time, over the link she has now. What is not within a day's budget is told its price
+    first: on a terminal you are asked whether to have it, else --at-most says so.
 
-    Ends with 1 when she refuses, or has not answered yet: a ship without a link answers when she has one, a ship without a node never.
-    Of when headquarters' last position of her is, is said then.
+    Ends with 1 when nothing was brought, or she has not answered yet: a ship without a link answers when she has one, a ship without a node
+    never. Of when headquarters' last position of her is, is said then.
     """
     with headquarters(api, username, password) as client:
         if list_:
             told = [one for page in _pages(client) for one in page]
             say("\n".join(map(json.dumps, told))) if as_json else _show(told)
             return
-        if ship is None or container is None or since is None or (price and at_any_price):
-            raise Misuse(
-                "SHIP, CONTAINER and --since say what to ask, --price or --at-any-price how", hint="or --list: what was asked before"
-            )
+        if ship is None or container is None or since is None or (price and at_most is not None):
+            raise Misuse("SHIP, CONTAINER and --since say what to ask, --price or --at-most how", hint="or --list: what was asked before")
         tell([f"{container}: {problem}"] if (problem := check_container(container).problem) else [])
         span = {"since_at_ms": read_at_ms(since), "until_at_ms": read_at_ms(until) if until else _now_ms(client)}
-        spend = "nothing" if price else "any" if at_any_price else "budget"
-        body = {"ship": ship, "container": container, **span, "spend": spend}
-        ask_id = answer_of(client, "POST", "/api/asks", json=body)["ask_id"]
-        one = _answered(client, ask_id, wait_s)
-        say(json.dumps(one) if as_json else _line(one) if one["answer"] else _waits(client, one))
-    if one["state"] in ("asked", "refused") or (one["state"] == "answered" and not one["arrived"]):
+        body = {"ship": ship, "container": container, **span, "spend": "nothing" if price else "budget"}
+        while True:
+            ask_id = answer_of(client, "POST", "/api/asks", json={**body, "at_most": at_most})["ask_id"]
+            one = _answered(client, ask_id, wait_s)
+            say(json.dumps(one) if as_json else _line(one) if one["answer"] else _waits(client, one))
+            if price or as_json or one["state"] != "priced" or (at_most := _agreed(one["answer"]["cost"])) is None:
+                break
+    if not (one["arrived"] or (price and one["state"] == "priced")):
         raise typer.Exit(1)
+
+
+def _agreed(cost: float) -> float | None:
+    """The price to which whoever sits there agrees; None where they do not, or nobody does. Asked again, it may be a byte more."""
+    at_most = ceil(cost * AGREED_TO * 10_000) / 10_000
+    return at_most if sys.stdin.isatty() and typer.confirm(f"Bring it, for at most {at_most:,.4f}?") else None
 
 
 def _now_ms(client: httpx.Client) -> int:

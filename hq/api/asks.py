@@ -48,12 +48,14 @@ class AskDesk:
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _answers: dict[str, Bodies] = field(default_factory=dict)
 
-    def ask(self, ship: str, container: str, span: tuple[int, int], spend: Spend, by: str) -> Ask:
-        """The question is in `aboard/<ship>`, durable, when it returns. `span`: from and until (UTC ms, the end not included).
+    def ask(self, ship: str, container: str, span: tuple[int, int], takes: tuple[Spend, float | None], by: str) -> Ask:
+        """The question is in `aboard/<ship>`, durable, when it returns. `span`: from and until (UTC ms, the end not included). `takes`:
+        what it may take of a budget, and the price agreed to, if any.
 
         Raises ValueError for a question that is none; RetryLater when the node is away: whether it was asked, `asks` tells.
         """
-        asked = Ask(secrets.token_hex(ID_BYTES), ship, container, *span, spend, self.clock.now_ms(), by)
+        spend, at_most = takes
+        asked = Ask(secrets.token_hex(ID_BYTES), ship, container, *span, spend, self.clock.now_ms(), by, at_most)
         body = msgspec.to_builtins(asked)
         read_ask(body)
         self.door.append([Append(ABOARD + ship, to_batch([Record(asked.topic, device_at_ms=asked.at_ms, body=body)]))])
@@ -117,6 +119,7 @@ class AskDesk:
             "since_at_ms": ask.since_at_ms,
             "until_at_ms": ask.until_at_ms,
             "spend": ask.spend,
+            "at_most": ask.at_most,
             "asked_at_ms": ask.at_ms,
             "asked_by": ask.by,
             "state": answer.state if answer else "asked",

@@ -155,6 +155,7 @@ _ASK: Fields = {
     "since_at_ms": _AT - 86_400_000,
     "until_at_ms": _AT,
     "spend": "budget",
+    "at_most": None,
     "asked_at_ms": _AT - 5_000,
     "asked_by": "Mira",
     "state": "answered",

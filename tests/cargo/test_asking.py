@@ -25,38 +25,55 @@ BODY: dict[str, Any] = {
 SATELLITE = Allowance("satellite", "2026-12-31", free_bytes=1_000, day_bytes=5_000, price_per_mb=8.0, opening_bytes=100)
 
 
-def said(bytes_: int, spend: str = "budget", allowance: Allowance | None = SATELLITE, records: int = 40, before: int = 0) -> Any:
-    return answered(read_ask({**BODY, "spend": spend}), Found(records, before, bytes_), allowance, 5, 6)
+Agreed = dict[str, Any]
+"""What a question says of the price."""
+PRICE_ALONE: Agreed = {"spend": "nothing"}
+
+
+def said(bytes_: int, agreed: Agreed | None = None, allowance: Allowance | None = SATELLITE, records: int = 40, before: int = 0) -> Any:
+    return answered(read_ask({**BODY, **(agreed or {})}), Found(records, before, bytes_), allowance, 5, 6)
 
 
 @pytest.mark.parametrize(
-    ("bytes_", "spend", "state", "granted", "words"),
+    ("bytes_", "agreed", "state", "granted", "words"),
     [
-        (1_000, "budget", "answered", 0, "40 records, 1,000 bytes over the satellite link, cost 0.0080; 1,000 bytes are left today"),
+        (1_000, {}, "answered", 0, "40 records, 1,000 bytes over the satellite link, cost 0.0080; 1,000 bytes are left today"),
         (
             1_001,
-            "budget",
-            "refused",
+            {},
+            "priced",
             0,
-            "it fits from 2027-01-01 00:00 UTC on, when the next day's budget begins, or ask with --at-any-price",
+            "it fits from 2027-01-01 00:00 UTC on, when the next day's budget begins, or agree to its price (--at-most)",
         ),
-        (5_001, "budget", "refused", 0, "more than the 5,000 bytes of a whole day, so ask for a shorter span"),
-        (1_001, "any", "answered", 101, "today's budget is raised by 101 bytes"),
-        (9_000, "nothing", "priced", 0, "cost 0.0720"),
+        (5_001, {}, "priced", 0, "more than the 5,000 bytes of a whole day, so ask for a shorter span"),
+        (1_001, {"at_most": 0.008}, "answered", 101, "today's budget is raised by 101 bytes"),
+        (1_100, {"at_most": 0.0087}, "priced", 0, "cost 0.0088; 1,000 bytes are left today: more than the 0.0087 agreed to"),
+        (1_000, {"at_most": 0.0}, "answered", 0, "1,000 bytes are left today"),
+        (9_000, PRICE_ALONE, "priced", 0, "cost 0.0720"),
     ],
 )
-def test_what_it_costs_and_whether_it_comes(bytes_: int, spend: str, state: str, granted: int, words: str) -> None:
-    answer = said(bytes_, spend)
+def test_what_it_costs_and_whether_it_comes(bytes_: int, agreed: Agreed, state: str, granted: int, words: str) -> None:
+    answer = said(bytes_, agreed)
     assert (answer.state, answer.granted_bytes, answer.granted_day) == (state, granted, "2026-12-31" if granted else None)
     assert words in answer.told
     assert read_answer(msgspec.to_builtins(answer)) == answer
 
 
-def test_a_price_is_told_of_a_link_without_a_budget_too() -> None:
-    answer = said(500_000, allowance=replace(SATELLITE, free_bytes=None))
-    assert (answer.state, answer.cost, answer.free_bytes, answer.granted_bytes) == ("answered", 4.0, None, 0)
-    assert answer.told == "40 records, 500,000 bytes over the satellite link, cost 4.0000; it has no budget"
+@pytest.mark.parametrize(
+    ("agreed", "state", "words"),
+    [
+        ({}, "priced", ": it comes when its price is agreed to (--at-most)"),
+        ({"at_most": 3.9999}, "priced", ": more than the 3.9999 agreed to"),
+        ({"at_most": 4.0}, "answered", ""),
+        (PRICE_ALONE, "priced", ""),
+    ],
+)
+def test_over_a_link_with_a_price_and_no_budget_nothing_comes_before_its_price_is_agreed_to(agreed: Agreed, state: str, words: str) -> None:
+    answer = said(500_000, agreed, allowance=replace(SATELLITE, free_bytes=None))
+    assert (answer.state, answer.cost, answer.free_bytes, answer.granted_bytes) == (state, 4.0, None, 0)
+    assert answer.told == f"40 records, 500,000 bytes over the satellite link, cost 4.0000; it has no budget{words}"
     assert read_answer(msgspec.to_builtins(answer)) == answer
+    assert said(0, allowance=replace(SATELLITE, free_bytes=None), records=0).state == "answered"
 
 
 def test_a_link_without_a_budget_costs_nothing_and_what_was_sent_is_told() -> None:
@@ -64,7 +81,7 @@ def test_a_link_without_a_budget_costs_nothing_and_what_was_sent_is_told() -> No
     assert (answer.state, answer.cost, answer.link) == ("answered", None, None)
     assert "7 were sent before, or are ashore" in answer.told
     assert said(0, records=0, before=7).told == "she has no records to send (7 were sent before, or are ashore)"
-    assert said(0, "any", records=RECORDS_MAX + 1).state == "refused"
+    assert said(0, {"at_most": 9.0}, records=RECORDS_MAX + 1).state == "refused"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +90,11 @@ def test_a_link_without_a_budget_costs_nothing_and_what_was_sent_is_told() -> No
         {"ship": "9321484"},
         {"container": "a box"},
         {"until_at_ms": 1},
-        {"spend": "all"},
+        {"spend": "any"},
+        {"at_most": -1.0},
+        {"at_most": float("inf")},
+        {"at_most": float("nan")},
+        {"at_most": 1.0, "spend": "nothing"},
         {"ask_id": "A/1"},
         {"by": "\0"},
         {"since_at_ms": -1},

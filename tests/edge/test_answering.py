@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,7 +29,7 @@ from streams.proof.canonical import row_digests
 from streams.ranges import RangeSet
 from streams.records import Batch, Record, to_batch
 from streams.words import Origin
-from tests.node.fleet import SINCE_AT_MS, address, settings, until
+from tests.node.fleet import ROLES, SINCE_AT_MS, address, settings, until
 
 IMO = "9321483"
 BOXES = [make_container("DUCU", serial) for serial in range(8)]
@@ -53,9 +53,9 @@ def aboard(first: int, rounds: int) -> Append:
     return Append("containers", to_batch(rows))
 
 
-def asking(ask_id: str, spend: str = "budget", since_min: int = 0, until_min: int = ROUNDS) -> Append:
+def asking(ask_id: str, spend: str = "budget", since_min: int = 0, until_min: int = ROUNDS, at_most: float | None = None) -> Append:
     since, end = SINCE_AT_MS + since_min * MINUTE_MS, SINCE_AT_MS + until_min * MINUTE_MS
-    body = {"ask_id": ask_id, "ship": IMO, "container": ASKED, "since_at_ms": since, "until_at_ms": end, "spend": spend}
+    body = {"ask_id": ask_id, "ship": IMO, "container": ASKED, "since_at_ms": since, "until_at_ms": end, "spend": spend, "at_most": at_most}
     return Append(f"aboard/{IMO}", to_batch([Record(f"ask/{ask_id}", body={**body, "at_ms": SINCE_AT_MS, "by": "Mira"})]))
 
 
@@ -72,9 +72,10 @@ async def ashore(folder: Path) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def at_sea(folder: Path, wall: StillClock, budget: int | None = BUDGET) -> AsyncIterator[Node]:
-    """A ship that answers; her satellite link has so many bytes a day."""
-    satellite = LinkSettings(budget_bytes_per_day=budget, alerts_reserve_bytes=RESERVE, price_per_mb=8.0) if budget else LinkSettings()
+async def at_sea(folder: Path, wall: StillClock, budget: int | None = BUDGET, price: float = 8.0) -> AsyncIterator[Node]:
+    """A ship that answers; her satellite link has so many bytes a day, and costs so much per MB."""
+    reserve = RESERVE if budget else 0
+    satellite = LinkSettings(budget_bytes_per_day=budget, alerts_reserve_bytes=reserve, price_per_mb=price)
     ship = Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": satellite}}), wall=wall)
     ship.add_background("answers", Answering(ship, TellingWaiting(ship, every_s=3_600)).run)
     await ship.start()
@@ -152,7 +153,40 @@ async def test_what_a_port_says_it_has_is_sent_all_the_same(tmp_path: Path) -> N
         assert (said["records"], said["sent_before"]) == (ROUNDS, 0)
 
 
-async def test_the_price_is_told_first_and_what_the_day_has_not_left_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("up", ["hq", "ship-a2", ""])
+async def test_over_a_link_with_a_price_and_no_budget_nothing_is_sent_before_that_is_agreed_to(
+    tmp_path: Path, up: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where she has no link as she hears of it, or one to her own other node: it would go over that one once it is up."""
+    monkeypatch.setitem(ROLES, "ship-a2", ("ship", IMO))
+    async with ashore(tmp_path) as hq, at_sea(tmp_path, StillClock(), budget=None) as ship, AsyncExitStack() as stack:
+        await ship.append([aboard(0, ROUNDS)])
+        link = address("ship-a", "hq", hq.url, "satellite")
+        if up == "hq":
+            ship.link([link])
+            await until(lambda: "hq" in ship.links.status())
+        elif up:
+            second = Node(settings(up, tmp_path))
+            stack.push_async_callback(second.stop)
+            await second.start()
+            ship.link([address("ship-a", up, second.url)])
+            await until(lambda: up in ship.links.status())
+        await hq.append([asking("first"), asking("little", at_most=0.0), asking("enough", at_most=99.0)])
+        if up != "hq":
+            ship.log.admit(list(hq.log.blocks(f"aboard/{IMO}", hq.log.origin, 0, 3)))
+            await until(lambda: len(answers(ship)) == 3)
+            ship.link([link])
+        await until(lambda: len(answers(hq)) == 3)
+        told = answers(hq)
+        assert {name: one["state"] for name, one in told.items()} == {"first": "priced", "little": "priced", "enough": "answered"}
+        assert told["first"]["cost"] == pytest.approx(told["enough"]["cost"], rel=0.01)
+        assert told["first"]["cost"] > 0
+        assert told["first"]["told"].endswith("it has no budget: it comes when its price is agreed to (--at-most)")
+        await until(lambda: held(hq) == ROUNDS)
+        assert all(body["ask_id"] == "enough" for _, body in Bodies(hq.log, CARRIER).news() if body.get("state") == "answered")
+
+
+async def test_the_price_is_told_first_and_what_the_day_has_not_left_is_not_sent(tmp_path: Path) -> None:
     wall = StillClock()
     async with ashore(tmp_path) as hq, at_sea(tmp_path, wall, budget=RESERVE + DAY) as ship:
         await ship.append([noisy(NOISY)])
@@ -163,13 +197,13 @@ async def test_the_price_is_told_first_and_what_the_day_has_not_left_is_refused(
         assert "cost" in price["told"]
         before = proxy.carried_bytes
         dear = await asked(hq, asking("dear", until_min=4_000), "dear")
-        assert dear["state"] == "refused"
+        assert dear["state"] == "priced"
         assert dear["bytes"] > dear["free_bytes"]
         assert f"more than the {DAY:,} bytes of a whole day" in dear["told"]
-        assert "--at-any-price" in dear["told"]
+        assert "agree to its price (--at-most)" in dear["told"]
         assert not digests(hq, ASKED)
 
-        sent = await asked(hq, asking("anyway", "any", until_min=4_000), "anyway")
+        sent = await asked(hq, asking("anyway", until_min=4_000, at_most=1.01 * dear["cost"]), "anyway")
         assert (sent["state"], sent["granted_bytes"]) == ("answered", sent["bytes"] - sent["free_bytes"] + OPENING_BYTES)
         await until(lambda: held(hq) == NOISY)
         assert digests(hq, ASKED) == digests(ship, ASKED)

@@ -133,7 +133,9 @@ def test_a_question_that_is_none_is_not_asked_and_operations_alone_ask(desk: Des
         ({"ship": "9999993"}, 404, "no such ship"),
         ({"container": "a box"}, 422, "not written like a container number"),
         ({"until_at_ms": 0, "since_at_ms": 5}, 422, "ends after it begins"),
-        ({"spend": "all"}, 422, "spend"),
+        ({"spend": "any"}, 422, "spend"),
+        ({"at_most": -1}, 422, "at_most"),
+        ({"at_most": 1, "spend": "nothing"}, 422, "who agrees to a price"),
     ]
     for changes, code, words in wrong:
         refused = desk.post(**changes)

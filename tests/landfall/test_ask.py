@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -34,14 +37,13 @@ MINUTE_MS = 60_000
 
 
 @contextmanager
-def at_sea(folder: Path, since_ms: int) -> Iterator[Node]:
+def at_sea(folder: Path, since_ms: int, link: LinkSettings) -> Iterator[Node]:
     """Headquarters and a ship over the satellite, each with its part of asking, in a thread of their own; headquarters' node."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
     async def start() -> tuple[Node, Node]:
-        link = LinkSettings(budget_bytes_per_day=500_000, alerts_reserve_bytes=50_000, price_per_mb=8.0)
         hq = PortNode(PortSettings(node=settings("hq", folder))).node
         vessel = Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": link}}))
         vessel.add_background("answers", Answering(vessel, TellingWaiting(vessel, every_s=3_600)).run)
@@ -75,7 +77,8 @@ def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_pat
     since_ms = WallClock().now_ms() // MINUTE_MS * MINUTE_MS - 60 * MINUTE_MS
     since, until = (iso(since_ms + minutes * MINUTE_MS) for minutes in (10, 1_000))
     with ExitStack() as stack:
-        hq = stack.enter_context(at_sea(tmp_path, since_ms))
+        link = LinkSettings(budget_bytes_per_day=500_000, alerts_reserve_bytes=50_000, price_per_mb=8.0)
+        hq = stack.enter_context(at_sea(tmp_path, since_ms, link))
         told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": hq.settings.token})
         client = stack.enter_context(api_of(told_to, still_clock(WallClock().now_ms())))
         entry = {"type": "ship", "id": IMO, "value": ship(IMO, "Albatross")}
@@ -103,6 +106,44 @@ def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_pat
         assert run(capsys, "ask", "9000000", BOX, "--since", since, *at)[0] == 2
         code, _, problem = run(capsys, "ask", IMO, *at)
         assert (code, "say what to ask" in problem) == (2, True)
+
+
+@contextmanager
+def terminal(says: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Somebody sits at a terminal and types this."""
+    keyboard, screen = pty.openpty()
+    os.write(keyboard, says.encode())
+    with os.fdopen(screen, "r") as typed, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", typed)
+        yield
+    os.close(keyboard)
+
+
+def test_what_no_budget_covers_comes_when_its_price_is_agreed_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal after yes, else with --at-most; nobody pays for what he was not told."""
+    since_ms = WallClock().now_ms() // MINUTE_MS * MINUTE_MS - 60 * MINUTE_MS
+    since, until = (iso(since_ms + minutes * MINUTE_MS) for minutes in (0, 1_000))
+    with ExitStack() as stack:
+        hq = stack.enter_context(at_sea(tmp_path, since_ms, LinkSettings(price_per_mb=8.0)))
+        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": hq.settings.token})
+        client = stack.enter_context(api_of(told_to, still_clock(WallClock().now_ms())))
+        entry = {"type": "ship", "id": IMO, "value": ship(IMO, "Albatross")}
+        assert client.post("/api/registry", json={"entries": [entry]}, headers=log_in(client, "mira")).status_code == 200
+        asked = ("ask", IMO, BOX, "--since", since, "--until", until, *words(client))
+        priced = ": priced: 30 records, "
+        code, told, _ = run(capsys, *asked)
+        assert (code, priced in told, "it comes when its price is agreed to (--at-most)" in told) == (1, True, True), told
+        code, told, _ = run(capsys, *asked, "--at-most", "0.0001")
+        assert (code, "more than the 0.0001 agreed to" in told) == (1, True), told
+        with terminal("n\n", monkeypatch):
+            code, told, _ = run(capsys, *asked)
+        assert (code, told.count(priced), "Bring it, for at most 0.0" in told, held(hq)) == (1, 1, True, []), told
+        with terminal("y\n", monkeypatch):
+            code, told, _ = run(capsys, *asked)
+        assert (code, told.count(priced), told.count(": answered: 30 records, ")) == (0, 1, 1), told
+        assert len(held(hq)) == 30
 
 
 async def test_who_does_not_answer_is_told_of_with_her_last_position(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

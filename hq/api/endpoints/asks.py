@@ -21,7 +21,10 @@ Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
 class NewAsk(BaseModel):
-    """Whom to ask for what: records with since <= order time < until (UTC ms). `spend`: what the answer may take of the link's budget."""
+    """Whom to ask for what: records with since <= order time < until (UTC ms). `spend`: what the answer may take of the link's budget.
+
+    `at_most`: the price agreed to, in the ship's own currency; for so much it is brought beyond the day's budget, or where there is none.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -35,13 +38,15 @@ class NewAsk(BaseModel):
     since_at_ms: AtMs
     until_at_ms: AtMs
     spend: Spend = "budget"
+    at_most: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 @router.post("/asks")
 def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
     """Ask a ship; durable when answered here, and on its way to her. What she says to it shows under `GET /api/asks/{ask_id}`.
 
-    `spend`: `budget` brings it if the day's budget allows, else says when it would; `nothing` tells the price alone; `any` brings it.
+    `spend`: `budget` brings it if the day's budget allows, or it costs nothing; else it is `priced`: ask again with `at_most`, 1 % more
+    than the `cost` told, for it may then be a byte longer. `nothing` tells the price alone.
     """
     ask.need(Right.ASK_SHIPS)
     desk = ask.services.asks
@@ -49,7 +54,7 @@ def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
         raise not_found("ship")
     try:
         span = (new.since_at_ms, new.until_at_ms)
-        asked = desk.ask(new.ship, compact_container(new.container), span, new.spend, ask.viewer.name)
+        asked = desk.ask(new.ship, compact_container(new.container), span, (new.spend, new.at_most), ask.viewer.name)
     except ValueError as problem:
         raise ApiError(422, f"Nothing was asked: {problem}.", "Mend it and ask again.") from None
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "ask_id": asked.ask_id}
