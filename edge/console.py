@@ -27,7 +27,7 @@ class Aboard:
 
 
 class Console:
-    """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|<LOCODE>"}`; both want the node's token."""
+    """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|lan|<LOCODE>"}`; both want the node's token."""
 
     def __init__(self, node: Node, intake: Intake, musters: Musters, links: LinkChoice, aboard: Aboard) -> None:
         self._node, self._intake, self._musters, self._links, self._aboard = node, intake, musters, links, aboard
@@ -57,7 +57,7 @@ class Console:
     async def _link(self, request: web.Request) -> web.Response:
         wish = await request.json()
         if not isinstance(wish, dict) or not isinstance(wish.get("link"), str):
-            raise ValueError('the body is {"link": "auto|none|satellite|<LOCODE>"}')
+            raise ValueError('the body is {"link": "auto|none|satellite|lan|<LOCODE>"}')
         self._links.choose(wish["link"])
         return web.json_response({"wish": self._links.wish})
 

@@ -1,7 +1,8 @@
 """Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says.
 
-Where a port's door has not answered for a while she keeps the satellite beside it, until it does: her alerts are never without a way. Of
-several nodes of one ship each keeps a port's link, and one the satellite's (`edge/turns.py`).
+Where she lies her position says, and while she has none, the port's network (`edge/seeking.py`). Where a port's door has not answered for a
+while she keeps the satellite beside it, until it does: her alerts are never without a way. Of several nodes of one ship each keeps a port's
+link, and one the satellite's (`edge/turns.py`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cargo.geo import distance_nm
+from edge.seeking import POSITION_COUNTS_MS, Seeking
 from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, PortOfCall, ShoreNode
 from edge.turns import Turn
 from streams.log import LogReader
 from streams.node.node import Node
 from streams.node.settings import PeerAddress
+from streams.policy import LinkClass
 from streams.records import ORDER_AT
 
 LEAVE_FACTOR = 1.1
@@ -27,7 +30,8 @@ LOOK_S = 0.5
 """So long rests the look at where she is: at thousands of times the fleet's speed she moves at every commit."""
 ASK_EVERY_S = 1.0
 """So often, in port, a look at whether she is in session with it."""
-AUTO, NONE, SATELLITE = "auto", "none", "satellite"
+AUTO, NONE, SATELLITE, LAN = "auto", "none", "satellite", "lan"
+_TO_HEADQUARTERS: dict[str, LinkClass] = {SATELLITE: "satellite", LAN: "lan"}
 _log = logging.getLogger(__name__)
 
 
@@ -84,13 +88,16 @@ class LinkChoice:
         self.where: Whereabouts | None = None
         self.port: str | None = None
         self._kept: list[PeerAddress] | None = None
+        self._seeking = Seeking(ports, node.clock)
         self._awaited = ""
         self._awaited_since_s = 0.0
 
     def choose(self, wish: str) -> None:
-        """`auto`, `none`, `satellite`, or a port's LOCODE: until the node ends. Raises ValueError for anything else."""
-        if wish not in (AUTO, NONE, SATELLITE) and wish not in {port.locode for port in self._ports}:
-            raise ValueError(f"a link is auto, none, satellite or one of {sorted(port.locode for port in self._ports)}, not {wish!r}")
+        """`auto`, `none`, `satellite`, `lan` (headquarters over a network that is not dear, as in a yard), or a port's LOCODE: until the
+        node ends. Raises ValueError for anything else.
+        """
+        if wish not in (AUTO, NONE, *_TO_HEADQUARTERS) and wish not in {port.locode for port in self._ports}:
+            raise ValueError(f"a link is auto, none, satellite, lan or one of {sorted(port.locode for port in self._ports)}, not {wish!r}")
         self.wish = wish
         self._moved.set()
 
@@ -124,12 +131,15 @@ class LinkChoice:
         try:
             while True:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(ASK_EVERY_S if self._awaited or self._turn.shared else None):
+                    asks = self._awaited or self._turn.shared or self._seeking.possible
+                    async with asyncio.timeout(ASK_EVERY_S if asks else None):
                         await self._moved.wait()
                 if self._moved.is_set():
                     self._moved.clear()
                     self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
                 self._turn.count_spent()
+                if self.wish == AUTO and self._is_astray():
+                    await self._seeking.seek()
                 wanted = self._wanted()
                 if wanted != self._kept:
                     self._kept = wanted
@@ -140,25 +150,42 @@ class LinkChoice:
             unsubscribe()
 
     def _wanted(self) -> list[PeerAddress]:
-        port = port_at(self._ports, self.where, self.port)
+        lies = port_at(self._ports, self.where, self.port)
+        if not self._is_astray():
+            self._seeking.give_up()
+        found = self._seeking.found
+        port = lies or found
         self.port = port.locode if port else None
-        satellite = [self._headquarters.address("satellite")] if self._headquarters and self._is_to_dial() else []
-        if self.wish not in (AUTO, NONE, SATELLITE):
+        ashore = [self._headquarters.address(_TO_HEADQUARTERS.get(self.wish, "satellite"))] if self._headquarters else []
+        if self.wish not in (AUTO, NONE, *_TO_HEADQUARTERS):
             port = next(one for one in self._ports if one.locode == self.wish)
-        if port is None or self.wish in (NONE, SATELLITE):
+        if port is None or self.wish in (NONE, *_TO_HEADQUARTERS):
             self._awaited = ""
-            return [] if self.wish == NONE else satellite
+            return [] if self.wish == NONE or not self._is_to_dial() else ashore
         nodes = [one for one in self._ports if one.locode == port.locode]
         away = self._is_away(port.locode, nodes) and self.wish == AUTO
-        return [*(one.address("port") for one in nodes), *(satellite if away else [])]
+        if found and away:
+            self._seeking.give_up()
+        beside = away or (found is not None and not self._in_session(nodes))
+        return [*(one.address("port") for one in nodes), *(ashore if beside and self.wish == AUTO and self._is_to_dial() else [])]
+
+    def _is_astray(self) -> bool:
+        """Whether she does not know where she is, and no port's radius says so either."""
+        old = self.where is None or self._node.clock.now_ms() - self.where.at_ms > POSITION_COUNTS_MS
+        return old and port_at(self._ports, self.where, self.port) is None
 
     def _is_to_dial(self) -> bool:
-        """Whether the satellite's link is this node's to keep: of several nodes of a ship one has it, unless her crew asks for it here."""
-        return not self._turn.shared or self.wish == SATELLITE or self._turn.ours()
+        """Whether the link to headquarters is this node's to keep: of several nodes of a ship one has it, unless her crew asks for it
+        here."""
+        return not self._turn.shared or self.wish in _TO_HEADQUARTERS or self._turn.ours()
+
+    def _in_session(self, nodes: Sequence[PortOfCall]) -> bool:
+        sessions = self._node.links.status()
+        return any(sessions.get(one.node, {}).get("open") for one in nodes)
 
     def _is_away(self, locode: str, nodes: Sequence[PortOfCall]) -> bool:
         """Whether she has waited in vain, for as long as she does, to be in session with any node of this port."""
-        now_s, sessions = self._node.clock.monotonic_s(), self._node.links.status()
-        if locode != self._awaited or any(sessions.get(one.node, {}).get("open") for one in nodes):
+        now_s = self._node.clock.monotonic_s()
+        if locode != self._awaited or self._in_session(nodes):
             self._awaited, self._awaited_since_s = locode, now_s
         return now_s - self._awaited_since_s >= self._port_patience_s

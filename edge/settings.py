@@ -58,13 +58,16 @@ class ShoreNode(SettingsTable):
 
 class PortOfCall(ShoreNode):
     """A port where the ship may lie: its UN/LOCODE, name, centre and radius (nautical miles), and its node; a table for each if it has
-    several, which she then links to all."""
+    several, which she then links to all. `only_there`: this URL answers on the port's own network alone, so that where it does a ship
+    without a position knows that she is there.
+    """
 
     locode: Annotated[str, AfterValidator(_locode)]
     name: str
     latitude_deg: float = Field(ge=-90, le=90, allow_inf_nan=False)
     longitude_deg: float = Field(ge=-180, le=180, allow_inf_nan=False)
     radius_nm: float = Field(default=10.0, gt=0, le=100, allow_inf_nan=False)
+    only_there: bool = False
 
     def port(self) -> Port:
         """The port as the watch knows it."""

@@ -66,10 +66,11 @@ def status(
 @ship_app.command("link")
 def link(
     context: typer.Context,
-    wish: Annotated[str, typer.Argument(metavar="LINK", help="auto, none, satellite, or a port of call's UN/LOCODE.")],
+    wish: Annotated[str, typer.Argument(metavar="LINK", help="auto, none, satellite, lan, or a port of call's UN/LOCODE.")],
     config: Config = None,
 ) -> None:
-    """Which link the running ship keeps: by her position (auto), none, the satellite, or a port's; until her node ends."""
+    """Which link the running ship keeps, until her node ends: by where she is (auto); none; headquarters' over the satellite, or over a
+    network that is not dear (lan); or a port's."""
     told = ship_of(config or context.obj).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
     Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
 

@@ -104,5 +104,5 @@ def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pyt
         assert run(capsys, "link", "none", "-c", config(process)) == (0, "the ship keeps: none")
         assert "link: none" in run(capsys, "status", "-c", config(process))[1]
         code, told = run(capsys, "link", "JPKOB", "-c", config(process))
-        assert (code, "a link is auto, none, satellite or one of []" in told) == (2, True)
+        assert (code, "a link is auto, none, satellite, lan or one of []" in told) == (2, True)
         assert process.stop() == 0

@@ -1,0 +1,56 @@
+"""In which port a ship lies that does not know where she is: where an address answers that does so on the port's own network alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from edge.settings import PortOfCall
+from streams.clock import Clock
+
+POSITION_COUNTS_MS = 3_600_000
+"""A position so much older than the fleet's time (ms) says no more where she is: she may have come some 20 nm since."""
+SEEK_EVERY_S = 60.0
+"""So often she tries all doors (wall): over a satellite each try may cost a few packets, beside the budget."""
+ANSWERS_WITHIN_S = 3.0
+_PORTS = {"https": 443, "http": 80}
+
+
+class Seeking:
+    """The doors of those `ports` that answer there alone, tried while she has no position. Call it from the node's event loop."""
+
+    def __init__(self, ports: Sequence[PortOfCall], clock: Clock) -> None:
+        self._doors = [port for port in ports if port.only_there]
+        self._clock = clock
+        self._due_s = 0.0
+        self.found: PortOfCall | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is any such door."""
+        return bool(self._doors)
+
+    async def seek(self) -> None:
+        """`found` is a port whose door has taken a connection, if any has in the last round; which node it is shows when she dials it."""
+        now_s = self._clock.monotonic_s()
+        if self.found is None and self._doors and now_s >= self._due_s:
+            self._due_s = now_s + SEEK_EVERY_S
+            answers = await asyncio.gather(*(_answers(door.url) for door in self._doors))
+            self.found = next((door for door, answered in zip(self._doors, answers, strict=True) if answered), None)
+
+    def give_up(self) -> None:
+        """It was none, or she has left: seek again when the next round is due."""
+        self.found = None
+
+
+async def _answers(url: str) -> bool:
+    """Whether anybody takes a connection there."""
+    at = urlsplit(url)
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
+            _, writer = await asyncio.open_connection(at.hostname, at.port or _PORTS[at.scheme])
+        writer.close()
+        return True
+    return False

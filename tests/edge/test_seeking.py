@@ -1,0 +1,109 @@
+"""Goal: a ship that does not know where she is knows it by the port's network; headquarters can be had over one that is not dear."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from edge.linking import LinkChoice
+from edge.seeking import POSITION_COUNTS_MS
+from edge.settings import PortOfCall, ShoreNode
+from streams.clock import WallClock
+from streams.log import Append
+from streams.node.node import Node
+from streams.records import Record, to_batch
+from tests.landfall.answering import answering
+from tests.node.fleet import free_port, readings, settings, started, until
+
+IMO = "9321483"
+TOKEN = SecretStr("token-of-ship-a")
+AT_SEA = {"latitude_deg": 33.0, "longitude_deg": 145.0}
+OLD_MS, NEW_MS = 2 * POSITION_COUNTS_MS, 0
+
+
+@asynccontextmanager
+async def at_sea(folder: Path, hq: Node, door: int, heard_ms_ago: int | None, **port: Any) -> AsyncIterator[tuple[Node, LinkChoice]]:
+    """A ship that gave her position so long ago, or never, with ten readings; `door`: of Tokyo's node."""
+    ship = Node(settings("ship-a", folder), WallClock())
+    await ship.start()
+    await ship.append([readings(0, 10)])
+    if heard_ms_ago is not None:
+        fix = Record(f"{IMO}.location", "GPS-1", ship.clock.now_ms() - heard_ms_ago, AT_SEA)
+        await ship.append([Append("ships", to_batch([fix]))])
+    where = {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 35.6, "longitude_deg": 139.8, **port}
+    tokyo = PortOfCall.model_validate({"node": "tokyo", "url": f"http://127.0.0.1:{door}", "token": TOKEN, **where})
+    choice = LinkChoice(ship, [tokyo], ShoreNode(node="hq", url=hq.url, token=TOKEN), port_patience_s=1.0)
+    choosing = asyncio.create_task(choice.run())
+    try:
+        yield ship, choice
+    finally:
+        choosing.cancel()
+        await asyncio.gather(choosing, return_exceptions=True)
+        await ship.stop()
+
+
+def over(ship: Node) -> dict[str, str]:
+    """With whom she is in session, and over what class of link."""
+    return {peer: status["link"] for peer, status in ship.links.status().items() if status["open"]}
+
+
+@pytest.mark.parametrize("heard_ms_ago", [None, OLD_MS], ids=["no-position", "an-old-one"])
+async def test_where_only_the_port_s_network_has_its_door_she_is_in_port(tmp_path: Path, heard_ms_ago: int | None) -> None:
+    """And no more once it does not answer any longer."""
+    hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
+    async with at_sea(tmp_path, hq, int(tokyo.url.rpartition(":")[2]), heard_ms_ago, only_there=True) as (ship, choice):
+        await until(lambda: over(ship) == {"tokyo": "port"})
+        await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))
+        assert choice.port == "JPTYO"
+        assert not hq.log.position("containers")
+        await tokyo.stop()
+        await until(lambda: over(ship) == {"hq": "satellite"})
+        await until(lambda: choice.port is None)
+    await hq.stop()
+
+
+@pytest.mark.parametrize(("heard_ms_ago", "port"), [(NEW_MS, {"only_there": True}), (None, {})], ids=["at-sea", "anywhere"])
+async def test_who_knows_where_she_is_or_reaches_the_door_from_anywhere_keeps_the_satellite(
+    tmp_path: Path, heard_ms_ago: int | None, port: dict[str, bool]
+) -> None:
+    hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
+    async with at_sea(tmp_path, hq, int(tokyo.url.rpartition(":")[2]), heard_ms_ago, **port) as (ship, choice):
+        await until(lambda: over(ship) == {"hq": "satellite"})
+        choice._moved.set()
+        await until(lambda: not choice._moved.is_set())
+        assert (choice.port, over(ship)) == (None, {"hq": "satellite"})
+        choice.choose("JPTYO")
+        await until(lambda: over(ship) == {"tokyo": "port"})
+    for node in (hq, tokyo):
+        await node.stop()
+
+
+async def test_who_else_answers_there_takes_no_link_from_her(tmp_path: Path) -> None:
+    hq = await started("hq", tmp_path)
+    with answering(200, b"<html>Accept our terms</html>") as door:
+        async with at_sea(tmp_path, hq, door, None, only_there=True) as (ship, choice):
+            await until(lambda: over(ship) == {"hq": "satellite"})
+            await until(lambda: choice.port == "JPTYO")
+            await until(lambda: choice.port is None)
+            assert over(ship) == {"hq": "satellite"}
+    await hq.stop()
+
+
+async def test_her_crew_has_headquarters_over_a_network_that_is_not_dear(tmp_path: Path) -> None:
+    hq = await started("hq", tmp_path)
+    async with at_sea(tmp_path, hq, free_port(), NEW_MS) as (ship, choice):
+        await until(lambda: over(ship) == {"hq": "satellite"})
+        choice.choose("lan")
+        await until(lambda: over(ship) == {"hq": "lan"})
+        await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
+        choice.choose("auto")
+        await until(lambda: over(ship) == {"hq": "satellite"})
+        with pytest.raises(ValueError, match="auto, none, satellite, lan or one of"):
+            choice.choose("wifi")
+    await hq.stop()
