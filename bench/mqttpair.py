@@ -23,7 +23,7 @@ def local_and_two_nodes(folder: Path, packets: Sequence[bytes]) -> dict[str, obj
     """Readings a second until all are answered, through one node alone on core 0, and through that one of a pair whose other is on the
     core of the load; the CPU time a reading of each.
     """
-    alone = ShipNode(folder / "alone", "bridge", free_port(), "engine", free_port())
+    alone = ShipNode(folder / "alone", "bridge", {"bridge": free_port(), "engine": free_port()})
     alone.config.write_text(alone.config.read_text().replace('"two_nodes"', '"local"'))
     alone.start()
     try:

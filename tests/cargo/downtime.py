@@ -87,14 +87,14 @@ def _is_wrong(number: str, reason: Reason, lost: frozenset[str]) -> bool:
 
 
 def taken_in(said: Sequence[Heard], downs: Sequence[Span], kept: bool) -> list[tuple[int, Heard]]:
-    """Which node takes each reading in, and how: the first that is up. While none is, the reading waits for the first to be up again
-    (`kept`), or is never heard."""
+    """Which node takes each reading in, and how: one that is up, and not killed before it has told another. While there is none, the
+    reading waits for the first to be up again (`kept`), or is never heard."""
     back_ms = min(until_ms for _, until_ms in downs)
     heard: list[tuple[int, Heard]] = []
     waiting: list[Heard] = []
     for one in sorted(said, key=lambda row: row.order_at_ms):
         came_ms = one.order_at_ms + ON_THE_WAY_MS
-        up = [node for node, (from_ms, until_ms) in enumerate(downs) if not from_ms <= came_ms < until_ms]
+        up = [node for node, (from_ms, until_ms) in enumerate(downs) if not from_ms - OVER_MS <= came_ms < until_ms]
         if up:
             heard.append((up[one.order_at_ms % len(up)], replace(one, received_at_ms=came_ms)))
         elif kept:

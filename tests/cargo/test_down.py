@@ -1,5 +1,5 @@
 """Goal: a ship's node is killed at any instant and started again: for time in which none of her nodes listened no box is late, missing or
-lost, and what fell is told as soon as somebody listens. Both nodes of a pair come to hold what one holds that never died.
+lost, and what fell is told as soon as somebody listens. The nodes of a pair, or three, come to hold what one holds that never died.
 """
 
 from __future__ import annotations
@@ -119,6 +119,26 @@ def test_two_nodes_come_to_hold_the_same(storm: bool, down_s: int, other_s: int)
         pair(at, storm, down_s, other_s, kept=True, when=when)
 
 
+def three(seed: int, storm: bool, down_s: int, kept: bool, when: str) -> None:
+    """Three, of which one is killed, and another while it is down: somebody listens all the time."""
+    day = Day(f"{seed}/{down_s}/three/{when}", storm, down_s, when)
+    chance = random.Random(seed)
+    begins_ms = day.killed_ms + chance.randrange(-10, down_s) * SECOND_MS
+    second = (begins_ms, begins_ms + chance.randrange(1, 2 * down_s) * SECOND_MS)
+    downs = chance.sample([NEVER, (day.killed_ms, day.up_ms), second], 3)
+    for node in day.nodes(downs, kept):
+        assert not node.wrong, node.wrong[:5]
+        assert node.told_lost() <= day.lost
+        assert node.unaccounted() == day.lost
+
+
+@pytest.mark.parametrize("down_s", [100, 3_000])
+@pytest.mark.parametrize("storm", [True, False], ids=["storm", "calm"])
+def test_three_nodes_come_to_hold_the_same(storm: bool, down_s: int) -> None:
+    for at, when in enumerate(WHEN):
+        three(at, storm, down_s, kept=True, when=when)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(10, 20))
@@ -128,5 +148,6 @@ def test_the_same_of_many(seed: int) -> None:
             for storm in (True, False):
                 for kept in (True, False):
                     alone(seed, storm, down_s, kept, when)
+                three(seed, storm, down_s, kept=True, when=when)
                 pair(seed, storm, down_s, 0, kept=True, when=when)
                 pair(seed, storm, down_s, down_s * 2 // 3, kept=False, when=when)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,8 +30,8 @@ class Degrading(ShipNode):
 
     when_alone = "degrade"
 
-    def __init__(self, folder: Path, name: str, door_port: int, other: str, other_port: int) -> None:
-        super().__init__(folder, name, door_port, other, other_port)
+    def __init__(self, folder: Path, name: str, doors: Mapping[str, int]) -> None:
+        super().__init__(folder, name, doors)
         settings = self.config.read_text()
         settings = settings.replace("[intake]\n", f'[intake]\nwhen_alone = "{self.when_alone}"\nalone_after_s = 1.0\n')
         self.config.write_text(settings.replace("[intake.endpoint]\n", "[intake.endpoint]\nturns_away_after_ms = 1000\n"))

@@ -1,8 +1,8 @@
-"""Goal: with `ack = two_nodes`, whatever instant either node or both are struck at, by a cut of the power or a kill, and whichever disk is
-taken away: each reading that a PUBACK went out for is on both disks in the end, once of each origin; and what was not acknowledged may
-come again through either.
+"""Goal: with `ack = two_nodes`, whatever instant any of two nodes or three, or several, are struck at, by a cut of the power or a kill, and
+whichever disk is taken away: each reading that a PUBACK went out for is on all disks in the end, once of each origin; and what was not
+acknowledged may come again through any.
 
-Both nodes and their intakes in this process, with a real link between them, each over a disk of its own of which an image is made at the
+The nodes and their intakes in this process, with a real link between each two, each over a disk of its own of which an image is made at the
 instant.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -40,19 +41,19 @@ from tests.node.fleet import address
 from tests.node.test_companions import settings
 
 LIVES, CLIENTS = 4, 4
-NAMES = ("bridge", "engine")
+TWO, THREE = ("bridge", "engine"), ("bridge", "engine", "mast")
 KEPT = ("key",)
 """Of a node's folder, what is made once and synced by itself."""
 
 
-class Pair:
-    """Both nodes of a ship through lives, each on what the strike before left of its disk; and the sensors, which remember what no node
+class Aboard:
+    """The nodes of a ship through lives, each on what the strike before left of its disk; and the sensors, which remember what no node
     has acknowledged."""
 
-    def __init__(self, root: Path, chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root, self.chance, self.number = root, chance, 0
-        self.folders = [root / f"{name}-0" for name in NAMES]
-        self.filled = [True, True]
+    def __init__(self, root: Path, names: tuple[str, ...], chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.names, self.chance, self.number = root, names, chance, 0
+        self.folders = [root / f"{name}-0" for name in names]
+        self.filled = [True] * len(names)
         self.told, self.unanswered = set[int](), list[int]()
         self.disks: dict[Path, StruckDisk] = {}
         for folder in self.folders:
@@ -68,10 +69,10 @@ class Pair:
 
     @asynccontextmanager
     async def sailing(self) -> AsyncIterator[list[tuple[Node, Intake]]]:
-        """Both nodes, in session with each other as soon as they are."""
+        """All nodes, in session with each other as soon as they are."""
         async with AsyncExitStack() as stack:
             sailing: list[tuple[Node, Intake]] = []
-            for name, folder in zip(NAMES, self.folders, strict=True):
+            for name, folder in zip(self.names, self.folders, strict=True):
                 node = Node(settings(name, folder).model_copy(update={"folder": folder / "home"}), WallClock())
                 taken = IntakeSettings(endpoint=OPEN, ack="two_nodes", pipeline=PipelineSettings(repeats_readings_max=8_192))
                 intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, 60.0, "wait"), node.settings.companions())
@@ -79,16 +80,18 @@ class Pair:
                 stack.push_async_callback(node.stop)
                 await node.start()
                 sailing.append((node, intake))
-            bridge, engine = (node for node, _ in sailing)
-            bridge.link([address("bridge", "engine", engine.url)])
+            nodes = [node for node, _ in sailing]
+            for at, node in enumerate(nodes):
+                node.link([address(node.settings.node, other.settings.node, other.url) for other in nodes[at + 1 :]])
             await eventually(lambda: all(intake.port is not None for _, intake in sailing))
             yield sailing
 
     async def live(self, life: int) -> None:
-        """Sensors come to either node, publish, and turn to the other; in the midst of it one or both are struck."""
-        struck = self.chance.choice([(0,), (1,), (0, 1)])
+        """Sensors come to any node, publish, and turn to another; in the midst of it one or several are struck."""
+        every = range(len(self.names))
+        struck = self.chance.choice([some for count in every for some in combinations(every, count + 1)])
         robbed = self.chance.choice(struck) if self.chance.random() < 0.4 else None
-        lock, images = threading.RLock(), [self.root / f"{name}-{life + 1}" for name in NAMES]
+        lock, images = threading.RLock(), [self.root / f"{name}-{life + 1}" for name in self.names]
         disks = [
             StruckDisk(folder, self.chance, killed=self.chance.random() < 0.4, one_at_a_time=lock, kept=KEPT) for folder in self.folders
         ]
@@ -101,7 +104,7 @@ class Pair:
         async with self.sailing() as sailing:
             if robbed is not None or self.chance.random() < 0.5:
                 await eventually(lambda: first.cut_at is not None or _alike(sailing))
-                self.filled = [True, True] if first.cut_at is None else self.filled
+                self.filled = [True] * len(self.names) if first.cut_at is None else self.filled
             if first.cut_at is None and first._left is None:
                 first.arm(images[struck[0]], at)
             wires: list[Wire] = []
@@ -121,7 +124,7 @@ class Pair:
         web_app._cached_build_middleware.cache_clear()  # aiohttp keeps the doors of 1,024 nodes, and what is behind them
         for at in struck:
             self.folders[at] = images[at]
-            if at == robbed and self.filled[1 - at]:
+            if at == robbed and all(filled for other, filled in enumerate(self.filled) if other != at):
                 self.folders[at] = images[at].with_name(f"{images[at].name}-new")
                 (self.folders[at] / "home").mkdir(parents=True)
                 self.filled[at] = False
@@ -194,14 +197,17 @@ def _waiting(sailing: list[tuple[Node, Intake]]) -> float:
 
 def _alike(sailing: list[tuple[Node, Intake]]) -> bool:
     """Whether they are in session and have the same."""
-    (bridge, _), (engine, _) = sailing
-    there = bool(bridge.links.status()) and bool(engine.links.status())
-    return there and bridge.log.position("containers") == engine.log.position("containers")
+    there = all(len(node.links.status()) == len(sailing) - 1 for node, _ in sailing)
+    positions = [node.log.position("containers") for node, _ in sailing]
+    return there and all(one == positions[0] for one in positions)
 
 
+@pytest.mark.parametrize("names", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.cases("seed", range(1), torture=range(1, 500))
-async def test_what_was_acknowledged_is_on_both_disks_once(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = Pair(tmp_path, random.Random(seed), monkeypatch)
+async def test_what_was_acknowledged_is_on_all_disks_once(
+    tmp_path: Path, names: tuple[str, ...], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aboard = Aboard(tmp_path, names, random.Random(seed), monkeypatch)
     for life in range(LIVES):
-        await pair.live(life)
-    await pair.check()
+        await aboard.live(life)
+    await aboard.check()

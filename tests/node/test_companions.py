@@ -26,6 +26,7 @@ IMO = "9321483"
 FLEET: dict[str, tuple[Role, str]] = {
     "bridge": ("ship", IMO),
     "engine": ("ship", IMO),
+    "mast": ("ship", IMO),
     "other": ("ship", "9074729"),
     "tokyo": ("port", "JPTYO"),
     "hq": ("hq", ""),

@@ -1,4 +1,5 @@
-"""Two nodes of one ship, or of one port, and headquarters, as the processes an operator starts; and the watch that was never broken off."""
+"""Two or three nodes of one ship, or two of one port, and headquarters, as the processes an operator starts; and the watch that was never
+broken off."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ Told = list[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the pair is of: `identity` of a `role`, the nodes' names, who is told of papers in which stream, and how each links ashore."""
+    """What the nodes are of: `identity` of a `role`, the nodes' names, who is told of papers in which stream, and how each links ashore."""
 
     role: Role
     identity: str
-    names: tuple[str, str]
+    names: tuple[str, ...]
     told_by: str
     shore: str
 
@@ -47,6 +48,7 @@ class Kind:
 
 
 OF_SHIP = Kind("ship", SHIP, ("bridge", "engine"), f"aboard/{SHIP}", '[headquarters]\nnode = "hq"\n')
+OF_THREE = replace(OF_SHIP, names=("bridge", "engine", "mast"))
 OF_PORT = Kind("port", "JPTYO", ("quay-a", "quay-b"), "registry", '[[node.peers]]\nlink = "lan"\nnode = "hq"\n')
 
 
@@ -55,14 +57,18 @@ class Paired(NodeProcess):
 
     def __init__(self, folder: Path, kind: Kind, at: int, ports: Sequence[int], shore: str) -> None:
         """`shore`: settings of its own that come last; `ports`: those of both doors."""
-        name, other = kind.names[at], kind.names[1 - at]
-        self.mqtt_port, token = free_port(), f"door-of-{name}"
+        name, token = kind.names[at], f"door-of-{kind.names[at]}"
+        self.mqtt_port = free_port()
+        others = "".join(
+            f'[[node.known]]\nnode = "{other}"\nrole = "{kind.role}"\nidentity = "{kind.identity}"\ntoken = "of-{other}"\n'
+            f'[[node.peers]]\nnode = "{other}"\nlink = "lan"\nurl = "http://127.0.0.1:{port}"\ntoken = "of-{name}"\n'
+            for other, port in zip(kind.names, ports, strict=True)
+            if other != name
+        )
         intervals = ("reefer_interval_ms", "dry_interval_ms") if kind.role == "ship" else ("quay_interval_ms",)
         settings = (
             f'[node]\nnode = "{name}"\nrole = "{kind.role}"\nidentity = "{kind.identity}"\nfolder = "{folder / name}"\n'
-            f'port = {{port}}\ntoken = "{token}"\n{shore}'
-            f'[[node.known]]\nnode = "{other}"\nrole = "{kind.role}"\nidentity = "{kind.identity}"\ntoken = "of-{other}"\n'
-            f'[[node.peers]]\nnode = "{other}"\nlink = "lan"\nurl = "http://127.0.0.1:{ports[1 - at]}"\ntoken = "of-{name}"\n'
+            f'port = {{port}}\ntoken = "{token}"\n{shore}{others}'
             '[[node.known]]\nnode = "hq"\nrole = "hq"\n[intake]\nack = "two_nodes"\nwhen_alone = "degrade"\nalone_after_s = 1.0\n'
             f'[intake.endpoint]\nport = {self.mqtt_port}\nanonymous_publish = ["landfall/#"]\n'
             f"[watch]\nlateness_ms = {LATENESS_MS}\n" + "".join(f"{one} = {INTERVAL_MS}\n" for one in intervals)
@@ -117,7 +123,7 @@ def stage(folder: Path, kind: Kind, now_ms: int, papers: Sequence[Entry], guests
     `guests`: settings of whom else all three know.
     """
     with ExitStack() as stack:
-        clock, ports = stack.enter_context(fleet_clock(now_ms)), (free_port(), free_port())
+        clock, ports = stack.enter_context(fleet_clock(now_ms)), [free_port() for _ in kind.names]
         known = guests + "".join(
             f'[[node.known]]\nnode = "{name}"\nrole = "{kind.role}"\nidentity = "{kind.identity}"\ntoken = "{name}-to-hq"\n'
             for name in kind.names

@@ -1,5 +1,5 @@
-"""Goal: of two nodes of one ship, or of one port, one is killed with SIGKILL while sensors speak: the other watches on, has the link, and
-says what a watch says that was never broken off; what a sensor was told is received is there; and what both say is one.
+"""Goal: of the nodes of one ship, or of one port, one is killed with SIGKILL while sensors speak: the others watch on, one has the link,
+and they say what a watch says that was never broken off; what a sensor was told is received is there; and what all say is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.cargo.sea import MINUTE_MS, SHIP, START_MS, TOKYO, Sea, entry
 from tests.edge.aboard import NODE, Gateway, message, ship
 from tests.edge.test_two_nodes import Sensors
 from tests.node.process import NodeProcess, wait
-from tests.shore.pair import INTERVAL_MS, OF_PORT, OF_SHIP, Kind, Paired, Stage, never_broken_off, publish_to, stage, write
+from tests.shore.pair import INTERVAL_MS, OF_PORT, OF_SHIP, OF_THREE, Kind, Paired, Stage, never_broken_off, publish_to, stage, write
 
 FALLS_MS, UNTIL_MS = START_MS + 30 * MINUTE_MS, START_MS + 60 * MINUTE_MS
 STEP_MS = 2 * MINUTE_MS
@@ -43,13 +43,13 @@ class Hour:
         return [sum(one.order_at_ms < end for one in self.said) for end in steps]
 
 
-def at_sea() -> Hour:
+def at_sea(kind: Kind = OF_SHIP) -> Hour:
     """Three boxes fall in a storm."""
     storm, silent = (FALLS_MS - 10 * MINUTE_MS, FALLS_MS + 15 * MINUTE_MS), {box: [(FALLS_MS, UNTIL_MS + 1)] for box in LOST}
     sea = Sea(boxes=12, interval_ms=INTERVAL_MS, sails_ms=START_MS + 5 * MINUTE_MS, storms=[storm], silent=silent)
     blows = [sea.says(box, FALLS_MS - 500 + box, shock_g=9.0, free_fall_ms=800) for box in LOST]
     alerts = {"lost_container": len(LOST), "shock": len(LOST), "incident": 1}
-    return Hour(OF_SHIP, sea.entries(), sea.readings(UNTIL_MS, blows), "alerts", alerts)
+    return Hour(kind, sea.entries(), sea.readings(UNTIL_MS, blows), "alerts", alerts)
 
 
 def on_the_quay() -> Hour:
@@ -63,13 +63,15 @@ def on_the_quay() -> Hour:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("hour", "struck"), [(at_sea(), 0), (at_sea(), 1), (on_the_quay(), 0)], ids=["ship's first", "ship's second", "port's first"]
+    ("hour", "struck"),
+    [(at_sea(), 0), (at_sea(), 1), (on_the_quay(), 0), (at_sea(OF_THREE), 0), (at_sea(OF_THREE), 2)],
+    ids=["ship's first", "ship's second", "port's first", "of three the first", "of three the third"],
 )
-def test_kill_one_the_muster_and_the_alerts_go_on_and_an_alert_that_both_raise_is_one(tmp_path: Path, hour: Hour, struck: int) -> None:
+def test_kill_one_the_muster_and_the_alerts_go_on_and_an_alert_that_all_raise_is_one(tmp_path: Path, hour: Hour, struck: int) -> None:
     """Killed in the two minutes of the blows, some of them answered and some on their way: nothing is raised before it is dead."""
     kind, chance, numbered = hour.kind, random.Random(struck), [message(one) for one in hour.said]
     with stage(tmp_path, kind, UNTIL_MS, hour.papers) as all_:
-        killed, left = all_.nodes[struck], all_.nodes[1 - struck]
+        killed, left = all_.nodes[struck], [one for at, one in enumerate(all_.nodes) if at != struck]
         keepers = {kind.names[0]} if kind.role == "ship" else set(kind.names)
         wait(lambda: all_.linked() == keepers, all_.tails)
         with Sensors([one.mqtt_port for one in all_.nodes], numbered.__getitem__, limit=0) as sensors:
@@ -81,11 +83,12 @@ def test_kill_one_the_muster_and_the_alerts_go_on_and_an_alert_that_both_raise_i
             wait(lambda: len(sensors.acknowledged) >= wanted, all_.tails)
             killed.kill()
             publish_to(sensors, rest, all_.tails)
-            wait(lambda: left.told() == never_broken_off(kind, hour.papers, hour.said), all_.tails)
-            wait(lambda: all_.linked() == {left.node}, all_.tails)
-            wait(lambda: musters(hour, [left]), all_.tails)
-            wait(lambda: all_.hq.read.position(hour.stream).reaches(left.read.position(hour.stream)), all_.tails)
-            check(hour, all_, [left])
+            never = never_broken_off(kind, hour.papers, hour.said)
+            wait(lambda: all(one.told() == never for one in left), all_.tails)
+            wait(lambda: all_.linked() == {left[0].node}, all_.tails)
+            wait(lambda: musters(hour, left), all_.tails)
+            wait(lambda: all(all_.hq.read.position(hour.stream).reaches(one.read.position(hour.stream)) for one in left), all_.tails)
+            check(hour, all_, left)
             killed.start()
             killed.wait_ready()
             wait(lambda: alike(("containers", "ships"), *all_.nodes) and all(one.has_judged() for one in all_.nodes), all_.tails)
