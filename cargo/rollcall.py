@@ -34,6 +34,8 @@ WITNESSES_MIN = 3
 STRUCK_WORDS = 5
 """So many words of a box that was struck are waited for."""
 FELLOWS_MIN = 2
+HEARD_WITHIN_MS = 3 * 60_000
+"""So long after its last word another of its gateway shows that a box which was to tell on would have been heard."""
 WAITED_FOR_MS = CALL_LASTS_MS
 """So long after its silence is long enough a box is looked at again and again: who could speak for it may do so a little later."""
 ELSEWHERE = 8
@@ -165,12 +167,16 @@ def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
 
 def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
     """Whether one that has not spoken for long enough was to speak by its own word, and no later one waits that may take it back; or by a
-    call that others hear. After a fall that may have ended aboard its gateway must have brought something since."""
+    call that others hear. After a fall that may have ended aboard its gateway must have been heard meanwhile."""
     if tells_on(state, box):
-        gateway = state.memory.gateways.get(box.gateway)
-        heard = gateway is not None and gateway.heard_at_ms > box.heard_at_ms
-        return not state.waiting.waits(box.number, at_ms) and (heard or not _may_lie_aboard(state, box))
+        return not state.waiting.waits(box.number, at_ms) and (not _may_lie_aboard(state, box) or _gateway_hears(state, box, at_ms))
     return _listens(box, at_ms) and _witnesses(state, box, at_ms) >= WITNESSES_MIN
+
+
+def _gateway_hears(state: WatchState, box: Box, at_ms: int) -> bool:
+    """Whether its gateway brought a word of another box when this one was to speak: later ones do not show that it heard then."""
+    gateway, quiet_ms = state.memory.gateways.get(box.gateway), _quiet_from_ms(state, box, at_ms)
+    return gateway is not None and gateway.heard_at_ms >= quiet_ms + box.again_ms and at_ms <= quiet_ms + HEARD_WITHIN_MS
 
 
 def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ NO_GATEWAY = ""
 GATEWAYS_MAX = 2_000
 """Beyond so many, readings count as heard by nobody in particular: whoever makes up names of gateways takes no more memory than that."""
 OUTAGE_READINGS = 10
+PROMPT_MS = 30_000
+"""A reading that has its turn no later than this was not kept on its way: so far behind are clocks."""
 BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
 """The blows that are events: code, signal, and the least of it."""
 
@@ -267,6 +269,8 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
     if state.memory.down and box.heard_at_ms < state.memory.down[-1][1]:
         leave_out_again(state, box)
+    if late and settled - at_ms > PROMPT_MS:
+        box.again_ms = 0  # what it said since may be on its way as well
     if float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
         call(state, box, heard_at)
         expect_again(state, box, heard_at)

@@ -94,6 +94,16 @@ def test_else_it_is_told_as_any_silence_is(why: str) -> None:
     assert not watched(sea, [said])
 
 
+def test_a_promise_that_was_kept_on_the_way_is_none() -> None:
+    """Goal: a gateway that kept its readings brings a blow half an hour late, and what was said after it minutes later still."""
+    sea = calm()
+    ended_ms = BLOW_MS + HOUR_MS // 2
+    sea.silent[2] = [(BLOW_MS, ended_ms)]
+    kept = [replace(row, received_at_ms=ended_ms + 10_000 * at) for at, row in enumerate([blow(sea, 2), *on(sea, 2)])]
+    rows = sorted([*sea.readings(ENDS_MS), *kept], key=lambda row: row.received_at_ms)
+    assert not lost(watch(sea, rows)[1])
+
+
 @pytest.mark.parametrize("fell_ms", [330, 600])
 def test_after_a_short_fall_its_gateway_must_be_heard(fell_ms: int) -> None:
     """Goal: of a stack that fell onto the deck as its gateway died nobody is told (calibrating seed 472); while that brings others'
