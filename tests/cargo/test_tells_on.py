@@ -99,8 +99,9 @@ def test_a_promise_that_was_kept_on_the_way_is_none() -> None:
     sea = calm()
     ended_ms = BLOW_MS + HOUR_MS // 2
     sea.silent[2] = [(BLOW_MS, ended_ms)]
-    kept = [replace(row, received_at_ms=ended_ms + 10_000 * at) for at, row in enumerate([blow(sea, 2), *on(sea, 2)])]
-    rows = sorted([*sea.readings(ENDS_MS), *kept], key=lambda row: row.received_at_ms)
+    kept = [replace(row, received_at_ms=ended_ms + MINUTE_MS * at) for at, row in enumerate([blow(sea, 2), *on(sea, 2)])]
+    others = [sea.says(20, ended_ms + 5 * SECOND_MS * at, rssi_dbm=-70) for at in range(200)]
+    rows = sorted([*sea.readings(ENDS_MS, others), *kept], key=lambda row: row.received_at_ms)
     assert not lost(watch(sea, rows)[1])
 
 
