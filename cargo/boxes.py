@@ -27,6 +27,8 @@ RSSI_SLIDE_DB = 6.0
 FIXES_MAX = 8
 ACCURACY_M_MAX = 1_000
 FIX_SLACK_MS = 20 * 60_000
+RADIO_NM = 10.0
+"""No gateway of a ship hears a box that is farther off [A]: of one that is heard it is the position that is wrong."""
 BATTERY_LOW_MV = 3_300
 """Of the 3.6 V cells trackers run on, near a tenth of their charge [A]."""
 
@@ -89,6 +91,8 @@ class Box(msgspec.Struct, omit_defaults=True):
     until the ship's track reaches beyond them; `rssi` is the strongest (dBm) of each of the last spans of 6 h, packed (`cargo.track`);
     `off_since_ms`: when it was last heard before its own positions left the ship's track.
     `again_ms`: after how long it speaks again, by its own last word (0: that said nothing of it).
+    `said_where`, `said_g`, `said_fall_ms`: what its last word, or its last position, was;
+    `off_at_ms`: when its last position was that left the ship's track, whatever that tells (0: it was on it).
     `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
     `call_until_ms`.
     `listened_from_ms`: its silence counts from then on, as nobody listened before when it may have spoken (`cargo.resuming`; UTC ms).
@@ -119,8 +123,12 @@ class Box(msgspec.Struct, omit_defaults=True):
     power_off_at_ms: int = 0
     battery_mv: int = 0
     rssi: bytes = b""
-    fixes: tuple[tuple[int, float, float], ...] = ()
+    fixes: tuple[tuple[int, float, float, bool], ...] = ()
     fixes_nm: tuple[float, ...] = ()
+    said_where: tuple[float, float] | None = None
+    said_g: float = 0.0
+    said_fall_ms: int = 0
+    off_at_ms: int = 0
     off_since_ms: int = 0
     again_ms: int = 0
     answers: int = 0
@@ -138,13 +146,20 @@ class Box(msgspec.Struct, omit_defaults=True):
         return cls(number, Habit(), RuleMemory())
 
     def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: Voyage) -> None:
-        """Takes the facts of one reading in, also of one that came late. The same reading again changes nothing."""
-        if "shock_g" in signals:
-            self._shock(at_ms, float(signals["shock_g"]))
-        if "free_fall_ms" in signals:
-            self._fall(at_ms, int(signals["free_fall_ms"]))
+        """Takes the facts of one reading in, also of one that came late. The same reading again changes nothing. A blow or a fall that the
+        reading before told of in the same words is that one, which the device goes on telling."""
+        shock_g, fell_ms = float(signals.get("shock_g", 0.0)), int(signals.get("free_fall_ms", 0))
         if at_ms < self.newest_at_ms:
+            if self.shock is None or shock_g != self.shock[0]:
+                self._shock(at_ms, shock_g)
+            if self.free_fall is None or fell_ms != self.free_fall[0]:
+                self._fall(at_ms, fell_ms)
             return
+        if shock_g != self.said_g:
+            self._shock(at_ms, shock_g)
+        if fell_ms != self.said_fall_ms:
+            self._fall(at_ms, fell_ms)
+        self.said_g, self.said_fall_ms = shock_g, fell_ms
         self.again_ms = 1_000 * int(signals.get("again_in_s", 0))
         if "tilt_deg" in signals:
             self._tilt(at_ms, float(signals["tilt_deg"]), voyage)
@@ -181,14 +196,16 @@ class Box(msgspec.Struct, omit_defaults=True):
     def judge_fixes(self, voyage: Voyage) -> None:
         """Measures the waiting positions against the ship's track, as far as the track is known by now."""
         while self.fixes and self.fixes[0][0] + FIX_SLACK_MS <= voyage.fixed_until_ms():
-            (at, latitude, longitude), *others = self.fixes
+            (at, latitude, longitude, by_radio), *others = self.fixes
             self.fixes = tuple(others)
             off_nm = voyage.off_track_nm(at, latitude, longitude, FIX_SLACK_MS)
             if off_nm <= 0.5 or not voyage.at_sea or at < voyage.sailed_at_ms + FIX_SLACK_MS:
-                self.fixes_nm, self.off_since_ms = (), 0
-            elif off_nm != float("inf"):
-                self.fixes_nm = (*self.fixes_nm[-2:], off_nm)
-                self.off_since_ms = self.off_since_ms or at
+                self.fixes_nm, self.off_since_ms, self.off_at_ms = (), 0, 0
+            elif off_nm != math.inf:
+                self.off_at_ms = at
+                far = by_radio and off_nm > RADIO_NM
+                self.fixes_nm = () if far else (*self.fixes_nm[-2:], off_nm)
+                self.off_since_ms = 0 if far else self.off_since_ms or at
 
     def _shock(self, at_ms: int, shock_g: float) -> None:
         if shock_g <= SHOCK_G:
@@ -231,7 +248,10 @@ class Box(msgspec.Struct, omit_defaults=True):
         accuracy = signals.get("accuracy_m")
         if isinstance(accuracy, int | float) and accuracy > ACCURACY_M_MAX:
             return
-        self.fixes = (*self.fixes[1 - FIXES_MAX :], (at_ms, float(signals["latitude_deg"]), float(signals["longitude_deg"])))
+        where = (float(signals["latitude_deg"]), float(signals["longitude_deg"]))
+        if where != self.said_where:  # no receiver finds the very same place twice: one that says so stands still
+            self.fixes = (*self.fixes[1 - FIXES_MAX :], (at_ms, *where, "gateway" in signals))
+        self.said_where = where
 
 
 def in_time(silent_ms: int, interval_ms: int) -> bool:

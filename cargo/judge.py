@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
@@ -22,10 +24,11 @@ from cargo.lost import (
 )
 from cargo.outcome import event
 from cargo.rollcall import LOOK_AGAIN_MS, WAITED_FOR_MS, silent_fellows, tells_on, unanswered_at_ms, unanswered_ms
-from cargo.silence import end_silence, note_silence
+from cargo.silence import end_silence, end_switches, note_silence
 from cargo.state import WatchState
 
 PEERS_MIN = 5
+OFF_TRACK_MAX, OFF_TOGETHER_MS = 2, 3 * 3_600_000
 AROUND_MS = 10 * 60_000
 """Of a box that may have fallen silent at any time within the hour a loss beside it says little: it may have been any dead device."""
 LIKE_INTERVAL = 1.25
@@ -41,8 +44,7 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
     if box.by_hand or box.state in GONE_STATES or (box.state == "DISCHARGED" and not box.aboard):
         return
     if box.fixes:
-        box.judge_fixes(state.memory.voyage)
-        state.changed(box)
+        judge_fixes(state, box)
     if box.state == "ONBOARD" and box.shock is None and at_ms >= box.call_until_ms:
         first = state.missed_at_ms(box, at_ms, 1)
         if at_ms < first:
@@ -249,6 +251,22 @@ def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
     return tuple(found)
 
 
+def judge_fixes(state: WatchState, box: Box) -> None:
+    """Holds its waiting positions against the ship's track. Where those of two more leave it that stand elsewhere, it is her own that is
+    wrong, and nobody's tells anything."""
+    box.judge_fixes(state.memory.voyage)
+    state.changed(box)
+    if not box.off_at_ms:
+        state.off_track.pop(box.number, None)
+        return
+    state.off_track[box.number] = None
+    near = {*state.stowage.near(box.number), box.number}
+    others = (state.memory.boxes[number] for number in state.off_track if number not in near and number in state.memory.boxes)
+    apart = islice((one for one in others if abs(one.off_at_ms - box.off_at_ms) <= OFF_TOGETHER_MS), OFF_TRACK_MAX)
+    if len(list(apart)) == OFF_TRACK_MAX:
+        box.fixes_nm, box.off_since_ms = (), 0
+
+
 def lost_below(state: WatchState, box: Box) -> tuple[str, ...]:
     """The boxes that it stands on which are told as lost, and went after its last words or with them."""
     under = (state.memory.boxes.get(number) for number in state.stowage.under(box.number))
@@ -279,6 +297,7 @@ def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
             box.state = before
             return
         end_silence(state, box, at_ms, "now probably overboard")
+        end_switches(state, box, at_ms, "now probably overboard")
         probably_lost(state, box, at_ms, decision)
         state.recount(at_ms)
     elif decision.state == "DISCHARGED":

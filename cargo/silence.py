@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from cargo.alerts import Alert, AlertState, Severity, alert_id
 from cargo.boxes import Box
-from cargo.episodes import Episode
+from cargo.episodes import WORDS, Episode
 from cargo.lost import INTERVALS_MISSING, Evidence
 from cargo.state import WatchState
 from cargo.telling import tell
+from cargo.temperature import RULE as TEMPERATURE
 
 SILENT_STATES = frozenset({"LATE", "MISSING", "DEVICE_FAULT"})
 SEVERITIES: dict[str, Severity] = {"late": "LOG", "silent": "WARNING"}
@@ -47,6 +48,15 @@ def end_silence(state: WatchState, box: Box, at_ms: int, why: str) -> None:
         tell(state, _alert(state, box, episode, rule, "cleared", at_ms, proof))
 
 
+def end_switches(state: WatchState, box: Box, at_ms: int, why: str) -> None:
+    """What was told of the box by all other rules but temperature is over, whose excursion its late readings may still end: a box that is
+    lost is one alert, and its incident's."""
+    for rule in sorted(box.rules.episodes.keys() - SEVERITIES.keys() - {TEMPERATURE}):
+        episode = box.rules.episodes.pop(rule)
+        if episode.raised_at_ms:
+            tell(state, _alert(state, box, episode, rule, "cleared", at_ms, Evidence(rule, rule, 0.0, why, episode.since_ms)))
+
+
 def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
     since_ms = box.newest_at_ms or box.base_ms()
     interval_min = state.interval_ms(box, at_ms) / 60_000
@@ -65,10 +75,10 @@ def _alert(state: WatchState, box: Box, episode: Episode, rule: str, change: Ale
         alert_id=episode.alert_id,
         topic=box.number,
         rule=rule,
-        severity=SEVERITIES[rule],
+        severity=SEVERITIES.get(rule, "WARNING" if rule == "shock" else "ALARM"),
         state=change,
         at_ms=at_ms,
-        title=f"{box.number}: {rule}",
+        title=f"{box.number}: {WORDS.get(rule, rule)}",
         detail=proof.detail,
         ship=state.settings.place.ship,
         slot=state.slot_text(box.number),

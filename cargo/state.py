@@ -120,6 +120,7 @@ class WatchState:
         self.on_gateway: dict[str, dict[str, None]] = {}
         self.outcome = Outcome()
         self.waiting = Waiting()
+        self.off_track: dict[str, None] = {}
         self._censuses: dict[str, Census] = {}
         ashore = settings.place.port is not None
         self._reefer_ms = settings.quay_interval_ms if ashore else settings.reefer_interval_ms
@@ -139,6 +140,8 @@ class WatchState:
             self.on_gateway.setdefault(box.gateway, {})[number] = None
             if box.due_at_ms:
                 heappush(self.timers, (box.due_at_ms, number))
+            if box.off_at_ms:
+                self.off_track[number] = None
         self.note_all_waiting()
 
     def restow(self) -> None:

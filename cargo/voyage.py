@@ -71,12 +71,15 @@ class Voyage(msgspec.Struct):
     def locate(self, at_ms: int, signals: Mapping[str, Value], ports: Mapping[str, Port]) -> Call | None:
         """Takes in a location reading; the arrival or departure it shows. Readings come in order of time.
 
-        A fix that would need more than 60 kn is doubted, and believed when the next one agrees with it.
+        A fix that would need more than 60 kn is doubted, and believed when the next one agrees with it. One that is the very same as the
+        last though she makes way is none: her receiver stands still.
         """
         latitude, longitude = signals.get("latitude_deg"), signals.get("longitude_deg")
         if not isinstance(latitude, int | float) or not isinstance(longitude, int | float):
             return None
         fix = Fix(at_ms, float(latitude), float(longitude), _number(signals.get("speed_kn")), _number(signals.get("course_deg")))
+        if self.track and self.at_sea and _stands_still(self.track[-1], fix):
+            return None
         if self.track and not _reachable(self.track[-1], fix):
             if self.doubted is None or not _reachable(self.doubted, fix):
                 self.doubted = fix
@@ -187,6 +190,12 @@ def _number(value: Value | None) -> float | None:
 
 def _inside(port: Port, fix: Fix) -> bool:
     return distance_nm(port.latitude_deg, port.longitude_deg, fix.latitude_deg, fix.longitude_deg) <= port.radius_nm
+
+
+def _stands_still(start: Fix, end: Fix) -> bool:
+    """Whether a receiver says the same place twice, of a ship that makes way."""
+    same = (start.latitude_deg, start.longitude_deg) == (end.latitude_deg, end.longitude_deg)
+    return same and (end.speed_kn or 0.0) >= SAIL_SPEED_KN
 
 
 def _reachable(start: Fix, end: Fix) -> bool:

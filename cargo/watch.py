@@ -19,8 +19,8 @@ from cargo.episodes import RuleMemory, Where
 from cargo.event_time import SOUND_MS
 from cargo.forget import forget
 from cargo.heard import Heard, Value, ship_topic
-from cargo.judge import judge, refuted, wake_after_news
-from cargo.lost import FREE_FALL_MS, SHOCK_G
+from cargo.judge import judge, judge_fixes, refuted, wake_after_news
+from cargo.lost import FREE_FALL_MS, GONE_STATES, SHOCK_G
 from cargo.muster import muster_event
 from cargo.outcome import Made, Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
@@ -308,6 +308,8 @@ def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int, heard_at_
 
 
 def _aboard_again(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:
+    if box.fixes and (box.off_since_ms or box.state in GONE_STATES):
+        judge_fixes(state, box)
     if not box.off_since_ms:
         box.by_hand = False
         if box.rules.episodes:

@@ -186,7 +186,7 @@ def test_who_stands_on_one_that_is_lost_is_lost_once_it_missed_two_reports() -> 
     assert after.keys() == {1, 2}
     assert after[2] > HOUR_MS / SECOND_MS
     (its,) = [one for one in told(made.alerts, rule="lost_container", state="raised") if one.topic == number(2)]
-    assert f"1 boxes under it in its stack are told as lost: {number(1)}" in its.body["detail"]
+    assert f"a box under it in its stack is told as lost: {number(1)}" in its.body["detail"]
     assert state.box(number(0)).state == "ONBOARD"
     below = calm((0, 1))
     assert watched(below, [blow(below, 1)]).keys() == {1}

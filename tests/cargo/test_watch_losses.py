@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cargo.alerts import AlertBook
+from cargo.heard import Heard, Value
 from cargo.outcome import Outcome
 from cargo.slots import Slot
 from cargo.state import WatchState
@@ -237,9 +238,69 @@ def test_a_fallen_stack_that_stays_aboard_is_told_as_such() -> None:
 def test_its_own_position_gives_a_drifting_box_away() -> None:
     """Goal: a box with its own satellite link, far off the ship's track and farther each time, is overboard though it still speaks."""
     sea = Sea(boxes=96, silent={0: [(LOSS_MS, FOR_EVER)]})
-    fixes = [sea.says(0, LOSS_MS + hour * HOUR_MS, latitude_deg=41.0, longitude_deg=139.8, accuracy_m=10.0) for hour in range(1, 6)]
-    _, made = watch(sea, sea.readings(LOSS_MS + 7 * HOUR_MS, fixes))
+    _, made = watch(sea, sea.readings(LOSS_MS + 7 * HOUR_MS, [by_satellite(one) for one in drifting(sea, 0)]))
     assert set(probable(made)) == {number(0)}
+
+
+def drifting(sea: Sea, at: int, *, north_deg: float = 0.01) -> list[Heard]:
+    """Its own positions, each hour, off the ship's track; each so much farther north than the one before."""
+    hours = range(1, 6)
+    return [
+        sea.says(at, LOSS_MS + hour * HOUR_MS, latitude_deg=41.0 + hour * north_deg, longitude_deg=139.8, accuracy_m=10.0) for hour in hours
+    ]
+
+
+def by_satellite(heard: Heard) -> Heard:
+    """The same by the device's own link, and no gateway."""
+    return replace(heard, signals={name: value for name, value in heard.signals.items() if name != "gateway"})
+
+
+@pytest.mark.parametrize("why", ["her gateway hears it", "the very same place each time", "three that stand apart"])
+def test_else_it_is_its_position_that_is_wrong_or_hers(why: str) -> None:
+    """Goal: a receiver that is jammed or stands still, and a ship's that is led astray, cry no wolf: the boxes are heard each hour."""
+    sea = Sea(boxes=96)
+    boxes = (0, 40, 80) if why == "three that stand apart" else (0,)
+    said = [one for at in boxes for one in drifting(sea, at, north_deg=0.0 if why == "the very same place each time" else 0.01)]
+    said = said if why == "her gateway hears it" else [by_satellite(one) for one in said]
+    _, made = watch(sea, sea.readings(LOSS_MS + 7 * HOUR_MS, said))
+    assert not probable(made)
+
+
+def test_a_fall_that_is_told_again_and_again_is_one() -> None:
+    """Goal: a device whose register keeps its last fall tells of it in each report: it is heard each hour, and fell once at most."""
+    sea = Sea(boxes=96, silent={0: [(LOSS_MS, FOR_EVER)]})
+    said = [sea.says(0, LOSS_MS + hour * HOUR_MS, shock_g=6.5, free_fall_ms=1_900) for hour in range(6)]
+    _, made = watch(sea, sea.readings(LOSS_MS + 5 * HOUR_MS + 30 * MINUTE_MS, said))
+    raised = told(made.alerts, rule="lost_container", state="raised")
+    assert [(one.topic, one.at_ms < LOSS_MS + HOUR_MS) for one in raised] == [(number(0), True)]
+    assert len(told(made.alerts, rule="lost_container", state="retracted")) == 1
+
+
+def test_a_lost_box_is_one_alert_and_its_incident() -> None:
+    """Goal: what was told of its blow is over then; heard again, and struck again, it is told anew."""
+    sea = Sea(boxes=96, silent={0: [(LOSS_MS, LOSS_MS + 5 * HOUR_MS)]})
+    again = [sea.says(0, LOSS_MS + 9 * HOUR_MS, shock_g=7.5)]
+    _, made = watch(sea, sea.readings(LOSS_MS + 10 * HOUR_MS, [*fall(sea, 0, LOSS_MS), *again]))
+    of_blow = [(one.body["state"], one.at_ms) for one in told(made.alerts, rule="shock") if one.topic == number(0)]
+    (lost,) = told(made.alerts, rule="lost_container", state="raised")
+    assert [state for state, _ in of_blow] == ["raised", "cleared", "raised"]
+    assert of_blow[1][1] == lost.at_ms
+
+
+def test_a_ships_receiver_that_stands_still_moves_no_box() -> None:
+    """Goal: her own positions freeze for three hours though she makes way; what a box says of where it is is right."""
+    sea = Sea(boxes=96)
+    frozen = (SAILS_MS + 5 * HOUR_MS, SAILS_MS + 8 * HOUR_MS)
+    where: dict[str, Value] = {"latitude_deg": 35.6 + 5 * 0.25, "longitude_deg": 139.8}
+    hours = range(SAILS_MS + HOUR_MS, SAILS_MS + 14 * HOUR_MS, HOUR_MS)
+    said = [sea.says(0, at_ms, latitude_deg=35.6 + (at_ms - SAILS_MS) / HOUR_MS * 0.25, longitude_deg=139.8) for at_ms in hours]
+    rows = [
+        replace(row, signals={**row.signals, **where})
+        if row.topic.endswith(".location") and frozen[0] <= row.order_at_ms < frozen[1]
+        else row
+        for row in sea.readings(SAILS_MS + 16 * HOUR_MS, [by_satellite(one) for one in said])
+    ]
+    assert not probable(watch(sea, rows)[1])
 
 
 def test_a_box_whose_positions_follow_the_ship_is_aboard() -> None:
