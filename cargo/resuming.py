@@ -11,6 +11,7 @@ from cargo.beats import LIKE_PART, grace_ms
 from cargo.boxes import Box
 from cargo.heard import Heard
 from cargo.lost import State
+from cargo.rollcall import STRUCK_WORDS
 from cargo.state import WatchState
 
 SPANS_MAX = 4
@@ -26,6 +27,7 @@ def hear_again(state: WatchState, row: Heard) -> None:
 
 def leave_out_again(state: WatchState, box: Box) -> None:
     """The box's last word had its turn only now, and came before a time in which nobody listened."""
+    box.listened_from_ms = 0
     for since_ms, until_ms in state.memory.down:
         _leave_out_of(state, box, since_ms, until_ms)
 
@@ -44,18 +46,18 @@ def _leave_out(state: WatchState, since_ms: int, until_ms: int) -> None:
 
 def _leave_out_of(state: WatchState, box: Box, since_ms: int, until_ms: int) -> None:
     from_ms = state.silent_from_ms(box)
-    if box.heard_at_ms < until_ms:
-        box.again_ms = 0  # what it promised after a blow it may have kept, and its minute be over
     if 0 < from_ms < until_ms:
         again = from_ms > since_ms or _was_due(state, box, since_ms, until_ms)
         box.listened_from_ms = until_ms if again else from_ms + until_ms - since_ms
+    if box.heard_at_ms < until_ms and until_ms - since_ms >= (STRUCK_WORDS - 1) * box.again_ms:
+        box.again_ms = 0  # what it promised after a blow it may have kept, and all words that end the promise have said so unheard
 
 
 def _was_due(state: WatchState, box: Box, since_ms: int, until_ms: int) -> bool:
-    """Whether it may have spoken in the span: a word of it was due, by its habit, or it was called."""
+    """Whether it may have spoken in the span: a word of it was due, by its own word or its habit, or it was called."""
     if not box.heard_at_ms:
         return False
-    interval_ms = state.interval_ms(box, since_ms)
+    interval_ms = box.again_ms or state.interval_ms(box, since_ms)
     before_ms, after_ms = since_ms - box.heard_at_ms, until_ms - box.heard_at_ms
     missed = max(0, before_ms - grace_ms(interval_ms)) // interval_ms
     return since_ms < box.call_until_ms or after_ms >= (missed + 1) * interval_ms * (1 - LIKE_PART)

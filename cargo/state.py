@@ -29,6 +29,7 @@ BOXES_MAX = 100_000
 """Four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS = 60_000
 OUTAGE_MS_MIN = 3 * 60_000
+"""Who was away for less was not out: a gateway, or the node."""
 
 
 @dataclass(frozen=True, slots=True)

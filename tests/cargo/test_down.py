@@ -99,7 +99,7 @@ def test_who_was_called_is_not_missed_for_answers_that_nobody_heard(kept: bool) 
     assert not node.wrong
 
 
-@pytest.mark.parametrize("down_s", [8, 30, 100, 600])
+@pytest.mark.parametrize("down_s", [8, 15, 22, 30, 100, 600])
 def test_what_was_promised_after_a_blow_may_have_been_kept_unheard(down_s: int) -> None:
     """Goal: a box is struck, tells on for a minute, and lies aboard; its next regular report is an hour away."""
     sea = calm()
@@ -110,6 +110,22 @@ def test_what_was_promised_after_a_blow_may_have_been_kept_unheard(down_s: int) 
     node.lives(arrivals(taken_in(said, downs, kept=False), 0, downs), downs[0])
     assert not node.told_lost()
     assert not node.wrong
+
+
+@pytest.mark.parametrize("killed_s", [1, 9, 20])
+def test_of_two_both_tell_who_was_struck_and_broke_its_promise(killed_s: int) -> None:
+    """Goal: in calm water, one is killed right after the blow, and started again; the other listens, and hears somebody every 3 s."""
+    sea = calm([2], interval_ms=5 * MINUTE_MS)
+    said = sea.readings(BLOW_MS + HOUR_MS, [promising(sea, 2)])
+    downs = [NEVER, (BLOW_MS + killed_s * SECOND_MS, BLOW_MS + 10 * MINUTE_MS)]
+    heard = taken_in(said, downs, kept=True)
+    for at, down in enumerate(downs):
+        node = Node(sea, frozenset({number(2)}), BLOW_MS)
+        node.lives(arrivals(heard, at, downs), down)
+        told_ms = [one.at_ms - BLOW_MS for one in node.made.alerts if one.body["rule"] == "lost_container"]
+        assert len(told_ms) == 1
+        assert told_ms[0] <= MINUTE_MS
+        assert not node.wrong
 
 
 @pytest.mark.parametrize(("down_s", "other_s"), [(5, 0), (100, 0), (3_000, 0), (100, 70), (100, 98), (600, 150)])
