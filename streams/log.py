@@ -361,6 +361,13 @@ class NotProven(NotAllowed):
         self.forged = forged
 
 
+class NotTheirs(NotProven):
+    """A block that has what is not for its origin's node to write: whoever brought it, the fault is with who wrote it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, forged=True)
+
+
 class Upkeep(Protocol):
     """What a log kept in files of its own needs besides: merging, moving, freeing. Nothing of it changes a record, an offset, a
     ledger or a Position. Safe from any thread beside all else; a commit waits for the moment alone in which the index is swapped.

@@ -10,7 +10,7 @@ import msgspec
 
 from streams.block import Block, Codec
 from streams.derived import KEPT
-from streams.log import NotProven
+from streams.log import NotProven, NotTheirs
 from streams.policy import Peer
 from streams.records import BODY, TOPIC
 
@@ -35,7 +35,7 @@ class Entitled:
             return None
         what, peer = f"{block.stream}:{block.origin}", self.peers.get(block.origin.node)
         if peer is None:
-            return NotProven(f"{what} is not taken: nobody here knows what '{block.origin.node}' is", forged=True)
+            return NotTheirs(f"{what} is not taken: nobody here knows what '{block.origin.node}' is")
         if not codec.knows(block.codec):
             return NotProven(f"{what} is of encoding {block.codec}, which is not known here", forged=False)
         rows = codec.decode(block)
@@ -43,7 +43,7 @@ class Entitled:
         for topic, text in dict.fromkeys(zip(topics, bodies, strict=True)):
             if why := judge(topic, _read(text), peer.role, peer.identity):
                 who = f"{peer.role} '{peer.node}' ({peer.identity or 'no identity is known here'})"
-                return NotProven(f"{what} {block.first} to {block.end - 1} is not for {who} to write: {why}", forged=True)
+                return NotTheirs(f"{what} {block.first} to {block.end - 1} is not for {who} to write: {why}")
         return None
 
 

@@ -95,8 +95,10 @@ class News:
         self.wake()
 
     def named(self, key: Key) -> None:
-        """The peer has given this a name. If it is written here, the peer has it from elsewhere, and does not know how much is here."""
-        if key[1] == self.exchange.origin and self.terms.incoming(key):
+        """The peer has given this a name. If it was written here, in whatever generation, the peer has it from elsewhere, and does not know
+        how much is here.
+        """
+        if key[1].node == self.exchange.me.node and self.terms.incoming(key):
             self._own_named.add(key)
             if held := self.exchange.held(key):
                 self.announcer.have(key, held)

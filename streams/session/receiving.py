@@ -10,7 +10,7 @@ from typing import Any
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
 from streams.derived import HEADS
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
-from streams.log import NotProven, PeerKnowsMore
+from streams.log import NotProven, NotTheirs, PeerKnowsMore
 from streams.policy import Lane
 from streams.session.effects import Admit, Report, too_many_begun, too_many_bytes, too_scattered
 from streams.session.exchange import Exchange, Member
@@ -33,8 +33,11 @@ PUT_OFF_MAX = 300
 """After so many in a session it is told who brings what may not come from it by what is set here: an honest one tries again every 2 s until
 both have heard the same."""
 FORGED = "records from a peer are not what their origin signed"
+NOT_THEIRS = "records are not for the node that wrote them to write"
 UNCOVERED = "what a peer brought is covered by nothing that is known here to be signed by its origin"
 """Which accuses nobody: what was signed may lie on a disk that does not give it."""
+_PASSED_ON = "not believed; the peer may have passed it on unknowing"
+"""Who does not know the writer's key, or who is who, takes what comes, and brings it to others."""
 
 
 @dataclass(slots=True)
@@ -206,9 +209,13 @@ class Receiver:
         self._exchange.doubt(self._member, incoming.key, begin.first, begin.end, problem.forged)
         if (incoming.key, problem.forged) not in self._doubts_told:
             self._doubts_told.add((incoming.key, problem.forged))
-            by_another = problem.forged or incoming.key[0].endswith(HEADS)
-            told = (FORGED, "not believed") if by_another else (UNCOVERED, "not believed until it is")
-            self._effect(Report(*told, self._details(incoming, str(problem))))
+            passed_on = self._member.peer.node != incoming.key[1].node
+            told = FORGED, _PASSED_ON if passed_on else "not believed"
+            if isinstance(problem, NotTheirs):
+                told = NOT_THEIRS, told[1]
+            elif not problem.forged and not incoming.key[0].endswith(HEADS):
+                told = UNCOVERED, "not believed until it is"
+            self._effect(Report(*told, {**self._details(incoming, str(problem)), "passed_on": passed_on}))
         self._reject(begin.transfer, "elsewhere")
 
     def _details(self, incoming: _Incoming, problem: str) -> dict[str, Any]:
@@ -234,7 +241,8 @@ class Receiver:
         begin, (stream, origin) = incoming.begin, incoming.key
         for node in self._exchange.refuted(self._member, incoming.key, begin.first, begin.end):
             details = {"peer": node, "stream": stream, "origin": str(origin), "first": begin.first, "end": begin.end}
-            self._effect(Report("a peer said that records are gone, and their origin has brought them", "taken from their origin", details))
+            outcome = "taken from their origin; the peer may have passed on another's word"
+            self._effect(Report("a peer said that records are gone, and their origin has brought them", outcome, details))
 
     def _not_kept(self, incoming: _Incoming) -> None:
         """Not so of what is on its way to the disk as the session ends: it may be kept all the same."""

@@ -93,6 +93,27 @@ async def test_a_port_changes_no_alert_of_a_ship(tmp_path: Path, forged: Append,
         assert len(refused(hq, "alerts")) == 1, "told once"
 
 
+@pytest.mark.parametrize("by", ["tokyo", "singapore"])
+async def test_of_what_is_not_for_its_writer_to_write_the_writer_is_named_and_who_passed_it_on_is_no_liar(tmp_path: Path, by: str) -> None:
+    """Singapore is told less of who is who than headquarters, and takes what Tokyo writes."""
+    made = {name: Node(settings(name, tmp_path), WallClock()) for name in {"hq", "tokyo", by}}
+    for stream, judge in JUDGES.items():
+        made["hq"].judge(stream, judge)
+    for node in made.values():
+        await node.start()
+    made[by].link([address(by, "hq", made["hq"].url)])
+    if by != "tokyo":
+        made["tokyo"].link([address("tokyo", by, made[by].url)])
+    await made["tokyo"].append([alert(f"{SHIP}-true", "retracted", NOW_MS + 1)])
+    await until(lambda: bool(refused(made["hq"], "alerts")))
+    [body] = [one for one in told(made["hq"]) if one.get("stream") == "alerts"]
+    assert body["reason"] == "records are not for the node that wrote them to write"
+    assert (body["origin"].partition("@")[0], body["peer"], body["passed_on"]) == ("tokyo", by, by != "tokyo")
+    assert body["outcome"] == ("not believed; the peer may have passed it on unknowing" if body["passed_on"] else "not believed")
+    for node in made.values():
+        await node.stop()
+
+
 async def test_what_headquarters_and_the_ship_say_of_her_alert_counts(tmp_path: Path) -> None:
     async with fleet(tmp_path) as (ship, hq, tokyo):
         await ship.append([alert(f"{SHIP}-true", "raised")])

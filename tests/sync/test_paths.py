@@ -15,6 +15,7 @@ from streams.session.messages import PROTOCOL, Begin, Digests, Fragment, Have, H
 from streams.session.peertrack import PeerTrack
 from streams.session.sending import Sender
 from streams.words import Origin
+from tests.sync.lying import Liar
 from tests.sync.world import World, rows
 
 PORTS = ("tokyo", "singapore", "sydney", "hq")
@@ -330,3 +331,14 @@ def test_what_is_here_after_all_is_brought_to_whom_it_was_called_gone(told: str)
     hq.exchange.changed(["containers"])
     world.run(5.0)
     assert [sydney.log.rows[key].get(offset) for offset in range(20)] == wanted
+
+
+def test_what_another_relays_of_a_generation_that_has_ended_is_not_sent_back_to_who_wrote_it() -> None:
+    """As long as it lasted nothing of it was announced; whoever has it from elsewhere does not know how much its writer has."""
+    liar, key = Liar(), ("containers", Origin("tokyo", 1))
+    liar.honest.append("containers", rows(random.Random(4), 10))
+    liar.honest.log.origin = Origin("tokyo", 2)
+    liar.greet()
+    liar.answers()
+    liar.say(Track(0, key[0], key[1].node, key[1].generation))
+    assert [message.ranges for message in liar.answers() if isinstance(message, Have)] == [[(0, 10)]]
