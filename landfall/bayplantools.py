@@ -61,9 +61,14 @@ def import_(
         ),
     ] = "",
     leave_out_bad: LeaveOut = False,
+    empty: Annotated[bool, typer.Option("--empty", help="She sails without a box: what was aboard is discharged.")] = False,
 ) -> None:
     """Make a bay plan the load list of a ship's call, at headquarters, as a clerk; all of it or nothing. The same again changes nothing."""
     plan = _completed(_read(file, leave_out_bad).plan, ship, port, departs)
+    if not plan.boxes and not empty:
+        raise Misuse(
+            f"no box is in {file}: all that were aboard would count as discharged", hint="give another file, or --empty if it is so"
+        )
     plan = replace(plan, boxes=tuple(_tracked(plan.boxes, trackers)))
     assert plan.departs_at_ms is not None
     with headquarters(api, username, password) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,20 @@ def test_every_problem_is_told_at_once_and_nothing_is_written(at: tuple[str, ...
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("left out:") == 3
     assert [box.container for box in load_lists(tmp_path)[0].aboard] == [NUMBERS[2]]
+
+
+def test_a_plan_without_a_box_is_taken_when_it_is_said_to_be_empty(at: tuple[str, ...], tmp_path: Path) -> None:
+    """Goal: a file that lost its boxes on the way does not discharge a ship."""
+    plan = tmp_path / "empty.edi"
+    plan.write_bytes(write_bayplan(replace(PLAN, boxes=()), "2", NOW_MS))
+    done = called("bayplan", "import", plan, *at)
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 2
+    assert "no box is in" in told
+    assert "--empty" in told
+    assert load_lists(tmp_path) == []
+    assert called("bayplan", "import", plan, "--empty", *at).returncode == 0
+    assert [listed.aboard for listed in load_lists(tmp_path)] == [()]
 
 
 @pytest.mark.parametrize(
