@@ -121,6 +121,7 @@ def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_
     tab = bridge.enter("Mate <b>Meyer</b>")
     page = tab.page
     page.get_by_role("button", name=re.compile("^Alerts")).click()
+    page.get_by_text("3 that ask for nothing any more").click()
     expect(page.get_by_text(re.compile(r"✓ Mira Okafor, \d\d:\d\d:\d\d UTC"))).to_be_visible()
     expect(page.get_by_text("3 containers probably overboard")).to_be_visible()
     page.get_by_text(re.compile("^Evidence · probability of a loss")).first.click()
