@@ -13,7 +13,7 @@ import math
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from typing import get_args
 
@@ -182,10 +182,13 @@ def alike(name: str, seed: int) -> Trial:
     return trial
 
 
-def lossy(seed: int, weather: Weather, felt: str, boxes: int = 0) -> Trial:
-    """A voyage with a loss of `boxes` (0: of any size up to 40), a hundredth of the devices failing, and now and then an outage."""
+def lossy(seed: int, weather: Weather, felt: str, boxes: int = 0, *, deaf: bool = False) -> Trial:
+    """A voyage with a loss of `boxes` (0: of any size up to 40), a hundredth of the devices failing, now and then an outage. `deaf`: see
+    `by_cause`."""
     many = boxes or int(np.random.default_rng(seed).choice(SIZES))
     trial = Trial(seed, weather, boxes=max(200, 4 * many), ends_h=SEEN_OUT_H)
+    if deaf:
+        trial.ship = replace(trial.ship, storm_mode=np.zeros(trial.boxes, dtype=np.bool_))
     devices_fail(trial, 0.01, 0.1)
     lose(trial, many, felt)  # type: ignore[arg-type]
     return trial
@@ -298,11 +301,14 @@ LOSS_HEAD = (
 QUIET_HEAD = "| no loss | voyages | readings | with a false alarm (95 %) | boxes falsely told | of them taken back |"
 
 
-def by_cause(count: int, severe: list[Seen], causes: Sequence[str] = FELT, weathers: Sequence[Weather] = WEATHERS) -> Iterator[str]:
-    """The lines of the table by cause and weather; `severe` takes the voyages of severe and extreme weather."""
+def by_cause(
+    count: int, severe: list[Seen], causes: Sequence[str] = FELT, weathers: Sequence[Weather] = WEATHERS, *, deaf: bool = False
+) -> Iterator[str]:
+    """The lines of the table by cause and weather; `severe` takes the voyages of severe and extreme weather. `deaf`: no tracker knows
+    storm mode, roll calls, or of telling on after a blow."""
     for felt in causes:
         for weather in weathers:
-            seen = [watched(lossy(JUDGING + n, weather, felt)) for n in range(count)]
+            seen = [watched(lossy(JUDGING + n, weather, felt, deaf=deaf)) for n in range(count)]
             if weather in ("severe", "extreme"):
                 severe.extend(seen)
             yield recall_row(f"{felt}, {weather}", seen)
@@ -337,6 +343,9 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part, or these")
     parser.add_argument("--felt", choices=FELT, action="append", help="of the part `causes` this cause only, or these")
     parser.add_argument("--weather", choices=WEATHERS, action="append", help="and this weather only, or these")
+    parser.add_argument(
+        "--deaf", action="store_true", help="of the part `causes`: no tracker does as it is asked, or tells on after a blow"
+    )
     parser.add_argument("--real", metavar="FILE")
     given = parser.parse_args()
     parts, began_s = given.part or PARTS, time.process_time()
@@ -344,7 +353,7 @@ def main() -> None:
     quiets: list[Seen] = []
     if "causes" in parts:
         print("### Losses, by what was felt of them and by weather")
-        table(LOSS_HEAD, by_cause(given.lossy, losses, given.felt or FELT, given.weather or WEATHERS))
+        table(LOSS_HEAD, by_cause(given.lossy, losses, given.felt or FELT, given.weather or WEATHERS, deaf=given.deaf))
     if "sizes" in parts:
         print("\n### Losses, by how many boxes")
         table(LOSS_HEAD, by_size(given.lossy))
