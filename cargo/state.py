@@ -315,12 +315,13 @@ class WatchState:
         return self.memory.settled_at_ms < self.memory.call_until_ms
 
     def were_due(self, gateway: str, since_ms: int, until_ms: int) -> int:
-        """How many of the gateway's boxes should have spoken in the span, 30 s of each end and the lost left out. Where a storm ended in
-        it, those of the storm's minute may have gone back to their hours: that is no outage."""
+        """How many of the gateway's boxes should have spoken in the span, 30 s of each end left out, and the lost, and those that told of a
+        blow with their last words: these may be lost. Where a storm ended in it, those of the storm's minute may have gone back to their
+        hours: that is no outage."""
         boxes, reefers, due = self.memory.boxes, self._reefers, 0
         earliest, latest = since_ms + GRACE_MS_MIN, until_ms - GRACE_MS_MIN
         storm, stormy_before = self.memory.voyage.storm(until_ms), self.memory.voyage.storm(since_ms)
-        calm = not (storm or stormy_before)
+        calm, sailed_at_ms = not (storm or stormy_before), self.memory.voyage.sailed_at_ms
         reefer_ms, usual_ms = min(self._reefer_ms, INTERVAL_MS_MAX), min(self._usual_ms, INTERVAL_MS_MAX)
         for number in self.on_gateway.get(gateway, ()):
             box = boxes[number]
@@ -336,7 +337,7 @@ class WatchState:
             next_at_ms = heard_at_ms + box.habit.interval_ms(nominal_ms, storm=storm)
             if storm != stormy_before:
                 next_at_ms = max(next_at_ms, heard_at_ms + box.habit.interval_ms(nominal_ms, storm=stormy_before))
-            if earliest < next_at_ms < latest and box.aboard and box.state not in GONE_STATES:
+            if earliest < next_at_ms < latest and box.aboard and box.state not in GONE_STATES and not box.struck(sailed_at_ms):
                 due += 1
         return due
 

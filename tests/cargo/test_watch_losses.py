@@ -266,6 +266,15 @@ def test_else_it_is_its_position_that_is_wrong_or_hers(why: str) -> None:
     assert not probable(made)
 
 
+def test_a_loss_of_many_that_were_struck_is_no_outage_of_their_gateway() -> None:
+    """Goal: half of a gateway's hourly boxes go, and promise nothing; that for minutes none is heard that was due says nothing of it."""
+    lost = range(15)
+    sea = Sea(boxes=24, gateways=1, silent={at: [(LOSS_MS, FOR_EVER)] for at in lost})
+    readings = sea.readings(LOSS_MS + 4 * HOUR_MS, [sea.says(at, LOSS_MS + 1_000 * at, shock_g=6.5) for at in lost])
+    _, made = watch(sea, readings)
+    assert set(probable(made)) == {number(at) for at in lost}
+
+
 def test_a_fall_that_is_told_again_and_again_is_one() -> None:
     """Goal: a device whose register keeps its last fall tells of it in each report: it is heard each hour, and fell once at most."""
     sea = Sea(boxes=96, silent={0: [(LOSS_MS, FOR_EVER)]})
