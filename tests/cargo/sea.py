@@ -10,6 +10,7 @@ from cargo.heard import Heard, Value
 from cargo.identifiers import make_container, make_imo
 from cargo.outcome import Made, Outcome, Place
 from cargo.registry import Entry, LoadList, Port, RegistryValue, Stowed
+from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchSettings, WatchState
 from cargo.watch import advance, learn, step
 
@@ -147,6 +148,18 @@ def watch(sea: Sea, readings: Iterable[Heard], batch: int = 10_000) -> tuple[Wat
         made.add(step(state, rows[first : first + batch]))
     made.add(advance(state, max(row.order_at_ms for row in rows) + state.settings.lateness_ms))
     return state, made
+
+
+def cut_and_restarted(sea: Sea, rows: list[Heard], about_ms: int, few: int) -> Outcome:
+    """What a watch tells that is taken down and up again from its snapshot after every `few` readings within 2 min of `about_ms`."""
+    state, made, at = WatchState(settings()), Outcome(), 0
+    made.add(learn(state, sea.entries()))
+    while at < len(rows):
+        upto = at + (few if abs(rows[at].received_at_ms - about_ms) < 2 * MINUTE_MS else 2_000)
+        made.add(step(state, rows[at:upto]))
+        state, at = from_snapshot(snapshot_of(state), settings()), upto
+    made.add(advance(state, max(row.order_at_ms for row in rows) + state.settings.lateness_ms))
+    return made
 
 
 def told(records: Iterable[Made], **wanted: str) -> list[Made]:

@@ -15,7 +15,7 @@ from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import learn, step
 from tests.cargo.faults import jittered
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 20 * HOUR_MS
 LOSS_MS = STORM_MS + HOUR_MS + 17 * SECOND_MS
@@ -153,17 +153,6 @@ def test_answers_teach_the_watch_no_habit() -> None:
     assert {state.interval_ms(state.box(number(at)), LOSS_MS + 4 * MINUTE_MS) for at in BAY} == {MINUTE_MS}
 
 
-def cut_and_restarted(sea: Sea, rows: list[Heard]) -> Outcome:
-    """What a watch tells that is taken down and up again from its snapshot after every ten readings about the loss."""
-    state = WatchState(settings())
-    made, at = learn(state, sea.entries()), 0
-    while at < len(rows):
-        upto = at + (10 if abs(rows[at].received_at_ms - LOSS_MS) < 2 * MINUTE_MS else 2_000)
-        made.add(step(state, rows[at:upto]))
-        state, at = from_snapshot(snapshot_of(state), settings()), upto
-    return made
-
-
 @pytest.mark.parametrize("ahead_s", [20, 29])
 def test_a_clock_that_is_ahead_costs_no_time(ahead_s: int) -> None:
     """Goal: what a fast clock's box answers has its turn later, but it has come: who was struck and answers so is not told, who does not
@@ -179,5 +168,5 @@ def test_a_clock_that_is_ahead_costs_no_time(ahead_s: int) -> None:
         made_in_order = sorted(rows, key=lambda row: row.received_at_ms)
         _, made = watch(sea, made_in_order)
         assert after_s(made) == ({} if answering else {STRUCK: max(25.0, ahead_s)})
-        assert after_s(cut_and_restarted(sea, made_in_order)) == after_s(made)
+        assert after_s(cut_and_restarted(sea, made_in_order, LOSS_MS, 10)) == after_s(made)
         assert after_s(watch(sea, jittered(made_in_order, 9 * SECOND_MS, ahead_s), 7)[1]).keys() == after_s(made).keys()

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 from cargo.heard import Heard, Value
 from cargo.outcome import Outcome
 from cargo.rollcall import to_call
-from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import advance, learn, step
 from tests.cargo.faults import jittered, of_gateway, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, settings, told, watch
+from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
 BLOW_MS = SAILS_MS + 30 * HOUR_MS + 17 * SECOND_MS
 ENDS_MS = BLOW_MS + 4 * HOUR_MS
@@ -24,9 +23,9 @@ STACK = (0, 1, 2)
 EVERY_S, WORDS, PROMISED = 5, 12, 7
 
 
-def calm(lost: Iterable[int] = (), **usual: int) -> Sea:
+def calm(lost: Iterable[int] = (), interval_ms: int = HOUR_MS) -> Sea:
     """Calm water, in which these boxes fall silent with the blow."""
-    return Sea(boxes=96, silent={at: [(BLOW_MS, ENDS_MS * 2)] for at in lost}, **usual)  # type: ignore[arg-type]
+    return Sea(boxes=96, interval_ms=interval_ms, silent={at: [(BLOW_MS, ENDS_MS * 2)] for at in lost})
 
 
 def blow(sea: Sea, at: int, *, promises: bool = True, at_ms: int = BLOW_MS) -> Heard:
@@ -139,20 +138,8 @@ def test_a_clock_that_is_off_cries_no_wolf(ahead_s: int) -> None:
         ]
         rows = sorted([*regular, *off], key=lambda row: row.received_at_ms)
         assert lost(watch(sea, rows)[1]).keys() == ({2} if gone else set())
-        assert lost(cut_and_restarted(sea, rows)).keys() == ({2} if gone else set())
+        assert lost(cut_and_restarted(sea, rows, BLOW_MS, 3)).keys() == ({2} if gone else set())
         assert lost(watch(sea, jittered(rows, 9 * SECOND_MS, ahead_s), 7)[1]).keys() == ({2} if gone else set())
-
-
-def cut_and_restarted(sea: Sea, rows: list[Heard]) -> Outcome:
-    """What a watch tells that is taken down and up again from its snapshot after each few readings about the blow."""
-    state = WatchState(settings())
-    made, at = learn(state, sea.entries()), 0
-    while at < len(rows):
-        upto = at + (3 if abs(rows[at].received_at_ms - BLOW_MS) < 2 * MINUTE_MS else 2_000)
-        made.add(step(state, rows[at:upto]))
-        state, at = from_snapshot(snapshot_of(state), settings()), upto
-    made.add(advance(state, max(row.order_at_ms for row in rows) + state.settings.lateness_ms))
-    return made
 
 
 def test_a_device_that_says_nothing_of_it_goes_with_its_fellows() -> None:
