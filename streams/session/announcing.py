@@ -23,6 +23,7 @@ class Announcer:
     def __init__(self) -> None:
         self._queue: deque[Message] = deque()
         self._numbers: dict[Key, int] = {}
+        self._named: list[Key] = []
         self._have: dict[Key, RangeSet] = {}
         self._acks: list[int] = []
         self._pong: Pong | None = None
@@ -31,19 +32,25 @@ class Announcer:
         """The number of this track; names it to the peer first when it is new."""
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self._numbers)
+            number = self._numbers[key] = len(self._named)
+            self._named.append(key)
             stream, origin = key
             self.say(Track(number, stream, origin.node, origin.generation))
         return number
 
-    def say(self, message: Message) -> None:
-        """Put one message in the queue."""
-        if isinstance(message, Ack):
-            self._acks += message.transfers
-        elif isinstance(message, Pong):
-            self._pong = message
-        else:
-            self._queue.append(message)
+    def named(self, number: int) -> Key:
+        """The track that has this number. Raises IndexError when none has."""
+        return self._named[number]
+
+    def say(self, *messages: Message) -> None:
+        """Put these in the queue."""
+        for message in messages:
+            if isinstance(message, Ack):
+                self._acks += message.transfers
+            elif isinstance(message, Pong):
+                self._pong = message
+            else:
+                self._queue.append(message)
 
     def check(self) -> None:
         """Raises Corrupt when the peer lets more than CONTROL_MAX messages wait. Apart from `say`: another session's news is no fault of

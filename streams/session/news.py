@@ -122,6 +122,11 @@ class News:
                 self.announcer.say(Want(self.announcer.number(key), chunk))
             self.wake()
 
+    def begun(self, key: Key, first: int, end: int) -> None:
+        """These begin to go to the peer, who takes them to be here. What was read, and lost before it went, is wanted back."""
+        if lost := RangeSet([(first, end)]).without(self.exchange.settled(key)):
+            self.lost(key, lost)
+
     def claim(self, key: Key, first: int, end: int) -> None:
         """These are coming to this node from another peer."""
         if self.terms.incoming(key):

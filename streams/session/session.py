@@ -172,6 +172,8 @@ class Session:
             if (ahead := self._announcer.next()) is not None:
                 return m.encode(ahead)
         message, self._next = self._next, None
+        if isinstance(message, m.Begin):
+            self._news.begun(self._announcer.named(message.track), message.first, message.end)
         return None if message is None else m.encode(message)
 
     def close(self, sentence: str) -> None:
@@ -190,10 +192,7 @@ class Session:
         me = terms.me
         who = (me.node, me.role, me.identity, exchange.origin.generation)
         hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, terms.nonces.theirs)
-        self._announcer.say(hello)
-        for digests in self._meeting.digests():
-            self._announcer.say(digests)
-        self._announcer.say(self._liveness.ping_now(self._now_s()))
+        self._announcer.say(hello, *self._meeting.digests(), self._liveness.ping_now(self._now_s()))
         exchange.join(self._news)
         self._news.neighbours_changed()
 
@@ -283,8 +282,7 @@ class Session:
 
     def _compare(self) -> None:
         agreed, answers = self._meeting.compare(self._terms)
-        for answer in answers:
-            self._announcer.say(answer)
+        self._announcer.say(*answers)
         for key, ranges in agreed.items():
             self._sender.track(key).settle(ranges, self._exchange.gone(key))
         self._effects.append(Opened())

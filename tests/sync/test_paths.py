@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from streams.block import digest
 from streams.policy import LAN, SATELLITE, Lane, Peer
 from streams.ranges import RangeSet
 from streams.session import Report, Session, Terms
-from streams.session.effects import Loaded
-from streams.session.messages import PROTOCOL, Begin, Digests, Fragment, Have, Hello, Message, Ping, Track, decode, encode
+from streams.session.effects import Load, Loaded
+from streams.session.messages import PROTOCOL, Begin, Digests, Fragment, Have, Hello, Message, Ping, Track, Want, decode, encode
 from streams.session.peertrack import PeerTrack
 from streams.session.sending import Sender
 from streams.words import Origin
@@ -342,3 +343,22 @@ def test_what_another_relays_of_a_generation_that_has_ended_is_not_sent_back_to_
     liar.answers()
     liar.say(Track(0, key[0], key[1].node, key[1].generation))
     assert [message.ranges for message in liar.answers() if isinstance(message, Have)] == [[(0, 10)]]
+
+
+def test_what_was_read_and_lost_before_it_went_is_wanted_back_of_whom_it_goes_to() -> None:
+    """Who is sent a block takes the sender to have it: without a word after it, what the block alone still has would never come back."""
+    liar, key = Liar(), ("containers", Origin("tokyo", 1))
+    liar.honest.append("containers", rows(random.Random(5), 10))
+    liar.greet()
+    liar.answers()
+    liar.world.clock.advance(1.0)
+    [load] = [effect for effect in liar.session.effects() if isinstance(effect, Load) and effect.stream == "containers"]
+    [block] = liar.honest.log.blocks(key, load.first, load.end)
+    data = block.to_bytes()
+    liar.session.loaded(load.number, Loaded(0, 10, data, digest(data)))
+    liar.honest.log.ledgers["containers"][key[1]].held.remove(4, 7)
+    liar.honest.exchange.changed(["containers"])
+    said = [message for message in liar.answers() if isinstance(message, Begin | Want)]
+    assert [type(message) for message in said] == [Want, Begin, Want]
+    assert isinstance(said[2], Want)
+    assert said[2].ranges == [(4, 7)]
