@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
-from collections import Counter, defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from heapq import merge
 from typing import get_args
 
-import msgspec
 import numpy as np
 
 from bench.machine import machine
 from bench.watchreal import real_rows
+from bench.watchrows import LOSS_HEAD, QUIET_HEAD, WEIGHTS_HEAD, Seen, curve, likelihoods, quiet_row, recall_row
 from cargo.heard import Heard
 from cargo.judge import case_of
-from cargo.lost import SHOCK_G, WEIGHTS, Case, Weights, decide
+from cargo.lost import SHOCK_G
 from cargo.outcome import Outcome, Place
 from cargo.rollcall import to_call
 from cargo.state import WatchSettings, WatchState
@@ -53,27 +52,11 @@ SEEN_OUT_H = 74.0
 """A voyage with a loss lasts until a box that reports daily has missed two reports, whenever it last spoke."""
 CONSIDERED = {"MISSING", "PROBABLE_OVERBOARD", "DEVICE_FAULT", "GATEWAY_OUTAGE"}
 CASES_MAX = 6
+CLOSE_MS, CLOSE_EVERY_MS = 3 * MINUTE_MS, 5 * SECOND_MS
+"""So long after its loss a box's case is kept so often: what its delay under other weights is read from."""
 PARTS = ("causes", "sizes", "quiet", "weights")
 WEATHERS: tuple[Weather, ...] = get_args(Weather)
 FELT: tuple[str, ...] = get_args(Felt)
-
-
-@dataclass
-class Seen:
-    """What the watch made of one voyage: its losses (container → UTC ms), when the bridge was told of which container, the intervals that
-    were expected of the lost, and the cases it had to decide."""
-
-    lost: dict[str, int]
-    told: dict[str, int] = field(default_factory=dict)
-    retracted: set[str] = field(default_factory=set)
-    interval_ms: dict[str, int] = field(default_factory=dict)
-    cases: dict[str, list[Case]] = field(default_factory=lambda: defaultdict(list))
-    readings: int = 0
-
-    @property
-    def false(self) -> set[str]:
-        """Boxes told as probably overboard that were not."""
-        return self.told.keys() - self.lost.keys()
 
 
 def watched(trial: Trial) -> Seen:
@@ -85,14 +68,17 @@ def watched(trial: Trial) -> Seen:
         seen.interval_ms[ship.numbers[box]] = MINUTE_MS if stormy else int(ship.habit_ms[box])
     state = WatchState(WatchSettings(Place(f"ship-{SHIP}", ship=SHIP)))
     learn(state, trial.entries())
-    sampled_ms = 0
+    sampled_ms = closely_ms = 0
     for part, now_ms in _by_arrival(trial, state):
         seen.readings += len(part)
         _note(seen, step(state, part), now_ms)
         _note(seen, arrived(state, None if part else now_ms), now_ms)
+        if now_ms - closely_ms >= CLOSE_EVERY_MS:
+            closely_ms = now_ms
+            _sample_lost(seen, state, now_ms)
         if now_ms - sampled_ms >= (MINUTE_MS if trial.storm_ms <= now_ms < trial.storm_ends_ms else 20 * MINUTE_MS):
             sampled_ms = now_ms
-            _sample(seen, state)
+            _sample(seen, state, now_ms)
     _note(seen, advance(state, trial.ends_ms), trial.ends_ms)
     return seen
 
@@ -144,11 +130,22 @@ def _note(seen: Seen, made: Outcome, now_ms: int) -> None:
                 seen.retracted.add(alert.topic)
 
 
-def _sample(seen: Seen, state: WatchState) -> None:
+def _sample(seen: Seen, state: WatchState, now_ms: int) -> None:
     """Keeps the cases of the boxes that are silent, as they stand now: what other weights are held against."""
     for box in state.memory.boxes.values():
-        if box.state in CONSIDERED and len(seen.cases[box.number]) < CASES_MAX:
-            seen.cases[box.number].append(case_of(state, box, state.memory.settled_at_ms))
+        if box.state not in CONSIDERED:
+            continue
+        cases, fell_ms = seen.cases[box.number], seen.lost.get(box.number)
+        if sum(fell_ms is None or at > fell_ms + CLOSE_MS for at, _ in cases) < CASES_MAX:
+            cases.append((now_ms, case_of(state, box, state.memory.settled_at_ms)))
+
+
+def _sample_lost(seen: Seen, state: WatchState, now_ms: int) -> None:
+    """Keeps the cases of the boxes that were lost just now, whatever the watch makes of them."""
+    for number, fell_ms in seen.lost.items():
+        box = state.memory.boxes.get(number)
+        if box is not None and fell_ms <= now_ms <= fell_ms + CLOSE_MS:
+            seen.cases[number].append((now_ms, case_of(state, box, state.memory.settled_at_ms)))
 
 
 def quiet(seed: int) -> Trial:
@@ -194,111 +191,12 @@ def lossy(seed: int, weather: Weather, felt: str, boxes: int = 0, *, deaf: bool 
     return trial
 
 
-def wilson(hits: float, of: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927)."""
-    if not of:
-        return 0.0, 1.0
-    z2, share = 1.96**2, hits / of
-    middle = (share + z2 / (2 * of)) / (1 + z2 / of)
-    half = 1.96 / (1 + z2 / of) * math.sqrt(share * (1 - share) / of + z2 / (4 * of * of))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def recall_row(name: str, voyages: list[Seen]) -> str:
-    """One line of the table of losses. The interval takes each voyage for one observation: boxes of one loss are not independent."""
-    lost = sum(len(seen.lost) for seen in voyages)
-    found = sum(len(seen.told.keys() & seen.lost.keys()) for seen in voyages)
-    low, high = wilson(found / max(1, lost) * len(voyages), len(voyages))
-    late_ms = sorted(seen.told[box] - at for seen in voyages for box, at in seen.lost.items() if box in seen.told)
-    within = [seen.told[box] - at <= 3 * seen.interval_ms[box] for seen in voyages for box, at in seen.lost.items() if box in seen.told]
-    minute = sum(ms <= MINUTE_MS for ms in late_ms)
-    wolf = sum(len(seen.false) for seen in voyages)
-    spread = f"{late_ms[len(late_ms) // 2] / 1000:.0f} / {late_ms[int(len(late_ms) * 0.95)] / 1000:.0f} s" if late_ms else "–"
-    timely = f"{minute / len(late_ms):.0%} | {sum(within) / len(within):.0%}" if late_ms else "– | –"
-    return f"| {name} | {len(voyages)} | {lost} | **{found / max(1, lost):.1%}** ({low:.0%}–{high:.0%}) | {spread} | {timely} | {wolf} |"
-
-
-def quiet_row(name: str, voyages: list[Seen]) -> str:
-    """One line of the table of false alarms, by voyage."""
-    crying = sum(bool(seen.false) for seen in voyages)
-    boxes = sum(len(seen.false) for seen in voyages)
-    back = sum(len(seen.false & seen.retracted) for seen in voyages)
-    low, high = wilson(crying, len(voyages))
-    return (
-        f"| {name} | {len(voyages)} | {sum(seen.readings for seen in voyages):,} | **{crying}** ({low:.1%}–{high:.1%}) | {boxes} | {back} |"
-    )
-
-
-def under(weights: Weights, voyages: Iterable[Seen]) -> tuple[int, int, int]:
-    """(found, lost, falsely told) boxes, had the cases of these voyages been decided with these weights."""
-    found = lost = wolf = 0
-    for seen in voyages:
-        told = {box for box, cases in seen.cases.items() if any(decide(case, weights).state == "PROBABLE_OVERBOARD" for case in cases)}
-        found, lost, wolf = found + len(told & seen.lost.keys()), lost + len(seen.lost), wolf + len(told - seen.lost.keys())
-    return found, lost, wolf
-
-
-def curve(losses: list[Seen], quiets: list[Seen]) -> Iterator[str]:
-    """What is bought with what: the threshold, then each weight taken away and halved again as much."""
-    asked = [(f"threshold {at}", Weights(probable_min=at)) for at in (0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999)]
-    for name in (
-        "shock",
-        "promise",
-        "free_fall",
-        "tilt",
-        "group",
-        "below",
-        "motion",
-        "exposed",
-        "power",
-        "position",
-        "hold",
-        "collapse",
-        "discharge",
-        "battery",
-        "gateway",
-        "restarted",
-    ):
-        for factor in (0.0, 0.5, 1.5):
-            asked.append((f"{name} × {factor}", msgspec.structs.replace(WEIGHTS, **{name: getattr(WEIGHTS, name) * factor})))
-    for name, weights in asked:
-        found, lost, wolf = under(weights, losses)
-        mark = "**" if weights == WEIGHTS else ""
-        yield f"| {mark}{name}{mark} | {found / max(1, lost):.1%} | {wolf} | {under(weights, quiets)[2]} |"
-
-
-def likelihoods(voyages: list[Seen]) -> Iterator[str]:
-    """How often each signal stands in the case of a lost box, and of a silent one that is aboard; the log10 ratio of the two, a half added
-    to each count (Jeffreys), and the weight in use."""
-    told: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
-    cases = Counter[bool]()
-    for seen in voyages:
-        for box, several in seen.cases.items():
-            gone = box in seen.lost
-            cases[gone] += 1
-            told[gone].update({piece.signal for piece in decide(several[-1]).evidence if piece.weight})
-    names = {"silent_together": "group", "roll": "motion", "sockets": "power", "fix": "position", "rssi": "battery", "restart": "restarted"}
-    names |= {"silence": "promise", "stands_on_lost": "below"}
-    for signal in sorted(told[True] | told[False]):
-        weight = getattr(WEIGHTS, names.get(signal, signal), WEIGHTS.discharge)
-        rates = [(told[gone][signal] + 0.5) / (cases[gone] + 1) for gone in (True, False)]
-        counts = " | ".join(f"{told[gone][signal]} of {cases[gone]}" for gone in (True, False))
-        yield f"| {signal} | {counts} | {math.log10(rates[0] / rates[1]):+.1f} | {weight:+.1f} |"
-
-
 def table(head: str, rows: Iterable[str]) -> None:
     """Prints a table as it is made."""
     columns = head.count("|") - 1
     print(f"\n{head}\n|{'---|' * columns}", flush=True)
     for row in rows:
         print(row, flush=True)
-
-
-LOSS_HEAD = (
-    "| loss | voyages | boxes lost, with tracker | told (95 % by voyage) | delay on the bridge, median / 95 % "
-    "| within 60 s | within 3 intervals | false alarms |"
-)
-QUIET_HEAD = "| no loss | voyages | readings | with a false alarm (95 %) | boxes falsely told | of them taken back |"
 
 
 def by_cause(
@@ -362,8 +260,9 @@ def main() -> None:
         table(QUIET_HEAD, by_look(given.quiet, given.lossy, quiets))
     if "weights" in parts:
         losses = losses or [watched(lossy(JUDGING + n, WEATHERS[2 + n % 2], "mixed")) for n in range(given.lossy)]
+        quiets = quiets or [watched(quiet(JUDGING + n)) for n in range(given.quiet)]
         print("\n### Other weights: severe and extreme losses, and the voyages with every fault")
-        table("| weights | losses told | false alarms in voyages with a loss | false alarms in voyages without |", curve(losses, quiets))
+        table(WEIGHTS_HEAD, curve(losses, quiets))
         print("\n### Calibration, on voyages of other seeds")
         own = [watched(quiet(CALIBRATING + n)) for n in range(given.quiet // 10)]
         own += [watched(lossy(CALIBRATING + n, WEATHERS[2 + n % 2], "mixed")) for n in range(2 * given.lossy)]

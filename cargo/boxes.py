@@ -171,6 +171,8 @@ class Box(msgspec.Struct, omit_defaults=True):
             self._rssi(at_ms, float(signals["rssi_dbm"]))
         if "latitude_deg" in signals and "longitude_deg" in signals:
             self._fix(at_ms, signals)
+        if self.off_since_ms and "gateway" in signals and self._outran(at_ms, voyage):
+            self.fixes_nm, self.off_since_ms = (), 0
 
     def base_ms(self) -> int:
         """Since when it is silent, as far as the box itself goes (UTC ms on the node's clock)."""
@@ -206,6 +208,10 @@ class Box(msgspec.Struct, omit_defaults=True):
                 far = by_radio and off_nm > RADIO_NM
                 self.fixes_nm = () if far else (*self.fixes_nm[-2:], off_nm)
                 self.off_since_ms = 0 if far else self.off_since_ms or at
+
+    def _outran(self, at_ms: int, voyage: Voyage) -> bool:
+        """Whether the ship, who hears it, is out of hearing of where it last said it was: it was never there."""
+        return self.said_where is not None and RADIO_NM < voyage.off_track_nm(at_ms, *self.said_where, FIX_SLACK_MS) < math.inf
 
     def _shock(self, at_ms: int, shock_g: float) -> None:
         if shock_g <= SHOCK_G:

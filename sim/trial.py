@@ -36,6 +36,11 @@ IN_PORT_MS = [
 ]
 QUARTER_MS = 15 * MINUTE_MS
 LOSSY, REPEATED, HOURS_OFF, KNOCKED = 0.005, 0.006, 0.01, 0.0003
+FIX_EVERY_MS = 6 * HOUR_MS
+FIXES_MISSED, FIXES_WILD, RECEIVERS_STUCK = 0.05, 0.01, 0.01
+"""Of the positions of boxes on deck so many are missing, or off by up to WILD_NM though called exact; of the receivers so many go on
+telling of the berth [A]."""
+FIX_M, WILD_NM = (4.0, 30.0), 20.0
 ON_THE_WAY_MS = 5_000
 
 
@@ -250,6 +255,7 @@ class Trial:
         for one, falls_ms in self.battery_falls_ms.items():
             charge_mv = np.where(box == one, np.interp(at_ms, [falls_ms - 12 * HOUR_MS, falls_ms], [3_500, 3_000]), charge_mv)
         reefer, mv, told = self.ship.reefer[box].tolist(), charge_mv.astype(int).tolist(), []
+        fixes = self._fixes(at_ms, box)
         knocks = np.where(chance.random(len(at_ms)) < KNOCKED, np.round(2.0 + 1.5 * chance.random(len(at_ms)) ** 2, 1), 0.0).tolist()
         for at, one in enumerate(box.tolist()):
             gateway = self._gateway(one)
@@ -264,17 +270,41 @@ class Trial:
             if one in self.tilted:
                 since, degrees = self.tilted[one]
                 signals["tilt_deg"] = degrees if at_ms[at] >= since else 1.0
-            told.append(signals)
+            told.append(signals | fixes.get(at, {}))
         return told
+
+    def _fixes(self, at_ms: Ints, box: Ints) -> dict[int, dict[str, Value]]:
+        """Which of these messages carry a position, by place, and what: of a dry box on deck one in six hours. A clock that is hours off
+        belongs to a device without GNSS, which would set it. Their chance is their own."""
+        chance = np.random.default_rng((20261126, self.seed))
+        stuck = chance.random(self.boxes) < RECEIVERS_STUCK
+        has = ~self.ship.reefer & self.ship.on_deck & (np.abs(self.clock_off_ms) < HOUR_MS)
+        _, first = np.unique(np.stack([box, (at_ms - BEGINS_MS) // FIX_EVERY_MS]), axis=1, return_index=True)
+        found = np.sort(first[has[box[first]] & (chance.random(len(first)) >= FIXES_MISSED)])
+        accuracy_m, bearing = chance.uniform(*FIX_M, len(found)), chance.uniform(0, 2 * np.pi, len(found))
+        wild = chance.random(len(found)) < FIXES_WILD
+        off_nm = np.where(wild, chance.uniform(0, WILD_NM, len(found)), accuracy_m / 1_852)
+        north = np.where(stuck[box[found]], HOME.latitude_deg, self.latitude_deg(at_ms[found]) + off_nm / 60 * np.cos(bearing))
+        shrink = np.cos(np.radians(north))
+        east = np.where(stuck[box[found]], HOME.longitude_deg, HOME.longitude_deg + off_nm / 60 * np.sin(bearing) / shrink)
+        told = np.round(np.stack([north, east, accuracy_m], axis=1), 6).tolist()
+        names = ("latitude_deg", "longitude_deg", "accuracy_m")
+        return {at: dict(zip(names, row, strict=True)) for at, row in zip(found.tolist(), told, strict=True)}
+
+    @staticmethod
+    def latitude_deg(at_ms: Ints) -> Floats:
+        """How far north she has come."""
+        hours = (at_ms - BEGINS_MS) / HOUR_MS
+        run_h = np.maximum(0.0, np.minimum(hours, CALLS_H) - SAILS_H) + np.maximum(0.0, hours - SAILS_AGAIN_H)
+        return np.asarray(HOME.latitude_deg + run_h * KNOTS / 60, dtype=np.float64)
 
     def _bridge(self) -> Iterator[Heard]:
         """The ship's own readings: position every 15 min, motion every 10 min, in the worst hours every minute."""
         for at_ms in range(BEGINS_MS, self.ends_ms + 1, 15 * MINUTE_MS):
             hours = (at_ms - BEGINS_MS) / HOUR_MS
-            run_h = max(0.0, min(hours, CALLS_H) - SAILS_H) + max(0.0, hours - SAILS_AGAIN_H)
             moving = SAILS_H <= hours < CALLS_H or hours >= SAILS_AGAIN_H
             where: dict[str, Value] = {
-                "latitude_deg": HOME.latitude_deg + run_h * KNOTS / 60,
+                "latitude_deg": float(self.latitude_deg(np.array([at_ms]))[0]),
                 "longitude_deg": HOME.longitude_deg,
                 "speed_kn": KNOTS if moving else 0.0,
                 "course_deg": 0.0,

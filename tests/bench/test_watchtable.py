@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from bench.watchtable import LOOK_ALIKES, Seen, alike, lossy, quiet, recall_row, under, watched, wilson
+from bench.watchrows import Seen, curve, recall_row, under, wilson
+from bench.watchtable import CLOSE_EVERY_MS, LOOK_ALIKES, alike, lossy, quiet, watched
 from cargo.lost import WEIGHTS, Weights
 from sim.trial import Trial
 
@@ -76,10 +79,37 @@ def test_a_loss_that_nobody_felt_is_told_by_what_fell_silent_together(unfelt: Se
 
 def test_the_curve_is_of_the_cases_as_they_were(felt: Seen, unfelt: Seen) -> None:
     """Weights that can not be reached find nobody but those of the shortcut; those in use find whom the watch told of."""
-    found, lost, wolf = under(WEIGHTS, [felt])
-    assert (found, lost, wolf) == (len(felt.lost), len(felt.lost), 0)
-    assert under(Weights(probable_min=1.1), [unfelt])[0] == 0
+    in_use = under(WEIGHTS, [felt])
+    assert (len(in_use.late_ms), in_use.lost, in_use.crying, in_use.falsely) == (len(felt.lost), len(felt.lost), 0, 0)
+    assert under(Weights(probable_min=1.1), [unfelt]).late_ms == ()
     assert f"**{1:.1%}**" in recall_row("all", [felt])
+
+
+def test_the_curve_tells_the_delay_and_how_sure_its_numbers_are(felt: Seen, unfelt: Seen) -> None:
+    """Goal: under the weights in use the delay is that of the watch, to the five seconds that lie between two cases; a higher threshold is
+    not told sooner; each line has its intervals."""
+    watch_ms = sorted(felt.told[box] - at for box, at in felt.lost.items())
+    cases_ms = sorted(under(WEIGHTS, [felt]).late_ms)
+    assert all(abs(one - other) <= CLOSE_EVERY_MS + 1_000 for one, other in zip(watch_ms, cases_ms, strict=True))
+    later_ms = under(Weights(probable_min=0.9999), [felt]).late_ms
+    assert sum(ms <= 60_000 for ms in later_ms) <= sum(ms <= 60_000 for ms in cases_ms)
+    rows = list(curve([felt, unfelt], [unfelt]))
+    (in_use,) = [row for row in rows if row.startswith("| **threshold 0.9**")]
+    assert " / " in in_use
+    assert re.search(r"\| 0 of 2 \(0\.0%–65\.8%\), 0 \| 0 of 1 \(0\.0%–79\.3%\), 0 \|$", in_use), in_use
+
+
+def test_positions_are_of_boxes_on_deck_and_some_are_wrong() -> None:
+    """Goal: voyages judge the rules on positions too: most lie on her track, a few are far off, a few receivers tell of the berth for
+    ever."""
+    trial = Trial(1_000_000, "severe")
+    deck = {trial.ship.numbers[box] for box in range(trial.boxes) if trial.ship.on_deck[box]}
+    fixes = [row for row in trial.heard() if row.topic in deck and "latitude_deg" in row.signals]
+    assert len(fixes) > 200
+    north = np.array([float(row.signals["latitude_deg"]) for row in fixes])
+    track = trial.latitude_deg(np.array([row.received_at_ms for row in fixes]))
+    assert 0.9 < float((np.abs(north - track) < 0.01).mean()) < 1.0
+    assert not [row for row in trial.heard() if row.topic not in deck and row.topic in trial.ship.numbers and "latitude_deg" in row.signals]
 
 
 def test_the_interval_of_a_share() -> None:

@@ -155,3 +155,17 @@ def _faulty(sea: Sea, seed: int, end_ms: int) -> list[Heard]:
     readings = held_back(readings, of_gateway("GW-3"), STORM_MS + HOUR_MS, STORM_MS + 100 * MINUTE_MS)
     readings = wrong_clocks(lossy(readings, 0.005, seed), 0.01, seed)
     return jittered(repeated(readings, 0.006, seed), 5 * SECOND_MS, seed)
+
+
+def test_two_wrong_positions_hours_apart_move_no_box_that_her_gateways_hear_meanwhile() -> None:
+    """Goal: once a position was 7.6 nm off and the next, hours and ninety miles later, 8.2: what lay in the sea would not have been heard
+    in between (calibrating seed 152)."""
+    sea = Sea(boxes=96)
+    hour = 0.25  # degrees of latitude that she runs in one
+    wrong = [(1, 0.156), (7, 0.17)]
+    said = [
+        sea.says(0, SAILS_MS + after * HOUR_MS, latitude_deg=35.6 + after * hour, longitude_deg=139.8 + east_deg, accuracy_m=10.0)
+        for after, east_deg in wrong
+    ]
+    _, made = watch(sea, sea.readings(SAILS_MS + 12 * HOUR_MS, said))
+    assert not told(made.alerts, rule="lost_container")
