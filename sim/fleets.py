@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 
 from cargo.identifiers import make_imo
-from cargo.stowage import BELOW_M, TIER_M
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, Floats, Ints
 from sim.chance import Chance
 from sim.companies import Customer, Invention
 from sim.consignments import Consignment, Leg
+from sim.falling import above_deck_m, fall_ms
 from sim.identity import container_numbers
 from sim.places import PORTS, SHIP_GATEWAYS, Places, Port
 from sim.routes import Route, sea_route
@@ -23,7 +23,7 @@ from sim.stages import Stages, State
 from sim.storms import ROLL_DEG, Storm, Weather, storm
 from sim.stowage import FIRST_DECK_TIER, Hull
 from sim.voyages import Call, Ship, Timeline, Voyage, arrival, first_call, later_call, voyage_of
-from sim.world import Boxes, Cargo, Felt, Loss, Outage, Toppled, World, booked, devices_of, itineraries, lose, stow
+from sim.world import Boxes, Cargo, Felt, Loss, Outage, Toppled, World, booked, devices_of, itineraries, lose, stow, to_the_water_ms
 
 DAYS = 21
 CARRIERS_MAX = 3
@@ -267,9 +267,10 @@ def _losses(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Loss]:
             count = min(round(float(np.exp(_drawn(chance, "boxes lost", key, 0, np.log(LOST_MAX))))), len(outer) // 4)
             at_ms = one.at_ms + np.arange(count) * min(1_500, 90_000 / max(count, 1))
             at_ms = at_ms + chance.between("slides after", 0, 800, outer[:count], place)
-            felt = chance.uniform("felt", outer[:count], place)
-            for box, when, draw in zip(outer[:count].tolist(), at_ms.astype(np.int64).tolist(), felt.tolist(), strict=True):
-                yield Loss(box, when, next(kind for share, kind in FELT if draw < share))
+            slides_at_ms, felt = at_ms.astype(np.int64), chance.uniform("felt", outer[:count], place)
+            falls_ms = to_the_water_ms(stages, outer[:count], slides_at_ms, chance)
+            for box, when, falls, draw in zip(outer[:count].tolist(), slides_at_ms.tolist(), falls_ms.tolist(), felt.tolist(), strict=True):
+                yield Loss(box, when, falls, next(kind for share, kind in FELT if draw < share))
 
 
 def _topplings(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Toppled]:
@@ -282,8 +283,8 @@ def _topplings(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Topp
                 continue
             count = int(_drawn(chance, "boxes toppled", key, TOPPLED_MIN, TOPPLED_MAX + 1))
             boxes = np.setdiff1d(_from_the_side(stages, place, one.at_ms, _where(key, chance))[:count], sorted(down))
-            tiers = (stages.slot[boxes, stages.column_at(boxes, np.full(len(boxes), one.at_ms))] % 100 - FIRST_DECK_TIER) / 2
-            falls_ms = 1_000 * np.sqrt(2 * (tiers * TIER_M + BELOW_M) / 9.81) * chance.between("fall aboard", 0.4, 0.95, boxes)
+            tiers = stages.slot[boxes, stages.column_at(boxes, np.full(len(boxes), one.at_ms))] % 100
+            falls_ms = fall_ms(above_deck_m(tiers)) * chance.between("fall aboard", 0.4, 0.95, boxes)
             lies_deg, after_ms = chance.between("lies", *LIES_DEG, boxes), chance.between("topples after", 0, 4_000, boxes)
             for box, lies, falls, after in zip(boxes.tolist(), lies_deg.tolist(), falls_ms.tolist(), after_ms.tolist(), strict=True):
                 down.add(box)

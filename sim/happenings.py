@@ -13,7 +13,7 @@ from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, In
 from sim.chance import Chance
 from sim.spells import Spells
 from sim.stages import State
-from sim.world import FALL_MS, World
+from sim.world import World
 
 HANDLED_HARD_SHARE = 0.5
 """How many lifts give a shock above 2 g."""
@@ -160,7 +160,7 @@ def _falls(world: World, gathered: _Gathered) -> None:
         boxes, at_ms = np.array([loss.box for loss in losses], dtype=np.int64), np.array([loss.at_ms for loss in losses], dtype=np.int64)
         _slide(world.chance, boxes, at_ms, gathered)
         if felt == "shock and fall":
-            _fall(world.chance, boxes, at_ms, gathered)
+            _fall(world.chance, boxes, at_ms, np.array([loss.fell_ms for loss in losses], dtype=np.int64), gathered)
 
 
 def _topples(world: World, gathered: _Gathered) -> None:
@@ -179,8 +179,7 @@ def _slide(chance: Chance, boxes: Ints, at_ms: Ints, gathered: _Gathered) -> Non
     gathered.add(boxes, at_ms, shock_g=np.round(slides_g, 1), tilt_deg=np.round(tilt, 1), motion=1.0)
 
 
-def _fall(chance: Chance, boxes: Ints, at_ms: Ints, gathered: _Gathered) -> None:
+def _fall(chance: Chance, boxes: Ints, at_ms: Ints, falls_ms: Ints, gathered: _Gathered) -> None:
     hits_g, turned = chance.between("hit g", 7.5, 12.0, boxes), chance.between("fall tilt", 70, 130, boxes)
-    falls_ms = chance.between("fall ms", FALL_MS - 300, FALL_MS, boxes)
-    gathered.add(boxes, at_ms + FALL_MS - 100, free_fall_ms=np.round(falls_ms), tilt_deg=np.round(turned, 1), motion=1.0)
-    gathered.add(boxes, at_ms + FALL_MS + SECOND_MS // 2, shock_g=np.round(hits_g, 1), motion=1.0)
+    gathered.add(boxes, at_ms + falls_ms, free_fall_ms=falls_ms.astype(np.float64), tilt_deg=np.round(turned, 1), motion=1.0)
+    gathered.add(boxes, at_ms + falls_ms + SECOND_MS // 2, shock_g=np.round(hits_g, 1), motion=1.0)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
 
 from cargo.heard import Value
 from cargo.lost import SHOCK_G
-from cargo.slots import Slot
-from cargo.stowage import TIER_M
 from sim.arrays import HOUR_MS, MINUTE_MS, SECOND_MS
+from sim.falling import FREEBOARD_M, above_deck_m, fall_ms
 from sim.trial import BEGINS_MS, SAILS_H, Trial
 
 Felt = Literal["shock and fall", "shock", "nothing", "mixed"]
-FREEBOARD_M = (10.0, 15.0)
-"""From the water to the main deck beside the hatches of a container ship [A]."""
-COVER_M = 3.0
 
 
 def lose(trial: Trial, boxes: int, felt: Felt) -> None:
@@ -38,7 +33,7 @@ def lose(trial: Trial, boxes: int, felt: Felt) -> None:
         if says == "shock":
             trial.struck(box, at_ms, shock_g=slide_g, tilt_deg=slides_deg)
         else:
-            fell_ms = _fall_ms(_height_m(trial.ship.slots[box]) + float(chance.uniform(*FREEBOARD_M)))
+            fell_ms = int(fall_ms(above_deck_m(trial.ship.slots[box].tier) + chance.uniform(*FREEBOARD_M)))
             falls: dict[str, Value] = {"free_fall_ms": fell_ms, "tilt_deg": 95.0}
             hits: dict[str, Value] = {"shock_g": round(float(chance.uniform(7.5, 12.0)), 1)}
             trial.struck(box, at_ms, (fell_ms, falls), (fell_ms + 400, hits), shock_g=slide_g, tilt_deg=slides_deg)
@@ -103,7 +98,7 @@ def stack_falls_aboard(trial: Trial, crushed: float = 0.0) -> None:
     for box in _from_the_side(trial, int(chance.integers(2, 11))):
         if not trial.ship.tracker[box]:
             continue
-        fell_ms = int(_fall_ms(_height_m(trial.ship.slots[box])) * chance.uniform(0.4, 0.95))
+        fell_ms = int(fall_ms(above_deck_m(trial.ship.slots[box].tier)) * chance.uniform(0.4, 0.95))
         lies_deg = round(float(chance.uniform(35, 95)), 1)
         trial.tilted[box] = (at_ms, lies_deg)
         struck_g, hits_g = (round(float(chance.uniform(4.2, 9.0)), 1) for _ in range(2))
@@ -140,12 +135,3 @@ def _from_the_side(trial: Trial, boxes: int) -> list[int]:
         return (abs(slot.bay - first) // 4 * 2 + (max(s.across for s in slots) - side * slot.across), abs(slot.bay - first), -slot.tier)
 
     return sorted((box for box in range(trial.boxes) if slots[box].on_deck), key=order)[:boxes]
-
-
-def _height_m(slot: Slot) -> float:
-    """From the main deck to the box."""
-    return (slot.tier - 82) / 2 * TIER_M + COVER_M
-
-
-def _fall_ms(height_m: float) -> int:
-    return int(1000 * math.sqrt(2 * height_m / 9.81))

@@ -12,6 +12,7 @@ from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, I
 from sim.chance import Chance
 from sim.companies import Customer, companies
 from sim.consignments import DUCKS_ABOARD, Booking, Consignment, bookings, consignments
+from sim.falling import FREEBOARD_M, above_deck_m, fall_ms
 from sim.identity import container_numbers
 from sim.places import PORTS, SHIP_GATEWAYS, Places, Port
 from sim.stages import Stages, State
@@ -22,8 +23,6 @@ from sim.voyages import STORY, Call, Timeline, timeline
 FALLEN = len(STERN_TIERS) * len(STERN_ROWS) - 1
 """How many boxes slide off the stern: its two outboard stacks but for the lowest box of the inner one."""
 FALL_SPACING_MS = 1_700
-FALL_MS = 2_000
-"""From the slide to the water: 20 m."""
 OUTAGE_MS = 90 * MINUTE_MS
 TWENTY_SHARE = 0.45
 DRY_40, DRY_20, REEFER_40 = "45G1", "22G1", "45R1"
@@ -60,10 +59,11 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A box that goes overboard: when it begins to slide (UTC ms), and what its tracker tells of it."""
+    """A box that goes overboard: when it begins to slide (UTC ms), how long it then falls, and what its tracker tells of it."""
 
     box: int
     at_ms: int
+    fell_ms: int
     felt: Felt = "shock and fall"
 
 
@@ -161,7 +161,10 @@ def build_world(seed: int, boxes: int, begins_at_ms: int) -> World:
     stages, stuffed_at_ms, stripped_at_ms = itineraries(cargo, times, STORY, chance)
     stow(stages, cargo, times, hull, chance)
     stern = _stern(stages, cargo.kinds)
-    losses = tuple(Loss(box, times.falls_at_ms + order * FALL_SPACING_MS) for order, box in enumerate(stern[:FALLEN]))
+    boxes_lost = np.array(stern[:FALLEN])
+    slide_at_ms = times.falls_at_ms + np.arange(FALLEN) * FALL_SPACING_MS
+    fell_ms = to_the_water_ms(stages, boxes_lost, slide_at_ms, chance)
+    losses = tuple(Loss(*one) for one in zip(boxes_lost.tolist(), slide_at_ms.tolist(), fell_ms.tolist(), strict=True))
     lose(stages, stripped_at_ms, losses)
     made = Boxes(
         _numbers(cargo.setpoint_c),
@@ -281,8 +284,14 @@ def stow(stages: Stages, cargo: Cargo, times: Timeline, hull: Hull, chance: Chan
 def lose(stages: Stages, stripped_at_ms: Ints, losses: Sequence[Loss]) -> None:
     """These boxes go overboard: nothing that was to come happens to them."""
     for loss in losses:
-        stages.lose(loss.box, loss.at_ms + FALL_MS + SECOND_MS)
+        stages.lose(loss.box, loss.at_ms + loss.fell_ms + SECOND_MS)
         stripped_at_ms[loss.box] = NEVER_MS
+
+
+def to_the_water_ms(stages: Stages, boxes: Ints, at_ms: Ints, chance: Chance) -> Ints:
+    """How long each of these boxes, which stand on deck then, falls until it strikes the water: by its tier, and by how deep she lies."""
+    tier = stages.slot[boxes, stages.column_at(boxes, at_ms)] % 100
+    return fall_ms(above_deck_m(tier) + chance.between("freeboard m", *FREEBOARD_M, boxes))
 
 
 def _stern(stages: Stages, kinds: list[Kind]) -> tuple[int, ...]:

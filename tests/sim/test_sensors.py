@@ -128,6 +128,21 @@ def test_the_fallen_tell_of_it_and_then_nothing(sensors: Sensors, whole: Reading
         assert abs(int(sensors.faults.clock_offset_ms[box])) <= 30_000
 
 
+def test_who_stood_higher_falls_longer(sensors: Sensors, whole: Readings) -> None:
+    """Goal: a fall lasts as long as one from the box's tier to the water does, 10 to 15 m below the main deck: as in the voyages that prove
+    the watch, which tells a fall overboard from one onto the deck by that."""
+    world, felt = sensors.world, set()
+    for box, falls_at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
+        column = world.stages.column_at(np.array([box]), np.array([falls_at_ms]))[0]
+        tier = int(world.stages.slot[box, column]) % 100
+        mine = whole.taken((whole.thing == box) & (whole.heard_at_ms >= falls_at_ms))
+        above_m = 3.0 + (tier - 82) / 2 * 2.9
+        low, high = (1_000 * np.sqrt(2 * (above_m + water_m) / 9.81) for water_m in (10.0, 15.0))
+        assert low - 1 <= np.nanmax(mine.signals["free_fall_ms"]) <= high, tier
+        felt.add(tier)
+    assert len(felt) >= 4
+
+
 def test_nothing_else_at_sea_looks_like_a_fall(sensors: Sensors, whole: Readings) -> None:
     fallen = np.isin(whole.thing, sensors.world.fallen) & (whole.heard_at_ms >= sensors.world.timeline.falls_at_ms)
     rest = whole.taken(~fallen)
