@@ -141,6 +141,7 @@ class Exchange:
         self.me, self.signed_end = me, signed_end
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
+        self._came: dict[str, set[str]] = {}
         self.partials, self.promises, self.allowances = Partials(), Promises(), Allowances()
         self._log = log
         self._ledgers: dict[str, dict[Origin, OriginLedger]] = {}
@@ -238,6 +239,10 @@ class Exchange:
         """The nodes this one is in session with."""
         return sorted({member.peer.node for member in self._members})
 
+    def came_from(self, node: str) -> list[str]:
+        """The streams of which `node` has been bringing something since this was last asked."""
+        return sorted(self._came.pop(node, ()))
+
     def promised(self, node: str, said: Mapping[Key, RangeSet]) -> None:
         """`node` has said so in a session that has ended: of what is held here it is remembered."""
         self.promises.remember(node, {key: ranges for key, ranges in said.items() if self.held(key)})
@@ -266,6 +271,7 @@ class Exchange:
             if other.trickles(now_s):
                 other.member.overtaken(key, other.first, other.end, other.bytes_s(now_s))
         self._arrivals.append(_Arrival(member, key, first, end, size_bytes, now_s, now_s))
+        self._came.setdefault(member.peer.node, set()).add(key[0])
         for each in self._others(member):
             each.claim(key, first, end)
         return True

@@ -1,4 +1,7 @@
-"""How two nodes find out what the other lacks: a digest per stream first, and only where they differ, the ranges."""
+"""How two nodes find out what the other lacks: a digest per stream first, and where they differ, the ranges.
+
+Of what the peer was bringing when the two last met, the ranges come with the digests: it goes on without waiting for the answer to its own.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from streams.session.terms import Key, Terms
 
 STREAMS_MAX = 100_000
 """Streams a peer can make us remember."""
+AHEAD_ORIGINS_MAX = 16
+"""A stream of more origins is not told of before the peer's digests are in: most often the two are equal, and it was for nothing."""
 
 
 class Meeting:
     """One session's comparison of ledgers. Knows which streams are compared (`known`), and what the peer had settled where digests agreed.
 
     A stream is compared once the peer's digests are in, and where those differ its summary too. What changes meanwhile is announced apart.
+    `ahead`: the summaries that are told with the digests.
     """
 
     def __init__(self, exchange: Exchange, terms: Terms) -> None:
@@ -33,6 +39,11 @@ class Meeting:
             if any(settled.values()):
                 told = {origin: (ranges, exchange.gone((stream, origin))) for (_, origin), ranges in settled.items()}
                 self._mine[stream] = (digest_of(told), settled)
+        self.ahead = [summary for stream in exchange.came_from(terms.other.node) for summary in self._ahead(stream, terms)]
+
+    def _ahead(self, stream: str, terms: Terms) -> list[Summary]:
+        ledger = self._exchange.ledger(stream, terms.shared) if stream in self._mine else {}
+        return summaries(stream, ledger) if 0 < len(ledger) <= AHEAD_ORIGINS_MAX else []
 
     def known(self, stream: str) -> bool:
         """Whether it is known what the peer has of this stream."""
@@ -54,6 +65,8 @@ class Meeting:
     def compare(self, terms: Terms) -> tuple[dict[Key, RangeSet], list[Summary]]:
         """All digests are in: what the peer is now known to have settled, and what to tell it where the two differ."""
         self.compared = True
+        self._due = set(self._theirs)
+        told = {summary.stream for summary in self.ahead}
         agreed: dict[Key, RangeSet] = {}
         answers: list[Summary] = []
         for stream, (digest, settled) in self._mine.items():
@@ -64,11 +77,10 @@ class Meeting:
             ledger = self._exchange.ledger(stream, terms.shared)
             # Who has nothing of it yet may have it from another soon, and is not to send it here.
             may_come = any(terms.incoming((stream, origin)) for origin in ledger)
-            if theirs is not None or may_come or any(any(one.gone.values()) for one in ledger.values()):
+            if stream not in told and (theirs is not None or may_come or any(any(one.gone.values()) for one in ledger.values())):
                 answers += summaries(stream, ledger)
             if theirs is not None:
                 self._awaited.add(stream)
-        self._due = {*self._awaited, *self._theirs}
         self._theirs.clear()
         return agreed, answers
 

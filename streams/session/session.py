@@ -192,7 +192,7 @@ class Session:
         me = terms.me
         who = (me.node, me.role, me.identity, exchange.origin.generation)
         hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, terms.nonces.theirs)
-        self._announcer.say(hello, *self._meeting.digests(), self._liveness.ping_now(self._now_s()))
+        self._announcer.say(hello, *self._meeting.digests(), *self._meeting.ahead, self._liveness.ping_now(self._now_s()))
         exchange.join(self._news)
         self._news.neighbours_changed()
 

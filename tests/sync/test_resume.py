@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from streams.session.messages import Begin, decode
 from streams.session.partials import PARTIAL_BYTES_MAX, Partial, Partials
 from streams.words import Origin
 from tests.sync.world import World, rows
@@ -77,6 +78,28 @@ def test_meeting_again_costs_per_stream() -> None:
     again = world.connect("hq", "tokyo")
     world.run_until(lambda: all(session.open for session in again.ends.values()))
     assert sum(again.sent.values()) <= 1024, again.sent
+
+
+def test_who_was_bringing_goes_on_without_waiting_for_an_answer_to_its_digests() -> None:
+    """The first block leaves with the port's first words, half a round trip after the link is there, not one and a half."""
+    world, chance, latency_s = World(6), random.Random(6), 0.3
+    ship = world.station("ship-a", "ship", "9321483")
+    world.station("tokyo")
+    for _ in range(12):
+        ship.append("containers", rows(chance, 1_000))
+    cut = world.connect("ship-a", "tokyo", latency_s=latency_s, rate_bytes_s=RATE_BYTES_S * 8)
+    world.run(6.0)
+    world.cut(cut)
+    assert world.stations["tokyo"].log.rows
+    assert not world.complete("tokyo")
+    came_s: list[float] = []
+    world.trace = lambda source, target, data: came_s.append(world.clock.at_s) if isinstance(decode(data), Begin) else None
+    again_s = world.clock.at_s
+    world.connect("ship-a", "tokyo", latency_s=latency_s, rate_bytes_s=RATE_BYTES_S * 8)
+    world.run_until(lambda: bool(came_s))
+    assert came_s[0] - again_s < 3 * latency_s
+    world.run_until(lambda: world.complete("tokyo"))
+    world.check()
 
 
 def test_half_blocks_kept_are_bounded() -> None:
