@@ -154,9 +154,7 @@ class StationNode:
 
     def rests(self) -> bool:
         """Whether its upkeep and its watch have nothing more to do: REST_S without work to speak of."""
-        before_s = cpu_s(self.pid)
-        time.sleep(REST_S)
-        return cpu_s(self.pid) - before_s <= REST_CPU_S
+        return rests(self.pid)
 
     def _ready(self) -> bool:
         assert self._process is not None
@@ -166,6 +164,13 @@ class StationNode:
             return bool(self.health())
         except LandfallError:
             return False
+
+
+def rests(process: int) -> bool:
+    """Whether the process did next to nothing in REST_S."""
+    before_s = cpu_s(process)
+    time.sleep(REST_S)
+    return cpu_s(process) - before_s <= REST_CPU_S
 
 
 def _token(of: str) -> str:

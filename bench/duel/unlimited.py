@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.duel.frames import Talk, Tap
-from bench.duel.nodes import LOCODES, Dial, StationNode
+from bench.duel.nodes import LOCODES, Dial, StationNode, rests
 from bench.duel.side import Given, Shoreward, Side, wait_until
 from bench.machine import machine
 from bench.proc import cpu_s, peak_mib
@@ -25,7 +25,8 @@ Tell = Callable[[str], None]
 
 
 def catching_up(side: Side, given: Given, thread: LoopThread, tell: Tell) -> dict[str, Any]:
-    """From the moment the side's link is opened until all of it can be read at headquarters; the memory both ends took meanwhile."""
+    """From the moment the side's link is opened until all of it can be read at headquarters; the memory both ends took meanwhile,
+    and the receiver's after it, until it rests."""
     link = Shoreward(thread, side.proxy, side.shoreward_is_out)
     thread.wait(side.proxy.reserve())
     figures: dict[str, Any] = {"machine": machine(), "readings": given.readings}
@@ -48,6 +49,8 @@ def catching_up(side: Side, given: Given, thread: LoopThread, tell: Tell) -> dic
             "memory_peak_mib": {name: peak_mib(pid) for name, pid in processes.items()},
             "bytes_reading": round(link.all_bytes() / given.readings, 2),
         }
+        wait_until(lambda: rests(processes["shore"]), "the receiver rests", RESTS_S_MAX)
+        figures["shore_memory_peak_after_mib"] = peak_mib(processes["shore"])
         figures |= asdict(side.compared(given))
     finally:
         side.stop()
