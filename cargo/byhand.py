@@ -1,4 +1,5 @@
-"""What a person aboard says of a silent or lost box: the record that keeps it, and what the watch makes of it."""
+"""What a person aboard says of a silent or lost box, and that a report of it was sent: the record that keeps it, and what the watch makes
+of it."""
 
 from __future__ import annotations
 
@@ -11,20 +12,22 @@ from msgspec import Meta
 from cargo.boxes import Box
 from cargo.collapse import tell_collapse
 from cargo.errors import Unreadable
-from cargo.incidents import confirmed, found_again, probably_lost
+from cargo.incidents import confirmed, found_again, probably_lost, reported
 from cargo.judge import case_of
-from cargo.lost import CONFIRMED_STATES, DECIDED_BY_PEOPLE, GONE_STATES, Decision, Evidence, State, Witness, decide
+from cargo.lost import DECIDED_BY_PEOPLE, GONE_STATES, REPORTED_STATES, Decision, Evidence, State, Witness, decide
 from cargo.outcome import Made, Outcome, event
 from cargo.registry import AtMs, need_plain
 from cargo.silence import end_silence
 from cargo.state import WatchState
 
-Word = Literal["seen", "collapsed", "gone", "ashore"]
+Word = Literal["seen", "collapsed", "gone", "ashore", "reported", "finally_reported"]
 MEANS: Mapping[Word, tuple[State, ...]] = {
     "seen": ("FOUND", "DEVICE_FAULT"),
     "collapsed": ("COLLAPSED_ON_BOARD",),
     "gone": ("CONFIRMED_LOST",),
     "ashore": ("DISCHARGED",),
+    "reported": ("REPORTED_INITIAL",),
+    "finally_reported": ("REPORTED_FINAL",),
 }
 """What a box becomes by a person's word: the first of these that follows from its present state."""
 WORDS: Mapping[Word, str] = {
@@ -32,7 +35,11 @@ WORDS: Mapping[Word, str] = {
     "collapsed": "seen on board, its stack collapsed",
     "gone": "count taken: gone",
     "ashore": "was put ashore",
+    "reported": "its loss was reported",
+    "finally_reported": "its loss was reported for good",
 }
+BY_REPORT: frozenset[Word] = frozenset({"reported", "finally_reported"})
+"""What nobody says by itself: the ship's node writes it down with the sending of a loss report."""
 CHARS_MAX = 200
 _Short = Annotated[str, Meta(max_length=CHARS_MAX)]
 
@@ -68,7 +75,15 @@ def read_said(body: Mapping[str, Any]) -> Said:
 def may_say(box_state: State | None) -> list[Word]:
     """What a person may say of a box in this state (None: never heard of)."""
     follows = DECIDED_BY_PEOPLE.get(box_state, frozenset()) if box_state else frozenset()
-    return [word for word, states in MEANS.items() if follows.intersection(states)]
+    return [word for word, states in MEANS.items() if word not in BY_REPORT and follows.intersection(states)]
+
+
+def said_by_report(box_state: State | None, *, final: bool) -> list[Word]:
+    """What the sending of a report says of a box in this state, in order; nothing of one that is not lost, or of which it was said."""
+    if box_state not in GONE_STATES:
+        return []
+    first: list[Word] = [] if box_state in REPORTED_STATES else ["reported"]
+    return [*first, "finally_reported"] if final and box_state != "REPORTED_FINAL" else first
 
 
 def take_said(state: WatchState, said: Said) -> Outcome:
@@ -111,9 +126,12 @@ def _gone(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) 
         known = decide(case_of(state, box, at_ms), state.settings.weights)
         evidence = known.evidence if box.heard_at_ms else (witness.proof,)
         probably_lost(state, box, at_ms, Decision("PROBABLE_OVERBOARD", known.posterior, evidence))
-    before, box.state = box.state, to
-    if before not in CONFIRMED_STATES:
-        confirmed(state, box, at_ms, witness)
+    if to in REPORTED_STATES:
+        box.state = to
+        reported(state, box, at_ms, witness)
+        return
+    box.state = to if box.state not in REPORTED_STATES else box.state
+    confirmed(state, box, at_ms, witness)
 
 
 def _accounted_for(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) -> None:

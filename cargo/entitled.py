@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cargo.lost import GONE_STATES
+
 LOSS_RULES = frozenset({"lost_container", "incident"})
-LOSS_STATES = frozenset({"PROBABLE_OVERBOARD", "CONFIRMED_LOST"})
+LOSS_STATES = GONE_STATES
 
 
 def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:

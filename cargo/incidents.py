@@ -10,7 +10,7 @@ import msgspec
 
 from cargo.alerts import Alert, AlertState, alert_id
 from cargo.boxes import Box, Loss
-from cargo.lost import CONFIRMED_STATES, ROLL_WINDOW_MS, Decision, Evidence, Witness
+from cargo.lost import GONE_STATES, REPORTED_STATES, ROLL_WINDOW_MS, Decision, Evidence, State, Witness, counted
 from cargo.outcome import digest, event
 from cargo.state import Incident, WatchState
 from cargo.telling import tell, tell_anew
@@ -51,12 +51,23 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
 
 def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
     """The loss of this box (whose state says so) is confirmed by a witness: its alert and its incident's say so from now on."""
-    alert = _box_alert(state, box, "updated", at_ms)
-    evidence = (witness.proof, *(piece for piece in alert.evidence if piece.family != "person"))
-    told = replace(alert, detail="; ".join([witness.proof.detail, alert.detail]), evidence=evidence, posterior=1.0, by=witness.by)
-    tell_anew(state, told)
+    known = box.loss or Loss("", 0.0, ())
+    evidence = (witness.proof, *(piece for piece in known.evidence if piece.family != "person" or piece.signal == "reported"))
+    box.loss = Loss(known.detail, 1.0, evidence)
+    tell_anew(state, replace(_box_alert(state, box, "updated", at_ms), by=witness.by))
     lost_at = box.lost_at_ms or box.heard_at_ms
     state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, by=witness.by))
+    if box.incident_id:
+        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms)
+
+
+def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
+    """A report of the loss of this box (whose state says so) was sent: its alert and its incident's say so from now on, with who wrote it
+    down; how probable the loss is does not change by it."""
+    known = box.loss or Loss("", 0.0, ())
+    earlier = (piece for piece in known.evidence if piece.family != "person" or piece.signal == "gone")
+    box.loss = Loss(known.detail, known.posterior, (witness.proof, *earlier))
+    tell_anew(state, replace(_box_alert(state, box, "updated", at_ms), by=witness.by))
     if box.incident_id:
         _tell_incident(state, state.memory.incidents[box.incident_id], at_ms)
 
@@ -122,7 +133,8 @@ def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
 
 
 def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> Alert:
-    sure, loss = box.state in CONFIRMED_STATES, box.loss or Loss("", 0.0, ())
+    loss = box.loss or Loss("", 0.0, ())
+    words = "lost overboard" if counted(loss.evidence) else "probably overboard"
     return Alert(
         alert_id=box.alert_id,
         topic=box.number,
@@ -130,12 +142,12 @@ def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> A
         severity="CRITICAL",
         state=change,
         at_ms=at_ms,
-        title=f"{box.number} {'lost' if sure else 'probably'} overboard",
-        detail=loss.detail,
+        title=f"{box.number} {words}{', reported' if box.state in REPORTED_STATES else ''}",
+        detail="; ".join([*(piece.detail for piece in loss.evidence if piece.family == "person"), loss.detail]),
         ship=state.settings.place.ship,
         incident_id=box.incident_id,
         slot=state.slot_text(box.number),
-        status="CONFIRMED_LOST" if sure else "PROBABLE_OVERBOARD",
+        status=box.state if box.state in GONE_STATES else "PROBABLE_OVERBOARD",
         position=position_of(state, box.lost_at_ms),
         evidence=loss.evidence,
         posterior=loss.posterior,
@@ -146,7 +158,9 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
     """The incident's alert on the ship's log: how many, how many of them confirmed, which bays, when and where, and which boxes that no
     tracker speaks for are at risk."""
     lost = sorted(set(incident.lost) - set(incident.found))
-    sure = sum(number in state.memory.boxes and state.memory.boxes[number].state in CONFIRMED_STATES for number in lost)
+    boxes = [state.memory.boxes[number] for number in lost if number in state.memory.boxes]
+    sure = sum(box.loss is not None and counted(box.loss.evidence) for box in boxes)
+    told_of = sum(box.state in REPORTED_STATES for box in boxes)
     change: AlertState = "retracted" if not lost else "updated" if incident.raised else "raised"
     incident.raised = True
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
@@ -163,11 +177,11 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
         severity="CRITICAL",
         state=change,
         at_ms=at_ms,
-        title=_incident_title(len(lost), sure),
+        title=_incident_title(len(lost), sure, told_of),
         detail=detail if lost else f"all {len(incident.found)} were found",
         ship=state.settings.place.ship,
         incident_id=incident.id,
-        status="FOUND" if not lost else "CONFIRMED_LOST" if sure == len(lost) else "PROBABLE_OVERBOARD",
+        status=_incident_status(boxes, len(lost), sure),
         position=position_of(state, incident.first_at_ms),
         evidence=(first,),
         incident={
@@ -181,8 +195,19 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
     tell_anew(state, alert)
 
 
-def _incident_title(lost: int, sure: int) -> str:
+def _incident_status(boxes: list[Box], lost: int, sure: int) -> State:
+    """How far the incident has come: as far as each of its boxes has."""
+    states = {box.state for box in boxes} if len(boxes) == lost else set()
+    if not lost:
+        return "FOUND"
+    if states and states <= REPORTED_STATES:
+        return "REPORTED_FINAL" if states == {"REPORTED_FINAL"} else "REPORTED_INITIAL"
+    return "CONFIRMED_LOST" if sure == lost else "PROBABLE_OVERBOARD"
+
+
+def _incident_title(lost: int, sure: int, reported: int) -> str:
     boxes = f"{lost} container{'s' if lost != 1 else ''}"
-    if sure == lost:
-        return f"{boxes} lost overboard" if lost else f"{boxes} probably overboard"
-    return f"{boxes} probably overboard" + (f", {sure} of them for certain" if sure else "")
+    certain = "lost overboard" if lost and sure == lost else "probably overboard"
+    some = f", {sure} of them for certain" if 0 < sure < lost else ""
+    sent = "" if not reported else ", reported" if reported == lost else f", {reported} of them reported"
+    return f"{boxes} {certain}{some}{sent}"

@@ -14,8 +14,10 @@ import msgspec
 
 from cargo.alerts import Standing
 from cargo.bookings import Registry
-from cargo.lossform import UNKNOWN, Filled, position_text, time_text
+from cargo.lossdrift import NOT_COMPUTED
+from cargo.lossform import LOSS, UNKNOWN, Filled, position_text, time_text
 from cargo.lossreport import Box, Content, Dangerous, Head, Kind, Report, drafted
+from cargo.lost import GONE_STATES
 from cargo.outcome import Made, digest
 from cargo.registry import LoadList, Ship, Stowed
 
@@ -34,7 +36,7 @@ class Facts:
     """What is known of one incident at `now_at_ms` (fleet time, UTC ms): the incident's alert as it stands and those of its boxes.
 
     `track`, `air`: the ship's location and environment readings around it, in order of time, as (UTC ms, signals); `muster`: the body of
-    an X_MUSTER event; `registry`: what headquarters told the ship.
+    an X_MUSTER event; `registry`: what headquarters told the ship; `drift`: where the boxes may be (`cargo.lossdrift.drift_line`).
     """
 
     ship: str
@@ -45,6 +47,7 @@ class Facts:
     air: Readings
     muster: Mapping[str, Any] | None
     now_at_ms: int
+    drift: Filled = NOT_COMPUTED
 
     @property
     def incident_id(self) -> str:
@@ -66,8 +69,8 @@ class Facts:
         return digest("news", self.span["containers"], self.span["at_risk"], self.found(), *self.confirmed())
 
     def confirmed(self) -> list[str]:
-        """The lost boxes whose loss a person vouches for."""
-        sure = {one.topic for one in self.boxes if one.body["status"] == "CONFIRMED_LOST"}
+        """The lost boxes of which a person said that they are gone."""
+        sure = {one.topic for one in self.boxes if _counted(one.body)}
         return sorted(sure.intersection(self.span["containers"]))
 
 
@@ -165,9 +168,15 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
         latitude_deg=position.get("latitude_deg"),
         longitude_deg=position.get("longitude_deg"),
         posterior=body.get("posterior"),
-        status=body.get("status"),
+        status="CONFIRMED_LOST" if _counted(body) else "PROBABLE_OVERBOARD" if body.get("status") in GONE_STATES else body.get("status"),
         evidence=tuple(one["detail"] for one in evidence),
     )
+
+
+def _counted(body: Mapping[str, Any]) -> bool:
+    """Whether a person said that the box of this alert is gone: whether a report was sent of it is another matter."""
+    said = any(piece["family"] == "person" and piece["signal"] == "gone" for piece in body.get("evidence", ()))
+    return said and body.get("status") in GONE_STATES
 
 
 def _ship(facts: Facts) -> dict[str, Filled]:
@@ -177,6 +186,7 @@ def _ship(facts: Facts) -> dict[str, Filled]:
         paper["contact"] = f"{known.master}, master"
     lines = {name: Filled(value, "PAPER", "the registry's entry of the ship") for name, value in paper.items() if value}
     return {
+        "type": Filled(LOSS, "RECKONED", "of her own boxes, by their evidence"),
         "imo": Filled(facts.ship, "PAPER", "the node's settings"),
         **lines,
         "reported_by": Filled("MASTER", "RECKONED", "drafted aboard"),
@@ -244,7 +254,7 @@ def _description(boxes: Sequence[Box]) -> str:
 
 def _around(facts: Facts) -> dict[str, Filled]:
     """What the ship measured of herself and the sea, then and now."""
-    lines = {"drift": Filled(None, "UNKNOWN", "`landfall search-area` computes where they may be")}
+    lines = {"drift": facts.drift}
     since, until = facts.span["from_at_ms"], facts.span["until_at_ms"]
     for name, rows, wanted, words in (
         ("course_speed", facts.track, ("course_deg", "speed_kn"), "{course_deg:.0f}° true, {speed_kn:.1f} kn"),

@@ -55,7 +55,10 @@ class Line:
 
 
 _BASES_OF_LAW = ("ACTUAL", "ESTIMATED", "DISCOVERED")
+LOSS, DRIFTING = "LOSS", "DRIFTING_OBSERVED"
+"""What a report tells of: containers that the ship herself lost, or that she saw adrift (SOLAS V/32 asks of each in its own way)."""
 LINES: tuple[Line, ...] = (
+    Line("type", "Type of report", "words", (LOSS, DRIFTING)),
     Line("imo", "IMO number"),
     Line("ship", "Name of the ship"),
     Line("call_sign", "Call sign"),

@@ -9,7 +9,7 @@ from fpdf import FPDF
 
 from cargo.lossform import time_text
 from cargo.lossreport import Box, Report
-from cargo.losstext import LAW, TITLE, box_told, heading, rows
+from cargo.losstext import LAW, box_told, heading, headline, receipt_text, rows
 
 FONT = "Helvetica"
 """A reader's own: nothing is embedded, and letters beyond Latin-1 are written as `?`. Text and JSON have them whole."""
@@ -22,7 +22,7 @@ def report_pdf(report: Report) -> bytes:
     page = _Page(report)
     page.add_page()
     page.set_font(FONT, "B", 14)
-    page.cell(text=_plain(TITLE), new_x="LMARGIN", new_y="NEXT")
+    page.cell(text=_plain(headline(report)), new_x="LMARGIN", new_y="NEXT")
     page.set_font(FONT, size=9)
     for line in heading(report)[2:]:
         page.multi_cell(0, text=_plain(line), new_x="LMARGIN", new_y="NEXT")
@@ -37,8 +37,11 @@ def report_pdf(report: Report) -> bytes:
         page.boxes(title, boxes)
     if report.sendings:
         page.ln(4)
-        sent = [(time_text(one.sent_at_ms), f"{one.to} {one.name}".strip(), one.means, one.by) for one in report.sendings]
-        page.table_of(("Sent at", "To", "By what means", "Written down by"), sent, (40.0, 60.0, 45.0, 45.0))
+        sent = [
+            (time_text(one.sent_at_ms), f"{one.to} {one.name}".strip(), one.means, one.by, receipt_text(report, one))
+            for one in report.sendings
+        ]
+        page.table_of(("Sent at", "To", "By what means", "Written down by", "Receipt"), sent, (35.0, 45.0, 30.0, 30.0, 50.0))
     page.ln(12)
     page.set_font(FONT, size=9)
     page.cell(text="Master or company, name and signature: ______________________________   Date and time (UTC): ______________")
@@ -51,7 +54,7 @@ class _Page(FPDF):
     def __init__(self, report: Report) -> None:
         super().__init__(format="A4")
         self._foot = f"{report.head.kind} report {report.id}, {report.state}, version {report.digest[:8]}"
-        self.set_title(f"{TITLE}: {self._foot}")
+        self.set_title(f"{headline(report)}: {self._foot}")
         self.set_creation_date(datetime.fromtimestamp(report.written_at_ms / 1000, UTC))
         self.set_auto_page_break(True, margin=18)
 

@@ -83,6 +83,16 @@ class Sending(msgspec.Struct, frozen=True, order=True):
     by: str
 
 
+class Receipt(msgspec.Struct, frozen=True, order=True):
+    """That a recipient, as the sending names it, acknowledged the report: when (UTC ms), who of it did, and who wrote that down."""
+
+    acknowledged_at_ms: int
+    to: To
+    name: str
+    who: str
+    by: str
+
+
 class Head(msgspec.Struct, frozen=True):
     """Which report it is: of which incident and ship (IMO number), INITIAL, UPDATE or FINAL, its number from 1, and the id of the one
     before."""
@@ -118,6 +128,7 @@ class Report:
     approved_by: str | None
     approved_at_ms: int | None
     sendings: tuple[Sending, ...]
+    receipts: tuple[Receipt, ...] = ()
 
     @property
     def id(self) -> str:
@@ -137,6 +148,7 @@ class Report:
             "approved_by": self.approved_by,
             "approved_at_ms": self.approved_at_ms,
             "sendings": msgspec.to_builtins(self.sendings),
+            "receipts": msgspec.to_builtins(self.receipts),
             **self.content.to_json(),
         }
 
@@ -152,6 +164,7 @@ class _Told(msgspec.Struct):
     approved_by: str | None
     approved_at_ms: int | None
     sendings: tuple[Sending, ...]
+    receipts: tuple[Receipt, ...] = ()
 
 
 def report_of(told: Mapping[str, Any]) -> Report:
@@ -161,7 +174,8 @@ def report_of(told: Mapping[str, Any]) -> Report:
 
 
 class _Record(msgspec.Struct):
-    """The body of a record of `reports`; `content` and `news` of a draft or an edit, `sending` of a sending."""
+    """The body of a record of `reports`; `content` and `news` of a draft or an edit, `sending` of a sending, `receipt` of what a recipient
+    acknowledged: that changes the report's state no more, it is sent."""
 
     report_id: str
     incident_id: str
@@ -177,6 +191,7 @@ class _Record(msgspec.Struct):
     news: str = ""
     content: Content | None = None
     sending: Sending | None = None
+    receipt: Receipt | None = None
 
     def head(self) -> Head:
         return Head(self.incident_id, self.ship, self.kind, self.number, self.refers_to)
@@ -267,6 +282,25 @@ def mark_sent(report: Report, sending: Sending, at_ms: int) -> Made:
     return _changed(report, "sent", sending.by, at_ms, sending=msgspec.to_builtins(sending))
 
 
+def acknowledge(report: Report, receipt: Receipt, at_ms: int) -> Made:
+    """The record that a recipient acknowledged a report that was sent to it. Raises ValueError for one to whom it was not sent, for a
+    time before the sending or after now (`at_ms`), and for names that do not print."""
+    sent = [one.sent_at_ms for one in report.sendings if (one.to, one.name) == (receipt.to, receipt.name)]
+    if not sent:
+        to = ", ".join(f"{one.to} {one.name}".strip() for one in report.sendings) or "nobody"
+        raise ValueError(f"report {report.id} was not sent to {f'{receipt.to} {receipt.name}'.strip()!r}: it was sent to {to}")
+    if not min(sent) <= receipt.acknowledged_at_ms <= at_ms:
+        raise ValueError(f"it was sent at {time_text(min(sent))}: it is acknowledged after that, and written down after it was")
+    _check_who(receipt.who)
+    return _changed(report, "sent", receipt.by, at_ms, receipt=msgspec.to_builtins(receipt))
+
+
+def receipt_of(report: Report, sending: Sending) -> Receipt | None:
+    """The first acknowledgement by the recipient of this sending, or None."""
+    of = (one for one in report.receipts if (one.to, one.name) == (sending.to, sending.name))
+    return min((one for one in of if one.acknowledged_at_ms >= sending.sent_at_ms), default=None)
+
+
 def _written(head: Head, content: Content, news: str, revision: int, state: State, by: str, at_ms: int) -> Made:
     body = content.to_json()
     more = {"news": news, "content": body}
@@ -315,6 +349,7 @@ def _stand(records: list[_Record]) -> Report | None:
     approvals = [one for one in records if one.state == "approved" and one.digest == stands.digest]
     approval = min(approvals, key=_late, default=None)
     sendings = tuple(sorted({one.sending for one in sent if one.sending and one.digest == stands.digest}))
+    receipts = tuple(sorted({one.receipt for one in records if one.receipt and one.digest == stands.digest}))
     state: State = "sent" if sendings else "approved" if approval else stands.state
     assert stands.content is not None
     return Report(
@@ -329,6 +364,7 @@ def _stand(records: list[_Record]) -> Report | None:
         approved_by=approval.by if approval else None,
         approved_at_ms=approval.at_ms if approval else None,
         sendings=sendings,
+        receipts=receipts,
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from cargo.alerts import Standing
 from cargo.lossdraft import Facts, final_draft, next_draft
 from cargo.lossform import UNKNOWN
-from cargo.lossreport import Report, ReportBook, Sending, To, approve, edit, mark_sent
+from cargo.lossreport import Receipt, Report, ReportBook, Sending, To, acknowledge, approve, edit, mark_sent
+from cargo.lost import REPORTED_STATES, State
 from cargo.outcome import Made
 
 DIGEST_CHARS_MIN = 8
@@ -57,7 +59,24 @@ class Sent(msgspec.Struct, tag="sent", tag_field="do", forbid_unknown_fields=Tru
         return mark_sent(report, Sending(sent_at_ms, self.to, self.name, self.means, self.by), at_ms)
 
 
-Change = Editing | Approving | Sent
+class Acknowledged(msgspec.Struct, tag="acknowledged", tag_field="do", forbid_unknown_fields=True):
+    """A recipient of a sent report acknowledged it: `to` and `name` as they stand with the sending, `who` of it did, at
+    `acknowledged_at_ms` (UTC ms; None: now)."""
+
+    report: str
+    by: str
+    to: To
+    who: str
+    name: str = ""
+    acknowledged_at_ms: int | None = None
+
+    def made(self, report: Report, at_ms: int) -> Made:
+        """The record. Raises as `cargo.lossreport.acknowledge`."""
+        acknowledged_at_ms = at_ms if self.acknowledged_at_ms is None else self.acknowledged_at_ms
+        return acknowledge(report, Receipt(acknowledged_at_ms, self.to, self.name, self.who, self.by), at_ms)
+
+
+Change = Editing | Approving | Sent | Acknowledged
 
 
 def drafted_by_company(before: Sequence[Report], facts: Facts, by: str, *, final: bool) -> list[Made]:
@@ -78,8 +97,36 @@ def drafted_by_company(before: Sequence[Report], facts: Facts, by: str, *, final
 
 def by_company(change: Change, report: Report, at_ms: int) -> Made:
     """The record of what the company does in the place of a master who can not: in its own name. Raises ValueError when the report still
-    says that the master reports, and as the change itself."""
+    says that the master reports (a receipt may come to the company all the same), and as the change itself."""
     made = change.made(report, at_ms)
-    if not isinstance(change, Editing) and report.content.lines.get("reported_by", UNKNOWN).value != "COMPANY":
+    if not isinstance(change, Editing | Acknowledged) and report.content.lines.get("reported_by", UNKNOWN).value != "COMPANY":
         raise ValueError(f"report {report.id} says that the master reports: edit reported_by to COMPANY first")
+    return made
+
+
+def marked_reported(alerts: Iterable[Standing], report: Report, by: str, at_ms: int) -> list[Made]:
+    """The changes of `alerts` (an incident's and its boxes', as they stand) that say that this report, just sent by the company, tells of
+    them: what a ship's own watch makes of a sending aboard. A box that is reported already, found, or told of by no word of it stays as it
+    is; of an incident all boxes are to be in the report. Each is later than what it changes, whatever `at_ms` (UTC ms) says.
+    """
+    told, final = {box.container for box in report.content.lost}, report.head.kind == "FINAL"
+    status: State = "REPORTED_FINAL" if final else "REPORTED_INITIAL"
+    proof = {
+        "family": "person",
+        "signal": "reported",
+        "weight": 0.0,
+        "detail": f"its loss was reported, says {by}: {report.id}",
+        "at_ms": at_ms,
+    }
+    made = []
+    for one in alerts:
+        body, whole = one.body, one.body["rule"] == "incident"
+        boxes = set(body["incident"]["containers"]) if whole else {one.topic}
+        if not one.open or not boxes or not boxes <= told or body["status"] in ("REPORTED_FINAL", status):
+            continue
+        title = body["title"] if body["status"] in REPORTED_STATES else f"{body['title']}, reported"
+        when = max(at_ms, body["at_ms"] + 1)
+        evidence = body["evidence"] if whole else [proof, *body["evidence"]]
+        news = {"state": "updated", "status": status, "title": title, "evidence": evidence, "by": by, "at_ms": when}
+        made.append(Made(one.topic, when, {**body, **news}))
     return made

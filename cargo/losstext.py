@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from cargo.lossform import BASES, LINES, UNKNOWN, time_text, told
-from cargo.lossreport import Box, Report
+from cargo.lossform import BASES, DRIFTING, LINES, LOSS, UNKNOWN, time_text, told
+from cargo.lossreport import Box, Report, Sending, receipt_of
 
-TITLE = "LOSS OF FREIGHT CONTAINER(S) FROM A SHIP"
+TITLES = {LOSS: "LOSS OF FREIGHT CONTAINER(S) FROM A SHIP", DRIFTING: "DRIFTING FREIGHT CONTAINER(S) OBSERVED"}
 LAW = "SOLAS V/31 and V/32 as amended by MSC.550(108). Transcribe into the form of CCC.1/Circ.7."
 WIDTH = 100
 _STATES = {
@@ -24,11 +24,21 @@ def report_text(report: Report) -> str:
     return "\n".join([*heading(report), "", *_form(report), *_boxes(report), *_sendings(report)]) + "\n"
 
 
+def headline(report: Report) -> str:
+    """What it tells of: a loss, or containers adrift."""
+    return TITLES[DRIFTING if report.content.lines.get("type", UNKNOWN).value == DRIFTING else LOSS]
+
+
 def heading(report: Report) -> list[str]:
     """What it is, which it is, and how far it has come."""
     head = report.head
     refers = f", refers to number {head.refers_to.rpartition('-')[2]}" if head.refers_to else ""
-    lines = [TITLE, LAW, f"{head.kind} report, number {head.number} of incident {head.incident_id}{refers}", _STATES[report.state]]
+    lines = [
+        headline(report),
+        LAW,
+        f"{head.kind} report, number {head.number} of incident {head.incident_id}{refers}",
+        _STATES[report.state],
+    ]
     if report.approved_by is not None and report.approved_at_ms is not None:
         lines.append(f"Approved by {report.approved_by} at {time_text(report.approved_at_ms)}.")
     return lines
@@ -93,6 +103,15 @@ def _sendings(report: Report) -> Iterator[str]:
         yield from ("", "Sent")
     for one in report.sendings:
         yield from _wrapped(f"     {time_text(one.sent_at_ms)} to {one.to} {one.name} by {one.means}, written down by {one.by}")
+        yield from _wrapped(f"       {receipt_text(report, one)}")
+
+
+def receipt_text(report: Report, sending: Sending) -> str:
+    """Whether its recipient acknowledged it: who, when, and who wrote that down."""
+    receipt = receipt_of(report, sending)
+    if receipt is None:
+        return "not acknowledged yet"
+    return f"acknowledged by {receipt.who} at {time_text(receipt.acknowledged_at_ms)}, written down by {receipt.by}"
 
 
 def _wrapped(text: str) -> list[str]:

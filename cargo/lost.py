@@ -8,6 +8,7 @@ once, the sum starts at `PRIOR` and the posterior follows from it (starting valu
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -29,15 +30,18 @@ State = Literal[
 GONE_STATES: frozenset[State] = frozenset({"PROBABLE_OVERBOARD", "CONFIRMED_LOST", "REPORTED_INITIAL", "REPORTED_FINAL"})
 """The states in which a box counts as lost. Hearing it aboard again ends each of them as FOUND."""
 CONFIRMED_STATES: frozenset[State] = GONE_STATES - {"PROBABLE_OVERBOARD"}
-"""Those of them that a person vouches for."""
+"""Those of them that a person vouches for: by a count, or by a report that was sent."""
+REPORTED_STATES: frozenset[State] = frozenset({"REPORTED_INITIAL", "REPORTED_FINAL"})
+"""Those of them of which a report was sent."""
 DECIDED_BY_PEOPLE: dict[State, frozenset[State]] = {
-    "PROBABLE_OVERBOARD": frozenset({"CONFIRMED_LOST", "FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}),
+    "PROBABLE_OVERBOARD": frozenset({"CONFIRMED_LOST", "REPORTED_INITIAL", "FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}),
     "CONFIRMED_LOST": frozenset({"REPORTED_INITIAL", "FOUND"}),
-    "REPORTED_INITIAL": frozenset({"REPORTED_FINAL", "FOUND"}),
-    "REPORTED_FINAL": frozenset({"FOUND"}),
+    "REPORTED_INITIAL": frozenset({"CONFIRMED_LOST", "REPORTED_FINAL", "FOUND", "COLLAPSED_ON_BOARD"}),
+    "REPORTED_FINAL": frozenset({"CONFIRMED_LOST", "FOUND", "COLLAPSED_ON_BOARD"}),
     "MISSING": frozenset({"CONFIRMED_LOST", "DEVICE_FAULT", "DISCHARGED", "COLLAPSED_ON_BOARD"}),
 }
-"""What the crew or headquarters may decide from where; all else follows from readings."""
+"""What the crew or headquarters may decide from where; all else follows from readings. Who is reported, and then confirmed, stays reported.
+"""
 
 PRIOR = -3.6
 PROBABLE_MIN = 0.9
@@ -111,6 +115,11 @@ class Witness(msgspec.Struct, frozen=True):
 
     by: str
     proof: Evidence
+
+
+def counted(evidence: Iterable[Evidence]) -> bool:
+    """Whether a person said that the box is gone, whatever was reported of it before or after."""
+    return any(piece.family == "person" and piece.signal == "gone" for piece in evidence)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cargo.boxes import Box, in_time
-from cargo.lost import GONE_STATES
+from cargo.lost import GONE_STATES, REPORTED_STATES
 from cargo.outcome import Made, event
 from cargo.state import HOUR_MS, WatchState
 
@@ -69,8 +69,9 @@ def unlisted(state: WatchState) -> list[Box]:
 def muster_event(state: WatchState, at_ms: int, why: str, lines: Sequence[Roll] = ()) -> Made:
     """The X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the names of who is not.
 
-    Accounted for is who was heard aboard and has missed nothing since, and who a person saw; `not_heard` is not due yet. At most 500 names
-    are given for each reason; the numbers are whole. `lines`: the muster of that instant, where it was made already.
+    Accounted for is who was heard aboard and has missed nothing since, and who a person saw; `not_heard` is not due yet; `reported` are
+    those of `gone` whose loss was reported. At most 500 names are given for each reason; the numbers are whole. `lines`: the muster of
+    that instant, where it was made already.
     """
     lines = lines or muster(state, at_ms)
     expected = [line for line in lines if line.slot is not None]
@@ -93,6 +94,8 @@ def muster_event(state: WatchState, at_ms: int, why: str, lines: Sequence[Roll] 
     }
     for reason in ("not_heard", "late", "gateway_silent", "missing", "gone"):
         body[reason] = [line.container for line in expected if line.reason == reason][:NAMED_MAX]
+    states = ((line.container, state.memory.boxes.get(line.container)) for line in expected if line.reason == "gone")
+    body["reported"] = [number for number, box in states if box is not None and box.state in REPORTED_STATES][:NAMED_MAX]
     never = [line.container for line in instrumented if not line.last_heard_at_ms and state.loads(line.container)]
     body["not_heard_since_loading"] = never[:NAMED_MAX]
     return event(state.settings.place, state.settings.place.log_topic, "X_MUSTER", at_ms, **body)

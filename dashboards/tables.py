@@ -37,6 +37,7 @@ SENDINGS = (
     Column("to", "To whom"),
     Column("means", "By what means"),
     Column("by", "Written down by"),
+    Column("receipt", "Receipt"),
 )
 NOTICED = (
     Column("container", "Container", mono=True),
@@ -258,16 +259,23 @@ def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Tex
 
 
 def sending_rows(report: Row, now_at_ms: int) -> list[Texts]:
-    """Rows of SENDINGS: to whom a loss report went, when and how."""
+    """Rows of SENDINGS: to whom a loss report went, when and how, and whether they acknowledged it."""
     return [
         {
             "sent": f"{words.moment(one['sent_at_ms'])}, {words.age(one['sent_at_ms'], now_at_ms)}",
             "to": f"{words.recipient(one['to'])} {one['name']}".strip(),
             "means": one["means"],
             "by": one["by"],
+            "receipt": _receipt(report, one),
         }
         for one in report["sendings"]
     ]
+
+
+def _receipt(report: Row, sending: Row) -> str:
+    of = [one for one in report["receipts"] if (one["to"], one["name"]) == (sending["to"], sending["name"])]
+    known = [one for one in of if one["acknowledged_at_ms"] >= sending["sent_at_ms"]]
+    return f"{known[0]['who']}, {words.moment(known[0]['acknowledged_at_ms'])}" if known else "not acknowledged yet"
 
 
 def notice_rows(notice: Row) -> list[Texts]:

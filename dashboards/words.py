@@ -35,7 +35,7 @@ STATUSES: dict[str, str] = {
     "MISSING": "Missing",
     "PROBABLE_OVERBOARD": "Probably overboard",
     "CONFIRMED_LOST": "Lost overboard",
-    "REPORTED_INITIAL": "Lost, reported",
+    "REPORTED_INITIAL": "Reported as lost",
     "REPORTED_FINAL": "Lost, final report sent",
     "FOUND": "Found",
     "COLLAPSED_ON_BOARD": "Collapsed on board",

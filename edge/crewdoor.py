@@ -23,7 +23,7 @@ from cargo.muster import ACCOUNTED, Roll
 from cargo.slots import Slot
 from edge.alertdesk import AlertDesk
 from edge.linking import LinkChoice
-from edge.reporting import LossReports
+from edge.reporting import DECISIONS, LossReports
 from intake.musters import Called, Musters
 from intake.watching import Watching
 from streams.log import Append
@@ -31,7 +31,6 @@ from streams.node.door import OPEN_PATHS
 from streams.node.node import Node
 from streams.records import Record, to_batch
 
-DECISIONS = "decisions"
 PAGES: Mapping[str, tuple[str, str]] = {
     "/console": ("console.html", "text/html"),
     "/console/console.css": ("console.css", "text/css"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 
 from cargo.alerts import Standing
 from cargo.bookings import Registry
+from cargo.byhand import CHARS_MAX, Said, said_by_report
 from cargo.errors import Unreadable
 from cargo.lossdraft import Facts, final_draft, next_draft
 from cargo.lossreport import Report, ReportBook
@@ -28,7 +29,7 @@ from streams.log import Append, LogReader
 from streams.node.node import Node
 from streams.records import Record, to_batch
 
-REPORTS = "reports"
+REPORTS, DECISIONS = "reports", "decisions"
 GATHER_S = 1.0
 """So long a draft waits for more of what fell together."""
 RETRY_S = 5.0
@@ -77,11 +78,16 @@ class LossReports:
 
     async def change(self, report_id: str, make: Callable[[Report, int], Made]) -> Report:
         """Append the record that `make(report, now_at_ms)` gives (`cargo.lossreport`: edit, approve, mark_sent); the report as it stands
-        then. Raises ValueError for a report there is not, and where `make` does; NotAllowed where she may write no reports."""
-        self._node.originating.check(REPORTS)
+        then. With the sending of a report the log has, in the same instant, that each box which it tells of as lost was reported: its watch
+        takes that in. Raises ValueError for a report there is not, and where `make` does; NotAllowed where she may write no reports."""
+        for stream in (REPORTS, DECISIONS):
+            self._node.originating.check(stream)
         async with self._one:
             await asyncio.to_thread(self._catch_up)
-            return await self._append(make(self._reports.find(report_id), self._node.clock.now_ms()))
+            report = self._reports.find(report_id)
+            made = make(report, self._node.clock.now_ms())
+            said = await self._reported(report, made) if "sending" in made.body else []
+            return await self._append(made, said)
 
     async def standing(self) -> list[Report]:
         """Every report as it stands, by incident and number."""
@@ -112,8 +118,18 @@ class LossReports:
                 report = await self._append(made)
                 _log.warning("loss report %s is drafted: %s; see `landfall report show`", report.id, incident.body["title"])
 
-    async def _append(self, made: Made) -> Report:
-        await self._node.append([Append(REPORTS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
+    async def _reported(self, report: Report, sent: Made) -> list[Made]:
+        states = (await self._watching.call_roll()).states
+        final, by, note = report.head.kind == "FINAL", sent.body["by"], report.id[:CHARS_MAX]
+        return [
+            Said(box.container, self._imo, word, sent.at_ms, by, note).made()
+            for box in report.content.lost
+            for word in said_by_report(states.get(box.container), final=final)
+        ]
+
+    async def _append(self, made: Made, said: Sequence[Made] = ()) -> Report:
+        parts: list[tuple[str, Sequence[Made]]] = [(REPORTS, [made]), (DECISIONS, said)]
+        await self._node.append([Append(stream, to_batch([_record(one) for one in several])) for stream, several in parts if several])
         self._node.metrics.count(f"loss_reports_{made.body['state']}")
         await asyncio.to_thread(self._catch_up)
         return self._reports.find(made.body["report_id"])
@@ -142,6 +158,10 @@ class LossReports:
 
     def _full_facts(self, bare: Facts, muster: Mapping[str, Any]) -> Facts:
         return full_facts(self._node.log, bare, _told(self._node.log, f"aboard/{self._imo}"), muster)
+
+
+def _record(made: Made) -> Record:
+    return Record(made.topic, device_at_ms=made.at_ms, body=made.body)
 
 
 def _told(log: LogReader, stream: str) -> Registry:

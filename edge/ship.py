@@ -6,12 +6,12 @@ from cargo.entitled import JUDGES
 from edge.alertdesk import AlertDesk
 from edge.answering import Answering
 from edge.console import Aboard, Console
-from edge.crewdoor import DECISIONS, Crew, CrewDoor
+from edge.crewdoor import Crew, CrewDoor
 from edge.digesting import Digesting
 from edge.excursions import AroundAlerts
 from edge.linking import LinkChoice
 from edge.reportdoor import ReportDoor
-from edge.reporting import LossReports
+from edge.reporting import DECISIONS, LossReports
 from edge.settings import ShipSettings
 from edge.storm import StormMode
 from edge.waiting import TellingWaiting

@@ -13,6 +13,7 @@ from cargo.alerts import AlertBook, Standing
 from cargo.bookings import Registry
 from cargo.errors import Unreadable
 from cargo.lossdraft import READ_WITHIN_MS, Facts
+from cargo.lossdrift import drift_line
 from streams.bodies import Bodies
 from streams.log import LogReader
 from streams.records import ORDER_AT, PLACES, RESERVED
@@ -69,18 +70,22 @@ class LossAlerts:
 
 
 def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[str, Any] | None) -> Facts:
-    """These facts with papers and muster, and with what the ship's sensors said around the incident and say now. Raises as `log` does."""
-    since, until = bare.span["from_at_ms"] - READ_WITHIN_MS, bare.span["until_at_ms"] + 1
+    """These facts with papers and muster, with what the ship's sensors said around the incident and say now, and where the boxes may be by
+    that. Raises as `log` does."""
+    began, ended = bare.span["from_at_ms"], bare.span["until_at_ms"]
+    since, until = began - READ_WITHIN_MS, ended + 1
     here = f"{bare.ship}.location"
+    around, air = list(_readings(log, here, since, until)), list(_readings(log, f"{bare.ship}.environment", since, until))
     return Facts(
         ship=bare.ship,
         incident=bare.incident,
         boxes=bare.boxes,
         registry=registry,
-        track=[*_readings(log, here, since, until), *_latest(log, here)],
-        air=list(_readings(log, f"{bare.ship}.environment", since, until)),
+        track=[*around, *_latest(log, here)],
+        air=air,
         muster=muster,
         now_at_ms=bare.now_at_ms,
+        drift=drift_line(around, air, began, ended),
     )
 
 

@@ -15,7 +15,7 @@ from cargo.bookings import Registry
 from cargo.errors import Unreadable
 from cargo.lossform import LINES
 from cargo.lossnotice import TOLD_FROM, notices
-from cargo.lossreport import RECIPIENTS, Report, ReportBook
+from cargo.lossreport import RECIPIENTS, Report, ReportBook, Sending, To, receipt_of
 from cargo.losstext import report_text
 from cargo.registry import ToldFrom, parse_entry
 from landfall.lognumbers import read_at_ms, utc
@@ -62,7 +62,7 @@ def list_reports(folder: Folder, as_json: AsJson = False) -> None:
     for report in reports:
         content = report.content
         counts = [str(len(boxes)) for boxes in (content.lost, content.at_risk, content.found)]
-        sent = ", ".join(f"{one.to} {one.name}".strip() for one in report.sendings)
+        sent = ", ".join(_sent_to(report, one) for one in report.sendings)
         table.add_row(report.id, report.head.kind, report.state, *counts, utc(report.written_at_ms), report.written_by, sent)
     Console(width=None if Console().is_terminal else 240).print(table if reports else "no report: nothing was lost that this node knows of")
 
@@ -152,9 +152,24 @@ def sent(
     config: Config = None,
 ) -> None:
     """Write down that an approved report went out; once for each recipient."""
-    whom = next(one for one in RECIPIENTS if one == to.value.upper().replace("-", "_"))
     when = None if at is None else read_at_ms(at)
-    _wished(config, {"do": "sent", "report": which, "by": by, "to": whom, "means": means, "name": name, "sent_at_ms": when})
+    _wished(config, {"do": "sent", "report": which, "by": by, "to": _code(to), "means": means, "name": name, "sent_at_ms": when})
+
+
+@report_app.command("acknowledged")
+def acknowledged(
+    which: Which,
+    to: Annotated[Recipient, typer.Option("--to", help="To whom it was sent.")],
+    who: Annotated[str, typer.Option("--who", help="Who of them acknowledged it.")],
+    by: By,
+    name: Annotated[str, typer.Option("--name", help="Who that is, as the sending names it.")] = "",
+    at: Annotated[str | None, typer.Option("--at", help="When (UTC): 2026-05-01T04:00:00.", show_default="now")] = None,
+    config: Config = None,
+) -> None:
+    """Write down that a recipient acknowledged a report that was sent."""
+    when = None if at is None else read_at_ms(at)
+    wish = {"do": "acknowledged", "report": which, "by": by, "to": _code(to), "name": name, "who": who, "acknowledged_at_ms": when}
+    _wished(config, wish)
 
 
 @report_app.command("final")
@@ -163,9 +178,19 @@ def final(incident: Annotated[str, typer.Argument(help="The incident's id, whole
     _wished(config, {"do": "final", "incident": incident})
 
 
+def _code(to: Recipient) -> To:
+    return next(one for one in RECIPIENTS if one == to.value.upper().replace("-", "_"))
+
+
 def _wished(config: Path | None, wish: dict[str, Any]) -> None:
     told = ship_of(config, HINT).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
     say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
+
+
+def _sent_to(report: Report, sending: Sending) -> str:
+    receipt = receipt_of(report, sending)
+    told = f"{sending.to} {sending.name}".strip()
+    return told if receipt is None else f"{told} (acknowledged {utc(receipt.acknowledged_at_ms)})"
 
 
 def _as_file(report: Report, ending: str) -> bytes:

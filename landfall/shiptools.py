@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cargo.byhand import WORDS
+from cargo.byhand import BY_REPORT, WORDS
 from landfall.asking import Asked
 from landfall.lognumbers import utc
 from landfall.processes import run_process, settings_of
@@ -79,7 +79,9 @@ def link(
 def decide(
     context: typer.Context,
     container: Annotated[str, typer.Argument(help="The container's number.")],
-    said: Annotated[SaidWord, typer.Argument(help="; ".join(f"{word}: {told}" for word, told in WORDS.items()) + ".")],
+    said: Annotated[
+        SaidWord, typer.Argument(help="; ".join(f"{word}: {told}" for word, told in WORDS.items() if word not in BY_REPORT) + ".")
+    ],
     by: Annotated[str, typer.Option("--by", help="Who says it: it is written down.")],
     note: Annotated[str, typer.Option("--note", help="What was seen, from where.")] = "",
     config: Config = None,

@@ -43,7 +43,7 @@ def _own_draft(incident_id: str, told: Sequence[Answer]) -> None:
 
 
 def _report(report: Answer, now_at_ms: int) -> None:
-    key = f"{report['report_id']}-{report['digest']}-{report['state']}-{len(report['sendings'])}"
+    key = f"{report['report_id']}-{report['digest']}-{report['state']}-{len(report['sendings'])}-{len(report['receipts'])}"
     state, tone = words.REPORT_STATES[report["state"]]
     head = f"<b>Loss report {report['number']}, {report['kind']}</b> {markup.pill(state, tone)}"
     st.html(f'{head}<p class="lf-note">{markup.escape(_history(report, now_at_ms))}</p>')
@@ -77,12 +77,29 @@ def _company(report: Answer, key: str) -> None:
             if st.button("Approve as it stands", key=f"approve-{key}", type="primary"):
                 _do(report, do="approve", digest=report["digest"])
             return
+        if report["sendings"]:
+            _receipt_form(report, key)
         with st.form(f"sent-{key}", border=False):
             to = st.selectbox("It went to", RECIPIENTS, format_func=lambda code: words.recipient(code) or "Other", key=f"to-{key}")
             name = st.text_input("Who that is", key=f"name-{key}")
             means = st.text_input("By what means", key=f"means-{key}")
             if st.form_submit_button("Write down as sent now", type="primary"):
                 _do(report, do="sent", to=to, name=name, means=means)
+
+
+def _receipt_form(report: Answer, key: str) -> None:
+    """Writes down that one of those to whom it was sent acknowledged it."""
+    sent = report["sendings"]
+    with st.form(f"receipt-{key}", border=False):
+        at = st.selectbox(
+            "Acknowledged by",
+            range(len(sent)),
+            format_func=lambda at: f"{words.recipient(sent[at]['to'])} {sent[at]['name']}".strip() or "Other",
+            key=f"receipt-of-{key}",
+        )
+        who = st.text_input("Who of them", key=f"who-{key}")
+        if st.form_submit_button("Write down as acknowledged now"):
+            _do(report, do="acknowledged", to=sent[at]["to"], name=sent[at]["name"], who=who)
 
 
 def _do(report: Answer, **what: Any) -> None:

@@ -132,7 +132,7 @@ async function poll() {
   draw(false);
 }
 
-const sameReport = (head, whole) => whole && ["report_id", "digest", "state"].every((name) => head[name] === whole[name]) && head.sendings.length === whole.sendings.length;
+const sameReport = (head, whole) => whole && ["report_id", "digest", "state"].every((name) => head[name] === whole[name]) && ["sendings", "receipts"].every((name) => head[name].length === whole[name].length);
 
 async function bayOf(bay, board) {
   if (!board.muster.bays.some((one) => one.bay === bay)) return null;

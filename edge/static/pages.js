@@ -11,8 +11,8 @@ const WORST = ["gone", "missing", "collapsed", "gateway_silent", "late", "not_he
 const ACCOUNTED = ["heard", "below_deck_not_due", "not_due", "collapsed", "seen", "ashore"];
 const SAID = { seen: "Seen on board", collapsed: "Stack collapsed, still aboard", gone: "Count taken: gone", ashore: "Was put ashore" };
 const STATES = {
-  ONBOARD: "on board", LATE: "late", MISSING: "missing", PROBABLE_OVERBOARD: "probably overboard", CONFIRMED_LOST: "lost: confirmed by a count", REPORTED_INITIAL: "lost: reported",
-  REPORTED_FINAL: "lost: final report sent", FOUND: "seen or heard again", DEVICE_FAULT: "its tracker fails", GATEWAY_OUTAGE: "its gateway is silent", DISCHARGED: "discharged", COLLAPSED_ON_BOARD: "fallen, still aboard",
+  ONBOARD: "on board", LATE: "late", MISSING: "missing", PROBABLE_OVERBOARD: "probably overboard", CONFIRMED_LOST: "lost: confirmed by a count", REPORTED_INITIAL: "reported as lost",
+  REPORTED_FINAL: "reported as lost, for good", FOUND: "seen or heard again", DEVICE_FAULT: "its tracker fails", GATEWAY_OUTAGE: "its gateway is silent", DISCHARGED: "discharged", COLLAPSED_ON_BOARD: "fallen, still aboard",
 };
 const RECIPIENTS = { SHIPS_IN_VICINITY: "Ships in the vicinity", COASTAL_STATE: "Nearest coastal State", FLAG_STATE: "Flag State", COMPANY: "Company", OTHER: "Other" };
 const BASES = { MEASURED: "measured", RECKONED: "reckoned", PAPER: "paper", GIVEN: "given", UNKNOWN: "not known" };
@@ -33,6 +33,7 @@ export function musterPage(board) {
         ? h("h1", { class: `sum num ${all ? "heard" : "missing"}` }, shape(all ? "heard" : "missing"), ` ${count(muster.accounted)} of ${count(muster.instrumented)} accounted for`)
         : h("h1", { class: "sum not_instrumented" }, shape("not_instrumented"), " Nobody can be counted: no container on the list carries a tracker"),
       h("p", {}, "containers with a tracker · as of ", when(muster.at_ms)),
+      (muster.reported || []).length ? h("p", { class: "gone" }, shape("gone"), ` ${containers(muster.reported.length)} of those gone ${muster.reported.length === 1 ? "is" : "are"} reported as lost.`) : null,
       without ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` ${containers(without)} ${without === 1 ? "carries" : "carry"} no tracker: nothing is known of ${without === 1 ? "it" : "them"}, and ${without === 1 ? "it is" : "they are"} in no count above.`) : null,
       muster.not_on_list.length ? h("p", { class: "late" }, `${containers(muster.not_on_list.length)} heard aboard on no list: see bay “no list”.`) : null,
       h("div", { class: "legend" }, Object.entries(REASONS).filter(([reason]) => muster.reasons[reason]).map(([reason, title]) => h("span", { class: reason }, shape(reason), " ", h("b", { class: "num" }, count(muster.reasons[reason])), ` ${title}`)))),
@@ -187,7 +188,20 @@ function reportPanel(report) {
     h("details", {}, h("summary", { key: "as-text" }, "As text to transcribe"), h("pre", { class: "hold small" }, report.text)),
     report.state === "draft" || report.state === "edited" ? h("button", { class: "main", key: "approve", onclick: () => approve(report) }, `Approve as ${myName()}`) : null,
     report.state === "approved" || report.state === "sent" ? sentForm(report) : null,
-    report.sendings.length ? h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["sent", "to", "by what", "written down by"].map((title) => h("th", {}, title)))), h("tbody", {}, report.sendings.map((one) => h("tr", {}, h("td", {}, when(one.sent_at_ms)), h("td", {}, `${RECIPIENTS[one.to] || one.to} ${one.name}`), h("td", {}, one.means), h("td", {}, one.by))))) : null);
+    report.sendings.length ? h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["sent", "to", "by what", "written down by", "receipt"].map((title) => h("th", {}, title)))), h("tbody", {}, report.sendings.map((one) => h("tr", {}, h("td", {}, when(one.sent_at_ms)), h("td", {}, `${RECIPIENTS[one.to] || one.to} ${one.name}`), h("td", {}, one.means), h("td", {}, one.by), h("td", {}, receipt(report, one)))))) : null);
+}
+
+function receipt(report, sending) {
+  const known = report.receipts.find((one) => one.to === sending.to && one.name === sending.name && one.acknowledged_at_ms >= sending.sent_at_ms);
+  if (known) return h("span", { class: "pill heard" }, `✓ ${known.who}, ${moment(known.acknowledged_at_ms)}`);
+  const whom = `${RECIPIENTS[sending.to] || sending.to} ${sending.name}`.trim();
+  const who = h("input", { key: `who-${sending.to}-${sending.name}`, maxlength: 200, required: true, placeholder: "duty officer", "aria-label": `Who acknowledged it at ${whom}` });
+  const keep = (event) => {
+    event.preventDefault();
+    document.activeElement.blur();
+    act(`Written down: acknowledged by ${whom}.`, () => ask("/ship/report", { do: "acknowledged", report: report.report_id, by: myName(), to: sending.to, name: sending.name, who: who.value }));
+  };
+  return h("form", { class: "row", onsubmit: keep, "aria-label": `Receipt of ${whom}` }, who, h("button", { key: `receipt-${sending.to}-${sending.name}` }, "Acknowledged now"));
 }
 
 const approve = (report) => act(`Approved by ${myName()}. Nothing is sent by that.`, () => ask("/ship/report", { do: "approve", report: report.report_id, by: myName(), digest: report.digest }));

@@ -242,6 +242,9 @@ _REPORT: Fields = {
     "approved_by": "Master Moe",
     "approved_at_ms": _AT - 60_000,
     "sendings": [{"sent_at_ms": _AT - 50_000, "to": "COASTAL_STATE", "name": "RCC Australia", "means": "Inmarsat-C", "by": "Master Moe"}],
+    "receipts": [
+        {"acknowledged_at_ms": _AT - 40_000, "to": "COASTAL_STATE", "name": "RCC Australia", "who": "duty officer", "by": "Master Moe"}
+    ],
     "lines": as_json({"number_lost": Filled(1, "RECKONED", "1 boxes with trackers, each by its own evidence")}),
     "lost": [_LOST_BOX],
     "at_risk": [],

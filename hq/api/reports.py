@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from cargo.alerts import Standing
 from cargo.lossdraft import Facts
 from cargo.lossnotice import Notice, notices
 from cargo.lossreport import Report, ReportBook
-from cargo.lossreporting import Change, by_company, drafted_by_company
+from cargo.lossreporting import Change, Sent, by_company, drafted_by_company, marked_reported
 from cargo.outcome import Made
 from hq.api.registrar import Registrar
-from intake.lossfacts import LossAlerts, full_facts
+from intake.lossfacts import ALERTS, LossAlerts, full_facts
 from streams.bodies import Bodies
 from streams.log import Append, LogReader
 from streams.records import BODY, Record, to_batch
@@ -47,14 +48,18 @@ class ReportDesk:
             return self._book.reports(incident_id)
 
     def change(self, incident_id: str, change: Change) -> Report:
-        """What the company does with a report of this incident is in headquarters' log, durable; the report as it stands then. Raises
-        ValueError for a report there is not and as `cargo.lossreporting.by_company`, RetryLater when the node is away."""
+        """What the company does with a report of this incident is in headquarters' log, durable, and with a sending that its alerts say so;
+        the report as it stands then. Raises ValueError for a report there is not and as `cargo.lossreporting.by_company`, RetryLater when
+        the node is away."""
         with self._lock:
             self._catch_up()
             known = next((one for one in self._book.reports(incident_id) if one.id == change.report), None)
             if known is None:
                 raise ValueError(f"there is no report {change.report!r} of this incident")
-            return self._appended([by_company(change, known, self.registrar.clock.now_ms())])
+            now_ms = self.registrar.clock.now_ms()
+            made = by_company(change, known, now_ms)
+            alerts = marked_reported(self._alerts_of(incident_id), known, change.by, now_ms) if isinstance(change, Sent) else []
+            return self._appended([made], alerts)
 
     def draft(self, incident_id: str, by: str, *, final: bool) -> Report:
         """A draft of the company's own is in headquarters' log, from what that knows of the incident: alerts, the ship's readings, her last
@@ -69,6 +74,14 @@ class ReportDesk:
             bare = self._alerts.bare_facts(incident.body["ship"], incident, self.registrar.clock.now_ms())
             return self._appended(drafted_by_company(self._book.reports(incident_id), self._facts(bare), by, final=final))
 
+    def _alerts_of(self, incident_id: str) -> Sequence[Standing]:
+        """The incident's alert and those of its boxes, as they stand."""
+        self._alerts.catch_up()
+        incident = self._alerts.incident(incident_id)
+        if incident is None:
+            return ()
+        return (incident, *self._alerts.bare_facts("", incident, 0).boxes)
+
     def _facts(self, bare: Facts) -> Facts:
         numbers = {*bare.span["containers"], *bare.span["at_risk"], *bare.found()}
         return full_facts(self.reader, bare, self.registrar.papers_of(numbers, bare.ship), self._muster(bare.ship, bare.now_at_ms))
@@ -79,9 +92,9 @@ class ReportDesk:
         musters = [body for text in rows.column(BODY).to_pylist() if (body := _muster_of(text)) is not None]
         return musters[-1] if musters else None
 
-    def _appended(self, made: Sequence[Made]) -> Report:
-        records = [Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made]
-        self.registrar.door.append([Append(STREAM, to_batch(records))])
+    def _appended(self, made: Sequence[Made], alerts: Sequence[Made] = ()) -> Report:
+        parts = [(stream, several) for stream, several in ((STREAM, made), (ALERTS, alerts)) if several]
+        self.registrar.door.append([Append(stream, to_batch([_record(one) for one in several])) for stream, several in parts])
         for one in made:
             self._book.learn(one.body)
         return self._book.find(made[-1].body["report_id"])
@@ -99,6 +112,10 @@ class ReportDesk:
         numbers = {box.container for one in reports for box in (*one.content.lost, *one.content.at_risk, *one.content.found)}
         papers = self.registrar.papers_of(numbers)
         return notices(reports, papers, papers.owners_told_from)
+
+
+def _record(made: Made) -> Record:
+    return Record(made.topic, device_at_ms=made.at_ms, body=made.body)
 
 
 class _Muster(msgspec.Struct):

@@ -18,7 +18,7 @@ _OWN_WORDS = {
     "MISSING": "Missing: not heard for too long",
     "PROBABLE_OVERBOARD": "Probably overboard",
     "CONFIRMED_LOST": "Lost overboard",
-    "REPORTED_INITIAL": "Lost overboard; reported",
+    "REPORTED_INITIAL": "Reported as lost overboard",
     "REPORTED_FINAL": "Lost overboard; final report sent",
     "FOUND": "Found",
 }

@@ -10,6 +10,7 @@ import msgspec
 from cargo.alerts import AlertBook
 from cargo.bookings import Registry
 from cargo.lossdraft import Facts
+from cargo.lossdrift import drift_line
 from cargo.muster import muster_event
 from cargo.registry import BookedContainer, Booking, Dangerous, Entry, Ship
 from cargo.watch import advance, step
@@ -63,15 +64,18 @@ def voyage(*, blows: bool = True, heard_again: bool = False, untracked: frozense
     ship = {
         kind: [(one.order_at_ms, one.signals) for one in readings if one.topic == f"{SHIP}.{kind}"] for kind in ("location", "environment")
     }
+    incident = next(one for one in standing if one.body["rule"] == "incident")
+    span = incident.body["incident"]
     facts = Facts(
         ship=SHIP,
-        incident=next(one for one in standing if one.body["rule"] == "incident"),
+        incident=incident,
         boxes=tuple(one for one in standing if one.body["rule"] == "lost_container"),
         registry=Registry([*sea.entries(), *papers(sea)]),
         track=ship["location"],
         air=ship["environment"],
         muster=muster_event(state, state.memory.settled_at_ms, "asked").body,
         now_at_ms=UNTIL_MS + 3 * MINUTE_MS,
+        drift=drift_line(ship["location"], ship["environment"], span["from_at_ms"], span["until_at_ms"]),
     )
     return facts
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cargo.bookings import Registry
 from cargo.lossdraft import final_draft, next_draft
 from cargo.lossform import LINES, read_given
-from cargo.lossreport import Report, ReportBook, Sending, approve, edit, mark_sent
+from cargo.lossreport import Receipt, Report, ReportBook, Sending, acknowledge, approve, edit, mark_sent
 from cargo.losstext import WIDTH, report_text
 from tests.cargo.lossnews import LOST_AT_MS, STACK, more_lost, voyage
 from tests.cargo.sea import MINUTE_MS, SHIP, number
@@ -52,6 +52,7 @@ def learn(book: ReportBook, made: Any) -> Report:
 def test_each_line_says_from_what_it_is() -> None:
     _, report = first()
     assert (report.head.kind, report.head.number, report.head.refers_to, report.state) == ("INITIAL", 1, None, "draft")
+    assert line(report, "type") == ("LOSS", "RECKONED")
     assert line(report, "ship") == ("Big Blue One", "PAPER")
     assert line(report, "flag") == ("SG", "PAPER")
     assert line(report, "contact") == ("Moe Teal, master", "PAPER")
@@ -115,7 +116,7 @@ def test_a_ship_that_was_told_nothing_and_measured_nothing_still_reports_what_sh
     bare = replace(FACTS, incident=replace(FACTS.incident, body=body), boxes=boxes, registry=Registry(), track=(), air=(), muster=None)
     _, report = first(bare)
     known = {name for name, filled in report.content.lines.items() if filled.basis != "UNKNOWN"}
-    assert known == {"imo", "reported_by", "occurred_at", "occurred_until", "occurred_is", "number_lost", "number_is"}
+    assert known == {"type", "imo", "reported_by", "occurred_at", "occurred_until", "occurred_is", "number_lost", "number_is"}
     assert line(report, "dangerous_goods") == ("UNKNOWN", "UNKNOWN")
     assert [box.container for box in report.content.lost] == [number(at) for at in STACK]
     assert "on no list" in report_text(report)
@@ -305,6 +306,7 @@ def life() -> list[Mapping[str, Any]]:
     report = done(approve(report, "master", AT_MS + 4 * MINUTE_MS))
     for to in ("COASTAL_STATE", "FLAG_STATE"):
         report = done(mark_sent(report, Sending(AT_MS, to, "", "Inmarsat-C", "master"), AT_MS + 5 * MINUTE_MS))
+    done(acknowledge(report, Receipt(AT_MS + 1, "FLAG_STATE", "", "duty officer", "master"), AT_MS + 6 * MINUTE_MS))
     done(next_draft(book.reports(), FACTS, NODE))
     return bodies
 
@@ -324,6 +326,7 @@ def test_the_fold_depends_neither_on_order_nor_on_repeats(seed: int, repeats: in
         ("UPDATE", "draft", None, 0),
     ]
     assert line(reports[0], "wind") == ("gale", "GIVEN")
+    assert [one.who for one in reports[0].receipts] == ["duty officer"]
 
 
 def test_no_record_is_no_report() -> None:

@@ -183,13 +183,18 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     page.get_by_label("It went to").select_option("COASTAL_STATE")
     page.get_by_label("by what means").fill("Inmarsat-C")
     page.get_by_role("button", name="Write down as sent now").click()
-    expect(page.get_by_role("cell", name="Nearest coastal State RCC Japan")).to_be_visible()
+    expect(page.get_by_role("cell", name="Nearest coastal State RCC Japan", exact=True)).to_be_visible()
+    page.get_by_label("Who acknowledged it at Nearest coastal State RCC Japan").fill("duty officer Sato")
+    page.get_by_role("button", name="Acknowledged now").click()
+    expect(page.get_by_role("cell", name="✓ duty officer Sato")).to_be_visible()
+    expect(page.get_by_role("heading", name="3 containers probably overboard, reported")).to_be_visible()
+    expect(page.get_by_role("cell", name=re.compile("^reported as lost"))).to_have_count(3)
     with page.expect_download() as saved:
         page.get_by_role("button", name="PDF").click()
     assert saved.value.path().read_bytes().startswith(b"%PDF-")
     assert saved.value.suggested_filename.endswith("-1.pdf")
     states = [row["body"]["state"] for row in bridge.process.rows("reports")]
-    assert states[-3:] == ["edited", "approved", "sent"]
+    assert states[-4:] == ["edited", "approved", "sent", "sent"], "the last is the receipt"
     bridge.windows.close()
 
 
@@ -202,7 +207,7 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     page.get_by_label("Note").fill("lies on the hatch")
     page.get_by_role("button", name="Stack collapsed, still aboard").click()
     expect(page.get_by_role("button", name=re.compile(f"^{number(2)}.*: fallen, still aboard$"))).to_be_visible()
-    [kept] = [row["body"] for row in bridge.process.rows("decisions")]
+    [kept] = [body for row in bridge.process.rows("decisions") if (body := row["body"])["said"] != "reported"]
     assert {name: kept[name] for name in ("container", "said", "by", "note")} == {
         "container": number(2),
         "said": "collapsed",
@@ -217,8 +222,9 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     assert told[:2] == (0, f"{number(1)}: count taken: gone, says Mate Meyer\n"), told
     expect(page.get_by_role("button", name=re.compile(f"^{number(1)}"))).to_be_visible()
     page.get_by_role("button", name=re.compile(f"^{number(1)}")).click()
-    expect(page.get_by_label(f"Box {number(1)}")).to_contain_text("lost: confirmed by a count")
-    wait(lambda: any(body["status"] == "CONFIRMED_LOST" for body in bridge.alerts() if body["state"] == "updated"), bridge.process.tail)
+    expect(page.get_by_label(f"Box {number(1)}")).to_contain_text("reported as lost")
+    title = f"{number(1)} lost overboard, reported"
+    wait(lambda: any((body["status"], body["title"]) == ("REPORTED_INITIAL", title) for body in bridge.alerts()), bridge.process.tail)
     code, _, err = run(capsys, "ship", "decide", number(20), "seen", "--by", "Mate Meyer", *config)
     assert (code, f"of {number(20)} you can say nothing" in err) == (2, True), err
     (bridge.folder / "ship" / "watch.snapshot").unlink(missing_ok=True)

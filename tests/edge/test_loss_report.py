@@ -87,6 +87,7 @@ def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path
         words = ("--to", "coastal-state", "--name", "RCC Japan", "--means", "Inmarsat-C", "--by", "Master Moe", *config)
         assert run(capsys, "report", "sent", which, *words)[0] == 0
         assert [body["state"] for body in reports(process)[drafts:]] == ["edited", "approved", "sent"], "a kill drafted it twice"
+        reported_and_acknowledged(process, folder, which, capsys)
 
         publish_all(process.mqtt_port, [message(heard) for heard in to_come], process.tail)
         every = {number(at) for at in (*STACK, *NEXT_STACK)}
@@ -97,6 +98,29 @@ def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path
         assert run(capsys, "report", "final", first["incident_id"], *config)[0] == 0
         assert process.stop() == 0
     read_from_the_folder(folder, first, capsys)
+
+
+def reported_and_acknowledged(process: ShipProcess, folder: Path, which: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its sending the boxes are reported: alerts and incident say so, with who wrote it down; the recipient's receipt is kept."""
+    config = ("-c", process.config)
+    lost_boxes = {number(at) for at in STACK}
+
+    def told() -> dict[str, str]:
+        return {row["topic"]: row["body"]["status"] for row in process.rows("alerts") if row["body"]["status"]}
+
+    wait(lambda: {topic for topic, status in told().items() if status == "REPORTED_INITIAL"} >= lost_boxes, process.tail)
+    incident = [row["body"] for row in process.rows("alerts") if row["body"]["rule"] == "incident"][-1]
+    assert (incident["status"], incident["title"]) == ("REPORTED_INITIAL", "3 containers probably overboard, reported")
+    assert {row["body"]["said"] for row in process.rows("decisions")} == {"reported"}
+    assert not any(body["state"] == "draft" and body["number"] > 1 for body in reports(process)), "that it was sent is no news"
+    words = ("--to", "coastal-state", "--who", "duty officer Sato", "--by", "Mate Meyer", *config)
+    wrong = run(capsys, "report", "acknowledged", which, *words)
+    assert (wrong[0], "it was sent to COASTAL_STATE RCC Japan" in wrong[2]) == (2, True), wrong
+    assert run(capsys, "report", "acknowledged", which, "--name", "RCC Japan", *words)[0] == 0
+    shown = run(capsys, "report", "show", which, "-f", folder)[1]
+    assert "acknowledged by duty officer Sato at " in shown
+    assert "Type of report: LOSS" in shown
+    assert "(acknowledged " in run(capsys, "report", "ls", "-f", folder)[1]
 
 
 def read_from_the_folder(folder: Path, first: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:

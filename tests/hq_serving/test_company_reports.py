@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,11 +15,12 @@ import httpx
 from cargo.alerts import AlertBook
 from cargo.lossdraft import Facts, fill_in
 from cargo.registry import entry_body
+from streams.bodies import Bodies
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
 from streams.log import Append
-from streams.logs.files import FileLog
+from streams.logs.files import FileLog, FileLogReader
 from streams.records import Record, to_batch
 from tests.cargo.lossnews import more_lost, voyage
 from tests.cargo.sea import SHIP, number
@@ -33,11 +35,17 @@ class Desk:
     client: httpx.Client
     door: str
     facts: Facts
+    folder: Path
 
-    def do(self, who: str = "mira", **what: Any) -> httpx.Response:
-        """What `who` asks of the incident's reports."""
+    def do(self, viewer: str = "mira", **what: Any) -> httpx.Response:
+        """What `viewer` asks of the incident's reports."""
         path = f"/api/incidents/{self.facts.incident_id}/reports"
-        return self.client.post(path, json=what, headers=log_in(self.client, who))
+        return self.client.post(path, json=what, headers=log_in(self.client, viewer))
+
+    def statuses(self) -> Counter[str]:
+        """How many of the open alerts of losses say what, as headquarters' log has them."""
+        book = AlertBook(Bodies(FileLogReader(self.folder / "log", BlockCodec()), "alerts").news())
+        return Counter(one.body["status"] for one in book.standing() if one.open and one.body["incident_id"])
 
     def learn(self, facts: Facts) -> None:
         """The alert of the incident as it stands in `facts`, later than before, comes ashore."""
@@ -69,7 +77,7 @@ def desk(folder: Path, facts: Facts) -> Iterator[Desk]:
     log.close()
     clock = still_clock(facts.now_at_ms)
     with running_node(folder) as door, api_of(settings_for(folder / "log", folder, door), clock) as client:
-        yield Desk(client, door, facts)
+        yield Desk(client, door, facts, folder)
 
 
 def as_it_came(facts: Facts) -> Facts:
@@ -96,7 +104,12 @@ def test_a_silent_ships_loss_is_drafted_ashore_as_she_would_have_and_sent_in_the
         which = {"report": first["report_id"]}
         assert "is approved" not in hq.do(do="approve", digest=first["digest"], **which).text
         assert "nothing is sent" in hq.do(do="final").json()["error"]
-        assert hq.do(do="sent", to="COASTAL_STATE", means="e-mail", **which).status_code == 200
+        sent = hq.do(do="sent", to="COASTAL_STATE", means="e-mail", **which)
+        assert sent.status_code == 200
+        assert hq.statuses() == {"REPORTED_INITIAL": 1 + len(first["lost"])}, "its alerts say so, as the ship's own watch would"
+        assert "was not sent to 'FLAG_STATE'" in hq.do(do="acknowledged", to="FLAG_STATE", who="an officer", **which).json()["error"]
+        receipt = hq.do(do="acknowledged", to="COASTAL_STATE", who="an officer", **which).json()["report"]["receipts"]
+        assert [(one["to"], one["who"], one["by"]) for one in receipt] == [("COASTAL_STATE", "an officer", "Mira")]
         hq.learn(more_lost(facts, number(9)))
         update = hq.do(do="draft").json()["report"]
         assert (update["kind"], update["number"], update["refers_to"]) == ("UPDATE", 2, first["report_id"])

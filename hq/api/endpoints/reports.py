@@ -36,14 +36,15 @@ def reports(ask: Asking, incident_id: str) -> dict[str, Any]:
 class Doing(BaseModel):
     """What the company does, by who has logged in. Without a report: `draft`, what the reports there are do not say, and `final`. With a
     `report`: `edit` with `given` (lines and their texts), `approve` with the `digest` that was read, `sent` with `to`, `means`, and as far
-    as known `name` and `sent_at_ms` (UTC ms; else now)."""
+    as known `name` and `sent_at_ms` (UTC ms; else now), `acknowledged` with `to` and `name` of a sending, `who` acknowledged it, and
+    `acknowledged_at_ms`."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"do": "draft"}, {"do": "edit", "report": "77aa-1", "given": {"reported_by": "COMPANY"}}]},
     )
 
-    do: Literal["draft", "final", "edit", "approve", "sent"]
+    do: Literal["draft", "final", "edit", "approve", "sent", "acknowledged"]
     report: str | None = None
     given: dict[str, str] | None = None
     digest: str | None = None
@@ -51,6 +52,8 @@ class Doing(BaseModel):
     means: str | None = None
     name: str | None = None
     sent_at_ms: Annotated[int, Field(ge=0, le=AT_MS_MAX)] | None = None
+    who: str | None = None
+    acknowledged_at_ms: Annotated[int, Field(ge=0, le=AT_MS_MAX)] | None = None
 
 
 @router.post("/incidents/{incident_id}/reports")
