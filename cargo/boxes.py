@@ -37,11 +37,12 @@ class Gateway(msgspec.Struct):
     """One gateway: when it last passed a reading on, and since when it hears again after an outage (UTC ms).
 
     `came` and `missed`: how many readings of regular boxes came lately, and how many were lost on the air. `behind`: how many more of its
-    last readings came late than in time.
+    last readings came late than in time. `out_told_ms`: since when the log has it as out (UTC ms; 0: it has not).
     """
 
     heard_at_ms: int = 0
     back_at_ms: int = 0
+    out_told_ms: int = 0
     came: int = 0
     missed: int = 0
     behind: int = 0

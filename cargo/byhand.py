@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from cargo.boxes import Box
+from cargo.changes import found, pieces
 from cargo.collapse import tell_collapse
 from cargo.errors import Unreadable
 from cargo.incidents import confirmed, found_again, probably_lost, reported
@@ -137,9 +138,11 @@ def _gone(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) 
 def _accounted_for(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) -> None:
     if box.alert_id:
         found_again(state, box, at_ms, witness)
-    elif to != "DISCHARGED":
-        found = event(state.settings.place, box.number, "X_FOUND", at_ms, gateway=None, status="MISSING", by=witness.by)
-        state.outcome.events.append(found)
+    elif to == "DISCHARGED":
+        more = {"place": None, "listed": False, "basis": "person", "by": witness.by, "evidence": pieces([witness.proof])}
+        state.outcome.events.append(event(state.settings.place, box.number, "DISC", at_ms, **more))
+    else:
+        found(state, box, at_ms, [witness.proof], gateway=None, status="MISSING", by=witness.by)
     box.state, box.by_hand = to, True
     if to == "COLLAPSED_ON_BOARD":
         tell_collapse(state, box, at_ms, "raised", witness)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
-
-import msgspec
 
 from cargo.alerts import Alert, AlertState, alert_id
 from cargo.boxes import Box, Loss
+from cargo.changes import clock_text, found, heard_again, pieces
 from cargo.lost import GONE_STATES, REPORTED_STATES, ROLL_WINDOW_MS, Decision, Evidence, State, Witness, counted
 from cargo.outcome import digest, event
 from cargo.state import Incident, WatchState
@@ -43,7 +41,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
         "first_missed_at_ms": missed_at,
         "decided_at_ms": at_ms,
         "posterior": round(decision.posterior, 6),
-        "evidence": [msgspec.to_builtins(piece) for piece in decision.evidence],
+        "evidence": pieces(decision.evidence),
     }
     state.outcome.events.append(event(state.settings.place, box.number, "X_PROBABLE_OVERBOARD", lost_at, **more))
     _tell_incident(state, incident, at_ms)
@@ -56,7 +54,8 @@ def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None
     box.loss = Loss(known.detail, 1.0, evidence)
     tell_anew(state, replace(_box_alert(state, box, "updated", at_ms), by=witness.by))
     lost_at = box.lost_at_ms or box.heard_at_ms
-    state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, by=witness.by))
+    sure = {"by": witness.by, "evidence": pieces(evidence)}
+    state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, **sure))
     if box.incident_id:
         _tell_incident(state, state.memory.incidents[box.incident_id], at_ms)
 
@@ -75,13 +74,11 @@ def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
 def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None = None) -> None:
     """Retracts the alert of a box that was heard again, or that a witness saw, and updates its incident's, or retracts that too when
     nothing is left of it."""
-    heard = f"heard again at {clock_text(at_ms)} UTC by {box.gateway or 'the ship'}"
-    proof = witness.proof if witness else Evidence("presence", "heard_again", 0.0, heard, at_ms)
+    proof = witness.proof if witness else heard_again(box, at_ms)
     retracted = _box_alert(state, box, "retracted", at_ms)
     told = replace(retracted, detail=proof.detail, evidence=(proof,), posterior=0.0, status="FOUND", by=witness.by if witness else None)
     tell(state, told)
-    more = {"incident_id": box.incident_id, "alert_id": box.alert_id, "gateway": box.gateway or None}
-    state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **more))
+    found(state, box, at_ms, [proof], incident_id=box.incident_id, alert_id=box.alert_id)
     incident = state.memory.incidents[box.incident_id]
     incident.found = sorted({*incident.found, box.number})
     box.incident_id, box.alert_id, box.loss = "", "", None
@@ -94,11 +91,6 @@ def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
     if where is None:
         return None
     return {"latitude_deg": round(where[0], 6), "longitude_deg": round(where[1], 6), "basis": "ESTIMATED", "at_ms": at_ms}
-
-
-def clock_text(at_ms: int) -> str:
-    """The time of day to the second, UTC."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S")
 
 
 def _lost_at_ms(box: Box, decision: Decision) -> int:

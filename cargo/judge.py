@@ -8,6 +8,7 @@ import msgspec
 
 from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box
+from cargo.changes import device_fault, found, gateway_back, gateway_out, heard_again, missing, pieces
 from cargo.incidents import INCIDENT_BAYS, found_again, probably_lost
 from cargo.lost import (
     GONE_STATES,
@@ -36,6 +37,7 @@ MOTION_SPAN_MS_MAX = 60 * 60_000
 AGAIN_MS_MIN = 60_000
 OUTAGE_AGAIN_MS = 5 * 60_000
 AGAIN_MS_MAX = 6 * 3_600_000
+_ABSENT = frozenset({"MISSING", "DEVICE_FAULT"})
 
 
 def judge(state: WatchState, box: Box, at_ms: int) -> None:
@@ -302,13 +304,18 @@ def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
         state.recount(at_ms)
     elif decision.state == "DISCHARGED":
         end_silence(state, box, at_ms, "discharged")
-        _discharged(state, box)
+        _discharged(state, box, decision)
         state.recount(at_ms)
     elif decision.state == "MISSING":
-        _missing(state, box, decision)
+        missing(state, box, decision)
         state.recount(at_ms)
-    elif before == "MISSING" and decision.state in {"ONBOARD", "LATE"}:
-        _not_missing(state, box, at_ms)
+    elif decision.state == "DEVICE_FAULT":
+        device_fault(state, box, at_ms, decision)
+    elif decision.state == "GATEWAY_OUTAGE":
+        gateway_out(state, box, at_ms, decision)
+    elif before in _ABSENT and decision.state in {"ONBOARD", "LATE"}:
+        found(state, box, at_ms, decision.evidence, status=before)  # it was not due after all (a storm's end, an outage)
+        state.recount(at_ms)
     if decision.state in {"MISSING", "PROBABLE_OVERBOARD"}:
         for number in state.stowage.near(box.number):
             other = state.memory.boxes.get(number)
@@ -316,37 +323,16 @@ def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
                 state.wake(other, at_ms)
 
 
-def _missing(state: WatchState, box: Box, decision: Decision) -> None:
-    state.outcome.events.append(
-        event(
-            state.settings.place,
-            box.number,
-            "X_MISSING",
-            box.base_ms(),
-            last_heard_at_ms=box.heard_at_ms or None,
-            gateway=box.gateway or None,
-            slot=state.slot_text(box.number),
-            posterior=round(decision.posterior, 6),
-            evidence=[msgspec.to_builtins(piece) for piece in decision.evidence],
-        )
-    )
-
-
-def _discharged(state: WatchState, box: Box) -> None:
+def _discharged(state: WatchState, box: Box, decision: Decision) -> None:
     listed = state.current_list()
     box.aboard, box.first_at_ms = False, 0
     if listed is None or f"DISC {listed.id}" in box.told:
         return
     box.told = (*box.told, f"DISC {listed.id}")
     at_ms = box.heard_at_ms or box.waiting_from_ms
-    made = event(state.settings.place, box.number, "DISC", at_ms, place=listed.port, call=listed.call, listed=True, basis="list")
+    more = {"place": listed.port, "call": listed.call, "listed": True, "basis": "list", "evidence": pieces(decision.evidence)}
+    made = event(state.settings.place, box.number, "DISC", at_ms, **more)
     state.outcome.events.append(made)
-
-
-def _not_missing(state: WatchState, box: Box, at_ms: int) -> None:
-    """It was not due after all (a storm's end, an outage)."""
-    state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, gateway=box.gateway or None, status="MISSING"))
-    state.recount(at_ms)
 
 
 def refuted(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:
@@ -358,12 +344,12 @@ def refuted(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:
         found_again(state, box, at_ms)
         box.state = "FOUND"
         state.recount(at_ms)
-    elif box.state in {"MISSING", "DEVICE_FAULT"}:
-        if box.state == "MISSING":
-            state.outcome.events.append(
-                event(state.settings.place, box.number, "X_FOUND", at_ms, gateway=box.gateway or None, status="MISSING")
-            )
+    elif box.state in _ABSENT:
+        found(state, box, at_ms, [heard_again(box, at_ms)], status=box.state)
         box.state = "ONBOARD"
         state.recount(at_ms)
-    elif box.state in {"LATE", "GATEWAY_OUTAGE", "FOUND", "DISCHARGED"}:
+    elif box.state == "GATEWAY_OUTAGE":
+        gateway_back(state, box, at_ms)
+        box.state = "ONBOARD"
+    elif box.state in {"LATE", "FOUND", "DISCHARGED"}:
         box.state = "ONBOARD"

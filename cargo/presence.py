@@ -3,9 +3,13 @@ behind."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from cargo.beats import grace_ms
 from cargo.boxes import Box
+from cargo.changes import clock_text, pieces
 from cargo.collapse import stands_again
+from cargo.lost import Evidence
 from cargo.outcome import event
 from cargo.registry import LoadList
 from cargo.silence import end_silence
@@ -108,14 +112,20 @@ def heard_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
         box.aboard, box.aboard_at_ms = True, at_ms
         off = _call_of(state, box.number, at_ms, off=True)
         if off is not None and _tell_once(box, f"DISC {off.id}"):
-            made = event(state.settings.place, box.number, "DISC", at_ms, ship=off.ship, call=off.call, listed=True, basis="heard")
-            state.outcome.events.append(made)
+            more = {"ship": off.ship, "call": off.call, "listed": True, "basis": "heard", "evidence": _heard_here(box, at_ms)}
+            state.outcome.events.append(event(state.settings.place, box.number, "DISC", at_ms, **more))
         elif off is None:
-            state.outcome.events.append(event(state.settings.place, box.number, "GTIN", at_ms, basis="heard"))
+            came = {"basis": "heard", "evidence": _heard_here(box, at_ms)}
+            state.outcome.events.append(event(state.settings.place, box.number, "GTIN", at_ms, **came))
     on = _call_of(state, box.number, at_ms, off=False)
     if on is not None and at_ms > on.departs_at_ms + LEFT_BEHIND_MS and _tell_once(box, f"X_LEFT_BEHIND {on.id}"):
         made = event(state.settings.place, box.number, "X_LEFT_BEHIND", at_ms, ship=on.ship, call=on.call, departs_at_ms=on.departs_at_ms)
         state.outcome.events.append(made)
+
+
+def _heard_here(box: Box, at_ms: int) -> list[dict[str, Any]]:
+    heard = f"heard on the quay at {clock_text(at_ms)} UTC by {box.gateway or 'the port'}"
+    return pieces([Evidence("presence", "heard", 0.0, heard, at_ms)])
 
 
 def judge_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
