@@ -8,7 +8,7 @@ Sources: UN/EDIFACT directories D.95B and D.13B, message BAPLIE; SMDG's user man
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -17,7 +17,7 @@ from cargo.baplie.plan import BayPlan, Problem
 from cargo.baplie.segments import Segment, read_segments
 from cargo.identifiers import is_imo, is_locode
 from cargo.registry import Stowed
-from cargo.slots import Cell, Slot
+from cargo.slots import DECK_TIER, Cell, Slot
 
 DEPARTED, DEPARTS, NEXT_PORT, PORT, STOWED = "136", "133", "61", "5", "147"
 PARTIAL = frozenset({"LOADONLY", "DISCHARGEONLY"})
@@ -28,6 +28,9 @@ _ZONED = frozenset({"301", "303"})
 _TIMES = {6: "%y%m%d", 8: "%Y%m%d", 10: "%y%m%d%H%M", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """By the number of digits: files mix up the codes, and `2605011800:203` is no day of the year 2605."""
 YEAR_MAX = 2099
+FIRST_HOLD_TIER, TIER_STEP = 2, 2
+HIGHEST_FIRST_TIER = DECK_TIER + TIER_STEP
+"""The lowest box on a raised hatch cover stands no higher than this [A]; in the hold the hull's shape raises it anywhere."""
 NAME_CHARS_MAX = 70
 _ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?|UTC|GMT|Z")
 
@@ -187,3 +190,19 @@ def _without_clashes(groups: list[list[Segment]], problems: list[Problem], notes
         known[box.container] = place
         filled |= dict.fromkeys(slot.cells, (box.container, place))
         yield box
+    notes += _over_nothing(filled)
+
+
+def _over_nothing(filled: Mapping[Cell, tuple[str, Segment]]) -> Iterator[Problem]:
+    """A note of each box under which a place of its stack is free though one further down is filled, or that stands alone on deck higher
+    than any hatch cover carries the first."""
+    told: set[str] = set()
+    for (bay, row, tier), (container, place) in sorted(filled.items()):
+        lowest = DECK_TIER if tier >= DECK_TIER else FIRST_HOLD_TIER
+        under = [below for below in range(lowest, tier) if (bay, row, below) in filled]
+        hangs = max(under) < tier - TIER_STEP if under else tier > HIGHEST_FIRST_TIER
+        if hangs and container not in told:
+            told.add(container)
+            over = f"the place above {filled[bay, row, max(under)][0]} is free" if under else "no other box is under it"
+            hint = "look whether a box is missing in the plan, or its slot is wrong; nothing is left out"
+            yield place.wrong(f"{container} stands in tier {tier:02d} over nothing: {over}", hint)

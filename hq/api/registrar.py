@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from cargo.bookings import Registry
+from cargo.episodes import Limits
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_size_type
 from cargo.outcome import Made
-from cargo.registry import OWNERS, Booking, Entry, LoadList, Policy, RegistryValue, Ship, entry_body, parse_entry, parse_value
+from cargo.registry import OWNERS, Booking, Entry, LoadList, Policy, RegistryValue, Ship, SizeType, entry_body, parse_entry, parse_value
 from streams.clock import Clock
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions, stream_of
@@ -230,6 +231,7 @@ def _checked(wanted: Sequence[Wanted]) -> list[RegistryValue]:
                 read_fields(one.id, one.value)
             value = parse_value(one.type, one.value)
             _check_id(one, value)
+            _check_limits(value)
             values.append(value)
         except ValueError as problem:
             problems.append(_problem(index, one, str(problem)))
@@ -240,6 +242,18 @@ def _checked(wanted: Sequence[Wanted]) -> list[RegistryValue]:
 
 def _problem(index: int, one: Wanted, reason: str) -> dict[str, Any]:
     return {"entry": index, "type": one.type, "id": one.id, "problem": reason}
+
+
+def _check_limits(value: RegistryValue) -> None:
+    """Raises ValueError for limits by which a box would be silent before it is late: the watch could not keep both."""
+    asked = value.limits if isinstance(value, Booking | SizeType) else msgspec.UNSET
+    if asked is msgspec.UNSET or (asked.late_intervals is msgspec.UNSET and asked.silent_intervals is msgspec.UNSET):
+        return
+    kept = Limits().asked(asked)
+    if kept.silent_intervals <= kept.late_intervals:
+        late, silent = kept.late_intervals, kept.silent_intervals
+        told = f"a box is late after {late} intervals and silent after {silent}: silent_intervals is more than late_intervals"
+        raise ValueError(f"{told} (give both; left out they are {Limits().late_intervals} and {Limits().silent_intervals})")
 
 
 def _check_id(one: Wanted, value: RegistryValue) -> None:

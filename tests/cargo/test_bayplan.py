@@ -303,8 +303,36 @@ def test_nothing_of_a_file_reaches_the_terminal_that_is_no_letter() -> None:
     read = read_bayplan(file_of(PLAN_20.replace(b"BK-7", b"BK\x00-7")))
     assert [box.booking for box in read.plan.boxes] == [None, "BK.-7"]
     read = read_bayplan(file_of(PLAN_31.replace(b"+0490090", b"+04\x1b0090")))
-    assert (len(read.plan.boxes), read.notes) == (1, ())
+    assert (len(read.plan.boxes), [note.text for note in read.notes]) == (1, ["LOC+147+0501490:9711:5"]), "it stands over nothing"
     assert all(str(one).isprintable() for one in read.problems)
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        (["0340282", "0340286"], {1: "stands in tier 86 over nothing: the place above"}),
+        (["0340282", "0340284", "0340290"], {2: "stands in tier 90 over nothing: the place above"}),
+        (["0340290"], {0: "stands in tier 90 over nothing: no other box is under it"}),
+        (["0330282", "0350282", "0340284", "0340286"], {}),
+        (["0340202", "0340206"], {1: "stands in tier 06 over nothing"}),
+        (["0330282", "0330284", "0350282", "0340286"], {3: "stands in tier 86 over nothing: the place above"}),
+        (["0340206", "0340284"], {}),
+    ],
+)
+def test_a_box_over_a_hole_in_its_stack_gets_a_note_and_stays(slots: list[str], told: dict[int, str]) -> None:
+    """Goal: whoever imports a plan with a hole in it hears of it: a box is missing in the plan, or stands elsewhere. A 40-foot box may
+    stand over two of 20 feet, a stack in the hold may begin higher up, one on a raised hatch cover in tier 84."""
+    numbers = [make_container("MSKU", serial) for serial in range(len(slots))]
+    boxes = tuple(
+        Stowed(box, slot, "22G1" if int(slot[:3]) % 2 else "45G1", "JPTYO", "GBLON") for box, slot in zip(numbers, slots, strict=True)
+    )
+    read = read_bayplan(write_bayplan(BayPlan(ship=IMO, port="JPTYO", departs_at_ms=NOW_MS, boxes=boxes), "2", NOW_MS))
+    assert read.problems == ()
+    assert read.plan.boxes == boxes
+    assert len(read.notes) == len(told)
+    for note, (at, words) in zip(read.notes, told.items(), strict=True):
+        assert note.problem.startswith(f"{numbers[at]} {words}")
+        assert slots[at] in note.text
 
 
 def test_letters_are_read_in_the_character_set_that_the_file_names() -> None:

@@ -259,6 +259,30 @@ def test_a_ships_load_lists_are_told_as_the_registry_has_them_now(hq: Headquarte
     assert hq.client.get(path, headers=log_in(hq.client, "crew")).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"late_intervals": 4, "silent_intervals": 4}, "late after 4 intervals and silent after 4"),
+        ({"late_intervals": 6}, "late after 6 intervals and silent after 6"),
+        ({"silent_intervals": 2}, "late after 2 intervals and silent after 2"),
+        ({"late_intervals": 4, "silent_intervals": 5}, ""),
+        ({"above_c": 2.0}, ""),
+    ],
+)
+def test_limits_by_which_a_box_is_silent_before_it_is_late_are_refused_in_a_sentence(hq: Headquarters, limits: Any, told: str) -> None:
+    """Goal: nobody's limits are altered in silence: of a booking and of a size and type, and nothing of it is written."""
+    kind = ("size_type", "45R1", {"limits": limits})
+    answer = hq.write(kind)
+    if not told:
+        assert (answer.status_code, answer.json()["written"]) == (200, 1)
+        return
+    assert answer.status_code == 422
+    (problem,) = answer.json()["problems"]
+    assert told in problem["problem"]
+    assert "silent_intervals is more than late_intervals (give both; left out they are 2 and 6)" in problem["problem"]
+    assert hq.bodies("registry") == []
+
+
 def test_while_the_node_is_away_nothing_is_said_to_be_written(tmp_path: Path) -> None:
     """503 while it is away; when it is back the same request is written, once; an API started anew knows what stands."""
     entry = ("customer", "ducks", customer("Duckworks", (1, 2, 3)))
