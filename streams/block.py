@@ -248,6 +248,18 @@ class OpenedBlock(Protocol):
         ...
 
 
+class OutlinedBlock(Protocol):
+    """A block of which nothing is at hand but its outline. `read` gives spans of the whole block, its head included."""
+
+    def lacks(self, read: ReadBytes, topic: str) -> bool:
+        """Whether the block has no row of the topic; what was read for that is verified. Raises Corrupt."""
+        ...
+
+    def spans(self, topic: str) -> Sequence[tuple[int, int]]:
+        """For which spans `lacks` will ask `read`: first byte, length."""
+        ...
+
+
 class Codec(Protocol):
     """Turns records into a block's payload and back. Given to the log where it is wired, so that logs know no encoding."""
 
@@ -289,6 +301,16 @@ class Codec(Protocol):
 
     def opened(self, head: BlockHead, read: ReadBytes) -> OpenedBlock:
         """The block with this head, to look topics up in. Asks `read` for what it needs and no more. Raises as `decode`."""
+        ...
+
+    def outline(self, block: Block) -> bytes:
+        """What tells in which part of the block a topic's rows are, if it has any: a few KB of a large block, for who keeps it beside the
+        block's place; nothing of one that is read whole. Raises as `decode`.
+        """
+        ...
+
+    def outlined(self, outline: bytes) -> OutlinedBlock:
+        """The block of which this is the outline, which is not empty. Raises Corrupt."""
         ...
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:

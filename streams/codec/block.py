@@ -13,6 +13,7 @@ from streams.codec.columns import TYPES
 from streams.codec.columnwise import BlockColumns, StoredColumns
 from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN, Payload
 from streams.codec.lookup import OpenBlock
+from streams.codec.outline import Outline, outline_of
 from streams.codec.picked import PickedRows, records_of
 from streams.codec.reading import check_rows, few_of_many, read_rows, read_some_rows, read_topics
 from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, Budget
@@ -96,6 +97,15 @@ class BlockCodec:
         """The block as far as it is read before any topic of it is looked up. Raises as `decode`."""
         _check_codec(head.codec)
         return OpenBlock(head, read)
+
+    def outline(self, block: Block) -> bytes:
+        """Of a block of several groups the first topic, the place and the checksum of each; nothing of another. Raises as `decode`."""
+        _check_codec(block.codec)
+        return outline_of(block.head, lambda at, length: block.payload[at : at + length])
+
+    def outlined(self, outline: bytes) -> Outline:
+        """What `outline` gave. Raises Corrupt."""
+        return Outline.from_bytes(outline)
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
         """What `OpenBlock.topic_rows` found, in its order, in as few batches as it fits. Raises Misuse for what another codec found."""

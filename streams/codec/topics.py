@@ -240,12 +240,12 @@ def read_fences(directory: Reader, count: int) -> tuple[array[int], list[str]]:
     return whole_numbers(numbers), others
 
 
-def groups_of(fences: tuple[array[int], list[str]], name: str) -> range:
-    """The groups that may hold rows of this topic."""
+def groups_of(fences: tuple[array[int], list[str]], name: str, by: int = 1) -> range:
+    """The groups that may hold rows of this topic. `by`: what the container numbers of the fences were divided by, rounded down."""
     numbers, others = fences
     number = packed_one(name)
     if number is not None:
-        return range(max(bisect_left(numbers, number) - 1, 0), bisect_right(numbers, number))
+        return range(max(bisect_left(numbers, number // by) - 1, 0), bisect_right(numbers, number // by))
     return range(max(len(numbers) + bisect_left(others, name) - 1, 0), len(numbers) + bisect_right(others, name))
 
 

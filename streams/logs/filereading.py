@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from streams.block import Codec, ReadBytes
+from streams.block import Codec, OutlinedBlock, ReadBytes
 from streams.errors import Corrupt, LandfallError
 from streams.logs.book import LineKey, Location, Piece
 from streams.logs.reading import IndexedReader, Moved, Parts
 from streams.logs.segments import OpenFile
-from streams.logs.topics import Asked
+from streams.logs.topics import Asked, outline_in
 
 BEGUN_BYTES = 9 << 10
 """What is read of a block at first: its head and, of most, its directory."""
@@ -49,19 +49,51 @@ class FileLogReader(IndexedReader):
         with closing(OpenFile(self._folder)) as file:
             yield partial(self._part, file)
 
-    def _coming(self, asked: Asked, pieces: Sequence[Piece]) -> None:
-        """The disk is told of the heads of all blocks, then of what the look-up needs of each: it reads many at a time, and sooner."""
-        wanted = [piece for piece in pieces if asked.may_be_in(piece)]
+    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
+        """Without those whose outlines say where the topic would be, and it is not. The disk is told of many places at once: it reads them
+        sooner."""
+        outlined = {place: block for place, piece in enumerate(pieces) if (block := self._outlined(piece)) is not None}
         with closing(OpenFile(self._folder)) as file:
-            for place in (piece.location for piece in wanted):
-                if place.length <= AT_ONCE_BYTES or not self._open.knows(place):
-                    file.expect(place.segment, place.at, place.length if place.length <= AT_ONCE_BYTES else BEGUN_BYTES)
-            for piece in wanted:
-                place = piece.location
-                if place.length > AT_ONCE_BYTES:
-                    with suppress(LandfallError):  # the look-up itself meets it again
-                        for at, length in self._open.spans(place, self._part(file, piece), asked.topic):
-                            file.expect(place.segment, place.at + at, length)
+            for place, block in outlined.items():
+                for at, length in block.spans(asked.topic):
+                    file.expect(pieces[place].location.segment, pieces[place].location.at + at, length)
+            lacking = {place for place, block in outlined.items() if self._lacks(file, asked, pieces[place], block)}
+            wanted = [place for place, piece in enumerate(pieces) if place not in lacking and asked.may_be_in(piece)]
+            if len(wanted) > 1:
+                self._expect_heads(file, [pieces[place].location for place in wanted])
+                self._expect_rows(file, asked, [pieces[place] for place in wanted if place not in outlined])
+        return [pieces[place] for place in wanted]
+
+    def _outlined(self, piece: Piece) -> OutlinedBlock | None:
+        """The block that holds the piece, where its outline is kept, and nothing else is at hand."""
+        outline = outline_in(piece.topics)
+        if outline is None or self._open.knows(piece.location):
+            return None
+        try:
+            return self._codec.outlined(outline)
+        except Corrupt:  # another version's: the block itself tells
+            return None
+
+    def _lacks(self, file: OpenFile, asked: Asked, piece: Piece, block: OutlinedBlock) -> bool:
+        try:
+            return block.lacks(self._part(file, piece), asked.topic)
+        except LandfallError:  # the look-up itself meets it again
+            return False
+
+    def _expect_heads(self, file: OpenFile, places: Sequence[Location]) -> None:
+        """The disk is told of those of all blocks that are not known."""
+        for place in places:
+            if place.length <= AT_ONCE_BYTES or not self._open.knows(place):
+                file.expect(place.segment, place.at, place.length if place.length <= AT_ONCE_BYTES else BEGUN_BYTES)
+
+    def _expect_rows(self, file: OpenFile, asked: Asked, pieces: Sequence[Piece]) -> None:
+        """The disk is told of what the look-up needs of each block, once its head is there."""
+        for piece in pieces:
+            place = piece.location
+            if place.length > AT_ONCE_BYTES:
+                with suppress(LandfallError):  # the look-up itself meets it again
+                    for at, length in self._open.spans(place, self._part(file, piece), asked.topic):
+                        file.expect(place.segment, place.at + at, length)
 
     def _part(self, file: OpenFile, piece: Piece) -> ReadBytes:
         begun = b""

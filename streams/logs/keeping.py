@@ -21,7 +21,7 @@ from streams.logs.marker import check_node
 from streams.logs.reading import IndexedReader, clipped
 from streams.logs.stamping import NewBlock, Plan, given_before, new_blocks, plan_appends
 from streams.logs.tables import INT64_MAX
-from streams.logs.topics import topic_filter
+from streams.logs.topics import topics_told
 from streams.ranges import RangeSet
 from streams.words import Origin, check_stream
 
@@ -312,7 +312,7 @@ class KeptLog(IndexedReader):
 
     def _to_store(self, block: Block) -> list[NewBlock]:
         """What is written of a block from elsewhere."""
-        return [NewBlock(block, topic_filter(self._codec.check(block)) if self._codec.knows(block.codec) else None)]
+        return [NewBlock(block, topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None)]
 
     def _check_node(self, where: object) -> None:
         openings = self._keeper.book.openings

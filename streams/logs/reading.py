@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -259,8 +259,8 @@ class IndexedReader(ABC):
         """For one look-up: what it gives may hold a file open until it ends."""
 
     @abstractmethod
-    def _coming(self, asked: Asked, pieces: Sequence[Piece]) -> None:
-        """Called with pieces before they are looked into one after another: where bytes take their time to come, they may come at once."""
+    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
+        """Those of the pieces that are to be looked into, one after another: where bytes take their time to come, they may come at once."""
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
         """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
@@ -311,8 +311,7 @@ class IndexedReader(ABC):
         found: list[TopicRows] = []
         with self._parts(key) as parts:
             while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
-                self._coming(asked, pieces)
-                for piece in pieces:
+                for piece in self._sifted(asked, pieces):
                     for rows in self._piece_rows(asked, parts, clipped(piece, after, piece.end)):
                         if not since <= piece.order_first_ms <= piece.order_last_ms < until:
                             rows = rows.where((rows.order_at_ms >= since) & (rows.order_at_ms < until))
@@ -325,12 +324,12 @@ class IndexedReader(ABC):
         asked, before = Asked(key, topic, topic_hash(topic)), end
         with self._parts(key) as parts:
             while pieces := self._with_index(partial(lambda before: self._index.pieces_backwards(key, before), before)):
-                for piece in pieces:
+                for piece in chain.from_iterable(self._sifted(asked, [piece]) for piece in pieces):
                     for rows in reversed(list(self._piece_rows(asked, parts, clipped(piece, 0, before)))):
                         if len(rows):
                             [records] = self._codec.records([rows.where(np.arange(len(rows)) == len(rows) - 1)])
                             return records
-                    before = piece.first
+                before = pieces[-1].first
         return None
 
     def _piece_rows(self, asked: Asked, parts: Parts, piece: Piece) -> Iterator[TopicRows]:

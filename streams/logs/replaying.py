@@ -16,7 +16,7 @@ from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, Openi
 from streams.logs.index import UNREADABLE, IndexDamaged
 from streams.logs.indexing import IndexWriter
 from streams.logs.segments import file_path, mapped, merged_numbers, secret_of, segment_numbers
-from streams.logs.topics import topic_filter
+from streams.logs.topics import topics_told
 from streams.ranges import RangeSet
 from streams.words import Origin
 
@@ -70,7 +70,7 @@ class Placing:
         try:
             if isinstance(block, Corrupt):
                 raise block
-            topics = topic_filter(self.codec.topics(block)) if self.codec.knows(block.codec) else None
+            topics = topics_told(self.codec, block, self.codec.topics(block)) if self.codec.knows(block.codec) else None
             return PlacedBlock(block, place, topics, received_at_ms, self.disowned.among(block))
         except Corrupt as problem:
             return Damage(place.segment, place.at, place.length, str(problem), _said(begun))

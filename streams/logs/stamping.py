@@ -18,7 +18,7 @@ from streams.log import Append, Appended, Witness
 from streams.logs.book import Line
 from streams.logs.frames import Produced
 from streams.logs.tables import agree
-from streams.logs.topics import topic_filter
+from streams.logs.topics import topics_told
 from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, TOPIC, check_given, concat, signal_names
 from streams.words import Origin, check_stream
 
@@ -175,11 +175,12 @@ def _in_parts(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch
 
 
 def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch | Columns, rows_max: int) -> Iterator[tuple[Block, bytes]]:
-    """Blocks of at most `rows_max` rows, with the filters of their topics; of half as many, and so on, where they do not fit one block."""
+    """Blocks of at most `rows_max` rows, with what is kept of their topics; of half as many, and so on, where they do not fit one block."""
     rows = records.num_rows
     try:
         if rows <= rows_max:
-            yield codec.encode(stream, origin, records), topic_filter(records.column(TOPIC))
+            block = codec.encode(stream, origin, records)
+            yield block, topics_told(codec, block, records.column(TOPIC))
             return
     except BlockTooLarge:
         if rows == 1:

@@ -1,4 +1,4 @@
-"""Which topics a block may hold: a filter of a byte a topic at most, eight at least: it is kept beside every block's place."""
+"""What of a block's topics is kept beside its place: a filter of a byte a topic at most, eight at least; of very many topics an outline."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streams.block import Block, Codec
 from streams.logs.book import LineKey, Piece
 
 BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
@@ -18,9 +19,12 @@ FILTER_BYTES_MIN = 8
 for in thousands of blocks of a row each, and every one that seems to have it is fetched.
 """
 FILTERED_TOPICS_MAX = 1 << 16
-"""The filter of a block of more topics would take longer to read than the block's own directory and topics."""
+"""The filter of a block of more topics would take longer to read than the part of the block that has the topic, if any has: its outline
+tells which."""
 _ANY_TOPIC = b"\xff"
 """A filter that every topic seems to be in."""
+_OUTLINED = b"\xff" * 16
+"""What an outline has before it. No filter begins so: of its bits hardly more than half are set."""
 _PROBES = 3
 _HASHED_AT_ONCE = 16_384
 _WORD = np.dtype("<u8")
@@ -41,6 +45,20 @@ class Asked:
     def may_be_in(self, piece: Piece) -> bool:
         """Whether the block that holds the piece is to be looked into: it can be read here, and may have the topic."""
         return piece.topics is not None and may_hold(piece.topics, self.hash)
+
+
+def topics_told(codec: Codec, block: Block, topics: pa.StringArray) -> bytes:
+    """What is kept of the block, whose topics these are, each at least once: their filter; of more than FILTERED_TOPICS_MAX the outline."""
+    told = topic_filter(topics)
+    if told != _ANY_TOPIC:
+        return told
+    outline = codec.outline(block)
+    return _OUTLINED + outline if 0 < len(outline) < FILTERED_TOPICS_MAX else told
+
+
+def outline_in(told: bytes | None) -> bytes | None:
+    """The outline, where that is what is kept of a block's topics."""
+    return told[len(_OUTLINED) :] if told is not None and told.startswith(_OUTLINED) else None
 
 
 def topic_hash(topic: str) -> Hash:
@@ -66,7 +84,7 @@ def topic_filter(column: pa.StringArray) -> bytes:
 
 def may_hold(topics: bytes | None, wanted: Hash) -> bool:
     """Whether a block with this filter may hold the topic whose hash is `wanted`; None: who knows."""
-    if topics is None or topics == _ANY_TOPIC:
+    if topics is None or topics == _ANY_TOPIC or topics.startswith(_OUTLINED):
         return True
     bits = 8 * len(topics)
     places = ((wanted[0] + probe * wanted[1]) % bits for probe in range(_PROBES))

@@ -43,8 +43,9 @@ class KafkaLogReader(IndexedReader):
     def _parts(self, key: LineKey) -> Iterator[Parts]:
         yield partial(self._part, key)
 
-    def _coming(self, asked: Asked, pieces: Sequence[Piece]) -> None:
+    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
         """Blocks are fetched whole, one at a time: of many, memory might not have room."""
+        return [piece for piece in pieces if asked.may_be_in(piece)]
 
     def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
         for _, data in self._bytes(key, [piece]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, OpenedBlock, ReadBytes, TopicRows
+from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, Codec, OpenedBlock, OutlinedBlock, ReadBytes, TopicRows
 from streams.columns import Columns
 from streams.logs.kafka.records import HEADERS_BYTES_MAX
 from streams.logs.topics import FILTER_BYTES_MIN
@@ -59,6 +59,14 @@ class SizedCodec:
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
         """As the codec does it."""
         return self.codec.records(found)
+
+    def outline(self, block: Block) -> bytes:
+        """As the codec does it."""
+        return self.codec.outline(block)
+
+    def outlined(self, outline: bytes) -> OutlinedBlock:
+        """As the codec does it."""
+        return self.codec.outlined(outline)
 
     def topics(self, block: Block) -> pa.StringArray:
         """As the codec does it."""
