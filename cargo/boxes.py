@@ -172,7 +172,7 @@ class Box(msgspec.Struct, omit_defaults=True):
             self._rssi(at_ms, float(signals["rssi_dbm"]))
         if "latitude_deg" in signals and "longitude_deg" in signals:
             self._fix(at_ms, signals)
-        if self.off_since_ms and "gateway" in signals and self._outran(at_ms, voyage):
+        if self.fixes_nm and "gateway" in signals and self._outran(at_ms, voyage):
             self.fixes_nm, self.off_since_ms = (), 0
 
     def base_ms(self) -> int:
@@ -205,10 +205,13 @@ class Box(msgspec.Struct, omit_defaults=True):
             if off_nm <= 0.5 or not voyage.at_sea or at < voyage.sailed_at_ms + FIX_SLACK_MS:
                 self.fixes_nm, self.off_since_ms, self.off_at_ms = (), 0, 0
             elif off_nm != math.inf:
-                self.off_at_ms = at
-                far = by_radio and off_nm > RADIO_NM
+                far, first_ms = by_radio and off_nm > RADIO_NM, self.off_at_ms if self.fixes_nm else at
+                self.off_at_ms, again = at, bool(self.fixes_nm)
                 self.fixes_nm = () if far else (*self.fixes_nm[-2:], off_nm)
-                self.off_since_ms = 0 if far else self.off_since_ms or at
+                if far:
+                    self.off_since_ms = 0
+                elif again or not by_radio:  # one that she hears is believed to be elsewhere by its second position, not by one
+                    self.off_since_ms = self.off_since_ms or first_ms
 
     def _outran(self, at_ms: int, voyage: Voyage) -> bool:
         """Whether the ship, who hears it, is out of hearing of where it last said it was: it was never there."""
