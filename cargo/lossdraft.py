@@ -25,6 +25,7 @@ HOUR_MS = 3_600_000
 READ_WITHIN_MS = 6 * HOUR_MS
 """What the ship's own sensors said so long before a loss still tells of it; `source` says when it was."""
 ROLL_WITHIN_MS = 10 * 60_000
+OWN_LOSS = Filled(LOSS, "RECKONED", "of her own boxes, by their evidence")
 SIZES = {"2": "20'", "4": "40'", "L": "45'"}
 KINDS = {"G": "dry", "R": "reefer", "U": "open top", "P": "platform", "T": "tank", "H": "insulated", "V": "ventilated", "B": "bulk"}
 """First and third character of an ISO 6346 size and type code, the common ones."""
@@ -129,7 +130,14 @@ def fill_in(facts: Facts, before: Content | None = None) -> Content:
     beyond = isinstance(counted, int) and counted > len(lost) and not was_lost.isdisjoint(facts.found())
     stale = {"number_lost", "number_is"} if beyond or (isinstance(counted, int) and counted < len(lost)) else set()
     kept = {name: line for name, line in given.items() if name not in stale}
-    lines = {**_ship(facts), **_when_and_where(facts, lost), **_what(facts, lost, at_risk, listed), **_around(facts), **kept}
+    lines = {
+        **ship_lines(facts.registry, facts.ship),
+        "type": OWN_LOSS,
+        **_when_and_where(facts, lost),
+        **_what(facts, lost, at_risk, listed),
+        **_around(facts),
+        **kept,
+    }
     return Content(lines, lost, at_risk, found)
 
 
@@ -179,15 +187,15 @@ def _counted(body: Mapping[str, Any]) -> bool:
     return said and body.get("status") in GONE_STATES
 
 
-def _ship(facts: Facts) -> dict[str, Filled]:
-    known = facts.registry.get(Ship, facts.ship)
+def ship_lines(registry: Registry, ship: str) -> dict[str, Filled]:
+    """The lines of a report that say which ship (IMO number) it is of, by the registry, and that her master reports."""
+    known = registry.get(Ship, ship)
     paper = {} if known is None else {"ship": known.name, "call_sign": known.call_sign, "mmsi": known.mmsi, "flag": known.flag}
     if known is not None and known.master is not msgspec.UNSET:
         paper["contact"] = f"{known.master}, master"
     lines = {name: Filled(value, "PAPER", "the registry's entry of the ship") for name, value in paper.items() if value}
     return {
-        "type": Filled(LOSS, "RECKONED", "of her own boxes, by their evidence"),
-        "imo": Filled(facts.ship, "PAPER", "the node's settings"),
+        "imo": Filled(ship, "PAPER", "the node's settings"),
         **lines,
         "reported_by": Filled("MASTER", "RECKONED", "drafted aboard"),
     }

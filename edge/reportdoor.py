@@ -7,6 +7,7 @@ from aiohttp import web
 
 from cargo.lossreport import Report
 from cargo.lossreporting import Change
+from cargo.sighting import Sighted
 from edge.reporting import LossReports
 from streams.node.node import Node
 
@@ -17,7 +18,7 @@ class Final(msgspec.Struct, tag="final", tag_field="do", forbid_unknown_fields=T
     incident: str
 
 
-Wish = Change | Final
+Wish = Change | Final | Sighted
 
 
 class ReportDoor:
@@ -37,4 +38,6 @@ class ReportDoor:
     async def _done(self, wish: Wish) -> Report:
         if isinstance(wish, Final):
             return await self._reports.final(wish.incident)
+        if isinstance(wish, Sighted):
+            return await self._reports.sighted(wish)
         return await self._reports.change(wish.report, wish.made)

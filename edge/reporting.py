@@ -21,7 +21,8 @@ from cargo.lossdraft import Facts, final_draft, next_draft
 from cargo.lossreport import Report, ReportBook
 from cargo.outcome import Made
 from cargo.registry import parse_entry
-from intake.lossfacts import ALERTS, LossAlerts, full_facts
+from cargo.sighting import Sighted
+from intake.lossfacts import ALERTS, LossAlerts, full_facts, latest_position
 from intake.watching import Watching
 from streams.bodies import Bodies
 from streams.errors import LandfallError
@@ -87,7 +88,7 @@ class LossReports:
             report = self._reports.find(report_id)
             made = make(report, self._node.clock.now_ms())
             said = await self._reported(report, made) if "sending" in made.body else []
-            return await self._append(made, said)
+            return await self._append(made, said=said)
 
     async def standing(self) -> list[Report]:
         """Every report as it stands, by incident and number."""
@@ -106,6 +107,18 @@ class LossReports:
                 raise ValueError(f"there is no incident {incident_id!r}: `landfall report ls` shows those with reports")
             facts = await self._facts(incident)
             return await self._append(final_draft(self._reports.reports(incident_id), facts, self._node.settings.node))
+
+    async def sighted(self, wish: Sighted) -> Report:
+        """Draft a report of containers seen adrift. Raises ValueError where its lines do not hold what is given; NotAllowed where she may
+        write no reports."""
+        self._node.originating.check(REPORTS)
+        async with self._one:
+            registry, where = await asyncio.to_thread(self._here)
+            return await self._append(*wish.made(self._imo, registry, where, self._node.clock.now_ms()))
+
+    def _here(self) -> tuple[Registry, tuple[int, Mapping[str, Any]] | None]:
+        last = latest_position(self._node.log, self._imo)
+        return _told(self._node.log, f"aboard/{self._imo}"), last[-1] if last else None
 
     async def _draft(self) -> None:
         await asyncio.to_thread(self._catch_up)
@@ -127,12 +140,13 @@ class LossReports:
             for word in said_by_report(states.get(box.container), final=final)
         ]
 
-    async def _append(self, made: Made, said: Sequence[Made] = ()) -> Report:
-        parts: list[tuple[str, Sequence[Made]]] = [(REPORTS, [made]), (DECISIONS, said)]
+    async def _append(self, *made: Made, said: Sequence[Made] = ()) -> Report:
+        parts: list[tuple[str, Sequence[Made]]] = [(REPORTS, made), (DECISIONS, said)]
         await self._node.append([Append(stream, to_batch([_record(one) for one in several])) for stream, several in parts if several])
-        self._node.metrics.count(f"loss_reports_{made.body['state']}")
+        for one in made:
+            self._node.metrics.count(f"loss_reports_{one.body['state']}")
         await asyncio.to_thread(self._catch_up)
-        return self._reports.find(made.body["report_id"])
+        return self._reports.find(made[-1].body["report_id"])
 
     def _catch_up(self) -> None:
         """Takes in what this ship's nodes have appended to `alerts` and `reports` since the last time."""

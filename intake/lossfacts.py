@@ -81,7 +81,7 @@ def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[
         incident=bare.incident,
         boxes=bare.boxes,
         registry=registry,
-        track=[*around, *_latest(log, here)],
+        track=[*around, *latest_position(log, bare.ship)],
         air=air,
         muster=muster,
         now_at_ms=bare.now_at_ms,
@@ -104,7 +104,9 @@ def _readings(log: LogReader, topic: str, since_at_ms: int, until_at_ms: int) ->
         yield row[ORDER_AT], _numbers(row)
 
 
-def _latest(log: LogReader, topic: str) -> Sequence[tuple[int, Mapping[str, Any]]]:
+def latest_position(log: LogReader, ship: str) -> Sequence[tuple[int, Mapping[str, Any]]]:
+    """The ship's last reading of where she is, and when (UTC ms); none when there is none. Raises as `log` does."""
+    topic = f"{ship}.location"
     rows = [(row[ORDER_AT], _numbers(row)) for batch in log.latest(SHIPS, topic) for row in batch.records.to_pylist()]
     return sorted(rows, key=lambda row: row[0])[-1:]
 

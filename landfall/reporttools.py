@@ -119,15 +119,18 @@ def edit(
     config: Config = None,
 ) -> None:
     """Fill in lines of a draft on the running ship's node; LINE= says that it is not known. An approval before is void."""
-    lines = {}
-    for word in given:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise Misuse(f"{word!r} fills in nothing", hint='write it like afloat=3 or "cargo_spill=none seen"')
-        if name in lines:
-            raise Misuse(f"{name} is filled in twice", hint="give each line once")
-        lines[name] = text
-    _wished(config, {"do": "edit", "report": which, "by": by, "given": lines})
+    _wished(config, {"do": "edit", "report": which, "by": by, "given": _lines(given)})
+
+
+@report_app.command("drifting")
+def drifting(
+    given: Annotated[list[str], typer.Argument(metavar="LINE=TEXT…", help="What is known of them, as for `edit`: number_lost=2.")],
+    by: By,
+    config: Config = None,
+) -> None:
+    """Draft a report of containers seen adrift, hers or not: where the ship is now, unless latitude_deg, longitude_deg, occurred_at say
+    otherwise. It is approved and sent as any other."""
+    _wished(config, {"do": "drifting", "by": by, "given": _lines(given)})
 
 
 @report_app.command("approve")
@@ -180,6 +183,18 @@ def final(incident: Annotated[str, typer.Argument(help="The incident's id, whole
 
 def _code(to: Recipient) -> To:
     return next(one for one in RECIPIENTS if one == to.value.upper().replace("-", "_"))
+
+
+def _lines(given: list[str]) -> dict[str, str]:
+    lines: dict[str, str] = {}
+    for word in given:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise Misuse(f"{word!r} fills in nothing", hint='write it like afloat=3 or "cargo_spill=none seen"')
+        if name in lines:
+            raise Misuse(f"{name} is filled in twice", hint="give each line once")
+        lines[name] = text
+    return lines
 
 
 def _wished(config: Path | None, wish: dict[str, Any]) -> None:

@@ -163,8 +163,25 @@ function incidentCard(one, board) {
 
 export function lossPage(board) {
   const incidents = board.alerts.filter((one) => one.incident);
-  if (!incidents.length) return h("section", { class: "panel heard" }, shape("heard"), " Nothing was lost that this ship knows of.");
-  return incidents.map((one) => [incidentCard(one, board), reportsPanel(one, board)]);
+  const known = new Set(incidents.map((one) => one.incident_id));
+  const adrift = [...new Set(board.reports.map((one) => one.incident_id))].filter((id) => !known.has(id));
+  return [
+    incidents.length ? null : h("section", { class: "panel heard" }, shape("heard"), " Nothing was lost that this ship knows of."),
+    incidents.map((one) => [incidentCard(one, board), reportsPanel(one, board)]),
+    adrift.map((id) => reportsPanel({ incident_id: id, adrift: true }, board)),
+    sightingForm(),
+  ];
+}
+
+function sightingForm() {
+  const number = h("input", { key: "adrift-number", inputmode: "numeric", placeholder: "how many", "aria-label": "How many are adrift" });
+  const what = h("input", { key: "adrift-what", maxlength: 2000, placeholder: "40-foot, blue, low in the water", "aria-label": "What they look like" });
+  const draft = (event) => {
+    event.preventDefault();
+    document.activeElement.blur();
+    act("A report of containers seen adrift is drafted: read it, add what is known, approve it.", () => ask("/ship/report", { do: "drifting", by: myName(), given: { number_lost: number.value, description: what.value } }));
+  };
+  return h("form", { class: "panel row", onsubmit: draft, "aria-label": "Containers seen adrift" }, h("h2", { class: "grow" }, "Containers seen adrift, ours or not"), number, what, h("button", { key: "adrift" }, "Draft a report"));
 }
 
 function reportsPanel(incident, board) {
@@ -172,7 +189,7 @@ function reportsPanel(incident, board) {
   const sent = reports.some((one) => one.state === "sent");
   const chosen = reports.find((one) => one.report_id === seen.report);
   return h("section", { class: "panel stackv" },
-    h("div", { class: "row" }, h("h2", { class: "grow" }, "Loss report"), sent ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
+    h("div", { class: "row" }, h("h2", { class: "grow" }, incident.adrift ? "Report of containers seen adrift" : "Loss report"), sent && !incident.adrift ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
     h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then writes down to whom. Nothing sends itself."),
     reports.length ? h("div", { class: "row" }, reports.map((one) => h("button", { key: `report-${one.report_id}`, "aria-pressed": String(one === chosen), class: one === chosen ? "main" : "", onclick: () => show({ report: one.report_id }) }, `${one.number}. ${one.kind} · ${one.state}`))) : h("p", { class: "late" }, "It is being drafted."),
     chosen && seen.whole?.report_id === chosen.report_id ? reportPanel(seen.whole) : null);

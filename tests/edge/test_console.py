@@ -195,6 +195,10 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     assert saved.value.suggested_filename.endswith("-1.pdf")
     states = [row["body"]["state"] for row in bridge.process.rows("reports")]
     assert states[-4:] == ["edited", "approved", "sent", "sent"], "the last is the receipt"
+    page.get_by_label("How many are adrift").fill("2")
+    page.get_by_role("button", name="Draft a report").click()
+    expect(page.get_by_role("heading", name="Report of containers seen adrift")).to_be_visible()
+    assert bridge.process.rows("reports")[-1]["body"]["content"]["lines"]["number_lost"]["value"] == 2
     bridge.windows.close()
 
 

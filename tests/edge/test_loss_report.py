@@ -96,6 +96,10 @@ def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path
         assert (update["kind"], update["number"], update["refers_to"]) == ("UPDATE", 2, first["report_id"])
         assert update["content"]["lines"]["cargo_spill"] == {"value": "none seen", "basis": "GIVEN", "source": "Mate Meyer"}
         assert run(capsys, "report", "final", first["incident_id"], *config)[0] == 0
+        adrift = run(capsys, "report", "drifting", "number_lost=2", "description=40-foot, blue", "--by", "Mate Meyer", *config)
+        assert (adrift[0], "INITIAL report" in adrift[1]) == (0, True), adrift
+        wrong = run(capsys, "report", "drifting", "colour=blue", "--by", "Mate Meyer", *config)
+        assert (wrong[0], "no line 'colour'" in wrong[2]) == (2, True), wrong
         assert process.stop() == 0
     read_from_the_folder(folder, first, capsys)
 
@@ -125,7 +129,11 @@ def reported_and_acknowledged(process: ShipProcess, folder: Path, which: str, ca
 
 def read_from_the_folder(folder: Path, first: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     """With the node ended, its folder tells everything."""
-    told = [json.loads(line) for line in run(capsys, "report", "ls", "-f", folder, "--json")[1].splitlines()]
+    every = [json.loads(line) for line in run(capsys, "report", "ls", "-f", folder, "--json")[1].splitlines()]
+    told = [one for one in every if one["incident_id"] == first["incident_id"]]
+    [adrift] = [one["lines"] for one in every if one not in told]
+    assert (adrift["type"]["value"], adrift["number_lost"]["value"], adrift["ship"]["value"]) == ("DRIFTING_OBSERVED", 2, "Big Blue One")
+    assert (adrift["latitude_deg"]["basis"], adrift["position_is"]["value"]) == ("MEASURED", "DISCOVERED")
     assert [(one["kind"], one["state"], len(one["lost"])) for one in told] == [("INITIAL", "sent", 3), ("FINAL", "draft", 6)]
     assert told[0]["approved_by"] == "Master Moe"
     assert [(one["to"], one["name"], one["means"], one["by"]) for one in told[0]["sendings"]] == [

@@ -1,0 +1,51 @@
+"""A report of containers that a ship saw adrift, hers or not (SOLAS V/31: whoever observes them reports them too). A person asks for it;
+from then on it is edited, approved, sent and acknowledged as a loss report is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cargo.bookings import Registry
+from cargo.lossdraft import ship_lines
+from cargo.lossform import DRIFTING, Filled, time_text
+from cargo.lossreport import Content, Head, ReportBook, drafted, edit
+from cargo.outcome import Made, digest
+
+POSITION_WITHIN_MS = 3_600_000
+"""Where she was longer ago is not where she saw them."""
+
+
+class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fields=True):
+    """Draft a report of containers seen adrift: who saw them, and what is known of them, as texts by line (`cargo.lossform`)."""
+
+    by: str
+    given: dict[str, str]
+
+    def made(self, ship: str, registry: Registry, where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> list[Made]:
+        """The records of the draft, at fleet time `at_ms`: time and place are those of the ship now (`where`: her last position and when,
+        UTC ms), unless they are given. Raises as `cargo.lossreport.edit`."""
+        seen = "when it was written down that they were seen"
+        lines = {
+            **ship_lines(registry, ship),
+            "type": Filled(DRIFTING, "GIVEN", self.by),
+            "occurred_at": Filled(time_text(at_ms), "RECKONED", seen),
+            "occurred_is": Filled("DISCOVERED", "RECKONED", seen),
+            "number_is": Filled("ESTIMATED", "RECKONED", "nobody has counted"),
+            **_place(where, at_ms),
+        }
+        head = Head(f"{ship}-{digest('drifting', ship, self.by, at_ms)}", ship, "INITIAL", 1)
+        made = drafted(head, Content(lines, (), (), ()), "", 0, self.by, at_ms)
+        [report] = ReportBook([made.body]).reports()
+        return [made, edit(report, self.given, self.by, at_ms)]
+
+
+def _place(where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> dict[str, Filled]:
+    said = where[1] if where is not None and 0 <= at_ms - where[0] <= POSITION_WITHIN_MS else {}
+    if where is None or not {"latitude_deg", "longitude_deg"} <= said.keys():
+        return {}
+    source = f"where the ship was at {time_text(where[0])}"
+    lines = {name: Filled(said[name], "MEASURED", source) for name in ("latitude_deg", "longitude_deg")}
+    return {**lines, "position_is": Filled("DISCOVERED", "RECKONED", source)}

@@ -1,0 +1,85 @@
+"""Goal: containers seen adrift are reported too: where the ship is now and when, unless it is given; then as any report."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cargo.bookings import Registry
+from cargo.lossreport import Report, ReportBook, Sending, approve, mark_sent
+from cargo.losstext import report_text
+from cargo.registry import Entry, Ship
+from cargo.sighting import Sighted
+from tests.cargo.sea import HOUR_MS, SAILS_MS, SHIP
+
+AT_MS = SAILS_MS + 5 * HOUR_MS
+PAPERS = Registry([Entry("ship", SHIP, 1, SAILS_MS, "clerk", Ship(SHIP, "Big Blue One", "9V1234", "563012345", "SG", 2_000, "Moe Teal"))])
+HERE: tuple[int, dict[str, Any]] = (AT_MS - 60_000, {"latitude_deg": 36.1, "longitude_deg": 139.8, "speed_kn": 15.0})
+
+
+def seen(given: dict[str, str], where: Any = HERE, registry: Registry = PAPERS) -> tuple[ReportBook, Report]:
+    made = Sighted("Mate Meyer", given).made(SHIP, registry, where, AT_MS)
+    book = ReportBook(json.loads(json.dumps(one.body)) for one in made)
+    [report] = book.reports()
+    return book, report
+
+
+def values(report: Report, *names: str) -> list[tuple[Any, str]]:
+    return [(line.value, line.basis) for line in (report.content.lines[name] for name in names)]
+
+
+def test_it_says_which_ship_saw_how_many_where_and_when() -> None:
+    _, report = seen({"number_lost": "2", "description": "40-foot, blue"})
+    assert (report.head.kind, report.head.number, report.state) == ("INITIAL", 1, "edited")
+    assert report.head.incident_id.startswith(f"{SHIP}-"), "so that no other ship may change it"
+    assert values(report, "type", "ship", "flag", "reported_by") == [
+        ("DRIFTING_OBSERVED", "GIVEN"),
+        ("Big Blue One", "PAPER"),
+        ("SG", "PAPER"),
+        ("MASTER", "RECKONED"),
+    ]
+    assert values(report, "number_lost", "number_is", "description") == [
+        (2, "GIVEN"),
+        ("ESTIMATED", "RECKONED"),
+        ("40-foot, blue", "GIVEN"),
+    ]
+    assert values(report, "latitude_deg", "longitude_deg", "position_is", "occurred_is") == [
+        (36.1, "MEASURED"),
+        (139.8, "MEASURED"),
+        ("DISCOVERED", "RECKONED"),
+        ("DISCOVERED", "RECKONED"),
+    ]
+    text = report_text(report)
+    assert text.startswith("DRIFTING FREIGHT CONTAINER(S) OBSERVED\n")
+    assert "Containers lost or seen adrift: 2  [given: Mate Meyer]" in text
+
+
+def test_what_is_given_goes_before_and_what_is_not_known_stays_so() -> None:
+    given = {"latitude_deg": "35.5", "longitude_deg": "140", "occurred_at": "2026-05-01T04:00:12Z", "position_is": "actual"}
+    _, report = seen(given, where=(AT_MS - 2 * HOUR_MS, HERE[1]), registry=Registry())
+    assert values(report, "latitude_deg", "occurred_at", "position_is") == [
+        (35.5, "GIVEN"),
+        ("2026-05-01T04:00:12Z", "GIVEN"),
+        ("ACTUAL", "GIVEN"),
+    ]
+    _, bare = seen({"number_lost": "1"}, where=(AT_MS - 2 * HOUR_MS, HERE[1]))
+    assert values(bare, "number_lost") == [(1, "GIVEN")]
+    assert values(bare, "latitude_deg", "position_is") == [(None, "UNKNOWN")] * 2, "where she was two hours ago is not where they are"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({"number_lost": "many"}, "whole number"), ({"colour": "blue"}, "no line 'colour'"), ({}, "nothing")]
+)
+def test_what_no_line_holds_is_refused(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        seen(given)
+
+
+def test_it_is_approved_and_sent_as_any_other() -> None:
+    book, report = seen({"number_lost": "2"})
+    book.learn(approve(report, "Master Moe", AT_MS + 1).body)
+    sending = Sending(AT_MS + 2, "COASTAL_STATE", "RCC Japan", "VHF 16", "Master Moe")
+    book.learn(mark_sent(book.reports()[0], sending, AT_MS + 3).body)
+    assert [(one.state, one.sendings) for one in book.reports()] == [("sent", (sending,))]
