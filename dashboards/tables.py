@@ -47,6 +47,8 @@ NOTICED = (
     Column("between", "Between, UTC", right=True),
     Column("position", "Where the ship was"),
 )
+PERSON = "person"
+"""The family of what people said: it is not weighed."""
 EVIDENCE = (
     Column("family", "Evidence"),
     Column("detail", "What was seen"),
@@ -239,7 +241,7 @@ def evidence_rows(alert: Row) -> list[Texts]:
             "family": words.FAMILIES.get(piece["family"], words.rule(piece["family"])),
             "detail": piece.get("detail") or words.SIGNALS.get(piece["signal"], words.rule(piece["signal"])),
             "at": words.stamp(piece["at_ms"]),
-            "weight": words.weight(piece["weight"]) if piece.get("weight") is not None else words.NOTHING,
+            "weight": words.NOTHING if piece.get("weight") is None or piece["family"] == PERSON else words.weight(piece["weight"]),
         }
         for piece in alert["evidence"]
     ]

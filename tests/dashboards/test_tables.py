@@ -90,9 +90,11 @@ def test_evidence_in_plain_words() -> None:
     """Operations read the detail; a customer, who gets none, still reads what was seen."""
     full = {"family": "kinematic", "signal": "shock", "weight": 3.0, "detail": "a shock of 8.3 g", "at_ms": NOW_MS}
     bare = {"family": "slot", "signal": "exposed", "at_ms": NOW_MS}
-    rows = tables.evidence_rows(alert(evidence=[full, bare]))
+    word = {"family": "person", "signal": "reported", "weight": 0.0, "detail": "its loss was reported, says Moe", "at_ms": NOW_MS}
+    rows = tables.evidence_rows(alert(evidence=[full, bare, word]))
     assert (rows[0]["family"], rows[0]["detail"], rows[0]["weight"]) == ("Its own movement", "a shock of 8.3 g", "1,000× for a loss")
     assert (rows[1]["detail"], rows[1]["weight"]) == ("on deck, outboard or aft", "–")
+    assert (rows[2]["family"], rows[2]["weight"]) == ("A person's word", "–"), "nobody's word opens a case"
 
 
 def test_links_are_read_from_gauges() -> None:
