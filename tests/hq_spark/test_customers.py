@@ -169,11 +169,12 @@ def test_the_policy_is_the_registrys_last_and_without_one_owners_are_told_at_onc
         assert rights.told_from == stands
 
 
-def test_what_a_person_confirms_is_told_and_what_takes_that_back_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", ["CONFIRMED_LOST", "REPORTED_INITIAL", "REPORTED_FINAL"])
+def test_what_a_person_confirms_or_reports_is_told_and_what_takes_that_back_too(tmp_path: Path, status: str) -> None:
     """Also where the confirming came in an earlier micro-batch, which the history has."""
-    confirmed = [change("updated", "CONFIRMED_LOST"), change("retracted", "FOUND")]
+    confirmed = [change("updated", status), change("retracted", "FOUND")]
     assert told([change("raised", "PROBABLE_OVERBOARD"), *confirmed], "sent") == [
-        ("updated", "CONFIRMED_LOST", None),
+        ("updated", status, None),
         ("retracted", "FOUND", None),
     ]
     lost = Record(A, device_at_ms=NOON_MS, body={"event_id": "e", "event": "X_LOST_OVERBOARD", "event_at_ms": NOON_MS})
