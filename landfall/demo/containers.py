@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tomli_w
 
+from intake.routes import SUBSCRIPTIONS
 from landfall.demo.accounts import add_accounts
 from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Secrets, Story, Table, told_through_hq, write_settings
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
@@ -71,13 +72,16 @@ def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def write_mosquitto(fleet: Fleet, kept: Secrets) -> None:
-    """Who may log in at the ship's Mosquitto, and to do what: its gateways publish, its node hears them."""
+    """Who may log in at the ship's Mosquitto, and to do what: its gateways publish what its node subscribes to, which hears it. All
+    else the broker drops: it costs the node nothing, and nobody there can speak for a node, or ask anything of devices."""
     folder = fleet.settings_folder / "mosquitto"
     folder.mkdir(parents=True, exist_ok=True)
     logins = {GATEWAY_USER: kept.of(f"gateways of {SHIP_WITH_BROKER}"), SHIP_WITH_BROKER: kept.of(f"{SHIP_WITH_BROKER} at its broker")}
     lines = "".join(f"{name}:{mosquitto_password(password, name)}\n" for name, password in logins.items())
     (folder / "passwords").write_text(lines)
-    (folder / "rights").write_text(f"user {GATEWAY_USER}\ntopic write landfall/#\n\nuser {SHIP_WITH_BROKER}\ntopic read landfall/#\n")
+    users = ((GATEWAY_USER, "write"), (SHIP_WITH_BROKER, "read"))
+    rights = ("\n".join((f"user {name}", *(f"topic {may} {one}" for one in SUBSCRIPTIONS))) for name, may in users)
+    (folder / "rights").write_text("\n\n".join(rights) + "\n")
 
 
 def mosquitto_password(password: str, name: str) -> str:

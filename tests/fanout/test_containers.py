@@ -7,6 +7,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -15,7 +17,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 from typer.testing import CliRunner
 
+from cargo.stormmode import REQUEST_TOPIC
 from deploy.containers.compose import health_checks, services
+from intake.routes import SUBSCRIPTIONS
 from landfall.cli import line_for
 from landfall.configuration import load
 from landfall.demo.containers import PROCESSES as CONTAINERS
@@ -92,7 +96,8 @@ def listens(port: int) -> bool:
 
 
 def test_mosquitto_takes_from_gateways_and_gives_to_the_node_alone(fleet: Path, mosquitto_port: int) -> None:
-    """The gateways' message reaches the node; a gateway hears nothing, and a wrong password is refused."""
+    """What gateways say of boxes and the ship reaches the node, and nothing else that they say: not what nodes say to each other and
+    to devices; a gateway hears nothing, and a wrong password is refused."""
     kept = Secrets(fleet / "secrets.json")
     node = Client("albatross", kept.of("albatross at its broker"), mosquitto_port)
     gateway = Client("gateways", kept.of("gateways of albatross"), mosquitto_port)
@@ -100,9 +105,17 @@ def test_mosquitto_takes_from_gateways_and_gives_to_the_node_alone(fleet: Path, 
     until(lambda: None not in (node.accepted, gateway.accepted, stranger.accepted), "answers")
     assert (node.accepted, gateway.accepted, stranger.accepted) == (True, True, False)
     end = time.monotonic() + 60
-    while not node.heard and time.monotonic() < end:
-        gateway.publish("landfall/ships/9321483/location")
-    assert node.heard
+    for topic in ("elsewhere", "landfall/ships/9321483/else", "landfall/nodes/albatross", REQUEST_TOPIC):
+        forward = Client("gateways", kept.of("gateways of albatross"), mosquitto_port)
+        until(partial(getattr, forward, "accepted"), "its answer")
+        with suppress(RuntimeError):  # it breaks off with whom it denies it
+            forward.publish(topic)
+        forward.close()
+    ours = {topic.replace("+", "9321483") for topic in SUBSCRIPTIONS}
+    while not ours <= set(node.heard) and time.monotonic() < end:
+        for topic in ours:
+            gateway.publish(topic)
+    assert set(node.heard) == ours
     assert not gateway.heard
     for one in (node, gateway, stranger):
         one.close()
