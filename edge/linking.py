@@ -137,7 +137,7 @@ class LinkChoice:
                 if self._moved.is_set():
                     self._moved.clear()
                     self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
-                self._turn.count_spent()
+                self._turn.share_budgets()
                 if self.wish == AUTO and self._is_astray():
                     await self._seeking.seek()
                 wanted = self._wanted()

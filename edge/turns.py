@@ -13,6 +13,7 @@ from streams.clock import WallClock
 from streams.log import LogReader
 from streams.node.node import Node
 from streams.records import BODY
+from streams.shares import Word
 
 METRICS = "metrics"
 STALE_MS = 60_000
@@ -34,11 +35,11 @@ class Turn:
         """Whether there is anybody to take turns with."""
         return bool(self._node.settings.companions())
 
-    def count_spent(self) -> None:
-        """What the others say they spent of a link's budget is spent of this node's too: the ship has one."""
+    def share_budgets(self) -> None:
+        """What the others say they spent of a link's budget, and gave of it, counts here too: the ship has one."""
         for name in self._node.settings.companions():
-            for link, day, bytes_ in spent(self._node.log, name):
-                self._node.links.spent_elsewhere(link, day, name, bytes_)
+            for words in spent(self._node.log, name):
+                self._node.links.heard_of_budgets(name, words)
 
     def ours(self) -> bool:
         """Whether this node is to keep the link now."""
@@ -70,12 +71,17 @@ def linked(log: LogReader, name: str, wall_now_ms: int) -> set[str]:
     return {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
 
 
-def spent(log: LogReader, name: str) -> Iterator[tuple[str, str, int]]:
-    """Class of link, day (UTC), and the charged bytes that the ship's node of this name said last it had spent itself on that day."""
-    for gauges in (body["gauges"] for body in _told(log, name)):
+def spent(log: LogReader, name: str) -> Iterator[dict[str, tuple[str, Word]]]:
+    """What the ship's node of this name last said, the newest at the end: per class of link for which it has a budget, the day (UTC) and
+    its word of it.
+    """
+    for body in sorted(_told(log, name), key=lambda body: int(body["wall_at_ms"])):
+        words, gauges = {}, body["gauges"]
         for link in [key.split(".")[1] for key in gauges if key.startswith("budget.") and key.endswith(".day")]:
-            day = date.fromordinal(int(gauges[f"budget.{link}.day"])).isoformat()
-            yield link, day, int(gauges[f"budget.{link}.spent_here_bytes"])
+            day, given = date.fromordinal(int(gauges[f"budget.{link}.day"])).isoformat(), f"budget.{link}.given_bytes."
+            gifts = {key.removeprefix(given): int(bytes_) for key, bytes_ in gauges.items() if key.startswith(given)}
+            words[link] = day, Word(int(gauges[f"budget.{link}.spent_here_bytes"]), gifts)
+        yield words
 
 
 def _told(log: LogReader, name: str) -> list[dict[str, Any]]:

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from streams.shares import DAYS_MAX, Shares, Word
+
 LEASE_BYTES = 64 << 10
 """What is leased at a time: what a crash may cost of the day's budget."""
 FAREWELL_BYTES = 4 << 10
 """What a clean end keeps of a lease: the other side's last words, which reach a link that is closed already, pass all the same."""
-DAYS_MAX = 400
-"""Days that are remembered, of those on which something was spent: a clock that goes back finds the day it comes to as it left it, however
-far ahead it ran, unless it did so for longer than this."""
 BYTES_A_MB = 1_000_000
 
 State = Literal["open", "alerts", "overdrawn"]
 Leased = Mapping[str, int]
+"""By day (`2026-05-01`) what was leased, and by day and node (`2026-05-01 engine`) what was given to it of that day. Of DAYS_MAX days: a
+clock that goes back finds the day it comes to as it left it, however far ahead it ran, unless it did so for longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +71,24 @@ class Purse:
 
     At any moment what has passed in a day is at most what is kept as leased for it, and that at most the budget, alerts' overdraft apart.
     After a restart all that was leased counts as passed, unless `settle` was called before. Call it from one thread.
+
+    Of a budget of which others spend too (`shares`) no more is leased than this node's right to it: its part, what it was given, less what
+    it has given. So all of them together keep it, in touch or not.
     """
 
-    def __init__(self, budget: Budget, leased: Leased, keep: Callable[[Leased], bool], now_ms: Callable[[], int]) -> None:
-        """`leased`: per day (`2026-05-01`) what was kept last. `keep`: durable when it returns, or False. `now_ms`: the wall's UTC time."""
+    def __init__(
+        self, budget: Budget, leased: Leased, keep: Callable[[Leased], bool], now_ms: Callable[[], int], shares: Shares | None = None
+    ) -> None:
+        """`leased`: what was kept last. `keep`: durable when it returns, or False. `now_ms`: the wall's UTC time. `shares`: None where
+        nobody else spends of the budget.
+        """
         self.budget = budget
+        self.shares = shares or Shares()
         self._leased, self._keep, self._now_ms = dict(leased), keep, now_ms
         self._day = _day(now_ms())
-        self._used = dict(self._leased)
+        self._used = {key: bytes_ for key, bytes_ in leased.items() if " " not in key}
         self._held_bytes = self._open_links = 0
         self._granted: dict[str, int] = {}
-        self._elsewhere: dict[str, dict[str, int]] = {}
 
     def grant(self, day: str, bytes_: int) -> None:
         """On `day` (`2026-05-01`, UTC) so many charged bytes more than the budget may pass, by somebody's word. Not kept: whoever grants
@@ -88,14 +96,15 @@ class Purse:
         """
         self._granted[day] = self._granted.get(day, 0) + bytes_
 
-    def elsewhere(self, day: str, who: str, bytes_: int) -> None:
-        """On `day` (UTC) `who`, another that spends of the same budget, has spent so many charged bytes, by its own word, of which the
-        highest counts. Not kept: whoever tells it tells it again after a restart.
+    def give(self) -> bool:
+        """Give of what is left here today to those of whom it is known that they have less. False when nothing was given.
+
+        For who hears, and is heard: to one that is out of touch it is of no use, and it does not come back.
         """
-        self._elsewhere.setdefault(day, {})
-        self._elsewhere = dict(sorted(self._elsewhere.items())[-DAYS_MAX:])
-        told = self._elsewhere.get(day, {})
-        told[who] = max(bytes_, told.get(who, 0))
+        day = _day(self._now_ms())
+        gifts = self.shares.gifts(day, self._whole(), self._word(day), self.free_here_bytes())
+        given = {f"{day} {who}": self._leased.get(f"{day} {who}", 0) + bytes_ for who, bytes_ in gifts.items()}
+        return bool(gifts) and self._kept({**self._leased, **given})
 
     def ahead(self, bytes_: int, alerts: bool = False) -> bool:
         """Whether `bytes_` more may pass the socket now. With `alerts` they always may, whatever is left.
@@ -110,15 +119,19 @@ class Purse:
 
     def _leased_for(self, day: str, bytes_: int, alerts: bool) -> bool:
         wanted = self._used.get(day, 0) + self.budget.charge(bytes_ + self._held_bytes)
-        limit = self._bytes_today() - self._elsewhere_bytes() - (0 if alerts else self.budget.reserve_bytes)
-        if wanted > limit and not alerts:
+        right = self._right(day)
+        if wanted > right and not alerts:
             return False
         if wanted <= self._leased.get(day, 0):
             return True
-        lease = max(wanted, min(limit, wanted + LEASE_BYTES))
-        leased = dict(sorted({**self._leased, day: lease}.items())[-DAYS_MAX:])
+        lease = max(wanted, min(right, wanted + LEASE_BYTES))
+        return self._kept({**self._leased, day: lease}) or alerts
+
+    def _kept(self, leased: Leased) -> bool:
+        days = sorted({key[: len("2026-05-01")] for key in leased})[-DAYS_MAX:]
+        leased = {key: bytes_ for key, bytes_ in sorted(leased.items()) if key >= days[0]}
         if not self._keep(leased):
-            return alerts
+            return False
         self._leased = leased
         return True
 
@@ -144,47 +157,64 @@ class Purse:
         pass later are leased anew, so it may be called at any time.
         """
         kept = self.budget.charge(self._held_bytes + FAREWELL_BYTES)
-        settled = {day: min(lease, self._used.get(day, 0) + kept) for day, lease in self._leased.items()}
-        if settled != self._leased and self._keep(settled):
-            self._leased = settled
+        days = [(day, lease) for day, lease in self._leased.items() if " " not in day]
+        settled = {**self._leased, **{day: min(lease, self._used.get(day, 0) + kept) for day, lease in days}}
+        if settled != self._leased:
+            self._kept(settled)
 
     def spent_bytes(self) -> int:
-        """What counts as passed today, here and elsewhere."""
-        return self._used.get(_day(self._now_ms()), 0) + self._elsewhere_bytes()
+        """What counts as passed today, here and, by their last words, with the others."""
+        day = _day(self._now_ms())
+        return self._used.get(day, 0) + self.shares.spent_bytes(day)
 
     def state(self, opening_bytes: int) -> State:
         """`open` while a link that is open may go on, or one that takes `opening_bytes` to be worth it may be opened, whatever it carries;
         then there are links for `alerts` alone; then they are `overdrawn`.
         """
-        spent = self.spent_bytes()
+        day = _day(self._now_ms())
         more = 0 if self._open_links else opening_bytes
-        if spent + self.budget.charge(self._held_bytes + more) <= self._bytes_today() - self.budget.reserve_bytes:
+        if self._used.get(day, 0) + self.budget.charge(self._held_bytes + more) <= self._right(day):
             return "open"
-        return "alerts" if spent <= self._bytes_today() else "overdrawn"
+        return "alerts" if self.spent_bytes() <= self._bytes_today() else "overdrawn"
 
     def free_bytes(self) -> int:
         """What may still pass today beside the reserve for alerts, as it is charged, and beside what links that are open are held for."""
         taken = self.spent_bytes() + self.budget.charge(self._held_bytes) + self.budget.reserve_bytes
         return max(0, self._bytes_today() - taken)
 
+    def free_here_bytes(self) -> int:
+        """What of that is this node's to spend, as far as it may let go of it: what is leased is not."""
+        day = _day(self._now_ms())
+        return max(0, self._right(day) - max(self._leased.get(day, 0), self._used.get(day, 0) + self.budget.charge(self._held_bytes)))
+
+    def _right(self, day: str) -> int:
+        return self.shares.right_bytes(day, self._whole(), self._word(day)) + self._granted.get(day, 0)
+
+    def _whole(self) -> int:
+        return self.budget.bytes_per_day - self.budget.reserve_bytes
+
+    def _word(self, day: str) -> Word:
+        given = {key.removeprefix(f"{day} "): bytes_ for key, bytes_ in self._leased.items() if key.startswith(f"{day} ")}
+        return Word(self._used.get(day, 0), given)
+
     def _bytes_today(self) -> int:
         return self.budget.bytes_per_day + self._granted.get(_day(self._now_ms()), 0)
 
-    def _elsewhere_bytes(self) -> int:
-        return sum(self._elsewhere.get(_day(self._now_ms()), {}).values())
-
     def to_json(self) -> dict[str, object]:
         """The day, what was spent of what, and what that cost."""
-        spent, budget = self.spent_bytes(), self.budget
+        spent, budget, day = self.spent_bytes(), self.budget, _day(self._now_ms())
+        mine = self._word(day)
         return {
-            "day": _day(self._now_ms()),
+            "day": day,
             "bytes_per_day": budget.bytes_per_day,
             "reserve_bytes": budget.reserve_bytes,
             "granted_bytes": self._bytes_today() - budget.bytes_per_day,
             "spent_bytes": spent,
-            "spent_here_bytes": spent - self._elsewhere_bytes(),
+            "spent_here_bytes": mine.spent_bytes,
+            "given_bytes": mine.given_bytes,
             "left_bytes": max(0, self._bytes_today() - spent),
             "free_bytes": self.free_bytes(),
+            "free_here_bytes": self.free_here_bytes(),
             "cost": round(budget.cost(spent), 4),
             "price_per_mb": budget.price_per_mb,
         }

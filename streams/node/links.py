@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from streams.clock import Clock, WallClock
@@ -35,6 +34,7 @@ from streams.ranges import RangeSet
 from streams.session import PLAYED_BACK, Exchange, Session, Terms
 from streams.session.allowance import BYTES_PER_DAY
 from streams.session.terms import Key
+from streams.shares import Word
 
 told = logging.getLogger("landfall.node")
 
@@ -184,9 +184,11 @@ class Links:
         self._purses.grant(link, day, bytes_)
         self.hurry()
 
-    def spent_elsewhere(self, link: str, day: str, who: str, bytes_: int) -> None:
-        """On `day` (UTC) another node of this ship has spent so many charged bytes of the budget of this class of link."""
-        self._purses.elsewhere(link, day, who, bytes_)
+    def heard_of_budgets(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
+        """Another node of this ship says so of the budgets that they share: `Purses.heard`. Who has a session here is given of them."""
+        self._purses.heard(who, words)
+        if who in self._live and self._purses.give():
+            self._look_after_budgets()
 
     def budgets(self) -> dict[str, dict[str, Any]]:
         """Per class of link with a budget: the day, what was spent of what, what it cost, what the link is open for."""
@@ -312,10 +314,7 @@ class Links:
     def _look_after_budgets(self) -> None:
         for reason, outcome, details in self._purses.news():
             self._report(reason, outcome, **details)
-        for link, status in self._purses.status().items():
-            for what in ("spent_bytes", "spent_here_bytes", "left_bytes", "cost"):
-                self._metrics.gauge(f"budget.{link}.{what}", status[what])
-            self._metrics.gauge(f"budget.{link}.day", date.fromisoformat(status["day"]).toordinal())
+        self._metrics.gauges("budget.", self._purses.gauges())
         for name, live in list(self._live.items()):
             kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
             if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait(name)):

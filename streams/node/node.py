@@ -342,7 +342,7 @@ class Node:
         roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
         exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known)
         store.withheld.changed = exchange.changed
-        purses = Purses(settings.folder, settings.links, self._wall.now_ms)
+        purses = Purses(settings.folder, settings.links, self._wall.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
         links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn)
         self._links = links

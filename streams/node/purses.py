@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from streams.errors import Misuse
 from streams.link.metering import OPENING_BYTES, Meter
 from streams.node.settings import LinkSettings
 from streams.policy import LinkClass, LinkPolicy
+from streams.shares import Shares, Word
 
 FILE_NAME = "budgets.json"
 ALERTS = "alerts"
 _NEWS = {
     "alerts": ("the day's budget of the {} link is spent", "all but alerts wait until midnight UTC"),
+    "part": ("this node's part of the day's budget of the {} link is spent", "all but alerts wait for what another gives, or midnight UTC"),
     "overdrawn": ("alerts overdraw the day's budget of the {} link", "they are sent all the same"),
 }
 
@@ -28,15 +31,20 @@ _NEWS = {
 class Purses:
     """One purse per class of link that has a budget. Call it from the node's event loop."""
 
-    def __init__(self, folder: Path, links: Mapping[LinkClass, LinkSettings], now_ms: Callable[[], int]) -> None:
-        """`now_ms`: the wall's time, UTC. Raises Misuse when the file does not read."""
+    def __init__(
+        self, folder: Path, links: Mapping[LinkClass, LinkSettings], now_ms: Callable[[], int], me: str = "", others: Collection[str] = ()
+    ) -> None:
+        """`now_ms`: the wall's time, UTC. `me` and the `others` of this ship spend of one budget. Raises Misuse when the file does not
+        read.
+        """
         self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
         self._purses = {
-            link: Purse(budget, self._book.get(link, {}), partial(self._keep, link), now_ms) for link, budget in budgets.items()
+            link: Purse(budget, self._book.get(link, {}), partial(self._keep, link), now_ms, Shares(me, others))
+            for link, budget in budgets.items()
         }
         self._meters = {(link, alerts): Meter(purse, alerts) for link, purse in self._purses.items() for alerts in (True, False)}
-        self._told: dict[LinkClass, tuple[object, str]] = {}
+        self._told: set[tuple[str, LinkClass, str]] = set()
 
     def spent(self, link: LinkClass) -> bool:
         """Whether a link of this class may be opened for nothing but alerts now."""
@@ -51,10 +59,17 @@ class Purses:
         for purse in (purse for name, purse in self._purses.items() if name == link):
             purse.grant(day, bytes_)
 
-    def elsewhere(self, link: str, day: str, who: str, bytes_: int) -> None:
-        """On `day` (UTC) another node has spent so much of the same budget, by its own word: `Purse.elsewhere`."""
-        for purse in (purse for name, purse in self._purses.items() if name == link):
-            purse.elsewhere(day, who, bytes_)
+    def heard(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
+        """Another node of the ship says so: per class of link for which it has a budget, the day (UTC) and its word of it."""
+        for link, purse in self._purses.items():
+            if link in words:
+                purse.shares.heard(words[link][0], who, words[link][1])
+            else:
+                purse.shares.apart(who)
+
+    def give(self) -> bool:
+        """Give those of the ship's nodes that have less of a budget some of what is left here: `Purse.give`. Whether anything was given."""
+        return any([purse.give() for purse in self._purses.values()])
 
     def settle(self) -> None:
         """Give back what no link that is open needs: a node that ends cleanly has spent what passed, and no more."""
@@ -68,16 +83,27 @@ class Purses:
     def news(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """What has come to pass since the last call, for `exceptions`: reason, outcome, details; each once a day."""
         for link, purse in self._purses.items():
-            state, told = purse.state(OPENING_BYTES), purse.to_json()
-            news = (told["day"], state)
-            if news != self._told.get(link) and state in _NEWS:
-                reason, outcome = _NEWS[state]
+            told: dict[str, Any] = purse.to_json()
+            state = purse.state(OPENING_BYTES)
+            news = "part" if state == "alerts" and told["free_bytes"] >= OPENING_BYTES else state
+            if news in _NEWS and (told["day"], link, news) not in self._told:
+                self._told = {one for one in self._told if one[0] == told["day"]} | {(told["day"], link, news)}
+                reason, outcome = _NEWS[news]
                 yield reason.format(link), outcome, told
-            self._told[link] = news
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Per class with a budget: the day, what was spent of what, what it cost, and what the link is open for."""
         return {link: {**purse.to_json(), "state": purse.state(OPENING_BYTES)} for link, purse in self._purses.items()}
+
+    def gauges(self) -> dict[str, float]:
+        """The same for `metrics`: `budget.<class>.<what>`, the day by its number, and what was given to whom of it."""
+        gauges: dict[str, float] = {}
+        for link, status in self.status().items():
+            told = {what: status[what] for what in ("spent_bytes", "spent_here_bytes", "left_bytes", "cost")}
+            told["day"] = date.fromisoformat(status["day"]).toordinal()
+            told |= {f"given_bytes.{who}": bytes_ for who, bytes_ in status["given_bytes"].items()}
+            gauges |= {f"budget.{link}.{what}": value for what, value in told.items()}
+        return gauges
 
     def _keep(self, link: LinkClass, leased: Leased) -> bool:
         book = {**self._book, link: dict(leased)}

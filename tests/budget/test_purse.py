@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Leased, Purse
+from streams.shares import Shares, Word
 
 NOON_MS = 1_777_636_800_000
 DAY_MS = 86_400_000
@@ -15,14 +16,18 @@ DAY_MS = 86_400_000
 class Ship:
     """What is durable on a ship, her clock, and how many bytes truly passed, by the day on which they were allowed."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, others: tuple[str, ...] = ()) -> None:
+        self.others = others
         self.budget, self.kept, self.now_ms, self.full = budget, dict[str, int](), NOON_MS, False
         self.writes = 0
         self.truly: dict[str, int] = {}
         self.purse = self.started()
 
     def started(self) -> Purse:
-        return Purse(self.budget, self.kept, self.keep, lambda: self.now_ms)
+        return Purse(self.budget, self.kept, self.keep, lambda: self.now_ms, Shares("engine", self.others))
+
+    def day(self) -> str:
+        return str(self.purse.to_json()["day"])
 
     def keep(self, leased: Leased) -> bool:
         self.writes += 1
@@ -210,21 +215,54 @@ def test_what_is_granted_is_that_day_s_and_the_reserve_stays_the_alerts() -> Non
     assert (ship.purse.free_bytes(), ship.purse.to_json()["granted_bytes"]) == (150_000, 0)
 
 
-def test_what_others_spent_of_the_same_budget_is_spent_of_it_here_that_day() -> None:
-    ship = Ship(Budget(200_000, reserve_bytes=50_000))
+def test_what_others_spent_of_the_same_budget_is_told_and_this_node_keeps_to_its_part() -> None:
+    ship = Ship(Budget(200_000, reserve_bytes=50_000), ("bridge",))
     assert ship.sends(40_000)
-    for told_bytes in (60_000, 100_000, 90_000):
-        ship.purse.elsewhere(str(ship.purse.to_json()["day"]), "bridge", told_bytes)
+    for told_bytes in (60_000, 70_000, 65_000):
+        ship.purse.shares.heard(ship.day(), "bridge", Word(told_bytes))
     told = ship.purse.to_json()
-    assert (told["spent_bytes"], told["spent_here_bytes"], told["left_bytes"], told["free_bytes"]) == (140_000, 40_000, 60_000, 10_000)
-    assert ship.sends(10_000)
+    assert (told["spent_bytes"], told["spent_here_bytes"], told["left_bytes"], told["free_bytes"]) == (110_000, 40_000, 90_000, 40_000)
+    assert ship.purse.free_here_bytes() == 0, "leased"
+    assert ship.sends(35_000)
     assert not ship.sends(1)
-    assert ship.sends(50_000, alerts=True)
-    assert ship.purse.state(0) == "alerts"
+    assert ship.purse.state(0) == "open"
+    assert ship.purse.state(1) == "alerts"
+    assert ship.sends(55_000, alerts=True)
     assert ship.sends(1, alerts=True)
     assert ship.purse.state(0) == "overdrawn"
     ship.now_ms += DAY_MS
-    assert (ship.purse.spent_bytes(), ship.purse.free_bytes()) == (0, 150_000)
+    assert (ship.purse.spent_bytes(), ship.purse.free_bytes(), ship.purse.free_here_bytes()) == (0, 150_000, 75_000)
+
+
+def test_what_another_gives_may_be_spent_and_what_was_given_may_not_after_a_restart_either() -> None:
+    ship = Ship(Budget(200_000, reserve_bytes=50_000), ("bridge",))
+    ship.purse.shares.heard(ship.day(), "bridge", Word(0, {"engine": 25_000}))
+    assert ship.purse.free_here_bytes() == 100_000
+    ship.purse.shares.heard(ship.day(), "bridge", Word(50_000, {"engine": 25_000}))
+    assert ship.purse.give()
+    assert ship.purse.free_here_bytes() == 50_000
+    assert ship.purse.to_json()["given_bytes"] == {"bridge": 50_000}
+    assert not ship.purse.give(), "both have 50,000 now"
+    ship.purse = ship.started()
+    assert ship.purse.to_json()["given_bytes"] == {"bridge": 50_000}
+    assert ship.purse.free_here_bytes() == 25_000, "until the other's word is heard again"
+
+
+def test_on_a_full_disk_nothing_is_given() -> None:
+    ship = Ship(Budget(200_000), ("bridge",))
+    ship.purse.shares.heard(ship.day(), "bridge", Word(100_000))
+    ship.full = True
+    assert not ship.purse.give()
+    assert ship.purse.free_here_bytes() == 100_000
+
+
+def test_one_that_has_no_such_link_leaves_the_whole() -> None:
+    ship = Ship(Budget(200_000), ("bridge",))
+    assert ship.purse.free_here_bytes() == 100_000
+    ship.purse.shares.apart("bridge")
+    assert ship.purse.free_here_bytes() == 200_000
+    ship.purse.shares.heard(ship.day(), "bridge", Word())
+    assert ship.purse.free_here_bytes() == 100_000
 
 
 def test_what_is_free_leaves_out_what_open_links_are_held_for() -> None:

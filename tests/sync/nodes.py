@@ -18,6 +18,7 @@ from streams.proof.believing import Believing
 from streams.proof.trust import Trust
 from streams.proof.watching import Watch
 from streams.session import Exchange, Key, Withheld
+from streams.shares import Shares
 from streams.words import Origin
 from tests.sync.framelog import CODEC, NEXT_CODEC, Disk, FrameLog, rows_of
 from tests.sync.signing import copy_of, signed, signer_of, trust_in
@@ -100,7 +101,10 @@ class Node:
         self.watch = Watch(copy, lambda: self.log.origin, trust)
         self._learnt: dict[Key, int] = {}
         self.generation_opened()
-        self.purse = Purse(self.place.budget, self.disk.leases, self._keep, self.now_ms) if self.place.budget else None
+        place, places = self.place, self.fleet.places.values()
+        companions = [one.name for one in places if one.budget and one.identity == place.identity and one != place]
+        shares = Shares(self.me.node, companions)
+        self.purse = Purse(self.place.budget, self.disk.leases, self._keep, self.now_ms, shares) if self.place.budget else None
         self.fleet.oracle.started(self)
         self.learn()
 
