@@ -159,7 +159,7 @@ def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: lis
     for row, fields in readings.refused.items():
         cores.setdefault(row, {})["refused"] = fields
     core_texts = {row: body_text(core) for row, core in cores.items()}
-    bodies = core_texts | {row: body_text({**cores.get(row, {}), "flags": told}) for row, told in flags.items()}
+    bodies = core_texts | _flagged(flags, cores)
     columns = [
         pa.array(topics, pa.string()),
         pa.array(readings.devices, pa.string()),
@@ -171,6 +171,20 @@ def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: lis
     records = pa.RecordBatch.from_arrays(columns, schema=schema)
     found = identities(topics, readings.devices, readings.device_at_ms, readings.signals, core_texts)
     return Part(stream, records, numbers, found, whose_of(topics, readings.devices), readings.device_at_ms)
+
+
+def _flagged(flags: dict[int, list[str]], cores: dict[int, dict[str, Any]]) -> dict[int, str]:
+    """The bodies of the rows that have flags. Most say nothing else, and what others say too: each text is made once."""
+    alone: dict[str, str] = {}
+    bodies = {}
+    for row, told in flags.items():
+        if row in cores:
+            bodies[row] = body_text({**cores[row], "flags": told})
+        elif (text := alone.get(key := " ".join(told))) is not None:
+            bodies[row] = text
+        else:
+            bodies[row] = alone[key] = body_text({"flags": told})
+    return bodies
 
 
 def whose_of(topics: Iterable[str], devices: Iterable[str | None]) -> list[int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from cargo.identifiers import is_container, is_imo
 from intake.decoding import Decoder
@@ -19,8 +20,7 @@ SUBSCRIPTIONS = ("landfall/containers/+/reading", *(f"landfall/ships/+/{kind}" f
 """What to subscribe to at a broker."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True, gc=False):
     """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong. With `decode`, what
     its messages become says where they go."""
 
