@@ -96,6 +96,10 @@ class Purse:
         """
         self._granted[day] = self._granted.get(day, 0) + bytes_
 
+    def word(self) -> Word:
+        """What the others are to hear of today."""
+        return self._word(_day(self._now_ms()))
+
     def give(self) -> bool:
         """Give of what is left here today to those of whom it is known that they have less. False when nothing was given.
 

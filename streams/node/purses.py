@@ -69,7 +69,7 @@ class Purses:
 
     def give(self) -> bool:
         """Give those of the ship's nodes that have less of a budget some of what is left here: `Purse.give`. Whether anything was given."""
-        return any([purse.give() for purse in self._purses.values()])
+        return sum(purse.give() for purse in self._purses.values()) > 0
 
     def settle(self) -> None:
         """Give back what no link that is open needs: a node that ends cleanly has spent what passed, and no more."""

@@ -35,7 +35,7 @@ class Ship:
         self.nodes = [self.fleet.nodes[place.name] for place in SHIP]
         self.in_touch = True
         self.quiet: Node | None = None
-        self._heard: dict[str, dict[str, object]] = {}
+        self._heard: dict[str, tuple[str, Word]] = {}
         for node in self.nodes:
             self._tell(node)
 
@@ -66,7 +66,7 @@ class Ship:
     def _tell(self, node: Node) -> None:
         (other,) = [one for one in self.nodes if one is not node]
         assert node.purse
-        told = node.purse.to_json()
+        told = today(node), node.purse.word()
         if self.in_touch:
             self.fleet.after(TRAVELS_S, lambda: self._heard.__setitem__(other.me.node, told))
         self.fleet.after(TOLD_EVERY_S, lambda: self._tell(node))
@@ -76,8 +76,7 @@ class Ship:
         assert node.purse
         if told := self._heard.get(node.me.node):
             (other,) = [one for one in self.nodes if one is not node]
-            assert isinstance(given := told["given_bytes"], dict)
-            node.purse.shares.heard(str(told["day"]), other.me.node, Word(int(str(told["spent_here_bytes"])), given))
+            node.purse.shares.heard(told[0], other.me.node, told[1])
             if self.in_touch:
                 node.purse.give()
 
@@ -95,7 +94,7 @@ def test_in_touch_they_spend_one_budget_all_but_a_little_of_it(seed: int) -> Non
         ship.sail(chance.uniform(10.0, 40.0))
         ship.restart(chance.choice(ship.nodes))
     ship.sail(300.0)
-    assert 0.7 * LIMIT_BYTES <= sum(ship.spent())
+    assert sum(ship.spent()) >= 0.7 * LIMIT_BYTES
     assert all(node.purse and node.purse.free_bytes() < 200_000 for node in ship.nodes)
 
 
@@ -118,7 +117,7 @@ def test_out_of_touch_each_spends_its_half_and_the_next_day_they_have_one_again(
     for node in ship.nodes:
         node.wall_ms += DAY_MS
     ship.sail(600.0)
-    assert 0.7 * LIMIT_BYTES <= sum(ship.spent())
+    assert sum(ship.spent()) >= 0.7 * LIMIT_BYTES
 
 
 @pytest.mark.parametrize("seed", range(6))
