@@ -165,6 +165,8 @@ def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any
             return f" is missing; write {write}{reach}"
         case "extra_forbidden":
             near = _near_setting(kind, place)
+            if near is None and isinstance(problem.get("input"), dict) and (elsewhere := _table_elsewhere(kind, str(place[-1]))):
+                return f": there is no such setting; did you mean [{'.'.join(elsewhere)}]?"
             return f": there is no such setting; {_meant(_variable((*written[:-1], near)) if near and by_variable else near)}"
         case "union_tag_not_found" | "union_tag_invalid":
             tag = problem["ctx"].get("tag")
@@ -201,6 +203,18 @@ def _near_setting(kind: type[SettingsTable], place: Place) -> str | None:
     """The setting that is meant, it seems, by an unknown key there."""
     tables = models_in(annotation_at(kind, place[:-1]))
     return _near(str(place[-1]), (name for table in tables for name in table.model_fields))
+
+
+def _table_elsewhere(kind: type[SettingsTable], name: str) -> tuple[str, ...] | None:
+    """Where in settings of `kind` a table of this name stands, the nearest to their top; None where there is none."""
+    waiting: list[tuple[tuple[str, ...], type[SettingsTable]]] = [((), kind)]
+    for place, table in waiting:
+        for key, setting in table.model_fields.items():
+            inner = models_in(setting.annotation)
+            if inner and key == name:
+                return (*place, key)
+            waiting += [((*place, key), one) for one in inner]
+    return None
 
 
 def _meant(near: str | None) -> str:

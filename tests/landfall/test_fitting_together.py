@@ -181,6 +181,13 @@ def test_what_may_be_misspelt_is_not_called_missing_as_well(tmp_path: Path) -> N
     assert told(tmp_path, SHIP.replace("known = [", "knwon = ["), {}) == ["node.knwon: there is no such setting; did you mean known?"]
 
 
+def test_a_table_that_stands_elsewhere_is_told_where(tmp_path: Path) -> None:
+    """Not to be taken out: who writes [broker] has one, and would lose what its sensors say."""
+    said = told(tmp_path, f"{SHIP}\n[broker]\nport = 1883\n", {})
+    assert said == ["broker: there is no such setting; did you mean [intake.broker]?"]
+    assert told(tmp_path, f"{SHIP}\n[nothing]\nport = 1883\n", {}) == ["nothing: there is no such setting; take it out"]
+
+
 @pytest.mark.parametrize("line", ["known = = [", "[[node.known]", '{ node = "hq", role = }'])
 def test_nothing_is_concluded_from_lines_that_do_not_read(tmp_path: Path, line: str) -> None:
     """What they hold may be what the others lack; what is wrong beside them is told."""
