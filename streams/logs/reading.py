@@ -23,7 +23,7 @@ from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
 from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, HeldBlock, History, Span
-from streams.logs.book import Line, LineKey, Lines, Piece, Positions
+from streams.logs.book import Line, LineKey, Lines, Location, Piece, Positions
 from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
 from streams.logs.openblocks import OpenBlocks
 from streams.logs.segments import file_path
@@ -126,12 +126,12 @@ class IndexedReader(ABC):
 
     def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
         """What this copy holds from offset `first` on, ascending, told without reading any block."""
-        last = None
+        counted = set[Location]()  # a block around others' rows, as those that were asked for, is of many pieces
         for piece in self._pieces((stream, origin), first, INT64_MAX):
-            stored_bytes = 0 if piece.location == last else piece.location.length
+            stored_bytes = 0 if piece.location in counted else piece.location.length
             times = piece.order_first_ms, piece.order_last_ms
             yield Span(max(first, piece.first), piece.end, *times, stored_bytes, readable=piece.topics is not None)
-            last = piece.location
+            counted.add(piece.location)
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
         """All rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a hole."""
