@@ -21,9 +21,9 @@ from tests.node.test_budgets import up
 from tests.node.test_companions import alert, has, settings, started
 
 Links = Mapping[LinkClass, LinkSettings]
-BUDGET, RESERVE = 1_000_000, 600_000
+BUDGET, RESERVE = 3_000_000, 600_000
 CARRIED = ("alerts", "containers")
-FRUGAL: Links = {"satellite": LinkSettings(streams=CARRIED, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE)}
+FRUGAL: Links = {"satellite": LinkSettings(streams=CARRIED, rate_bit_s=4_000_000, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE)}
 NO_LINKS: Links = {}
 
 
@@ -98,17 +98,18 @@ def budget(node: Node) -> dict[str, Any]:
 
 
 async def test_the_day_s_budget_is_the_ship_s_whichever_node_spends_it(tmp_path: Path) -> None:
-    """The one spends all but the reserve, and is killed: the other has an alert's bytes left of the day, and no reading's."""
+    """The one spends its part and what the other gives it, and is killed: an alert's bytes are left of the day, and no link's for readings."""
     ashore = settings("hq", tmp_path).model_copy(update={"links": {"satellite": LinkSettings(streams=CARRIED)}})
     async with up(Node(ashore)) as hq, pair(tmp_path, hq, hq.url, FRUGAL) as (bridge, engine):
         await until(lambda: set(hq.links.status()) == {"bridge"})
-        await bridge.append([readings(0, 80_000)])
-        await until(lambda: budget(bridge)["state"] == "alerts", 90.0)
-        await until(lambda: budget(engine)["spent_bytes"] >= budget(bridge)["spent_bytes"], 90.0)
-        assert budget(engine)["state"] == "alerts"
+        await bridge.append([readings(0, 300_000)])
+        await until(lambda: budget(bridge)["state"] == budget(engine)["state"] == "alerts", 90.0)
+        assert budget(engine)["given_bytes"]["bridge"] > 0
+        assert budget(bridge)["spent_here_bytes"] > (BUDGET - RESERVE) / 3, "more than its part: a third of the ship's nodes is known too"
+        assert budget(bridge)["spent_here_bytes"] + budget(engine)["spent_here_bytes"] <= BUDGET - RESERVE
         before = budget(engine)["spent_bytes"] - budget(engine)["spent_here_bytes"]
         await bridge.stop()
-        await engine.append([alert(1), readings(80_000, 10)])
+        await engine.append([alert(1), readings(300_000, 10)])
         await until(lambda: has(hq, "alerts") == 1)
         assert before < budget(engine)["spent_bytes"] <= BUDGET
-        assert has(hq, "containers") < 80_000
+        assert has(hq, "containers") < 300_000

@@ -29,6 +29,7 @@ class Tap:
     def __init__(self, port: int) -> None:
         self._port = port
         self.said: list[bytearray] = []
+        self._writers: list[asyncio.StreamWriter] = []
         self.url = ""
 
     @asynccontextmanager
@@ -39,9 +40,14 @@ class Tap:
             yield self
         finally:
             server.close()
+            for writer in self._writers:
+                writer.close()
+                with suppress(ConnectionError):
+                    await writer.wait_closed()
 
     async def _carry(self, source: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         answers, target = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += back, target
         self.said.append(said := bytearray())
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kept: bytearray) -> None:
@@ -63,6 +69,8 @@ async def played_back(port: int, said: bytes) -> bytes:
         async with asyncio.timeout(20):
             answer = await reader.read(-1)
     writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
     return answer
 
 
